@@ -1,0 +1,1 @@
+"""Pure functions on tables: from measurements to numbers with intervals."""

@@ -1,0 +1,32 @@
+# Two commands matter: `make demo` runs the main job, `make test` the tests. Each sets up what it needs.
+VENV := .venv
+BIN := $(VENV)/bin
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+$(VENV)/.ready: requirements.lock pyproject.toml workflow/scripts/make-venv.sh
+	bash workflow/scripts/make-venv.sh $(VENV)
+
+.PHONY: setup
+setup: $(VENV)/.ready ## Virtual environment and container tools
+	@test -f .argosy/udocker/lib/VERSION || $(BIN)/argosy setup
+
+.PHONY: demo
+demo: setup ## The main job: image, training on 1 and 2 nodes, report
+	@$(BIN)/snakemake --quiet rules host
+	@$(BIN)/argosy summary results/local
+
+.PHONY: lint
+lint: $(VENV)/.ready ## Style, types, Snakefiles
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/snakemake --lint
+
+.PHONY: test
+test: setup lint ## All tests
+	$(BIN)/pytest

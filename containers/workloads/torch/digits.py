@@ -1,0 +1,158 @@
+"""Train a small CNN on real handwritten digits, with Horovod, on any number of ranks.
+
+The data are the 1,797 8x8 images that come with scikit-learn (UCI Optical Recognition of Handwritten
+Digits), so nothing is downloaded. The work is fixed and divided among the ranks: strong scaling.
+"""
+
+import argparse
+import hashlib
+import math
+import os
+from pathlib import Path
+
+import argosy_steps
+import horovod.torch as hvd
+import torch
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+from torch import nn
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+TEST_SHARE = 0.2
+SPLIT_SEED = 20
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--batch-size", type=int, default=32, help="of each rank")
+    parser.add_argument("--learning-rate", type=float, default=0.02, help="of one rank")
+    parser.add_argument("--warm-up-epochs", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=1)
+    return parser.parse_args()
+
+
+def digits():
+    """Images as float32 (n, 1, 8, 8) in 0..1 and labels as int64 (n,): training and test set."""
+    bunch = load_digits()
+    images = torch.tensor(bunch.images / 16.0, dtype=torch.float32).unsqueeze(1)
+    labels = torch.tensor(bunch.target, dtype=torch.int64)
+    train, test = train_test_split(
+        range(len(labels)), test_size=TEST_SHARE, random_state=SPLIT_SEED, stratify=labels
+    )
+    return TensorDataset(images[train], labels[train]), TensorDataset(images[test], labels[test])
+
+
+def network():
+    return nn.Sequential(
+        nn.Conv2d(1, 32, kernel_size=3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, kernel_size=3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(64, 64, kernel_size=3, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(64 * 4 * 4, 128),
+        nn.ReLU(),
+        nn.Linear(128, 10),
+    )
+
+
+def learning_rate(options, progress):
+    """Rate after `progress` epochs: from one rank's to all ranks' in the warm-up, then a cosine.
+
+    A batch is `size` times as large on `size` ranks, so the rate is as well; the warm-up keeps the
+    first steps stable (Goyal et al. 2017, arXiv:1706.02677, section 2.2).
+    """
+    scaled = options.learning_rate * hvd.size()
+    if progress < options.warm_up_epochs:
+        share = progress / options.warm_up_epochs
+        return options.learning_rate + share * (scaled - options.learning_rate)
+    left = (progress - options.warm_up_epochs) / max(1, options.epochs - options.warm_up_epochs)
+    return scaled * 0.5 * (1 + math.cos(math.pi * min(1.0, left)))
+
+
+def train(options, model, optimizer, data, steps):
+    sampler = DistributedSampler(
+        data, num_replicas=hvd.size(), rank=hvd.rank(), seed=options.seed, drop_last=True
+    )
+    loader = DataLoader(data, batch_size=options.batch_size, sampler=sampler, drop_last=True)
+    for epoch in range(options.epochs):
+        sampler.set_epoch(epoch)
+        for number, (images, labels) in enumerate(steps.loading(loader)):
+            rate = learning_rate(options, epoch + number / len(loader))
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            with steps.step(samples=len(labels), epoch=epoch) as step:
+                loss = train_step(model, optimizer, images, labels, step)
+        if hvd.rank() == 0:
+            save_checkpoint(model, optimizer, epoch)
+            print(f"epoch {epoch + 1}/{options.epochs}: loss {loss:.4f}, rate {rate:.4f}", flush=True)
+
+
+def train_step(model, optimizer, images, labels, step):
+    optimizer.zero_grad()
+    with step.phase("forward"):
+        loss = nn.functional.cross_entropy(model(images), labels)
+    with step.phase("backward"):
+        loss.backward()
+    # What of the all-reduce the backward pass did not hide.
+    with step.phase("communication"):
+        optimizer.synchronize()
+    with step.phase("update"), optimizer.skip_synchronize():
+        optimizer.step()
+    return loss.item()
+
+
+def save_checkpoint(model, optimizer, epoch):
+    """Replace the checkpoint of this run in one go, so that there is always a whole one."""
+    folder = Path(os.environ.get("ARGOSY_RUN_DIR", "."))
+    state = {"epoch": epoch, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
+    torch.save(state, folder / ".checkpoint.pt.new")
+    (folder / ".checkpoint.pt.new").replace(folder / "checkpoint.pt")
+
+
+def accuracy(model, data):
+    """Share of the test set that is classified right; every rank computes it from its weights."""
+    images, labels = data.tensors
+    with torch.no_grad():
+        return (model(images).argmax(dim=1) == labels).float().mean().item()
+
+
+def weights_digest(model):
+    """A digest of all weights, bit by bit."""
+    digest = hashlib.sha256()
+    for tensor in model.state_dict().values():
+        digest.update(tensor.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def main():
+    options = parse_arguments()
+    hvd.init()
+    steps = argosy_steps.Recorder()
+    # Different on purpose: the broadcast below has to make them equal, and the check has to see it.
+    torch.manual_seed(options.seed + hvd.rank())
+    training, test = digits()
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=options.learning_rate, momentum=0.9)
+    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    train(options, model, optimizer, training, steps)
+
+    digests = hvd.allgather_object(weights_digest(model))
+    identical = len(set(digests)) == 1
+    reached = accuracy(model, test)
+    steps.metric("test_accuracy", reached)
+    steps.metric("weights_identical", identical)
+    steps.metric("weights_sha256", digests[hvd.rank()])
+    if hvd.rank() == 0:
+        print(f"test accuracy {reached:.4f}, weights identical on all ranks: {identical}", flush=True)
+    if not identical:
+        raise SystemExit(f"the ranks' weights differ: {digests}")
+
+
+if __name__ == "__main__":
+    main()

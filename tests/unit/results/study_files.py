@@ -1,0 +1,260 @@
+"""Run folders as docs/run-folder.md describes them, with numbers that a test can foresee."""
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+STARTED = 1_800_000_000.0
+PHASES = {"data": 0.1, "forward": 0.3, "backward": 0.4, "update": 0.1}
+"""Shares of a step's time; the rest, a tenth, is in no phase."""
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """The folder of one run, to be filled."""
+
+    path: Path
+    nodes: int
+    ranks_per_node: int
+    run_id: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "run_id", self.path.name)
+
+    @property
+    def ranks(self) -> int:
+        return self.nodes * self.ranks_per_node
+
+    def records(self, incarnation: str) -> Path:
+        folder = self.path / "records" / incarnation
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def rank_file(self, incarnation: str, rank: int) -> Path:
+        return self.records(incarnation) / f"rank-{rank}.jsonl"
+
+    def execute(
+        self,
+        incarnation: str = "100.0",
+        state: str = "completed",
+        seconds: float = 60.0,
+        failure: Mapping[str, Any] | None = None,
+    ) -> None:
+        """The files of agents and job of one incarnation, and result.json if it is completed."""
+        hosts = [f"host{node}" for node in range(self.nodes)]
+        verdict = {
+            "schema_version": 1,
+            "run_id": self.run_id,
+            "incarnation": incarnation,
+            "state": state,
+            "started": STARTED,
+            "ended": STARTED + seconds,
+            "seconds": seconds,
+            "hosts": hosts,
+            "failure": failure,
+        }
+        write_json(self.records(incarnation) / "verdict.json", verdict)
+        for node, host in enumerate(hosts):
+            self.node_status(incarnation, node, host, state, STARTED + seconds, failure)
+        self.logs(incarnation)
+        if state == "completed":
+            write_json(self.path / "result.json", verdict)
+
+    def node_status(
+        self,
+        incarnation: str,
+        node: int,
+        host: str,
+        state: str,
+        ended: float | None,
+        failure: Mapping[str, Any] | None = None,
+    ) -> None:
+        machine = {
+            "cpu_model": "Test CPU <1>",
+            "cpus": 8,
+            "memory_bytes": 16 * 1024**3,
+            "kernel": "6.1.0",
+        }
+        status = {
+            "schema_version": 1,
+            "node": node,
+            "host": host,
+            "state": state,
+            "started": STARTED,
+            "ended": ended,
+            "machine": machine,
+            "ranks": [],
+            "failure": failure,
+        }
+        write_json(self.records(incarnation) / f"node-{node}.json", status)
+
+    def logs(self, incarnation: str) -> None:
+        folder = self.path / "logs" / incarnation
+        folder.mkdir(parents=True, exist_ok=True)
+        names = [f"node-{node}" for node in range(self.nodes)]
+        names += [f"rank-{rank}" for rank in range(self.ranks)]
+        for name in ["job", *names]:
+            (folder / f"{name}.log").write_text(f"{name} of {self.run_id}\n")
+
+    def steps(
+        self,
+        incarnation: str = "100.0",
+        step_s: float = 0.1,
+        samples: int = 32,
+        steps: int = 15,
+        warm_up_s: float = 1.0,
+        phases: Mapping[str, float] | None = None,
+        metrics: Mapping[str, Any] | None = None,
+        ranks: Sequence[int] | None = None,
+    ) -> None:
+        """Records of every rank: five slow steps, then steps of `step_s`; `phases` are shares.
+
+        Rank 0 is the slowest: every further rank is one per mille faster.
+        """
+        shares = PHASES if phases is None else phases
+        for rank in range(self.ranks) if ranks is None else ranks:
+            monotonic = 1000.0 + rank
+            lines: list[dict[str, Any]] = [
+                {
+                    "kind": "header",
+                    "schema_version": 1,
+                    "rank": rank,
+                    "local_rank": rank % self.ranks_per_node,
+                    "node": rank // self.ranks_per_node,
+                    "host": f"host{rank // self.ranks_per_node}",
+                    "pid": 4000 + rank,
+                    "unix": STARTED + 2,
+                    "monotonic": monotonic,
+                }
+            ]
+            at = monotonic
+            for step in range(steps):
+                seconds = (warm_up_s if step < 5 else step_s) * (1 - 0.001 * rank)
+                lines.append(
+                    {
+                        "kind": "step",
+                        "step": step,
+                        "epoch": step // 10,
+                        "start": at,
+                        "seconds": seconds,
+                        "samples": samples,
+                        "phases": {name: share * seconds for name, share in shares.items()},
+                    }
+                )
+                at += seconds
+            if rank == 0:
+                lines += [
+                    {"kind": "metric", "name": name, "value": value, "at": at}
+                    for name, value in (metrics or {}).items()
+                ]
+            text = "".join(json.dumps(line) + "\n" for line in lines)
+            self.rank_file(incarnation, rank).write_text(text)
+
+    def printed(self, values: Sequence[float], incarnation: str = "100.0") -> None:
+        lines = [
+            {"kind": "printed", "samples_per_second": value, "at": 1000.0 + place}
+            for place, value in enumerate(values)
+        ]
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (self.records(incarnation) / "printed.jsonl").write_text(text)
+
+
+def plan(
+    results: Path,
+    experiment: str = "digits",
+    nodes: int = 1,
+    ranks_per_node: int = 1,
+    repeat: int = 1,
+    scaling: str = "strong",
+) -> RunFiles:
+    """A run that was planned and not yet submitted."""
+    run_id = f"nodes{nodes}-ranks{ranks_per_node}-repeat{repeat}"
+    path = results / experiment / run_id
+    image = {"name": "torch-cpu", "digest": "sha256:" + "ab" * 32}
+    asked = {
+        "schema_version": 1,
+        "run_id": run_id,
+        "experiment": experiment,
+        "site": results.name,
+        "nodes": nodes,
+        "ranks_per_node": ranks_per_node,
+        "repeat": repeat,
+        "scaling": scaling,
+        "image": image,
+        "command": ["python3", "train.py"],
+        "launcher": "horovod",
+        "rank_environment": {},
+        "throughput": None,
+        "time_limit_s": 600,
+    }
+    provenance = {
+        "schema_version": 1,
+        "argosy": {"version": "0.1.0", "git_commit": "0123abc", "git_dirty": False},
+        "image": image
+        | {
+            "base": "docker.io/library/python@sha256:" + "cd" * 32,
+            "steps": ["RUN pip install torch", "COPY . /workloads"],
+            "containerfile_sha256": "ef" * 32,
+        },
+        "software": {"python": "3.11.7", "snakemake": "9.27.1", "udocker": "1.3.17"},
+        "experiment": {"image": "torch-cpu", "command": "python3 train.py"},
+        "site": {"name": results.name, "scheduler": "local"},
+    }
+    write_json(path / "run.json", asked)
+    write_json(path / "provenance.json", provenance)
+    (path / "job.sbatch").write_text("#!/bin/bash\n")
+    return RunFiles(path, nodes, ranks_per_node)
+
+
+def completed(
+    results: Path, step_s: float = 0.1, metrics: Mapping[str, Any] | None = None, **asked: Any
+) -> RunFiles:
+    """A run that is completed, with 15 steps of 32 samples in each rank."""
+    run = plan(results, **asked)
+    run.execute()
+    run.steps(step_s=step_s, metrics=metrics)
+    return run
+
+
+def sample_study(results: Path) -> None:
+    """Two experiments as a user would have them: repeats with spread, failures, a pending run."""
+    chance = random.Random(7)
+    for nodes, step_s in ((1, 0.120), (2, 0.070), (4, 0.046)):
+        for repeat in (1, 2, 3):
+            run = plan(results, "digits-mlp", nodes, 2, repeat)
+            communication = 0.05 + 0.1 * nodes if nodes > 1 else 0.02
+            left = 0.95 - communication
+            shares = {
+                "data": 0.15 * left,
+                "forward": 0.3 * left,
+                "backward": 0.45 * left,
+                "communication": communication,
+                "update": 0.1 * left,
+            }
+            run.execute(seconds=95.0 / nodes)
+            run.steps(
+                step_s=step_s * chance.gauss(1, 0.03),
+                samples=64 // nodes,
+                phases=shares,
+                metrics={
+                    "test_accuracy": chance.gauss(0.955, 0.004),
+                    "weights_identical": True,
+                },
+            )
+    killed = {"node": 1, "rank": 3, "cause": "killed by signal 9", "at": STARTED + 20}
+    run.execute("99.0", state="failed", seconds=21.5, failure=killed)
+    plan(results, "digits-mlp", 8, 2, 1)
+    failed = plan(results, "digits-mlp", 8, 2, 2)
+    failed.execute("120.0", state="cancelled", seconds=600.0)
+    for nodes, rate in ((1, 410.0), (2, 778.0)):
+        run = plan(results, "resnet <b>50 &", nodes, 1, 1, "weak")
+        run.execute()
+        run.printed([rate * chance.gauss(1, 0.02) for _ in range(10)])
+
+
+def write_json(path: Path, value: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value))

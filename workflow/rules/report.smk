@@ -1,0 +1,39 @@
+rule tables:
+    input:
+        results=expand(f"results/{SITE}/{{run}}/result.json", run=RUNS),
+    output:
+        runs=f"results/{SITE}/tables/runs.parquet",
+        steps=f"results/{SITE}/tables/steps.parquet",
+        metrics=f"results/{SITE}/tables/metrics.parquet",
+        failures=f"results/{SITE}/tables/failures.parquet",
+    log:
+        f"logs/{SITE}/tables.log",
+    message:
+        "Collecting the records of {SITE}"
+    shell:
+        "argosy tables results/{SITE} {input.results:q} 2> {log:q}"
+
+
+rule report:
+    input:
+        rules.tables.output,
+    output:
+        html=report(
+            f"results/{SITE}/report.html",
+            caption="../report/scaling.rst",
+            category="Scaling",
+            labels={"site": SITE, "file": "report"},
+        ),
+        json=f"results/{SITE}/summary.json",
+        csv=report(
+            f"results/{SITE}/summary.csv",
+            caption="../report/summary.rst",
+            category="Scaling",
+            labels={"site": SITE, "file": "table"},
+        ),
+    log:
+        f"logs/{SITE}/report.log",
+    message:
+        "Writing the report of {SITE}"
+    shell:
+        "argosy report results/{SITE} 2> {log:q}"

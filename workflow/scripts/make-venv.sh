@@ -1,0 +1,53 @@
+#!/bin/bash
+# Makes the virtual environment, with or without the distribution's python3-venv, and without root.
+#   make-venv.sh FOLDER
+set -euo pipefail
+venv=$1
+
+find_python() {
+    local candidate
+    for candidate in "${PYTHON:-}" python3 python3.13 python3.12 python3.11 /usr/bin/python3; do
+        if [ -n "$candidate" ] && command -v "$candidate" >/dev/null &&
+            "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    echo "error: Argosy needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3" >&2
+    exit 2
+}
+
+# pip, where the distribution keeps it apart from Python: from its package, unpacked for us alone.
+fetch_pip() {
+    local folder=$1
+    (
+        cd "$folder"
+        mkdir -p lists/partial
+        apt-get download -qq python3-pip-whl 2>/dev/null ||
+            { apt-get -qq -o Debug::NoLocking=1 -o Dir::State::lists="$folder/lists" update &&
+              apt-get -qq -o Dir::State::lists="$folder/lists" download python3-pip-whl; }
+        dpkg-deb --extract python3-pip-whl_*.deb .
+    ) >&2 || {
+        echo "error: this Python has no ensurepip; ask the site for the package python3-venv" >&2
+        exit 2
+    }
+    echo "$folder"/usr/share/python-wheels/pip-*.whl
+}
+
+python=$(find_python)
+echo "environment: making $venv with $python"
+rm -rf -- "$venv"
+if "$python" -c 'import ensurepip' 2>/dev/null; then
+    "$python" -m venv "$venv"
+    pip=("$venv/bin/python" -m pip)
+else
+    "$python" -m venv --without-pip "$venv"
+    scratch=$(mktemp -d)
+    trap 'rm -rf -- "$scratch"' EXIT
+    "$venv/bin/python" "$(fetch_pip "$scratch")/pip" install --quiet pip
+    pip=("$venv/bin/python" -m pip)
+fi
+echo "environment: installing the pinned packages"
+"${pip[@]}" install --quiet --disable-pip-version-check --requirement requirements.lock
+"${pip[@]}" install --quiet --disable-pip-version-check --no-deps --editable .
+touch "$venv/.ready"

@@ -1,0 +1,62 @@
+"""Did the training still train: final accuracy, and whether all ranks ended with one model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import duckdb
+
+from argosy.analysis.measurements import Point
+from argosy.analysis.statistics import Estimate, mean_estimate
+from argosy.results.tables import fetch
+
+# The last value that a rank recorded under a name is its final one.
+_QUERY = """
+WITH final AS (
+    SELECT experiment, run_id, rank, name, arg_max(value_number, coalesce(at_s, 0)) AS value
+    FROM metrics WHERE name IN ('test_accuracy', 'weights_identical') GROUP BY ALL
+), of_run AS (
+    SELECT experiment, run_id,
+        avg(value) FILTER (name = 'test_accuracy' AND isfinite(value)) AS accuracy,
+        min(value) FILTER (name = 'weights_identical') AS identical
+    FROM final GROUP BY ALL
+)
+SELECT experiment, nodes, ranks_per_node, ranks,
+    list(accuracy ORDER BY repeat) FILTER (accuracy IS NOT NULL) AS accuracies,
+    min(identical) AS identical, count(identical) AS compared_runs
+FROM of_run JOIN runs USING (experiment, run_id)
+WHERE state = 'completed'
+GROUP BY ALL ORDER BY experiment, ranks, nodes
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`test_accuracy` over the runs of a point, the worst of them, and the ranks' agreement.
+
+    `weights_identical` is True when the ranks of every one of `compared_runs` runs ended with the
+    same weights, and None when no run compared them.
+    """
+
+    test_accuracy: Estimate | None
+    test_accuracy_min: float | None
+    weights_identical: bool | None
+    compared_runs: int
+
+
+def outcomes(tables: duckdb.DuckDBPyConnection) -> dict[tuple[str, Point], Outcome]:
+    """Outcomes by (experiment, point), from the metrics test_accuracy and weights_identical."""
+    return {
+        (row["experiment"], Point(row["ranks"], row["nodes"], row["ranks_per_node"])): _outcome(
+            row["accuracies"] or [], row["identical"], row["compared_runs"]
+        )
+        for row in fetch(tables, _QUERY)
+    }
+
+
+def _outcome(accuracies: Sequence[float], identical: float | None, compared: int) -> Outcome:
+    return Outcome(
+        test_accuracy=mean_estimate(accuracies) if accuracies else None,
+        test_accuracy_min=min(accuracies, default=None),
+        weights_identical=None if identical is None else identical == 1,
+        compared_runs=compared,
+    )

@@ -1,0 +1,87 @@
+"""One throughput for each completed run, or the reason why there is none."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import duckdb
+
+from argosy.results.tables import fetch
+
+# The first steps pay for memory pools, file caches and the tuning of the collectives.
+WARM_UP_STEPS = 5
+
+_QUERY = """
+WITH of_rank AS (
+    SELECT experiment, run_id, rank, sum(samples) AS samples, sum(seconds) AS seconds
+    FROM steps WHERE step >= $warm_up GROUP BY ALL
+), recorded AS (
+    SELECT experiment, run_id, count(*) AS ranks, sum(samples) / nullif(max(seconds), 0) AS rate
+    FROM of_rank GROUP BY ALL
+), program AS (
+    SELECT experiment, run_id, avg(samples_per_s) AS rate FROM printed GROUP BY ALL
+)
+SELECT runs.experiment, runs.run_id, scaling, nodes, ranks_per_node, runs.ranks,
+    len(missing_ranks) AS silent_ranks, coalesce(recorded.ranks, 0) AS timed_ranks,
+    recorded.rate AS recorded, program.rate AS printed
+FROM runs
+LEFT JOIN recorded USING (experiment, run_id)
+LEFT JOIN program USING (experiment, run_id)
+WHERE state = 'completed'
+ORDER BY runs.experiment, runs.ranks, nodes, repeat, runs.run_id
+"""
+
+
+@dataclass(frozen=True, order=True)
+class Point:
+    """A size at which an experiment ran; points are ordered by ranks, then nodes."""
+
+    ranks: int
+    nodes: int
+    ranks_per_node: int
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A completed run's throughput.
+
+    `samples_per_s` is None when the run had to be left out, and `left_out` says why. `source` is
+    `steps` (the recorder's) or `printed` (the program's own numbers).
+    """
+
+    experiment: str
+    run_id: str
+    scaling: str
+    point: Point
+    samples_per_s: float | None = None
+    source: str | None = None
+    left_out: str | None = None
+
+
+def measurements(tables: duckdb.DuckDBPyConnection) -> list[Measurement]:
+    """Throughput of each completed run, in samples/s, by experiment, point and repeat.
+
+    It is all ranks' samples over the slowest rank's summed step seconds, without the first
+    WARM_UP_STEPS steps of each rank. A run without any steps has the mean of what its program
+    printed. A run of which a rank's steps are missing is left out: its samples are not all there.
+    """
+    return [_measurement(row) for row in fetch(tables, _QUERY, {"warm_up": WARM_UP_STEPS})]
+
+
+def _measurement(row: Mapping[str, Any]) -> Measurement:
+    run = Measurement(
+        experiment=row["experiment"],
+        run_id=row["run_id"],
+        scaling=row["scaling"],
+        point=Point(row["ranks"], row["nodes"], row["ranks_per_node"]),
+    )
+    silent, ranks = row["silent_ranks"], row["ranks"]
+    if silent == ranks and row["printed"]:
+        return replace(run, samples_per_s=row["printed"], source="printed")
+    if silent == ranks:
+        return replace(run, left_out="no steps recorded and no throughput printed")
+    if silent:
+        return replace(run, left_out=f"no steps of {silent} of its {ranks} ranks")
+    if row["timed_ranks"] < ranks or not row["recorded"]:
+        return replace(run, left_out=f"no steps after the {WARM_UP_STEPS} of the warm-up")
+    return replace(run, samples_per_s=row["recorded"], source="steps")

@@ -1,0 +1,103 @@
+"""Means and ratios of independent jobs, with confidence intervals.
+
+The unit of observation is a job (one run): steps within a job are not independent of each other,
+so an interval from them would be too narrow (Hoefler and Belli, "Scientific Benchmarking of
+Parallel Computing Systems", SC15, rules 4 to 6).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean or a ratio of means over `n` jobs, and its interval of confidence.
+
+    `low` and `high` are None where there is no interval: one job tells nothing of the spread.
+    """
+
+    n: int
+    mean: float
+    low: float | None = None
+    high: float | None = None
+
+
+def mean_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+    """The mean of independent jobs with Student's t interval, exact for normal values.
+
+    Raises ValueError for no values. One value gives no interval.
+    """
+    sample = _sample(values)
+    mean = float(sample.mean())
+    if sample.size < 2:
+        return Estimate(sample.size, mean)
+    half = _t_quantile(confidence, sample.size - 1) * math.sqrt(_variance_of_mean(sample))
+    return Estimate(sample.size, mean, mean - half, mean + half)
+
+
+def ratio_estimate(
+    numerator: Sequence[float], denominator: Sequence[float], confidence: float = CONFIDENCE
+) -> Estimate:
+    """The ratio of the means of two independent sets of jobs; `n` is that of the numerator.
+
+    The interval is symmetric on the logarithm of the ratio: its variance there, by the delta
+    method, is the sum of the squared relative standard errors of both means (Hedges, Gurevitch and
+    Curtis, Ecology 80(4), 1999, eq. 1), and with so few jobs Student's t takes the normal's place,
+    with the degrees of freedom of Welch and Satterthwaite (Welch, Biometrika 34, 1947). Unlike
+    Fieller's interval it is always finite and positive, and it swaps ends when the ratio is
+    inverted. It wants small relative errors, as throughputs of repeated jobs have.
+
+    Raises ValueError for no values, or for a mean that is not positive. No interval when either set
+    has one value only.
+    """
+    parts = (_sample(numerator), _sample(denominator))
+    means = [float(part.mean()) for part in parts]
+    if min(means) <= 0:
+        raise ValueError(f"a ratio of means wants positive means, not {means[0]} and {means[1]}")
+    ratio = means[0] / means[1]
+    if min(part.size for part in parts) < 2:
+        return Estimate(parts[0].size, ratio)
+    relative = [_variance_of_mean(part) / mean**2 for part, mean in zip(parts, means, strict=True)]
+    half = _t_quantile(confidence, _welch_freedom(relative, parts)) * math.sqrt(sum(relative))
+    return Estimate(parts[0].size, ratio, ratio * math.exp(-half), ratio * math.exp(half))
+
+
+def scaled(estimate: Estimate, factor: float) -> Estimate:
+    """`estimate` times a constant that is known exactly."""
+    low, high = estimate.low, estimate.high
+    return Estimate(
+        estimate.n,
+        estimate.mean * factor,
+        None if low is None else low * factor,
+        None if high is None else high * factor,
+    )
+
+
+def _sample(values: Sequence[float]) -> NDArray[np.float64]:
+    if not values:
+        raise ValueError("no values to estimate from")
+    return np.asarray(values, dtype=np.float64)
+
+
+def _variance_of_mean(sample: NDArray[np.float64]) -> float:
+    return float(sample.var(ddof=1)) / sample.size
+
+
+def _welch_freedom(variances: Sequence[float], parts: Sequence[NDArray[Any]]) -> float:
+    """Degrees of freedom of a sum of two variances of means, between the smaller n-1 and both."""
+    sizes = [part.size for part in parts]
+    shares = sum(variance**2 / (size - 1) for variance, size in zip(variances, sizes, strict=True))
+    # Without any spread the interval has no width, whatever the freedom.
+    return sum(variances) ** 2 / shares if shares else float(sum(sizes) - 2)
+
+
+def _t_quantile(confidence: float, freedom: float) -> float:
+    return float(stats.t.ppf((1 + confidence) / 2, freedom))

@@ -1,0 +1,117 @@
+"""The command line: thin commands over the rooms, and errors in one line."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+
+from argosy.errors import ArgosyError
+
+app = typer.Typer(
+    name="argosy",
+    help="One experiment, many clusters: images without root, batch scripts, runs, reports.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+image_app = typer.Typer(help="Build images.", no_args_is_help=True)
+app.add_typer(image_app, name="image")
+
+# The rooms are imported where they are used: a command should not wait for libraries it has no use for.
+
+
+@app.command()
+def setup() -> None:
+    """Make the container tools available in this project."""
+    from argosy.images.store import Store
+    from argosy.images.tools import ensure_udocker
+
+    ensure_udocker(Store.of_project(Path.cwd()), lambda line: print(line, file=sys.stderr))
+
+
+@image_app.command("build")
+def image_build(
+    name: Annotated[str, typer.Argument(help="A folder of containers/.")],
+    lock: Annotated[Path | None, typer.Option(help="Where to write image.lock.")] = None,
+    log: Annotated[Path | None, typer.Option(help="File for all that the steps print.")] = None,
+) -> None:
+    """Build containers/NAME/Containerfile, as far as it is not cached, and freeze it."""
+    from argosy.images.builder import build_image
+    from argosy.images.store import Store
+
+    build_image(
+        Store.of_project(Path.cwd()),
+        Path("containers") / name,
+        lock or Path("resources/images") / name / "image.lock",
+        log or Path("logs/images") / f"{name}.log",
+    )
+
+
+@app.command("plan-run")
+def plan_run(
+    description: Annotated[str, typer.Argument(help="The run as JSON, as the workflow gives it.")],
+    site: Annotated[str, typer.Option(help="A folder of slurm/.")],
+    lock: Annotated[Path, typer.Option(help="The image.lock to use.")],
+) -> None:
+    """Write run.json, provenance.json and job.sbatch of one run (the workflow calls this)."""
+    from argosy.images.lockfile import read_lock
+    from argosy.jobs.planning import Project, write_run
+    from argosy.study.runs import Run
+
+    try:
+        run = Run.model_validate_json(description)
+    except ValidationError as problem:
+        raise ArgosyError(f"not a run: {problem.errors()[0]['msg']}") from None
+    write_run(Project(Path.cwd()), site, run, read_lock(lock))
+
+
+@app.command()
+def tables(
+    results: Annotated[Path, typer.Argument(help="results/<site>")],
+    finished: Annotated[
+        list[Path] | None, typer.Argument(help="The result.json of each run to be in the tables.")
+    ] = None,
+) -> None:
+    """Collect the records of runs into Parquet tables in RESULTS/tables."""
+    from argosy.results import collect
+
+    runs = [path.parent for path in finished] if finished else None
+    collect(results, results / "tables", runs)
+
+
+@app.command()
+def report(results: Annotated[Path, typer.Argument(help="results/<site>")]) -> None:
+    """Write report.html, summary.json and summary.csv from the tables in RESULTS/tables."""
+    from argosy.report import write_report
+
+    write_report(results)
+
+
+@app.command()
+def summary(results: Annotated[Path, typer.Argument(help="results/<site>")]) -> None:
+    """Print the report's main numbers and where the report is."""
+    from argosy.report.terminal import print_summary
+
+    path = results / "summary.json"
+    if not path.is_file():
+        raise ArgosyError(f"{path}: there is no report yet; run: snakemake")
+    console = Console(highlight=False)
+    print_summary(json.loads(path.read_text(encoding="utf-8")), console)
+    console.print(f"Report: {(results / 'report.html').absolute()}", soft_wrap=True)
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one line on standard error and exit status 2."""
+    try:
+        app()
+    except ArgosyError as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

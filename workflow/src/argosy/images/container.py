@@ -1,0 +1,288 @@
+"""Runs one command in one container, made by udocker from a root file system on disk.
+
+udocker 1.3.17 is used through its command line alone, with these of its faults kept away from users:
+
+* Without a terminal its R1 mode loses the exit status and breaks on UTF-8, so it always gets a
+  pseudo-terminal.
+* It writes run-time state beside the container or, with `--location`, into the working directory.
+  Each call has a private working directory, so any number may run from one root file system.
+* Its own exit status is not trusted: `Outcome.finished` says whether the command really came to its end.
+"""
+
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import tty
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from argosy.errors import ArgosyError
+from argosy.images import tools
+from argosy.images.store import Store
+
+GUEST_DIR = "/run/argosy"
+"""Mounted from a private folder of the host in every container; never part of an image."""
+
+HOST_FILES = ("resolv.conf", "hosts")
+"""Files of the host's /etc that a container sees as they are when it starts."""
+
+STOP_GRACE_S = 6.0
+"""From asking a container to end until it is killed; a cancelled run must be gone within 10 s."""
+
+# The status file is written inside the container: what udocker returns is not proof of anything.
+_REPORT_STATUS = 'status=0; "$@" || status=$?; echo "$status" > /run/argosy/status; exit "$status"'
+
+
+@dataclass(frozen=True)
+class Bind:
+    """A folder of the host, seen in the container at `target`."""
+
+    source: Path
+    target: str
+
+
+@dataclass(frozen=True)
+class Container:
+    """What to run. A `writable` root is a build's; others are frozen and stay as they are."""
+
+    root: Path
+    command: Sequence[str]
+    binds: Sequence[Bind] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    workdir: str = "/"
+    writable: bool = False
+    mode: str = "R1"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the command ended: its own exit status, or None when it was killed or never started."""
+
+    status: int | None
+
+    @property
+    def ok(self) -> bool:
+        """The command ran and returned 0."""
+        return self.status == 0
+
+
+def run(store: Store, container: Container, on_output: Callable[[bytes], None]) -> Outcome:
+    """Run the container to its end and give its output, stdout and stderr together, to `on_output`.
+
+    SIGTERM and SIGINT to this process end the container: its first process is asked to end and
+    killed STOP_GRACE_S later. Nothing remains on disk or in the process table.
+    """
+    _check(container)
+    with private_folder() as folder:
+        _copy_host_files(_subfolder(folder, "guest"))
+        process, terminal = _start(store, container, folder)
+        with _stopping(process):
+            _relay(terminal, on_output)
+            process.wait()
+        return Outcome(_reported_status(folder / "guest" / "status"))
+
+
+@contextmanager
+def private_folder() -> Iterator[Path]:
+    """A temporary folder of this user alone, gone afterwards whatever happens."""
+    folder = Path(tempfile.mkdtemp(prefix="argosy-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check(container: Container) -> None:
+    if not container.root.is_dir():
+        raise ArgosyError(
+            f"{container.root}: this image is not here; build it with: argosy image build"
+        )
+    for bind in container.binds:
+        if not bind.source.is_dir():
+            raise ArgosyError(f"{bind.source}: this folder is to be mounted and does not exist")
+        if ":" in f"{bind.source}{bind.target}":
+            raise ArgosyError(f"{bind.source}: udocker cannot mount a path that holds a colon")
+    for name, value in container.environment.items():
+        if "\n" in value:
+            raise ArgosyError(f"{name}: udocker cannot pass on a variable that holds a line break")
+
+
+def _copy_host_files(guest: Path) -> None:
+    """Name resolution as on the host; images hold links to these copies (see freeze)."""
+    for name in HOST_FILES:
+        source = Path("/etc") / name
+        if source.is_file():
+            shutil.copyfile(source, _subfolder(guest, "etc") / name)
+
+
+def _start(store: Store, container: Container, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
+    terminal, inner = pty.openpty()
+    # The container has a terminal of its own that turns \n into \r\n; this one must not add to it.
+    tty.setraw(inner)
+    try:
+        process = subprocess.Popen(
+            _udocker_command(store, container, folder),
+            cwd=_subfolder(folder, "cwd"),
+            env=_udocker_environment(store, container, folder),
+            stdin=inner,
+            stdout=inner,
+            stderr=inner,
+            start_new_session=True,
+        )
+    finally:
+        os.close(inner)
+    return process, terminal
+
+
+def _subfolder(folder: Path, name: str) -> Path:
+    path = folder / name
+    path.mkdir(exist_ok=True)
+    return path
+
+
+def _udocker_command(store: Store, container: Container, folder: Path) -> list[str]:
+    # Values go through a file: what stands in argv can be read by every user of the machine.
+    environment = folder / "environment"
+    lines = [f"{name}={value}\n" for name, value in container.environment.items()]
+    environment.write_text("".join(lines), encoding="utf-8")
+    volumes = [
+        Bind(folder / "guest", GUEST_DIR),
+        Bind(_subfolder(folder, "tmp"), "/tmp"),
+        *container.binds,
+    ]
+    return [
+        *tools.udocker_command(),
+        "--quiet",
+        *([] if container.writable else [f"--config={_read_only_config(folder)}"]),
+        "run",
+        f"--location={container.root}",
+        "--containerauth",
+        "--user=root",
+        "--nobanner",
+        f"--workdir={container.workdir}",
+        f"--env-file={environment}",
+        *(f"--volume={bind.source}:{bind.target}" for bind in volumes),
+        # With --location udocker still takes its first argument as a container's name.
+        "root",
+        *("/bin/sh", "-c", _REPORT_STATUS, "argosy"),
+        *container.command,
+    ]
+
+
+def _read_only_config(folder: Path) -> Path:
+    """udocker gives containers CAP_DAC_OVERRIDE, to which a read-only file is writable; not here."""
+    path = folder / "udocker.conf"
+    path.write_text("[DEFAULT]\nrunc_capabilities =\n", encoding="utf-8")
+    return path
+
+
+def _udocker_environment(store: Store, container: Container, folder: Path) -> dict[str, str]:
+    """udocker's settings, and of the user's environment only what udocker itself needs."""
+    kept = {
+        name: os.environ[name] for name in ("PATH", "HOME", "USER", "LANG") if name in os.environ
+    }
+    runtime = tools.container_runtime(store)
+    return {
+        "LANG": "C.UTF-8",
+        **kept,
+        "TERM": "dumb",
+        "TMPDIR": str(_subfolder(folder, "udocker-tmp")),
+        "UDOCKER_DIR": str(store.udocker),
+        "UDOCKER_DEFAULT_EXECUTION_MODE": container.mode,
+        **({"UDOCKER_USE_RUNC_EXECUTABLE": str(runtime)} if runtime else {}),
+    }
+
+
+def _relay(terminal: int, on_output: Callable[[bytes], None]) -> None:
+    """Pass output on until the last process that holds the terminal has ended."""
+    try:
+        while True:
+            try:
+                data = os.read(terminal, 1 << 16)
+            except OSError:  # Linux says EIO, not end of file, when the other side is gone.
+                return
+            if not data:
+                return
+            on_output(data.replace(b"\r\n", b"\n"))
+    finally:
+        os.close(terminal)
+
+
+def _reported_status(path: Path) -> int | None:
+    try:
+        return int(path.read_text(encoding="ascii"))
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+@contextmanager
+def _stopping(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """End the container when this process is asked to end, or leaves with an exception."""
+
+    def stop(number: int, frame: object) -> None:
+        threading.Thread(target=end_container, args=(process.pid,), daemon=True).start()
+
+    in_main = threading.current_thread() is threading.main_thread()
+    previous = {
+        number: signal.signal(number, stop)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        if in_main
+    }
+    try:
+        yield
+    finally:
+        if process.poll() is None:
+            end_container(process.pid)
+            process.wait()
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def end_container(udocker_pid: int) -> None:
+    """Ask the container's command to end, and kill it and all around it after a grace."""
+    try:
+        udocker = psutil.Process(udocker_pid)
+        family = [udocker, *udocker.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return
+    for command in _commands(family):
+        with suppress(psutil.NoSuchProcess):
+            command.terminate()
+    _, alive = psutil.wait_procs(family, timeout=STOP_GRACE_S)
+    for process in alive:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
+def _commands(family: list[psutil.Process]) -> list[psutil.Process]:
+    """The processes that a shell in each container's first place runs.
+
+    The first process of a namespace ignores a plain SIGTERM, and the runtime above it may keep it
+    to itself, so the command is asked directly.
+    """
+    runtimes = {process.pid for process in family if _name(process).startswith(("runc", "crun"))}
+    first = {process.pid for process in family if _parent(process) in runtimes}
+    commands = [process for process in family if _parent(process) in first]
+    return commands or [process for process in family[1:] if process.pid not in runtimes]
+
+
+def _parent(process: psutil.Process) -> int | None:
+    try:
+        return process.ppid()
+    except psutil.NoSuchProcess:
+        return None
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return process.name()
+    except psutil.NoSuchProcess:
+        return ""

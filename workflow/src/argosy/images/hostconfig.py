@@ -1,0 +1,107 @@
+"""What of this host a build may see: pip's configuration, proxies, the CA bundle, local wheel folders.
+
+All of it reaches the build through variables and mounted folders, so none of it stays in the image.
+"""
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from argosy.images.container import GUEST_DIR, Bind
+
+PROXY_VARIABLES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
+CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+LOCATION_KEYS = ("find-links", "index-url", "extra-index-url")
+
+
+@dataclass(frozen=True)
+class HostConfig:
+    """Variables and mounts for a build; `folder` is where the CA bundle was copied to."""
+
+    environment: Mapping[str, str]
+    binds: tuple[Bind, ...]
+
+
+def read_host_config(folder: Path, downloads: Path) -> HostConfig:
+    """Collect this host's settings for builds.
+
+    Files that builds read are written into the empty `folder`; what they download is kept in
+    `downloads`.
+    """
+    pip = _pip_settings()
+    mounts: dict[Path, str] = {}
+    environment = {name: value for name, value in os.environ.items() if _is_proxy(name)}
+    for key, value in pip.items():
+        local = key in LOCATION_KEYS
+        environment[_variable(key)] = _as_seen_inside(value, key, mounts) if local else value
+    bundle = _ca_bundle(pip.get("cert"))
+    if bundle:
+        shutil.copyfile(bundle, folder / "ca-certificates.crt")
+        inside = f"{GUEST_DIR}/host/ca-certificates.crt"
+        environment |= dict.fromkeys((*CA_VARIABLES, "PIP_CERT"), inside)
+    # apt would change to its own user, and no other id than root's is mapped.
+    (folder / "apt.conf").write_text('APT::Sandbox::User "root";\n', encoding="ascii")
+    environment["APT_CONFIG"] = f"{GUEST_DIR}/host/apt.conf"
+    # Downloads are kept between builds, outside the image.
+    environment["PIP_CACHE_DIR"] = f"{GUEST_DIR}/cache/pip"
+    binds = [Bind(folder, f"{GUEST_DIR}/host")]
+    binds += [Bind(downloads, f"{GUEST_DIR}/cache")]
+    binds += [Bind(path, target) for path, target in mounts.items()]
+    return HostConfig(environment, tuple(binds))
+
+
+def _is_proxy(name: str) -> bool:
+    return name.lower() in PROXY_VARIABLES
+
+
+def _variable(key: str) -> str:
+    return "PIP_" + key.upper().replace("-", "_")
+
+
+def _pip_settings() -> dict[str, str]:
+    """pip's own view of its files and variables, the latter winning as they do for pip."""
+    command = [sys.executable, "-m", "pip", "config", "list"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    settings = list(_settings(listed))
+    from_files = {key: value for section, key, value in settings if section != ":env:"}
+    return from_files | {key: value for section, key, value in settings if section == ":env:"}
+
+
+def _settings(listed: str) -> Iterator[tuple[str, str, str]]:
+    """Lines such as `global.find-links='/a\\n/b'`, as (section, key, value)."""
+    for line in listed.splitlines():
+        name, equals, quoted = line.partition("=")
+        section, _, key = name.rpartition(".")
+        if equals and section in ("global", "install", "download", "wheel", ":env:"):
+            yield section, key, str(ast.literal_eval(quoted))
+
+
+def _as_seen_inside(value: str, key: str, mounts: dict[Path, str]) -> str:
+    return " ".join(_location_inside(word, key, mounts) for word in value.split())
+
+
+def _location_inside(location: str, key: str, mounts: dict[Path, str]) -> str:
+    """Rewrite a local folder or file:// URL to where it is mounted in the build; else as it is."""
+    parts = urlsplit(location)
+    if parts.scheme not in ("", "file"):
+        return location
+    path = Path(unquote(parts.path)).expanduser().absolute()
+    if not path.is_dir():
+        return location
+    # An index's pages point to files beside the index, so its parent has to be seen as well.
+    mounted = path if key == "find-links" else path.parent
+    target = mounts.setdefault(mounted, f"{GUEST_DIR}/wheels-{len(mounts)}")
+    inside = f"{target}/{path.relative_to(mounted)}" if path != mounted else target
+    return f"file://{inside}" if parts.scheme else inside
+
+
+def _ca_bundle(pip_cert: str | None) -> Path | None:
+    """The CA bundle that this host was told to use; None means that the image's own will do."""
+    candidates = [pip_cert, *(os.environ.get(name) for name in CA_VARIABLES)]
+    return next((Path(name) for name in candidates if name and Path(name).is_file()), None)

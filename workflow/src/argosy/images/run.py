@@ -1,0 +1,89 @@
+"""Runs a command in a frozen image: `python -m argosy.images.run --digest sha256:… -- COMMAND`.
+
+This is what stands in a batch script for each node. Every variable that begins with ARGOSY_ goes into
+the container, besides those that the image sets itself.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from argosy.errors import ArgosyError
+from argosy.images import container
+from argosy.images.base import BUILD_VARIABLES
+from argosy.images.container import Bind, Container
+from argosy.images.engines import choose_mode
+from argosy.images.lockfile import read_lock
+from argosy.images.store import STORE_VARIABLE, Store
+
+KILLED = 137
+"""The shell's status of a command that was killed, when the command could not say so itself."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        return run_image(options.digest, options.command, options.bind, options.log)
+    except ArgosyError as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return 2
+
+
+def run_image(digest: str, command: Sequence[str], binds: Sequence[Bind], log: Path) -> int:
+    """Run `command` in the frozen image; its output goes to standard output and to `log`.
+
+    Raises:
+        ArgosyError: when the image is not in the store or no execution mode works on this host.
+    """
+    store = Store.of_project(Path.cwd())
+    lock = read_lock(store.description(digest))
+    root = store.root(digest)
+    inside = Container(
+        root,
+        command,
+        binds=binds,
+        environment={**BUILD_VARIABLES, "HOME": "/tmp", **lock.environment, **_own_variables()},
+        workdir=lock.workdir,
+        mode=choose_mode(store, root),
+    )
+    with log.open("ab", buffering=0) as stream:
+        outcome = container.run(store, inside, lambda data: _tee(data, stream))
+    return KILLED if outcome.status is None else outcome.status
+
+
+def _tee(data: bytes, log: BinaryIO) -> None:
+    log.write(data)
+    sys.stdout.buffer.write(data)
+    sys.stdout.flush()
+
+
+def _own_variables() -> dict[str, str]:
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith("ARGOSY_") and name != STORE_VARIABLE
+    }
+
+
+def _bind(text: str) -> Bind:
+    source, _, target = text.rpartition(":")
+    if not source or not target.startswith("/"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not SOURCE:TARGET")
+    return Bind(Path(source), target)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="argosy.images.run", description=__doc__)
+    parser.add_argument("--digest", required=True, help="of the frozen image, sha256:…")
+    parser.add_argument("--bind", type=_bind, action="append", default=[], metavar="SOURCE:TARGET")
+    parser.add_argument("--log", type=Path, required=True, help="file that gets the output too")
+    parser.add_argument("command", nargs="+")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""Where images live on disk, and who may change them when.
+
+<store>/tools/           container tools put together from the distribution's packages
+<store>/udocker/         udocker's own folder (UDOCKER_DIR)
+<store>/layers/<key>/    one cached build step: layer.tar and step.json
+<store>/roots/<digest>/  a frozen root file system, complete and read-only
+<store>/work/<image>/    the root file system of a build under way
+<store>/cache/           downloads kept between builds, never part of an image
+<store>/locks/           one lock file an image
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from argosy.errors import ArgosyError
+
+STORE_VARIABLE = "ARGOSY_STORE"
+
+
+@dataclass(frozen=True)
+class Store:
+    """The folder of images and tools; by default `.argosy` in the project, so nothing leaks out of it."""
+
+    path: Path
+
+    @classmethod
+    def of_project(cls, project: Path) -> "Store":
+        """The project's store, or the one that the environment variable ARGOSY_STORE names."""
+        chosen = os.environ.get(STORE_VARIABLE)
+        return cls(Path(chosen).absolute() if chosen else project.absolute() / ".argosy")
+
+    @property
+    def tools(self) -> Path:
+        """Tools unpacked from the distribution's packages."""
+        return self.path / "tools"
+
+    @property
+    def udocker(self) -> Path:
+        """What UDOCKER_DIR is set to."""
+        return self.path / "udocker"
+
+    @property
+    def downloads(self) -> Path:
+        """Kept between builds, bound into them, never part of an image."""
+        return self.path / "cache"
+
+    def layer(self, key: str) -> Path:
+        """The folder of one cached step."""
+        return self.path / "layers" / key
+
+    def root(self, digest: str) -> Path:
+        """The frozen root file system of the image with this digest (`sha256:…`)."""
+        return self.path / "roots" / digest.replace(":", "-")
+
+    def description(self, digest: str) -> Path:
+        """The lock of the frozen image, kept beside it: how its programs expect to be started."""
+        root = self.root(digest)
+        return root.with_name(f"{root.name}.json")
+
+    def work(self, image: str) -> Path:
+        """The folder of a build under way."""
+        return self.path / "work" / image
+
+    @contextmanager
+    def locked(self, image: str) -> Iterator[None]:
+        """Hold the image's lock, so that two builds of one image do the work once, one after the other.
+
+        Raises:
+            ArgosyError: when another build holds it for longer than two hours.
+        """
+        path = self.path / "locks" / f"{image}.lock"
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            with FileLock(path, timeout=2 * 3600):
+                yield
+        except Timeout:
+            raise ArgosyError(
+                f"{path}: another build of {image} has held this lock for 2 h"
+            ) from None
+
+
+def remove_tree(path: Path) -> None:
+    """Delete a tree that may hold read-only folders, as images do."""
+    if not path.exists():
+        return
+    for folder, _, _ in os.walk(path):
+        Path(folder).chmod(0o700)
+    shutil.rmtree(path)

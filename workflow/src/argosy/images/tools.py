@@ -1,0 +1,166 @@
+"""Makes the container tools that udocker needs available, with or without root.
+
+udocker's engines come as a tarball from hosts that many compute networks do not reach. Where it
+cannot be fetched, the distribution's packages serve: installed by root, downloaded and unpacked into
+the store by an ordinary user. Nothing outside the store is touched in the latter case.
+"""
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from argosy.errors import ArgosyError
+from argosy.images.store import Store
+
+TARBALL_RELEASE = "1.2.11"
+"""The release of udocker's tools that udocker 1.3.17 asks for in lib/VERSION."""
+
+SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+"""Where distributions put runc and mmdebstrap, and what an ordinary user's PATH often lacks."""
+
+Say = Callable[[str], None]
+
+
+def ensure_udocker(store: Store, say: Say) -> None:
+    """Install udocker's tools into the store, once.
+
+    Raises:
+        ArgosyError: naming what is missing and what to ask the site for.
+    """
+    if (store.udocker / "lib" / "VERSION").is_file():
+        return
+    store.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    say("container tools: fetching udocker's own tarball")
+    if _install(store, os.environ.get("UDOCKER_TARBALL")):
+        return
+    say("container tools: it cannot be fetched here; taking runc from the distribution's packages")
+    runtime = require(store, "runc", say)
+    with TemporaryDirectory(prefix="argosy-") as folder:
+        tarball = _pack_tools(runtime, Path(folder))
+        if not _install(store, str(tarball)):
+            raise ArgosyError(
+                f"{store.udocker}: udocker does not accept its tools; remove it and try again"
+            )
+
+
+def udocker_command() -> list[str]:
+    """How this environment's udocker is called; it refuses root unless told otherwise."""
+    root = ["--allow-root"] if os.geteuid() == 0 else []
+    return [sys.executable, "-m", "udocker.maincmd", *root]
+
+
+def container_runtime(store: Store) -> Path | None:
+    """The runc to use, or None to leave it to udocker's own. Debian hides it in /usr/sbin."""
+    return find(store, "runc")
+
+
+def find(store: Store, program: str) -> Path | None:
+    """A program on PATH, in the system's folders or among the unpacked packages."""
+    folders = [os.environ.get("PATH", ""), *SYSTEM_FOLDERS, *map(str, _unpacked_folders(store))]
+    found = shutil.which(program, path=os.pathsep.join(folders))
+    return Path(found) if found else None
+
+
+def require(store: Store, program: str, say: Say) -> Path:
+    """A program of the distribution's package of the same name, installed or unpacked if missing.
+
+    Raises:
+        ArgosyError: when neither works, saying what to ask the site for.
+    """
+    found = find(store, program)
+    if not found:
+        _fetch_package(store, program, say)
+        found = find(store, program)
+    if not found:
+        raise ArgosyError(
+            f"{program} is missing and cannot be installed from here: ask the site for the package "
+            f"'{program}', or put the program on PATH"
+        )
+    return found
+
+
+def environment(store: Store) -> dict[str, str]:
+    """The environment in which unpacked programs find each other and their libraries."""
+    unpacked = store.tools / "unpacked"
+    folders = [*map(str, _unpacked_folders(store)), os.environ.get("PATH", ""), *SYSTEM_FOLDERS]
+    libraries = [*unpacked.glob("usr/lib/*-linux-gnu")]
+    perl = [*unpacked.glob("usr/share/perl*/*"), *unpacked.glob("usr/share/perl5")]
+    perl += unpacked.glob("usr/lib/*-linux-gnu/perl*/*")
+    return {
+        **os.environ,
+        "PATH": os.pathsep.join(folders),
+        **({"LD_LIBRARY_PATH": os.pathsep.join(map(str, libraries))} if libraries else {}),
+        **({"PERL5LIB": os.pathsep.join(map(str, perl))} if perl else {}),
+    }
+
+
+def _unpacked_folders(store: Store) -> list[Path]:
+    return [store.tools / "unpacked" / "usr" / name for name in ("sbin", "bin")]
+
+
+def _install(store: Store, tarball: str | None) -> bool:
+    """Let udocker install its tools; True when they are there afterwards."""
+    command = [*udocker_command(), "--quiet", "install"]
+    variables = {**os.environ, "UDOCKER_DIR": str(store.udocker)}
+    if tarball:
+        variables["UDOCKER_TARBALL"] = tarball
+    try:
+        subprocess.run(command, env=variables, capture_output=True, timeout=300, check=False)
+    except subprocess.TimeoutExpired:
+        return False
+    return (store.udocker / "lib" / "VERSION").is_file()
+
+
+def _pack_tools(runtime: Path, folder: Path) -> Path:
+    """A tarball in the layout that udocker installs: udocker_dir/{bin,lib,doc}."""
+    version = folder / "VERSION"
+    version.write_text(f"{TARBALL_RELEASE}\n", encoding="ascii")
+    tarball = folder / "udockertools.tar.gz"
+    with tarfile.open(tarball, "w:gz") as archive:
+        archive.add(runtime.resolve(), f"udocker_dir/bin/runc-{platform.machine()}")
+        archive.add(version, "udocker_dir/lib/VERSION")
+        archive.add(version, "udocker_dir/doc/VERSION")
+    return tarball
+
+
+def _fetch_package(store: Store, package: str, say: Say) -> None:
+    if not shutil.which("apt-get"):
+        return
+    if os.geteuid() == 0:
+        say(f"container tools: installing {package} with apt-get")
+        _apt(["install", package]) or (_apt(["update"]) and _apt(["install", package]))
+    else:
+        say(f"container tools: unpacking {package} and what it needs into {store.tools}")
+        _unpack_package(store, package)
+
+
+def _unpack_package(store: Store, package: str) -> None:
+    """Download a package with whatever it needs and the system lacks, and unpack all of it."""
+    archives = store.tools / "archives"
+    (archives / "partial").mkdir(parents=True, exist_ok=True)
+    private = ["-o", "Debug::NoLocking=1", "-o", f"Dir::Cache::archives={archives}"]
+    wanted = [*private, "--download-only", "install", package]
+    if not _apt(wanted):
+        # The machine has no package lists, or old ones: keep lists of our own.
+        lists = store.tools / "lists"
+        (lists / "partial").mkdir(parents=True, exist_ok=True)
+        own_lists = [*private, "-o", f"Dir::State::lists={lists}"]
+        if not (_apt([*own_lists, "update"]) and _apt([*own_lists, *wanted])):
+            return
+    for archive in sorted(archives.glob("*.deb")):
+        target = store.tools / "unpacked"
+        target.mkdir(exist_ok=True)
+        subprocess.run(["dpkg-deb", "--extract", archive, target], check=True)
+        archive.unlink()
+
+
+def _apt(arguments: Sequence[str]) -> bool:
+    command = ["apt-get", "--yes", "-qq", "--no-install-recommends", *arguments]
+    variables = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+    return subprocess.run(command, env=variables, capture_output=True).returncode == 0

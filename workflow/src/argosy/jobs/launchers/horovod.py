@@ -1,0 +1,24 @@
+"""Horovod's ranks without ssh, MPI or horovodrun: Gloo finds its peers through the agent's rendezvous.
+
+The names are those that Horovod 0.28.1 reads in horovod/common/gloo/gloo_context.cc.
+"""
+
+from collections.abc import Mapping
+
+RANK_ENVIRONMENT: Mapping[str, str] = {
+    "HOROVOD_RANK": "{rank}",
+    "HOROVOD_SIZE": "{size}",
+    "HOROVOD_LOCAL_RANK": "{local_rank}",
+    "HOROVOD_LOCAL_SIZE": "{local_size}",
+    "HOROVOD_CROSS_RANK": "{node}",
+    "HOROVOD_CROSS_SIZE": "{nodes}",
+    # Equal within a node and distinct between nodes: this is how ranks find who shares memory.
+    "HOROVOD_HOSTNAME": "node{node}",
+    "HOROVOD_CONTROLLER": "gloo",
+    "HOROVOD_CPU_OPERATIONS": "gloo",
+    "HOROVOD_GLOO_RENDEZVOUS_ADDR": "{head_address}",
+    "HOROVOD_GLOO_RENDEZVOUS_PORT": "{head_port}",
+    "HOROVOD_GLOO_IFACE": "{interface}",
+    # The default of 30 s is too short where containers start unevenly.
+    "HOROVOD_GLOO_TIMEOUT_SECONDS": "300",
+}

@@ -1,0 +1,58 @@
+"""The numbers of the summary as a tidy CSV file: a row for each point and quantity."""
+
+import csv
+import io
+from collections.abc import Iterator
+
+from argosy.analysis.statistics import Estimate
+from argosy.report.summary import PointSummary, Summary
+
+HEADER = (
+    "experiment",
+    "scaling",
+    "nodes",
+    "ranks_per_node",
+    "ranks",
+    "quantity",
+    "unit",
+    "n",
+    "mean",
+    "low",
+    "high",
+)
+
+
+def summary_csv(summary: Summary) -> str:
+    """`summary`'s points as CSV text. Ratios have the unit 1; what is not known is empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(HEADER)
+    for experiment in summary.experiments:
+        for point in experiment.points:
+            size = (point.nodes, point.ranks_per_node, point.ranks)
+            for quantity, unit, value in _quantities(point):
+                estimate = (value.n, value.mean, value.low, value.high)
+                writer.writerow(
+                    (experiment.experiment, experiment.scaling, *size, quantity, unit, *estimate)
+                )
+    return text.getvalue()
+
+
+def _quantities(point: PointSummary) -> Iterator[tuple[str, str, Estimate]]:
+    estimates = (
+        ("throughput", "samples/s", point.throughput_samples_per_s),
+        ("speed_up", "1", point.speed_up),
+        ("efficiency", "1", point.efficiency),
+        ("test_accuracy", "1", point.test_accuracy),
+    )
+    yield from ((name, unit, value) for name, unit, value in estimates if value is not None)
+    runs = len(point.runs_samples_per_s)
+    if point.test_accuracy and point.test_accuracy_min is not None:
+        yield "test_accuracy_min", "1", Estimate(point.test_accuracy.n, point.test_accuracy_min)
+    if point.weights_identical is not None:
+        identical = Estimate(point.weights_compared_runs, float(point.weights_identical))
+        yield "weights_identical", "1", identical
+    if point.step_s is not None:
+        yield "step", "s", Estimate(runs, point.step_s)
+    for phase, seconds in point.phases_s_per_step.items():
+        yield f"phase_{phase}", "s/step", Estimate(runs, seconds)

@@ -1,0 +1,239 @@
+"""Every number of the report, once: HTML, CSV and the terminal all say what stands here.
+
+The dataclasses are summary.json; units are in the names, ratios have none.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from pydantic import TypeAdapter
+
+from argosy.analysis.accuracy import Outcome, outcomes
+from argosy.analysis.measurements import WARM_UP_STEPS, Measurement, Point, measurements
+from argosy.analysis.phases import StepTime, step_times
+from argosy.analysis.scaling import PointScaling, scaling
+from argosy.analysis.statistics import CONFIDENCE, Estimate
+from argosy.results.tables import fetch, open_tables
+
+SUMMARY_VERSION = 1
+
+
+@dataclass(frozen=True)
+class PointSummary:
+    """One size of an experiment. What was not measured there is None (or has no entry)."""
+
+    nodes: int
+    ranks_per_node: int
+    ranks: int
+    runs_samples_per_s: list[float]
+    throughput_samples_per_s: Estimate | None
+    speed_up: Estimate | None
+    efficiency: Estimate | None
+    step_s: float | None
+    phases_s_per_step: dict[str, float]
+    test_accuracy: Estimate | None
+    test_accuracy_min: float | None
+    weights_identical: bool | None
+    weights_compared_runs: int
+
+
+@dataclass(frozen=True)
+class ExperimentSummary:
+    """The points of an experiment, smallest first; `base` is the one that others are held against.
+
+    `states` counts all its runs by state, also those that gave no point.
+    """
+
+    experiment: str
+    scaling: str
+    states: dict[str, int]
+    base: Point | None
+    points: list[PointSummary]
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One run. Log files are relative to the results folder of the site."""
+
+    experiment: str
+    run_id: str
+    nodes: int
+    ranks_per_node: int
+    repeat: int
+    state: str
+    samples_per_s: float | None
+    throughput_source: str | None
+    left_out: str | None
+    started_unix_s: float | None
+    seconds: float | None
+    hosts: list[str]
+    image_digest: str
+    failure: str | None
+    unreadable_records: int
+    missing_ranks: list[int]
+    log_files: list[str]
+
+
+@dataclass(frozen=True)
+class FailureSummary:
+    """An execution of a run that came to nothing; `lost_s` is None when nobody noted its end."""
+
+    experiment: str
+    run_id: str
+    incarnation: str
+    state: str
+    node: int | None
+    rank: int | None
+    cause: str
+    lost_s: float | None
+    log_file: str | None
+
+
+@dataclass(frozen=True)
+class MachineSummary:
+    """Hosts that look the same from inside."""
+
+    hosts: list[str]
+    cpu_model: str | None
+    cpus: int | None
+    memory_bytes: int | None
+    kernel: str | None
+
+
+@dataclass(frozen=True)
+class ProvenanceSummary:
+    """The same provenance.json of one or more runs."""
+
+    runs: list[str]
+    content: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Method:
+    confidence: float = CONFIDENCE
+    warm_up_steps: int = WARM_UP_STEPS
+
+
+@dataclass(frozen=True)
+class Summary:
+    """summary.json."""
+
+    schema_version: int
+    sites: list[str]
+    method: Method
+    experiments: list[ExperimentSummary]
+    runs: list[RunSummary]
+    failures: list[FailureSummary]
+    machines: list[MachineSummary]
+    provenance: list[ProvenanceSummary]
+
+
+_ADAPTER = TypeAdapter(Summary)
+
+
+def read_summary(content: Mapping[str, Any]) -> Summary:
+    """The summary of a parsed summary.json; raises pydantic's ValidationError."""
+    return _ADAPTER.validate_python(content)
+
+
+def summary_json(summary: Summary) -> str:
+    """`summary` as indented JSON with a final newline."""
+    return _ADAPTER.dump_json(summary, indent=2).decode() + "\n"
+
+
+def summarise(tables_dir: Path) -> Summary:
+    """Everything that the report says, from the tables alone. Raises ResultsError."""
+    with open_tables(tables_dir) as tables:
+        measured = measurements(tables)
+        return Summary(
+            schema_version=SUMMARY_VERSION,
+            sites=[row["site"] for row in fetch(tables, _SITES)],
+            method=Method(),
+            experiments=_experiments(tables, measured),
+            runs=_runs(tables, measured),
+            failures=[FailureSummary(**row) for row in fetch(tables, _FAILURES)],
+            machines=[MachineSummary(**row) for row in fetch(tables, _MACHINES)],
+            provenance=[
+                ProvenanceSummary(row["runs"], json.loads(row["provenance"]))
+                for row in fetch(tables, _PROVENANCE)
+            ],
+        )
+
+
+_SITES = "SELECT DISTINCT site FROM runs ORDER BY site"
+_STATES = """
+SELECT experiment, scaling, state, count(*) AS runs FROM runs
+GROUP BY ALL ORDER BY experiment, state
+"""
+_RUNS = "SELECT * FROM runs ORDER BY experiment, ranks, nodes, repeat, run_id"
+_FAILURES = "SELECT * FROM failures ORDER BY experiment, run_id, incarnation"
+_MACHINES = """
+SELECT list(DISTINCT host ORDER BY host) AS hosts, cpu_model, cpus, memory_bytes, kernel
+FROM nodes GROUP BY ALL ORDER BY hosts
+"""
+_PROVENANCE = """
+SELECT list(experiment || '/' || run_id ORDER BY experiment, run_id) AS runs, provenance
+FROM runs WHERE provenance IS NOT NULL GROUP BY ALL ORDER BY runs
+"""
+
+
+def _experiments(
+    tables: duckdb.DuckDBPyConnection, measured: Sequence[Measurement]
+) -> list[ExperimentSummary]:
+    states: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for row in fetch(tables, _STATES):
+        states[row["experiment"], row["scaling"]][row["state"]] = row["runs"]
+    times, trained = step_times(tables), outcomes(tables)
+    summaries = []
+    for (name, kind), count in states.items():
+        runs = [run for run in measured if run.experiment == name]
+        scaled = {one.point: one for one in scaling(runs)}
+        points = [
+            _point(point, scaled.get(point), times.get((name, point)), trained.get((name, point)))
+            for point in sorted({run.point for run in runs})
+        ]
+        base = next(iter(scaled), None)
+        summaries.append(ExperimentSummary(name, kind, dict(count), base, points))
+    return summaries
+
+
+def _point(
+    point: Point, scaled: PointScaling | None, time: StepTime | None, outcome: Outcome | None
+) -> PointSummary:
+    return PointSummary(
+        nodes=point.nodes,
+        ranks_per_node=point.ranks_per_node,
+        ranks=point.ranks,
+        runs_samples_per_s=list(scaled.samples_per_s) if scaled else [],
+        throughput_samples_per_s=scaled.throughput if scaled else None,
+        speed_up=scaled.speed_up if scaled else None,
+        efficiency=scaled.efficiency if scaled else None,
+        step_s=time.step_s if time else None,
+        phases_s_per_step=dict(time.phases_s) if time else {},
+        test_accuracy=outcome.test_accuracy if outcome else None,
+        test_accuracy_min=outcome.test_accuracy_min if outcome else None,
+        weights_identical=outcome.weights_identical if outcome else None,
+        weights_compared_runs=outcome.compared_runs if outcome else 0,
+    )
+
+
+def _runs(tables: duckdb.DuckDBPyConnection, measured: Iterable[Measurement]) -> list[RunSummary]:
+    by_run = {(run.experiment, run.run_id): run for run in measured}
+    kept = {*RunSummary.__dataclass_fields__}
+    summaries = []
+    for row in fetch(tables, _RUNS):
+        run = by_run.get((row["experiment"], row["run_id"]))
+        summaries.append(
+            RunSummary(
+                **{name: value for name, value in row.items() if name in kept},
+                samples_per_s=run.samples_per_s if run else None,
+                throughput_source=run.source if run else None,
+                left_out=run.left_out if run else None,
+            )
+        )
+    return summaries

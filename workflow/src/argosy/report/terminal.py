@@ -1,0 +1,64 @@
+"""The report's main numbers in the terminal."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from argosy.report import words
+from argosy.report.summary import ExperimentSummary, PointSummary, read_summary
+
+_COLUMNS = (
+    "nodes",
+    "ranks",
+    "n",
+    "samples/s",
+    "speed-up",
+    "interval",
+    "efficiency",
+    "accuracy",
+)
+
+
+def print_summary(summary: Mapping[str, Any], console: Console) -> None:
+    """Print a table for each experiment of a parsed summary.json."""
+    for experiment in read_summary(summary).experiments:
+        console.print(_table(experiment))
+        for sentence in words.findings(experiment):
+            console.print(escape(sentence))
+        console.print()
+
+
+def _table(experiment: ExperimentSummary) -> Table:
+    title = (
+        f"{experiment.experiment}, {experiment.scaling} scaling: {words.states(experiment.states)}"
+    )
+    table = Table(
+        title=escape(title),
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        show_edge=False,
+    )
+    for column in _COLUMNS:
+        table.add_column(column, justify="right", no_wrap=True)
+    for point in experiment.points:
+        table.add_row(*_cells(point))
+    return table
+
+
+def _cells(point: PointSummary) -> tuple[str, ...]:
+    rate, speed_up, accuracy = point.throughput_samples_per_s, point.speed_up, point.test_accuracy
+    return (
+        str(point.nodes),
+        str(point.ranks),
+        str(rate.n) if rate else "0",
+        words.number(rate.mean if rate else None),
+        words.number(speed_up.mean if speed_up else None),
+        words.interval(speed_up),
+        words.percent(point.efficiency.mean if point.efficiency else None),
+        words.percent(accuracy.mean if accuracy else None, decimals=1),
+    )

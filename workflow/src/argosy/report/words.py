@@ -1,0 +1,135 @@
+"""Numbers and findings in plain words, rounded to what they are good for."""
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from argosy.analysis.measurements import Point
+from argosy.analysis.phases import OTHER
+from argosy.analysis.statistics import Estimate
+from argosy.report.summary import ExperimentSummary, PointSummary
+from argosy.results.tables import PHASES
+
+NONE = "–"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """`value` to `digits` significant digits, never in powers of ten: 0.0123, 1.20, 12,300."""
+    if value is None:
+        return NONE
+    if value == 0:
+        return "0"
+    decimals = digits - 1 - math.floor(math.log10(abs(value)))
+    return f"{round(value, decimals):,.{max(decimals, 0)}f}"
+
+
+def percent(value: float | None, decimals: int = 0) -> str:
+    return NONE if value is None else f"{100 * value:.{decimals}f} %"
+
+
+def interval(estimate: Estimate | None, digits: int = 3) -> str:
+    """The interval in words: `1.48 to 1.79`; a dash where there is none."""
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return NONE
+    return f"{number(estimate.low, digits)} to {number(estimate.high, digits)}"
+
+
+def percent_interval(estimate: Estimate | None, decimals: int = 0) -> str:
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return NONE
+    return f"{100 * estimate.low:.{decimals}f} to {percent(estimate.high, decimals)}"
+
+
+def duration(seconds: float | None) -> str:
+    """`42.0 s`, `3 min 20 s`, `2 h 05 min`; `unknown` for None."""
+    if seconds is None:
+        return "unknown"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def moment(unix: float | None) -> str:
+    """Date and time of day in UTC."""
+    return NONE if unix is None else f"{datetime.fromtimestamp(unix, UTC):%Y-%m-%d %H:%M}"
+
+
+def count(amount: int, singular: str) -> str:
+    return f"{amount} {singular}" if amount == 1 else f"{amount} {singular}s"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
+
+
+def same_width(experiment: ExperimentSummary) -> bool:
+    """Whether all points have as many ranks per node, so that nodes alone name a point."""
+    return len({point.ranks_per_node for point in experiment.points}) <= 1
+
+
+def size(experiment: ExperimentSummary, point: Point | PointSummary) -> str:
+    """A point by name: `2 nodes`, with its ranks where nodes alone would not tell."""
+    nodes = count(point.nodes, "node")
+    return nodes if same_width(experiment) else f"{nodes} with {count(point.ranks, 'rank')}"
+
+
+def phase_names(experiment: ExperimentSummary) -> list[str]:
+    """The phases that any point of the experiment has, in the order of a step."""
+    found = {name for point in experiment.points for name in point.phases_s_per_step}
+    return [name for name in (*PHASES, OTHER) if name in found]
+
+
+def states(found: Mapping[str, int]) -> str:
+    """`9 completed, 1 failed and 2 pending`."""
+    return listed([f"{amount} {state}" for state, amount in sorted(found.items())])
+
+
+def findings(experiment: ExperimentSummary) -> list[str]:
+    """What an experiment showed, a sentence a point, the base case first."""
+    base = next((one for one in experiment.points if _is_base(experiment, one)), None)
+    if base is None or base.throughput_samples_per_s is None:
+        return [f"Nothing was measured: of its runs, {states(experiment.states)}."]
+    others = [one for one in experiment.points if one.speed_up and one is not base]
+    alone = "" if others else " There is no other size to compare it with."
+    return [_base_sentence(experiment, base) + alone] + [
+        _comparison(experiment, base, other) for other in others
+    ]
+
+
+def _is_base(experiment: ExperimentSummary, point: PointSummary) -> bool:
+    return Point(point.ranks, point.nodes, point.ranks_per_node) == experiment.base
+
+
+def _base_sentence(experiment: ExperimentSummary, base: PointSummary) -> str:
+    rate = base.throughput_samples_per_s
+    assert rate is not None
+    spread = (
+        f"95 % interval {interval(rate)}, n = {rate.n}"
+        if rate.low is not None
+        else "one run, so no interval"
+    )
+    verb = "gives" if base.nodes == 1 else "give"
+    return f"{size(experiment, base)} {verb} {number(rate.mean)} samples per second ({spread})."
+
+
+def _comparison(experiment: ExperimentSummary, base: PointSummary, point: PointSummary) -> str:
+    speed_up, efficiency = point.speed_up, point.efficiency
+    assert speed_up is not None and efficiency is not None
+    verb = "gives" if point.nodes == 1 else "give"
+    return (
+        f"{size(experiment, point)} {verb} {number(speed_up.mean)} times the throughput of "
+        f"{size(experiment, base)} ({_spread(speed_up, base)}): "
+        f"efficiency {percent(efficiency.mean)}."
+    )
+
+
+def _spread(speed_up: Estimate, base: PointSummary) -> str:
+    assert base.throughput_samples_per_s is not None
+    base_n = base.throughput_samples_per_s.n
+    runs = f"n = {speed_up.n}" if speed_up.n == base_n else f"n = {speed_up.n} against {base_n}"
+    if speed_up.low is None:
+        return f"{runs}, so no interval"
+    return f"95 % interval {interval(speed_up)}, {runs}"

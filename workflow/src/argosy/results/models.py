@@ -1,0 +1,123 @@
+"""The JSON objects of a run folder, as far as the tables need them (docs/run-folder.md).
+
+Keys that are not named here are left alone: a newer writer may say more within one schema version.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from argosy.results.errors import ResultsError
+from argosy.validation import describe
+
+SCHEMA_VERSION = 1
+
+
+class Record(BaseModel):
+    """An object at the top of a file."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class Image(Record):
+    name: str
+    digest: str
+
+
+class Asked(Record):
+    """run.json: what was asked."""
+
+    run_id: str
+    experiment: str
+    site: str
+    nodes: int
+    ranks_per_node: int
+    repeat: int
+    scaling: Literal["strong", "weak"]
+    image: Image
+
+
+class Failure(Record):
+    """The first failure of a job; `rank` is None when it was not a rank's."""
+
+    node: int | None
+    rank: int | None
+    cause: str
+
+
+class Verdict(Record):
+    """verdict.json and result.json: how an incarnation ended. Times in seconds since the epoch."""
+
+    run_id: str
+    incarnation: str
+    state: Literal["completed", "failed", "cancelled"]
+    started: float
+    ended: float
+    seconds: float
+    hosts: list[str]
+    failure: Failure | None
+
+
+class Machine(Record):
+    cpu_model: str | None = None
+    cpus: int | None = None
+    memory_bytes: int | None = None
+    kernel: str | None = None
+
+
+class NodeStatus(Record):
+    """node-<n>.json: what the agent of a node knew last."""
+
+    node: int
+    host: str
+    state: Literal["running", "completed", "failed", "cancelled"]
+    started: float
+    ended: float | None
+    machine: Machine
+    failure: Failure | None
+
+
+class Job(Record):
+    job_id: str | int
+
+
+class Jobs(Record):
+    """job.json: the jobs that were submitted for a run, the newest last."""
+
+    jobs: list[Job]
+
+
+Model = TypeVar("Model", bound=Record)
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Read a JSON object of the known schema version from `path`, or raise ResultsError."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise ResultsError(
+            f"{path}: cannot be read as JSON ({problem}); move its run folder away and run it again"
+        ) from problem
+    if not isinstance(found, dict):
+        raise ResultsError(f"{path}: holds no JSON object; move its run folder away")
+    check_version(path, found.get("schema_version"))
+    return found
+
+
+def check_version(path: Path, version: object) -> None:
+    """Raise ResultsError unless `version` is the one that this Argosy reads."""
+    if version != SCHEMA_VERSION:
+        raise ResultsError(
+            f"{path}: its schema_version is {version}, this Argosy reads {SCHEMA_VERSION}; move "
+            "the folder away, or make the tables with the version of Argosy that wrote it"
+        )
+
+
+def read_model(path: Path, model: type[Model]) -> Model:
+    """Read `path` as `model`, or raise ResultsError naming file and key."""
+    try:
+        return model.model_validate(read_object(path))
+    except ValidationError as problem:
+        raise ResultsError(describe(problem, path, model)) from problem

@@ -1,0 +1,163 @@
+"""One run folder: what was asked, its incarnations, and which of them is the measurement."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from argosy.results.errors import ResultsError
+from argosy.results.models import Asked, Failure, Jobs, NodeStatus, Verdict, read_model, read_object
+
+NO_VERDICT = "ended without a verdict: killed before it could write one, or its node was lost"
+
+
+@dataclass(frozen=True)
+class Incarnation:
+    """One execution of a run's job, as far as its files tell."""
+
+    name: str
+    verdict: Verdict | None
+    nodes: tuple[NodeStatus, ...]
+
+    @property
+    def state(self) -> str:
+        """`completed`, `failed`, `cancelled`, or `unfinished`: no verdict, and no node gave up.
+
+        An unfinished incarnation is running still, or was killed with no time to say so.
+        """
+        if self.verdict:
+            return self.verdict.state
+        states = {node.state for node in self.nodes}
+        return next((state for state in ("failed", "cancelled") if state in states), "unfinished")
+
+    @property
+    def failure(self) -> Failure | None:
+        """The failure of the verdict, or the first that a node knew of."""
+        if self.verdict:
+            return self.verdict.failure
+        return next((node.failure for node in self.nodes if node.failure), None)
+
+    @property
+    def started(self) -> float | None:
+        if self.verdict:
+            return self.verdict.started
+        return min((node.started for node in self.nodes), default=None)
+
+    @property
+    def ended(self) -> float | None:
+        """Seconds since the epoch; None when not every node lived to note its end."""
+        if self.verdict:
+            return self.verdict.ended
+        ends = [node.ended for node in self.nodes if node.ended is not None]
+        return max(ends) if ends and len(ends) == len(self.nodes) else None
+
+    @property
+    def seconds(self) -> float | None:
+        if self.verdict:
+            return self.verdict.seconds
+        if self.started is None or self.ended is None:
+            return None
+        return self.ended - self.started
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A run as its folder tells it. `incarnations` are in the order of submission."""
+
+    path: Path
+    asked: Asked
+    result: Verdict | None
+    provenance: str | None
+    incarnations: tuple[Incarnation, ...]
+
+    @property
+    def ranks(self) -> int:
+        return self.asked.nodes * self.asked.ranks_per_node
+
+    @property
+    def current(self) -> Incarnation | None:
+        """The incarnation that `result.json` names, else the newest; None before the first."""
+        if self.result:
+            named = (one for one in self.incarnations if one.name == self.result.incarnation)
+            return next(named, None)
+        return self.incarnations[-1] if self.incarnations else None
+
+    @property
+    def state(self) -> str:
+        """`completed` by `result.json` alone; else as the newest incarnation ended."""
+        if self.result:
+            return self.result.state
+        if self.current is None:
+            return "pending"
+        # A verdict whose copy was never made is not a result: the job died between the two writes.
+        return "unfinished" if self.current.state == "completed" else self.current.state
+
+    def failures(self) -> Iterator[tuple[Incarnation, Failure]]:
+        """Each incarnation that came to nothing, with the cause that it left."""
+        for incarnation in self.incarnations:
+            if incarnation is self.current and self.state in ("completed", "unfinished"):
+                continue
+            default = "cancelled" if incarnation.state == "cancelled" else NO_VERDICT
+            yield incarnation, incarnation.failure or Failure(node=None, rank=None, cause=default)
+
+    def logs(self, incarnation: Incarnation) -> list[Path]:
+        """Log files of an incarnation: the job's first, then nodes and ranks by number."""
+        found = (self.path / "logs" / incarnation.name).glob("*.log")
+        return sorted(found, key=lambda log: (log.name != "job.log", _by_number(log.name)))
+
+
+def read_run(folder: Path) -> RunFolder:
+    """Read the small files of a run folder; raise ResultsError for one that breaks the contract."""
+    asked = read_model(folder / "run.json", Asked)
+    if (asked.experiment, asked.run_id) != (folder.parent.name, folder.name):
+        raise ResultsError(
+            f"{folder / 'run.json'}: is of run {asked.experiment}/{asked.run_id}, but its folder "
+            f"is {folder.parent.name}/{folder.name}; move a copied or renamed folder away"
+        )
+    result = folder / "result.json"
+    provenance = folder / "provenance.json"
+    run = RunFolder(
+        path=folder,
+        asked=asked,
+        result=read_model(result, Verdict) if result.exists() else None,
+        provenance=json.dumps(read_object(provenance)) if provenance.exists() else None,
+        incarnations=tuple(_read_incarnation(folder, name) for name in _incarnation_names(folder)),
+    )
+    if run.result and run.current is None:
+        raise ResultsError(
+            f"{result}: names incarnation {run.result.incarnation}, of which there are no records; "
+            "move the run folder away and run it again"
+        )
+    return run
+
+
+def _incarnation_names(folder: Path) -> list[str]:
+    """Incarnations by order of submission; a job that left logs but no records is one too."""
+    jobs = folder / "job.json"
+    submitted: Mapping[str, int] = {}
+    if jobs.exists():
+        entries = read_model(jobs, Jobs).jobs
+        submitted = {str(job.job_id): place for place, job in enumerate(entries)}
+    names = {path.name for kind in ("records", "logs") for path in (folder / kind).glob("*/")}
+
+    def order(name: str) -> tuple[int, list[tuple[str, int]]]:
+        return submitted.get(name.rpartition(".")[0], -1), _by_number(name)
+
+    return sorted(names, key=order)
+
+
+def _read_incarnation(folder: Path, name: str) -> Incarnation:
+    records = folder / "records" / name
+    verdict = records / "verdict.json"
+    nodes = sorted(records.glob("node-*.json"), key=lambda path: _by_number(path.name))
+    return Incarnation(
+        name=name,
+        verdict=read_model(verdict, Verdict) if verdict.exists() else None,
+        nodes=tuple(read_model(path, NodeStatus) for path in nodes),
+    )
+
+
+def _by_number(name: str) -> list[tuple[str, int]]:
+    """A sort key that puts node-2 before node-10."""
+    return [(text, int(digits or 0)) for text, digits in re.findall(r"(\D*)(\d*)", name)]

@@ -1,0 +1,101 @@
+"""What went wrong, and which of several failures is the root cause."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import asdict, dataclass
+from typing import Any, Mapping, Sequence
+
+# Within this time of the first failure a later one may still turn out to be its cause (seconds).
+WINDOW = 1.0
+
+SIGNAL = "signal"  # killed from outside, or crashed
+OTHER = "other"  # no space, command not found: things that no other rank can bring about
+ABORT = "abort"  # SIGABRT: a library's way to give up, often because a peer is gone
+EXIT = "exit"  # a plain exit code: often HorovodInternalError because a peer is gone
+VANISHED = "vanished"  # a node that stopped answering
+_WEIGHT = {SIGNAL: 0, OTHER: 0, ABORT: 1, EXIT: 2, VANISHED: 3}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One failure; `rank` is None when it is not a rank's, `at` is unix seconds."""
+
+    node: int
+    rank: int | None
+    cause: str
+    at: float
+    kind: str = OTHER
+
+    def record(self) -> dict[str, Any]:
+        """The failure as the files of a run hold it."""
+        return {"node": self.node, "rank": self.rank, "cause": self.cause, "at": self.at}
+
+    def message(self) -> dict[str, Any]:
+        """The failure as the agents tell each other."""
+        return asdict(self)
+
+    @classmethod
+    def from_message(cls, message: Mapping[str, Any]) -> Failure:
+        """The reverse of `message`. Raises KeyError, TypeError or ValueError."""
+        rank = message["rank"]
+        return cls(
+            node=int(message["node"]),
+            rank=None if rank is None else int(rank),
+            cause=str(message["cause"]),
+            at=float(message["at"]),
+            kind=str(message["kind"]),
+        )
+
+    def __str__(self) -> str:
+        who = f"node {self.node}" if self.rank is None else f"rank {self.rank} (node {self.node})"
+        return f"{who}: {self.cause}"
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """A failure and when it came to the judge's notice, by the judge's monotonic clock."""
+
+    failure: Failure
+    seen: float
+
+
+def root_cause(sightings: Sequence[Sighting]) -> Failure:
+    """The failure that most likely brought about the others.
+
+    When one rank dies its peers fail a moment later, and their reports may overtake its own: so
+    among those seen within `WINDOW` of the first, a kind that is not a consequence of another
+    wins, then the earliest. A vanished node counts from its last sign of life; if that was before
+    all else, the exit codes that followed are its consequences.
+    """
+    first = min(sightings, key=lambda each: each.seen)
+    near = [each for each in sightings if each.seen <= first.seen + WINDOW]
+
+    def order(each: Sighting) -> tuple[int, float]:
+        weight = _WEIGHT.get(each.failure.kind, 0)
+        if each is first and each.failure.kind == VANISHED:
+            weight = _WEIGHT[ABORT]
+        return weight, each.seen
+
+    return min(near, key=order).failure
+
+
+def signal_name(number: int) -> str:
+    """``SIGKILL`` for 9."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def ended_by_signal(number: int) -> tuple[str, str]:
+    """Cause and kind of a rank that a signal ended."""
+    kind = ABORT if number == signal.SIGABRT else SIGNAL
+    return f"killed by signal {number} ({signal_name(number)})", kind
+
+
+def ended_with_code(code: int) -> tuple[str, str]:
+    """Cause and kind of a rank that ended with a non-zero exit code."""
+    if code - 128 in set(signal.Signals):
+        return f"exit code {code} (as a shell reports {signal_name(code - 128)})", EXIT
+    return f"exit code {code}", EXIT

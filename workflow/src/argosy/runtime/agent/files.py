@@ -1,0 +1,89 @@
+"""Writing files so that they are whole, private, and possible even on a full disk."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import select
+from typing import Any, Mapping
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def write_cause(error: OSError, path: str) -> str:
+    """Why a file could not be written, and what to do, in one line."""
+    reason = os.strerror(error.errno).lower() if error.errno else str(error)
+    if error.errno in _FULL:
+        return f"{reason} while writing {path}: free space and run again"
+    return f"{reason} while writing {path}"
+
+
+def open_for_append(path: str) -> int:
+    """A descriptor of a file that only the user can read."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write every byte, also to a pipe or terminal that someone made non-blocking."""
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(descriptor, view) :]
+        except BlockingIOError:
+            select.select([], [descriptor], [])
+
+
+def write_json(path: str, value: Mapping[str, Any]) -> None:
+    """Replace a JSON file at once: a reader sees the old content or the new, never a part."""
+    temporary = f"{path}.{os.getpid()}.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    try:
+        descriptor = os.open(temporary, flags, 0o600)
+        try:
+            write_all(descriptor, json.dumps(value, indent=1).encode() + b"\n")
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+class Reserve:
+    """Space kept back on the disk, so that the last word can be written when it is full."""
+
+    SIZE = 64 * 1024
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def take(self) -> None:
+        """Occupy the space. Raises OSError."""
+        descriptor = os.open(
+            self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
+        )
+        try:
+            # Random, because some file systems store zeros in no space at all.
+            write_all(descriptor, os.urandom(self.SIZE))
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def drop(self) -> None:
+        """Give the space back; more than once does no harm."""
+        with contextlib.suppress(OSError):
+            os.unlink(self._path)
+
+    def write_json(self, path: str, value: Mapping[str, Any]) -> None:
+        """`write_json`, with the reserve to fall back on. Raises OSError."""
+        try:
+            write_json(path, value)
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            self.drop()
+            write_json(path, value)

@@ -1,0 +1,151 @@
+"""Telling the head how this node is, and hearing what it wants."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+import time
+from typing import Callable, Protocol
+
+from .coordinator import PATIENCE, Coordinator, vanished
+from .failure import OTHER, Failure
+from .messages import Order, Report
+from .server import BEAT_PATH, TOKEN_HEADER
+from .settings import Settings
+
+# Seconds between two reports: while ranks run, and while the node waits for others.
+_CALM, _EAGER = 1.0, 0.25
+_ANSWER_TIME = 2.0
+
+
+class RefusedError(Exception):
+    """The head is there but does not take this agent for one of its job."""
+
+
+class Link(Protocol):
+    """A way to the head. `beat` raises OSError, HTTPException, ValueError or RefusedError."""
+
+    def beat(self, report: Report) -> Order:
+        """Hand in a report and bring back the orders."""
+
+
+class RemoteLink:
+    """The way to a head on another node."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def beat(self, report: Report) -> Order:
+        """Hand in a report and bring back the orders."""
+        settings = self._settings
+        connection = http.client.HTTPConnection(
+            settings.head_address, settings.head_port, timeout=_ANSWER_TIME
+        )
+        try:
+            connection.request("POST", BEAT_PATH, report.encode(), {TOKEN_HEADER: settings.token})
+            answer = connection.getresponse()
+            if answer.status == 403:
+                raise RefusedError
+            if answer.status != 200:
+                raise ValueError(f"the head answered {answer.status}")
+            return Order.decode(answer.read())
+        finally:
+            connection.close()
+
+
+class Heartbeat(threading.Thread):
+    """Reports at once when there is news, otherwise regularly.
+
+    Args:
+        link: the way to the head.
+        report: the first report.
+        heard: called with each order, in this thread.
+        lost: called once when the head is given up, with the failure and the monotonic time at
+            which it began.
+        start_timeout: how long to wait for the head's first answer, in seconds.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        report: Report,
+        heard: Callable[[Order], None],
+        lost: Callable[[Failure, float], None],
+        start_timeout: float,
+    ) -> None:
+        super().__init__(name="heartbeat", daemon=True)
+        self._link = link
+        self._report = report
+        self._heard = heard
+        self._lost = lost
+        self._start_timeout = start_timeout
+        self._wake = threading.Event()
+        self._over = False
+        self._answered = False
+        self._last_contact = time.monotonic()
+        self._interval = _EAGER
+
+    def tell(self, report: Report) -> None:
+        """Report this now."""
+        self._report = report
+        self._wake.set()
+
+    def wake(self) -> None:
+        """Ask for orders now."""
+        self._wake.set()
+
+    def close(self) -> None:
+        """Report no more; a beat under way comes to its end."""
+        self._over = True
+        self._wake.set()
+        self.join(_ANSWER_TIME)
+
+    def run(self) -> None:
+        """The thread."""
+        while not self._over:
+            self._wake.clear()
+            self._beat()
+            self._wake.wait(self._interval)
+
+    def _beat(self) -> None:
+        report = self._report
+        try:
+            order = self._link.beat(report)
+        except RefusedError:
+            cause = "the head refused it: the token or the address is not the job's"
+            self._give_up(Failure(report.node, None, cause, time.time(), OTHER), time.monotonic())
+        except (OSError, http.client.HTTPException, ValueError):
+            self._miss(report)
+        else:
+            self._answered = True
+            self._last_contact = time.monotonic()
+            self._interval = _CALM if order.start and not report.ended else _EAGER
+            self._heard(order)
+
+    def _miss(self, report: Report) -> None:
+        now = time.monotonic()
+        silent = now - self._last_contact
+        # A cancelled job is not kept waiting for a head that may never come.
+        limit = PATIENCE if self._answered or report.cancelled else self._start_timeout
+        if silent <= limit:
+            self._interval = _EAGER
+        elif self._answered:
+            self._give_up(vanished(0), self._last_contact)
+        else:
+            cause = f"the head (node 0) did not answer for {silent:.0f} s"
+            self._give_up(Failure(report.node, None, cause, time.time(), OTHER), now)
+
+    def _give_up(self, failure: Failure, seen: float) -> None:
+        self._over = True
+        self._lost(failure, seen)
+
+
+class LocalLink:
+    """The way to the head on the head itself."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+
+    def beat(self, report: Report) -> Order:
+        """Hand in a report and bring back the orders."""
+        return self._coordinator.beat(report)

@@ -1,0 +1,100 @@
+"""What the agents of a job say to each other: reports to the head, orders back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from .failure import Failure
+from .status import CANCELLED, COMPLETED, FAILED
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a node is.
+
+    `ended`: no rank runs any more, and none will; `cancelled`: the agent was told to end by a
+    signal; `informed`: the node knows the outcome of the job and needs the head no longer.
+    """
+
+    node: int
+    ended: bool = False
+    cancelled: bool = False
+    informed: bool = False
+    failures: tuple[Failure, ...] = ()
+
+    def encode(self) -> bytes:
+        """The report as JSON."""
+        return _encode({**vars(self), "failures": [each.message() for each in self.failures]})
+
+    @classmethod
+    def decode(cls, data: bytes) -> Report:
+        """The reverse of `encode`. Raises ValueError."""
+        try:
+            content = json.loads(data)
+            return cls(
+                node=int(content["node"]),
+                ended=content["ended"] is True,
+                cancelled=content["cancelled"] is True,
+                informed=content["informed"] is True,
+                failures=tuple(Failure.from_message(each) for each in content["failures"]),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"not a report: {error!r}") from None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the job ended: one state for all of its nodes."""
+
+    state: str
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the head wants of a node.
+
+    `start`: all nodes are there, so start the ranks; `stop`: end them; `failure`: the cause as
+    known so far; `outcome`: the job is over.
+    """
+
+    start: bool = False
+    stop: bool = False
+    failure: Failure | None = None
+    outcome: Outcome | None = None
+
+    def encode(self) -> bytes:
+        """The order as JSON."""
+        failure = self.outcome.failure if self.outcome else self.failure
+        return _encode(
+            {
+                "start": self.start,
+                "stop": self.stop,
+                "failure": failure.message() if failure else None,
+                "state": self.outcome.state if self.outcome else None,
+            }
+        )
+
+    @classmethod
+    def decode(cls, data: bytes) -> Order:
+        """The reverse of `encode`. Raises ValueError."""
+        try:
+            content = json.loads(data)
+            failure = content["failure"] and Failure.from_message(content["failure"])
+            state = content["state"]
+            if state not in (None, COMPLETED, FAILED, CANCELLED):
+                raise ValueError(f"not a state: {state!r}")
+            return cls(
+                start=content["start"] is True,
+                stop=content["stop"] is True,
+                failure=failure,
+                outcome=Outcome(state, failure) if state else None,
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"not an order: {error!r}") from None
+
+
+def _encode(content: dict[str, Any]) -> bytes:
+    return json.dumps(content).encode()

@@ -1,0 +1,197 @@
+"""The ranks of one node, from start to end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from typing import Callable, Mapping, Sequence
+
+from .children import reap
+from .failure import OTHER, Failure, ended_by_signal, ended_with_code
+from .guard import Guard
+from .output import Console, OutputPump, Trouble
+from .settings import Settings, rank_environment
+from .status import RankStatus
+
+PYTHON_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "python")
+# What argosy_steps ends a program with when the disk is full (EX_IOERR of sysexits.h).
+_STEPS_EXIT = 74
+# Seconds from SIGTERM to SIGKILL, from that to giving up, and for the last of the output.
+GRACE = 2.0
+_KILL_TIME = 3.0
+_DRAIN_TIME = 2.0
+
+
+class StartError(Exception):
+    """The command cannot be started; the text is the cause."""
+
+
+class Rank:
+    """One running rank."""
+
+    def __init__(self, settings: Settings, local_rank: int) -> None:
+        self._settings = settings
+        self.status = RankStatus(settings.node * settings.ranks_per_node + local_rank, local_rank)
+        environment = _environment(settings, local_rank, self.status.rank)
+        self.process = _start(settings.run.command, environment)
+        self._oom_kills = _oom_kills()
+        self.pump: OutputPump | None = None
+
+    def attach(self, console: Console, trouble: Trouble, seen: Callable[[bytes], None]) -> None:
+        """Pass on the output; `seen` gets the lines of rank 0."""
+        assert self.process.stdout
+        rank = self.status.rank
+        self.pump = OutputPump(
+            rank,
+            os.dup(self.process.stdout.fileno()),
+            os.path.join(self._settings.logs, f"rank-{rank}.log"),
+            console=console,
+            trouble=trouble,
+            line_seen=seen if rank == 0 else None,
+        )
+        self.process.stdout.close()
+        self.pump.start()
+
+    def send(self, number: int) -> None:
+        """Send a signal to the rank and what it started, unless it has ended."""
+        if self.status.ended is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, number)
+
+    def collect(self) -> None:
+        """Reap the rank, which has ended, and end what it started with it."""
+        self.send(signal.SIGKILL)
+        code = self.process.wait()
+        self.status.exit_code = code if code >= 0 else None
+        self.status.signal = -code if code < 0 else None
+        self.status.ended = time.time()
+
+    def failure(self) -> Failure | None:
+        """Why the rank ended, if it did not end well."""
+        status = self.status
+        if status.signal is not None:
+            cause, kind = ended_by_signal(status.signal)
+            if status.signal == signal.SIGKILL and _oom_kills() > self._oom_kills:
+                cause += ": the node ran out of memory"
+        elif status.exit_code:
+            cause, kind = ended_with_code(status.exit_code)
+            if status.exit_code == _STEPS_EXIT and self._steps_word():
+                cause, kind = self._steps_word(), OTHER
+        else:
+            return None
+        return Failure(self._settings.node, status.rank, cause, status.ended or time.time(), kind)
+
+    def _steps_word(self) -> str:
+        assert self.pump
+        self.pump.join(_DRAIN_TIME)
+        return self.pump.steps_word
+
+
+class Ranks:
+    """All ranks of this node."""
+
+    def __init__(self, settings: Settings, guard: Guard) -> None:
+        self._settings = settings
+        self._guard = guard
+        self._ranks: list[Rank] = []
+        self._stopped: float | None = None
+
+    @property
+    def statuses(self) -> list[RankStatus]:
+        """How each rank is."""
+        return [rank.status for rank in self._ranks]
+
+    @property
+    def running(self) -> bool:
+        """Whether a rank still runs; one that not even SIGKILL can end is given up in time."""
+        if all(rank.status.ended is not None for rank in self._ranks):
+            return False
+        return self._stopped is None or time.monotonic() < self._stopped + GRACE + _KILL_TIME
+
+    def start(self, console: Console, trouble: Trouble, seen: Callable[[bytes], None]) -> None:
+        """Start them all. Raises StartError; those before it then run."""
+        for local_rank in range(self._settings.ranks_per_node):
+            rank = Rank(self._settings, local_rank)
+            self._guard.add(rank.process.pid)
+            self._ranks.append(rank)
+            rank.attach(console, trouble, seen)
+
+    def collect_ended(self) -> list[Rank]:
+        """Reap whatever has ended; returns the ranks among it."""
+        running = [rank for rank in self._ranks if rank.status.ended is None]
+        reap({rank.process.pid: rank.collect for rank in running})
+        ended = [rank for rank in running if rank.status.ended is not None]
+        for rank in ended:
+            self._guard.remove(rank.process.pid)
+        return ended
+
+    def stop(self) -> None:
+        """Ask the ranks to end, and after `GRACE` make them; to be called again and again."""
+        if self._stopped is None:
+            self._stopped = time.monotonic()
+            self._send(signal.SIGTERM)
+        elif time.monotonic() >= self._stopped + GRACE:
+            self._send(signal.SIGKILL)
+
+    def drain(self) -> None:
+        """Wait until the output of the ended ranks is written, but not for ever."""
+        deadline = time.monotonic() + _DRAIN_TIME
+        for rank in self._ranks:
+            if rank.pump:
+                rank.pump.join(max(0.0, deadline - time.monotonic()))
+
+    def _send(self, number: int) -> None:
+        for rank in self._ranks:
+            rank.send(number)
+
+
+def _environment(settings: Settings, local_rank: int, rank: int) -> dict[str, str]:
+    # The token stays with the agents, and so does all else that only they need.
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("ARGOSY_")}
+    folders = [PYTHON_FOLDER, environment.get("PYTHONPATH", "")]
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
+    # A rank that is killed must not take its last lines with it.
+    environment.setdefault("PYTHONUNBUFFERED", "1")
+    environment.update(rank_environment(settings, local_rank))
+    environment.update(
+        ARGOSY_INCARNATION=settings.incarnation,
+        ARGOSY_NODE=str(settings.node),
+        ARGOSY_RANK=str(rank),
+        ARGOSY_LOCAL_RANK=str(local_rank),
+        ARGOSY_STEPS_FILE=os.path.join(settings.records, f"rank-{rank}.jsonl"),
+    )
+    return environment
+
+
+def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    name = command[0]
+    try:
+        return subprocess.Popen(
+            list(command),
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except FileNotFoundError:
+        if shutil.which(name, path=environment.get("PATH")):
+            raise StartError(f"command {name}: the image lacks its interpreter") from None
+        raise StartError(f"command not found in the image: {name}") from None
+    except PermissionError:
+        raise StartError(f"command not executable in the image: {name}") from None
+    except (OSError, ValueError) as error:
+        raise StartError(f"command {name} cannot be started: {error}") from None
+
+
+def _oom_kills() -> int:
+    """How many processes of this machine the kernel has killed for want of memory."""
+    try:
+        with open("/proc/vmstat", encoding="ascii") as file:
+            return sum(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
+    except OSError:
+        return 0

@@ -1,0 +1,191 @@
+"""What the agent is told: the job's part by the environment, the run's part by run.json."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import re
+from dataclasses import dataclass
+from typing import Any, Mapping, Pattern
+
+SCHEMA_VERSION = 1
+
+_REQUIRED = (
+    "ARGOSY_RUN_DIR",
+    "ARGOSY_INCARNATION",
+    "ARGOSY_NODE",
+    "ARGOSY_NODES",
+    "ARGOSY_RANKS_PER_NODE",
+    "ARGOSY_HEAD_ADDRESS",
+    "ARGOSY_HEAD_PORT",
+    "ARGOSY_NODE_ADDRESSES",
+    "ARGOSY_TOKEN",
+)
+
+
+class SettingsError(Exception):
+    """The agent cannot start; the text is one line for the user."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What run.json asks for."""
+
+    command: tuple[str, ...]
+    rank_environment: Mapping[str, str]
+    throughput: Pattern[str] | None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything the agent of one node is told; `start_timeout` is in seconds."""
+
+    run_dir: str
+    incarnation: str
+    node: int
+    nodes: int
+    ranks_per_node: int
+    head_address: str
+    head_port: int
+    interface: str
+    node_addresses: frozenset[str]
+    token: str
+    start_timeout: float
+    run: Run
+
+    @property
+    def records(self) -> str:
+        """The folder of this incarnation's records."""
+        return os.path.join(self.run_dir, "records", self.incarnation)
+
+    @property
+    def logs(self) -> str:
+        """The folder of this incarnation's logs."""
+        return os.path.join(self.run_dir, "logs", self.incarnation)
+
+    def rank_fields(self, local_rank: int) -> dict[str, object]:
+        """What `rank_environment` may speak of, for one rank of this node."""
+        return {
+            "rank": self.node * self.ranks_per_node + local_rank,
+            "size": self.nodes * self.ranks_per_node,
+            "local_rank": local_rank,
+            "local_size": self.ranks_per_node,
+            "node": self.node,
+            "nodes": self.nodes,
+            "head_address": self.head_address,
+            "head_port": self.head_port,
+            "interface": self.interface,
+        }
+
+
+def read_settings(environ: Mapping[str, str]) -> Settings:
+    """Read and check everything, so that later nothing can be missing.
+
+    Raises:
+        SettingsError: a variable or a key of run.json is missing or wrong.
+    """
+    missing = [name for name in _REQUIRED if not environ.get(name)]
+    if missing:
+        raise SettingsError(
+            f"{', '.join(missing)} not set: the agent is started by job.sbatch, not by hand"
+        )
+    run_dir = environ["ARGOSY_RUN_DIR"]
+    nodes = _count(environ, "ARGOSY_NODES")
+    settings = Settings(
+        run_dir=run_dir,
+        incarnation=environ["ARGOSY_INCARNATION"],
+        node=_count(environ, "ARGOSY_NODE", least=0, most=nodes - 1),
+        nodes=nodes,
+        ranks_per_node=_count(environ, "ARGOSY_RANKS_PER_NODE"),
+        head_address=_address("ARGOSY_HEAD_ADDRESS", environ["ARGOSY_HEAD_ADDRESS"]),
+        head_port=_count(environ, "ARGOSY_HEAD_PORT", most=65535),
+        interface=environ.get("ARGOSY_INTERFACE", ""),
+        node_addresses=frozenset(
+            _address("ARGOSY_NODE_ADDRESSES", each)
+            for each in environ["ARGOSY_NODE_ADDRESSES"].split(",")
+        ),
+        token=environ["ARGOSY_TOKEN"],
+        start_timeout=_count({"ARGOSY_START_TIMEOUT": "300", **environ}, "ARGOSY_START_TIMEOUT"),
+        run=_read_run(os.path.join(run_dir, "run.json")),
+    )
+    rank_environment(settings, 0)
+    return settings
+
+
+def rank_environment(settings: Settings, local_rank: int) -> dict[str, str]:
+    """The launcher's variables of one rank.
+
+    Raises:
+        SettingsError: a template names an unknown field.
+    """
+    fields = settings.rank_fields(local_rank)
+    values = {}
+    for name, template in settings.run.rank_environment.items():
+        try:
+            values[name] = template.format_map(fields)
+        except (KeyError, ValueError, IndexError, AttributeError):
+            path = os.path.join(settings.run_dir, "run.json")
+            raise SettingsError(
+                f"{path}: rank_environment: {name}: cannot fill in {template!r}: "
+                f"it may use {', '.join('{' + field + '}' for field in fields)}"
+            ) from None
+    return values
+
+
+def _count(environ: Mapping[str, str], name: str, least: int = 1, most: int = 1 << 30) -> int:
+    text = environ[name]
+    if not re.fullmatch("[0-9]{1,9}", text) or not least <= int(text) <= most:
+        raise SettingsError(f"{name} is {text!r}: not a whole number from {least} to {most}")
+    return int(text)
+
+
+def _address(name: str, text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text.strip()))
+    except ValueError:
+        raise SettingsError(f"{name}: {text.strip()!r} is not an IP address") from None
+
+
+def _read_run(path: str) -> Run:
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise SettingsError(f"{path}: is not JSON: {error}") from None
+    version = content.get("schema_version") if isinstance(content, dict) else None
+    if version != SCHEMA_VERSION:
+        raise SettingsError(
+            f"{path}: schema_version is {version!r}, but this agent reads {SCHEMA_VERSION}"
+        )
+    return _checked_run(path, content)
+
+
+def _checked_run(path: str, content: Mapping[str, Any]) -> Run:
+    command = content.get("command")
+    if not isinstance(command, list) or not command or not _all_strings(command):
+        raise SettingsError(f"{path}: command is {command!r}: not a list of strings")
+    variables = content.get("rank_environment", {})
+    if not isinstance(variables, dict) or not _all_strings(variables.values()):
+        raise SettingsError(f"{path}: rank_environment is {variables!r}: not a map of strings")
+    return Run(tuple(command), variables, _throughput(path, content.get("throughput")))
+
+
+def _all_strings(values: Any) -> bool:
+    return all(isinstance(each, str) for each in values)
+
+
+def _throughput(path: str, text: object) -> Pattern[str] | None:
+    if text is None:
+        return None
+    try:
+        pattern = re.compile(text)  # type: ignore[call-overload]
+    except (re.error, TypeError) as error:
+        raise SettingsError(f"{path}: throughput: not a regular expression: {error}") from None
+    if pattern.groups != 1:
+        raise SettingsError(
+            f"{path}: throughput has {pattern.groups} groups: put one around the samples per second"
+        )
+    return pattern  # type: ignore[no-any-return]

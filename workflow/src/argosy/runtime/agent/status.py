@@ -1,0 +1,98 @@
+"""node-<n>.json: what the agent says of its node."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import time
+from dataclasses import asdict, dataclass
+from typing import Any, Sequence
+
+from .failure import Failure
+from .files import Reserve, write_json
+from .settings import SCHEMA_VERSION, Settings
+
+RUNNING = "running"
+COMPLETED = "completed"
+FAILED = "failed"
+CANCELLED = "cancelled"
+
+
+@dataclass
+class RankStatus:
+    """How one rank ended; everything is None while it runs. `ended` is unix seconds."""
+
+    rank: int
+    local_rank: int
+    exit_code: int | None = None
+    signal: int | None = None
+    ended: float | None = None
+
+
+class StatusFile:
+    """Writes the status, from the first state to the last."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._node = settings.node
+        self._path = os.path.join(settings.records, f"node-{settings.node}.json")
+        self._reserve = Reserve(os.path.join(settings.records, f".reserve-{settings.node}"))
+        self._started = time.time()
+        self._machine = describe_machine()
+        self.path = self._path
+
+    def begin(self) -> None:
+        """Keep space back for the last word and say that the node is running. Raises OSError."""
+        self._reserve.take()
+        self.update([])
+
+    def update(self, ranks: Sequence[RankStatus]) -> None:
+        """Say how the ranks are; the reserve is left for the end. Raises OSError."""
+        write_json(self._path, self._content(RUNNING, ranks, None, None))
+
+    def end(self, state: str, ranks: Sequence[RankStatus], failure: Failure | None) -> None:
+        """Say how it ended, if need be in the space kept back. Raises OSError."""
+        content = self._content(state, ranks, failure, time.time())
+        self._reserve.write_json(self._path, content)
+        self._reserve.drop()
+
+    def _content(
+        self,
+        state: str,
+        ranks: Sequence[RankStatus],
+        failure: Failure | None,
+        ended: float | None,
+    ) -> dict[str, Any]:
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "node": self._node,
+            "host": socket.gethostname(),
+            "state": state,
+            "started": self._started,
+            "ended": ended,
+            "machine": self._machine,
+            "ranks": [asdict(rank) for rank in ranks],
+            "failure": failure.record() if failure else None,
+        }
+
+
+def describe_machine() -> dict[str, Any]:
+    """What the agent sees of its node; `cpus` are those that it may use."""
+    return {
+        "cpu_model": _cpu_model(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "kernel": os.uname().release,
+    }
+
+
+def _cpu_model() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    # ARM and POWER kernels name no model in this place.
+    return platform.machine()

@@ -1,0 +1,252 @@
+"""The agent's main loop.
+
+One thread decides. The others (heartbeat, output, server) and the signal handlers only put
+events into its queue.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from typing import Union
+
+from .channel import Channel
+from .children import adopt_orphans, children, end_children
+from .coordinator import judge
+from .failure import Failure, Sighting, signal_name
+from .files import write_cause
+from .guard import Guard
+from .measurements import PrintedThroughput
+from .messages import Order, Outcome, Report
+from .output import Console
+from .ranks import Ranks, StartError
+from .settings import Settings, SettingsError, read_settings
+from .status import CANCELLED, COMPLETED, FAILED, StatusFile
+
+_EXIT_CODES = {COMPLETED: 0, FAILED: 1, CANCELLED: 130}
+_CANCELLING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_TICK = 0.25  # seconds; events come at once, only deadlines wait for it
+
+
+@dataclass(frozen=True)
+class SignalEvent:
+    """A signal reached the agent."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class TroubleEvent:
+    """Output could not be written."""
+
+    cause: str
+
+
+@dataclass(frozen=True)
+class HeadLostEvent:
+    """The head is given up; `seen` is the monotonic time at which that began."""
+
+    failure: Failure
+    seen: float
+
+
+Event = Union[SignalEvent, TroubleEvent, HeadLostEvent, Order]
+
+
+class Supervisor:
+    """Runs one node of a job from its first state to its last."""
+
+    def __init__(self, settings: Settings, guard: Guard) -> None:
+        self._settings = settings
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._console = Console(sys.stdout.fileno(), self._trouble)
+        self._status = StatusFile(settings)
+        self._printed = PrintedThroughput(settings, self._trouble)
+        self._ranks = Ranks(settings, guard)
+        self._channel = Channel(
+            settings,
+            self._console.say,
+            heard=self._events.put,
+            lost=lambda failure, seen: self._events.put(HeadLostEvent(failure, seen)),
+        )
+        self._spare = children()
+        self._sightings: list[Sighting] = []
+        self._cancelled: tuple[int, float] | None = None
+        self._order = Order()
+        self._alone = False
+        self._started = False
+        self._ended = False
+        self._outcome: Outcome | None = None
+
+    def run(self) -> int:
+        """Do it all; returns the exit code."""
+        self._handle_signals()
+        node, nodes = self._settings.node, self._settings.nodes
+        self._console.say(f"node {node} of {nodes}: agent started")
+        self._prepare()
+        self._connect()
+        while self._outcome is None:
+            self._next_event()
+            self._advance()
+        self._finish(self._outcome)
+        if not self._alone:
+            self._channel.take_leave()
+        return self._say_outcome(self._outcome)
+
+    # ---- the beginning
+
+    def _handle_signals(self) -> None:
+        for number in _CANCELLING:
+            signal.signal(number, lambda number, _: self._events.put(SignalEvent(number)))
+        # Any event makes the loop look for ended children.
+        signal.signal(signal.SIGCHLD, lambda number, _: self._events.put(SignalEvent(number)))
+
+    def _prepare(self) -> None:
+        path = self._settings.records
+        try:
+            os.makedirs(path, mode=0o700, exist_ok=True)
+            path = self._settings.logs
+            os.makedirs(path, mode=0o700, exist_ok=True)
+            path = self._status.path
+            self._status.begin()
+        except OSError as error:
+            self._see(self._own_failure(write_cause(error, path)))
+
+    def _connect(self) -> None:
+        try:
+            self._channel.open(self._report())
+        except OSError as error:
+            where = f"{self._settings.head_address}:{self._settings.head_port}"
+            self._alone = True
+            self._see(self._own_failure(f"cannot listen on {where}: {error.strerror}"))
+
+    # ---- the loop
+
+    def _next_event(self) -> None:
+        with contextlib.suppress(queue.Empty):
+            self._take(self._events.get(timeout=_TICK))
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, Order):
+            self._order = event
+            self._outcome = event.outcome
+        elif isinstance(event, TroubleEvent):
+            self._see(self._own_failure(event.cause))
+        elif isinstance(event, HeadLostEvent):
+            self._alone = True
+            self._see(event.failure, event.seen)
+        elif event.number in _CANCELLING and self._cancelled is None:
+            self._cancelled = (event.number, time.monotonic())
+            self._console.say(f"node {self._settings.node}: {signal_name(event.number)} received")
+            self._tell()
+
+    def _advance(self) -> None:
+        self._collect()
+        if self._stopping():
+            self._ranks.stop()
+        elif self._order.start and not self._started:
+            self._start()
+        if not self._ended and (self._started or self._stopping()) and not self._ranks.running:
+            self._end_ranks()
+        if self._alone and self._ended and self._outcome is None:
+            cancelled = self._cancelled[1] if self._cancelled else None
+            self._outcome = judge(self._sightings, cancelled)
+
+    def _stopping(self) -> bool:
+        return bool(self._sightings) or self._cancelled is not None or self._order.stop
+
+    def _start(self) -> None:
+        self._started = True
+        try:
+            self._ranks.start(self._console, self._trouble, self._printed.search)
+        except StartError as error:
+            self._see(self._own_failure(str(error)))
+        self._update_status()
+
+    def _collect(self) -> None:
+        # Ranks that end after the first failure end because of it, or because we stopped them;
+        # those that are found together with it may be its cause.
+        stopping = self._stopping()
+        ended = self._ranks.collect_ended()
+        for rank in ended:
+            failure = rank.failure()
+            if failure and not stopping:
+                self._see(failure)
+        if ended:
+            self._update_status()
+
+    def _end_ranks(self) -> None:
+        end_children(self._spare)
+        self._ranks.drain()
+        # Output that could not be written must be known before the node counts as ended well.
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._take(self._events.get_nowait())
+        self._ended = True
+        self._tell()
+
+    # ---- the end
+
+    def _finish(self, outcome: Outcome) -> None:
+        self._channel.close()
+        try:
+            self._status.end(outcome.state, self._ranks.statuses, outcome.failure)
+        except OSError as error:
+            self._console.say(
+                f"node {self._settings.node}: {write_cause(error, self._status.path)}"
+            )
+
+    def _say_outcome(self, outcome: Outcome) -> int:
+        if outcome.failure:
+            self._console.say(str(outcome.failure))
+        elif outcome.state == CANCELLED:
+            by = signal_name(self._cancelled[0]) if self._cancelled else "another node"
+            self._console.say(f"node {self._settings.node}: cancelled by {by}")
+        else:
+            self._console.say(f"node {self._settings.node}: {outcome.state}")
+        return _EXIT_CODES[outcome.state]
+
+    # ---- what is known
+
+    def _own_failure(self, cause: str) -> Failure:
+        return Failure(self._settings.node, None, cause, time.time())
+
+    def _see(self, failure: Failure, seen: float | None = None) -> None:
+        self._sightings.append(Sighting(failure, time.monotonic() if seen is None else seen))
+        self._console.say(f"stopping: {failure}")
+        self._tell()
+
+    def _trouble(self, cause: str) -> None:
+        self._events.put(TroubleEvent(cause))
+
+    def _tell(self) -> None:
+        self._channel.tell(self._report())
+
+    def _report(self) -> Report:
+        return Report(
+            self._settings.node,
+            ended=self._ended,
+            cancelled=self._cancelled is not None,
+            failures=tuple(each.failure for each in self._sightings),
+        )
+
+    def _update_status(self) -> None:
+        # On a full disk only the last word counts: it has space kept back for it.
+        with contextlib.suppress(OSError):
+            self._status.update(self._ranks.statuses)
+
+
+def main() -> int:
+    """Run the agent with the settings in the environment; returns its exit code."""
+    try:
+        settings = read_settings(os.environ)
+    except SettingsError as error:
+        print(f"argosy: {error}", flush=True)
+        return 2
+    adopt_orphans()
+    return Supervisor(settings, Guard.start()).run()

@@ -1,0 +1,62 @@
+"""Hold a free TCP port until the head listens on it: ``python3 reserve_port.py ADDRESS``.
+
+Prints the port, and keeps it from being given to anybody else until a process of the same user
+listens on it (with SO_REUSEPORT), the parent process ends, or a minute has passed.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import sys
+import time
+
+_LONGEST = 60.0  # seconds
+_PAUSE = 0.2
+
+
+def main(arguments: list[str]) -> int:
+    """Reserve a port at the address given; 2 when it is not an address of this machine."""
+    if len(arguments) != 1:
+        print("usage: reserve_port.py ADDRESS", file=sys.stderr)
+        return 2
+    try:
+        holder = bind(arguments[0])
+    except (ValueError, OSError) as error:
+        print(f"argosy: cannot reserve a port at {arguments[0]}: {error}", file=sys.stderr)
+        return 2
+    print(holder.getsockname()[1], flush=True)
+    hold(holder, os.getppid())
+    return 0
+
+
+def bind(address: str) -> socket.socket:
+    """A socket at a free port, bound and not listening. Raises ValueError or OSError."""
+    version = ipaddress.ip_address(address).version
+    holder = socket.socket(socket.AF_INET6 if version == 6 else socket.AF_INET)
+    # Before bind: the kernel lets sockets of one user share a port only if each of them asked.
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    holder.bind((address, 0))
+    return holder
+
+
+def hold(holder: socket.socket, parent: int) -> None:
+    """Wait until the port is in use, the parent is gone, or time is up."""
+    address = holder.getsockname()[:2]
+    deadline = time.monotonic() + _LONGEST
+    while time.monotonic() < deadline and os.getppid() == parent and not listening(address):
+        time.sleep(_PAUSE)
+
+
+def listening(address: tuple[str, int]) -> bool:
+    """Whether somebody accepts connections there."""
+    try:
+        socket.create_connection(address, timeout=1.0).close()
+    except OSError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,209 @@
+"""Say how a run ended, from what its agents wrote: ``python3 verdict.py RUN_DIR INCARNATION``.
+
+Runs on the host at the end of job.sbatch. Writes records/<incarnation>/verdict.json and, when the
+run completed, result.json. Exit code: 0 completed, 1 failed, 130 cancelled. A second call repeats
+the first one's verdict.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import glob
+import json
+import os
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any, Mapping, Sequence
+
+SCHEMA_VERSION = 1
+EXIT_CODES = {"completed": 0, "failed": 1, "cancelled": 130}
+# How the agents speak of a node that they only miss; what the node itself says is better.
+_ONLY_MISSED = ("its agent vanished", "its agent never started")
+
+
+@dataclass(frozen=True)
+class NodeReport:
+    """What is known of one node; `state` is ``lost`` if its agent did not write its last word."""
+
+    node: int
+    state: str
+    host: str | None = None
+    started: float | None = None
+    ended: float | None = None
+    failure: Mapping[str, Any] | None = None
+
+    def concrete(self) -> bool:
+        """Whether the node knows a failure that is more than another node's silence."""
+        return self.failure is not None and not str(self.failure.get("cause")).startswith(
+            _ONLY_MISSED
+        )
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the verdict and print it; 2 when the run's folder cannot be read."""
+    if len(arguments) != 2:
+        print("usage: verdict.py RUN_DIR INCARNATION", file=sys.stderr)
+        return 2
+    run_dir, incarnation = arguments
+    try:
+        run = read_json(os.path.join(run_dir, "run.json"))
+        run_id, nodes = str(run["run_id"]), int(run["nodes"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        print(f"argosy: {os.path.join(run_dir, 'run.json')}: {error!r}", file=sys.stderr)
+        return 2
+    records = os.path.join(run_dir, "records", incarnation)
+    try:
+        verdict = earlier_verdict(records, incarnation)
+        if verdict is None:
+            reports = read_reports(records, nodes)
+            verdict = decide(run_id, incarnation, reports, time.time())
+        publish(verdict, run_dir, records)
+    except OSError as error:
+        print(f"argosy: run {run_id}: {error.filename}: {error.strerror}: the verdict is missing")
+        return 1
+    print(sentence(verdict))
+    return EXIT_CODES[verdict["state"]]
+
+
+def read_reports(records: str, nodes: int) -> list[NodeReport]:
+    """What each node wrote."""
+    # Listing a folder makes NFS forget what it believed about the files in it.
+    with contextlib.suppress(OSError):
+        os.listdir(records)
+    return [read_report(records, node) for node in range(nodes)]
+
+
+def read_report(records: str, node: int) -> NodeReport:
+    """What one node wrote, if it is there and whole."""
+    try:
+        status = read_json(os.path.join(records, f"node-{node}.json"))
+    except (OSError, ValueError):
+        return NodeReport(node, "lost")
+    state = status.get("state")
+    if state not in EXIT_CODES:
+        return NodeReport(node, "lost", status.get("host"), status.get("started"))
+    return NodeReport(
+        node, state, status.get("host"), status.get("started"), status.get("ended"),
+        status.get("failure"),
+    )  # fmt: skip
+
+
+def decide(
+    run_id: str, incarnation: str, reports: Sequence[NodeReport], now: float
+) -> dict[str, Any]:
+    """The verdict over all nodes; `now` (unix) stands in for times that no node wrote down."""
+    failure = find_failure(incarnation, reports, now)
+    cancelled = [report.ended or now for report in reports if report.state == "cancelled"]
+    if cancelled and not _came_first(reports, min(cancelled)):
+        state, failure = "cancelled", None
+    else:
+        state = "failed" if failure else "completed"
+    started = min((report.started for report in reports if report.started), default=now)
+    ended = max((report.ended or now for report in reports), default=now)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "run_id": run_id,
+        "incarnation": incarnation,
+        "state": state,
+        "started": started,
+        "ended": ended,
+        "seconds": max(0.0, ended - started),
+        "hosts": [report.host for report in reports],
+        "failure": failure,
+    }
+
+
+def find_failure(
+    incarnation: str, reports: Sequence[NodeReport], now: float
+) -> Mapping[str, Any] | None:
+    """The root cause: what a node knows before what is missing, what is missing before silence."""
+    for report in reports:
+        if report.state == "failed" and report.concrete():
+            return report.failure
+    for report in reports:
+        if report.state == "lost":
+            cause = (
+                f"the agent of node {report.node} was killed or never started; "
+                f"see logs/{incarnation}/node-{report.node}.log"
+            )
+            return {"node": report.node, "rank": None, "cause": cause, "at": now}
+    for report in reports:
+        if report.state == "failed":
+            cause = f"it failed without a reason; see logs/{incarnation}/node-{report.node}.log"
+            return report.failure or {
+                "node": report.node, "rank": None, "cause": cause, "at": report.ended or now,
+            }  # fmt: skip
+    return None
+
+
+def _came_first(reports: Sequence[NodeReport], cancelled: float) -> bool:
+    return any(
+        report.state == "failed" and report.concrete() and report.failure["at"] < cancelled
+        for report in reports
+        if report.failure
+    )
+
+
+def earlier_verdict(records: str, incarnation: str) -> dict[str, Any] | None:
+    """The verdict of an earlier call."""
+    try:
+        verdict = read_json(os.path.join(records, "verdict.json"))
+    except (OSError, ValueError):
+        return None
+    known = verdict.get("incarnation") == incarnation and verdict.get("state") in EXIT_CODES
+    return verdict if known else None
+
+
+def publish(verdict: Mapping[str, Any], run_dir: str, records: str) -> None:
+    """Write the verdict, and last the result, if there is one. Raises OSError."""
+    os.makedirs(records, mode=0o700, exist_ok=True)
+    # Agents that were killed leave behind the space that they kept back for this moment.
+    for reserve in glob.glob(os.path.join(glob.escape(records), ".reserve-*")):
+        with contextlib.suppress(OSError):
+            os.unlink(reserve)
+    write_json(os.path.join(records, "verdict.json"), verdict)
+    if verdict["state"] == "completed":
+        write_json(os.path.join(run_dir, "result.json"), verdict)
+
+
+def sentence(verdict: Mapping[str, Any]) -> str:
+    """The verdict in one line."""
+    text = f"argosy: run {verdict['run_id']} {verdict['state']}"
+    failure = verdict["failure"]
+    if failure is None:
+        return f"{text} after {verdict['seconds']:.1f} s"
+    node, rank = failure["node"], failure["rank"]
+    who = f"node {node}" if rank is None else f"rank {rank} (node {node})"
+    return f"{text}: {who}: {failure['cause']}"
+
+
+def read_json(path: str) -> dict[str, Any]:
+    """An object of the schema version that we know. Raises OSError or ValueError."""
+    with open(path, encoding="utf-8") as file:
+        content = json.load(file)
+    if not isinstance(content, dict) or content.get("schema_version") != SCHEMA_VERSION:
+        raise ValueError(f"not an object of schema_version {SCHEMA_VERSION}")
+    return content
+
+
+def write_json(path: str, value: Mapping[str, Any]) -> None:
+    """Replace a JSON file at once. Raises OSError."""
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            json.dump(value, file, indent=1)
+            file.write("\n")
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(temporary, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise OSError(error.errno, os.strerror(error.errno or errno.EIO), path) from None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,41 @@
+"""Pydantic's findings in one line for the researcher: file, key, value, remedy."""
+
+import difflib
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+
+def describe(problem: ValidationError, source: Path, model: type[BaseModel]) -> str:
+    """One line for all findings, such as `config.yaml: experiments.a.scale.nodes.0: …`."""
+    return f"{source}: " + "; ".join(_finding(error, model) for error in problem.errors())
+
+
+def _finding(error: ErrorDetails, model: type[BaseModel]) -> str:
+    key = ".".join(str(part) for part in error["loc"] if part != "[key]")
+    if error["type"] == "missing":
+        return f"{key}: this key is missing"
+    if error["type"] == "extra_forbidden":
+        return f"{key}: no such key; {_hint(error['loc'], model)}"
+    message = error["msg"].removeprefix("Value error, ")
+    return f"{key}: {message[:1].lower()}{message[1:]} (it is {error['input']!r})"
+
+
+def _hint(location: tuple[int | str, ...], model: type[BaseModel]) -> str:
+    known = _keys_at(location[:-1], model)
+    close = difflib.get_close_matches(str(location[-1]), known, n=1)
+    return f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+
+
+def _keys_at(location: tuple[int | str, ...], annotation: Any) -> list[str]:
+    """Follow `location` through the models and mappings of the annotation to the keys known there."""
+    while get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    if get_origin(annotation) is dict:
+        return _keys_at(location[1:], get_args(annotation)[1])
+    fields = annotation.model_fields
+    if not location:
+        return list(fields)
+    return _keys_at(location[1:], fields[location[0]].annotation)
