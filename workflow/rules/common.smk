@@ -32,7 +32,9 @@ wildcard_constraints:
 
 def image_lock(wildcards):
     """The lock of the image that a run's experiment uses."""
-    return f"resources/images/{STUDY.experiments[wildcards.experiment].image}/image.lock"
+    return (
+        f"resources/images/{STUDY.experiments[wildcards.experiment].image}/image.lock"
+    )
 
 
 def image_files(wildcards):

@@ -11,10 +11,11 @@ rule plan_run:
         f"logs/{SITE}/{{experiment}}/{{run}}/plan.log",
     params:
         description=run_description,
+        site=SITE,
     message:
         "Planning {wildcards.experiment} {wildcards.run}"
     shell:
-        "argosy plan-run {params.description:q} --site {SITE:q} --lock {input.lock:q} 2> {log:q}"
+        "argosy plan-run {params.description:q} --site {params.site:q} --lock {input.lock:q} 2> {log:q}"
 
 
 rule run:
@@ -23,7 +24,7 @@ rule run:
     output:
         result=f"results/{SITE}/{{experiment}}/{{run}}/result.json",
     log:
-        f"logs/{SITE}/{{experiment}}/{{run}}/run.log",
+        f"logs/{SITE}/{{experiment}}/{{run}}/job.log",
     message:
         "Running {wildcards.experiment} {wildcards.run}"
     shell:

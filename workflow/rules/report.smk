@@ -8,13 +8,15 @@ rule tables:
         failures=f"results/{SITE}/tables/failures.parquet",
     log:
         f"logs/{SITE}/tables.log",
+    params:
+        folder=subpath(output.runs, ancestor=2),
     message:
         "Collecting the records of {SITE}"
     shell:
-        "argosy tables results/{SITE} {input.results:q} 2> {log:q}"
+        "argosy tables {params.folder:q} {input.results:q} 2> {log:q}"
 
 
-rule report:
+rule write_report:
     input:
         rules.tables.output,
     output:
@@ -33,7 +35,9 @@ rule report:
         ),
     log:
         f"logs/{SITE}/report.log",
+    params:
+        folder=subpath(output.html, parent=True),
     message:
         "Writing the report of {SITE}"
     shell:
-        "argosy report results/{SITE} 2> {log:q}"
+        "argosy report {params.folder:q} 2> {log:q}"

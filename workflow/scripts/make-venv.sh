@@ -44,10 +44,10 @@ else
     "$python" -m venv --without-pip "$venv"
     scratch=$(mktemp -d)
     trap 'rm -rf -- "$scratch"' EXIT
-    "$venv/bin/python" "$(fetch_pip "$scratch")/pip" install --quiet pip
+    "$venv/bin/python" "$(fetch_pip "$scratch")/pip" install -qq pip
     pip=("$venv/bin/python" -m pip)
 fi
 echo "environment: installing the pinned packages"
-"${pip[@]}" install --quiet --disable-pip-version-check --requirement requirements.lock
-"${pip[@]}" install --quiet --disable-pip-version-check --no-deps --editable .
+"${pip[@]}" install -qq --disable-pip-version-check --requirement requirements.lock
+"${pip[@]}" install -qq --disable-pip-version-check --no-deps --editable .
 touch "$venv/.ready"

@@ -58,7 +58,9 @@ class RunFiles:
         }
         write_json(self.records(incarnation) / "verdict.json", verdict)
         for node, host in enumerate(hosts):
-            self.node_status(incarnation, node, host, state, STARTED + seconds, failure)
+            self.node_status(
+                incarnation, node, host, state, ended=STARTED + seconds, failure=failure
+            )
         self.logs(incarnation)
         if state == "completed":
             write_json(self.path / "result.json", verdict)
@@ -69,6 +71,7 @@ class RunFiles:
         node: int,
         host: str,
         state: str,
+        *,
         ended: float | None,
         failure: Mapping[str, Any] | None = None,
     ) -> None:
@@ -102,6 +105,7 @@ class RunFiles:
     def steps(
         self,
         incarnation: str = "100.0",
+        *,
         step_s: float = 0.1,
         samples: int = 32,
         steps: int = 15,
@@ -168,6 +172,7 @@ def plan(
     nodes: int = 1,
     ranks_per_node: int = 1,
     repeat: int = 1,
+    *,
     scaling: str = "strong",
 ) -> RunFiles:
     """A run that was planned and not yet submitted."""
@@ -250,7 +255,7 @@ def sample_study(results: Path) -> None:
     failed = plan(results, "digits-mlp", 8, 2, 2)
     failed.execute("120.0", state="cancelled", seconds=600.0)
     for nodes, rate in ((1, 410.0), (2, 778.0)):
-        run = plan(results, "resnet <b>50 &", nodes, 1, 1, "weak")
+        run = plan(results, "resnet <b>50 &", nodes, scaling="weak")
         run.execute()
         run.printed([rate * chance.gauss(1, 0.02) for _ in range(10)])
 

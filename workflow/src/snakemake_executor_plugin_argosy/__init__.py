@@ -4,6 +4,7 @@ No Snakemake starts on a compute node, all jobs are polled by one look, and a jo
 left behind is attached to, not submitted again.
 """
 
+import shutil
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -59,6 +60,7 @@ class Executor(RemoteExecutor):
                 yield info
                 continue
             ending = read_ending(_job(info))
+            _publish_log(info.job, ending.logs / "job.log")
             if ending.completed:
                 self.report_job_success(info)
             else:
@@ -67,6 +69,14 @@ class Executor(RemoteExecutor):
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
         """End the jobs; called when Snakemake is interrupted."""
         self.scheduler.cancel(_job(info) for info in active_jobs)
+
+
+def _publish_log(job: JobExecutorInterface, written: Path) -> None:
+    """Put the job's own output where the rule says that its log is."""
+    for log in job.log:
+        Path(log).parent.mkdir(parents=True, exist_ok=True)
+        if written.is_file():
+            shutil.copyfile(written, log)
 
 
 def _job(info: SubmittedJobInfo) -> Job:

@@ -83,5 +83,5 @@ def _measurement(row: Mapping[str, Any]) -> Measurement:
     if silent:
         return replace(run, left_out=f"no steps of {silent} of its {ranks} ranks")
     if row["timed_ranks"] < ranks or not row["recorded"]:
-        return replace(run, left_out=f"no steps after the {WARM_UP_STEPS} of the warm-up")
+        return replace(run, left_out=f"no samples after the {WARM_UP_STEPS} steps of the warm-up")
     return replace(run, samples_per_s=row["recorded"], source="steps")

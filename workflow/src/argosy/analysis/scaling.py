@@ -41,10 +41,8 @@ def _against(
     base: tuple[Point, Sequence[float]], point: Point, rates: Sequence[float]
 ) -> PointScaling:
     base_point, base_rates = base
-    if point == base_point:
-        speed_up = Estimate(len(rates), 1.0)
-    else:
-        speed_up = ratio_estimate(rates, base_rates)
+    is_base = point == base_point
+    speed_up = Estimate(len(rates), 1.0) if is_base else ratio_estimate(rates, base_rates)
     return PointScaling(
         point=point,
         samples_per_s=tuple(rates),

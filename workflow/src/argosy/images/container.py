@@ -9,12 +9,14 @@ udocker 1.3.17 is used through its command line alone, with these of its faults 
 * Its own exit status is not trusted: `Outcome.finished` says whether the command really came to its end.
 """
 
+import fcntl
 import os
 import pty
 import shutil
 import signal
 import subprocess
 import tempfile
+import termios
 import threading
 import tty
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,8 +39,18 @@ HOST_FILES = ("resolv.conf", "hosts")
 STOP_GRACE_S = 6.0
 """From asking a container to end until it is killed; a cancelled run must be gone within 10 s."""
 
-# The status file is written inside the container: what udocker returns is not proof of anything.
-_REPORT_STATUS = 'status=0; "$@" || status=$?; echo "$status" > /run/argosy/status; exit "$status"'
+# The first process of the container. It passes on what asks for an end, which a first process would
+# otherwise ignore, and writes the status itself: what udocker returns is not proof of anything.
+_FIRST_PROCESS = """
+trap 'kill -TERM "$command" 2>/dev/null' TERM HUP INT
+"$@" & command=$!
+while :; do
+    wait "$command"; status=$?
+    kill -0 "$command" 2>/dev/null || break
+done
+echo "$status" > /run/argosy/status
+exit "$status"
+"""
 
 
 @dataclass(frozen=True)
@@ -136,10 +148,17 @@ def _start(store: Store, container: Container, folder: Path) -> tuple[subprocess
             stdout=inner,
             stderr=inner,
             start_new_session=True,
+            # Were this process killed, the terminal would hang up on the container and end it.
+            # One system call, so other threads are no danger to it.
+            preexec_fn=_make_controlling_terminal,  # noqa: PLW1509
         )
     finally:
         os.close(inner)
     return process, terminal
+
+
+def _make_controlling_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def _subfolder(folder: Path, name: str) -> Path:
@@ -172,7 +191,7 @@ def _udocker_command(store: Store, container: Container, folder: Path) -> list[s
         *(f"--volume={bind.source}:{bind.target}" for bind in volumes),
         # With --location udocker still takes its first argument as a container's name.
         "root",
-        *("/bin/sh", "-c", _REPORT_STATUS, "argosy"),
+        *("/bin/sh", "-c", _FIRST_PROCESS, "argosy"),
         *container.command,
     ]
 
@@ -247,31 +266,26 @@ def _stopping(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def end_container(udocker_pid: int) -> None:
-    """Ask the container's command to end, and kill it and all around it after a grace."""
+    """Ask the container to end, and kill it and all around it after a grace."""
     try:
         udocker = psutil.Process(udocker_pid)
         family = [udocker, *udocker.children(recursive=True)]
     except psutil.NoSuchProcess:
         return
-    for command in _commands(family):
+    for process in _first_processes(family):
         with suppress(psutil.NoSuchProcess):
-            command.terminate()
+            process.terminate()
     _, alive = psutil.wait_procs(family, timeout=STOP_GRACE_S)
     for process in alive:
         with suppress(psutil.NoSuchProcess):
             process.kill()
 
 
-def _commands(family: list[psutil.Process]) -> list[psutil.Process]:
-    """The processes that a shell in each container's first place runs.
-
-    The first process of a namespace ignores a plain SIGTERM, and the runtime above it may keep it
-    to itself, so the command is asked directly.
-    """
+def _first_processes(family: list[psutil.Process]) -> list[psutil.Process]:
+    """The container's first process, just below the runtime; all but udocker where there is none."""
     runtimes = {process.pid for process in family if _name(process).startswith(("runc", "crun"))}
-    first = {process.pid for process in family if _parent(process) in runtimes}
-    commands = [process for process in family if _parent(process) in first]
-    return commands or [process for process in family[1:] if process.pid not in runtimes]
+    first = [process for process in family if _parent(process) in runtimes]
+    return first or family[1:]
 
 
 def _parent(process: psutil.Process) -> int | None:

@@ -1,8 +1,10 @@
 """How a job's run ended, in the researcher's words, from the verdict that the job wrote."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from argosy.jobs.schedulers.base import Job
 
@@ -13,6 +15,8 @@ class Ending:
 
     completed: bool
     message: str
+    logs: Path
+    """The folder of the incarnation's logs."""
 
 
 def read_ending(job: Job) -> Ending:
@@ -22,14 +26,23 @@ def read_ending(job: Job) -> Ending:
     logs = job.run_dir / "logs" / (verdicts[-1].parent.name if verdicts else f"{job.job_id}.0")
     if not verdicts:
         last = _last_line(logs / "job.log")
-        return Ending(False, f"{name}: the job ended without a verdict: {last}; see {logs}")
+        return Ending(False, f"{name}: the job ended without a verdict: {last}; see {logs}", logs)
     verdict = json.loads(verdicts[-1].read_text(encoding="utf-8"))
     if verdict["state"] == "completed":
-        return Ending(True, f"{name}: completed")
+        return Ending(True, f"{name}: completed", logs)
     failure = verdict["failure"] or {"rank": None, "node": None, "cause": "no cause is known"}
-    where = "" if failure["rank"] is None else f"rank {failure['rank']} "
-    where += "" if failure["node"] is None else f"(node {failure['node']}): "
-    return Ending(False, f"{name}: {verdict['state']}: {where}{failure['cause']}; see {logs}")
+    return Ending(False, f"{name}: {verdict['state']}: {_cause(failure, logs)}; see {logs}", logs)
+
+
+def _cause(failure: Mapping[str, Any], logs: Path) -> str:
+    """Who and why; a program that ended by itself is quoted with its last line."""
+    rank, node, cause = failure["rank"], failure["node"], failure["cause"]
+    where = "" if node is None else f"node {node}: "
+    if rank is not None:
+        where = f"rank {rank} (node {node}): "
+        if cause.startswith("exit code"):
+            cause += f": {_last_line(logs / f'rank-{rank}.log')}"
+    return f"{where}{cause}"
 
 
 def _last_line(path: Path) -> str:

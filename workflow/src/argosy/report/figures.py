@@ -28,8 +28,12 @@ _FONT = "Helvetica, Arial, sans-serif"
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart: `svg` for the eye; `text` says the same to a reader who does not see it."""
+    """A chart: `svg` for the eye; `text` says the same to a reader who does not see it.
 
+    `kind` (`scaling` or `phases`) is its class in the style sheet.
+    """
+
+    kind: str
     caption: str
     text: str
     svg: Markup
@@ -82,12 +86,14 @@ _QUANTITIES = (
 def figures(experiment: ExperimentSummary, prefix: str) -> list[Figure]:
     """All charts of an experiment; `prefix` keeps the ids in their SVG apart from other charts'."""
     return [
-        Figure(caption, text, _svg(chart, f"{prefix}-{place}-"))
-        for place, (caption, text, chart) in enumerate(_charts(experiment))
+        Figure(kind, caption, text, _svg(chart, f"{prefix}-{place}-"))
+        for place, (kind, caption, text, chart) in enumerate(_charts(experiment))
     ]
 
 
-def _charts(experiment: ExperimentSummary) -> Iterator[tuple[str, str, alt.LayerChart | alt.Chart]]:
+def _charts(
+    experiment: ExperimentSummary,
+) -> Iterator[tuple[str, str, str, alt.LayerChart | alt.Chart]]:
     measured = [point for point in experiment.points if point.throughput_samples_per_s]
     for quantity in _QUANTITIES if measured else ():
         said = [
@@ -95,12 +101,13 @@ def _charts(experiment: ExperimentSummary) -> Iterator[tuple[str, str, alt.Layer
             for point in measured
         ]
         text = f"{quantity.title.capitalize()}: {words.listed(said)}."
-        yield quantity.caption, text, _over_size(experiment, measured, quantity)
+        yield "scaling", quantity.caption, text, _over_size(experiment, measured, quantity)
     timed = [point for point in experiment.points if point.phases_s_per_step]
     if timed:
         caption = "Phases of a step: mean over steps, ranks and runs; other: in no named phase."
         text = f"Time of each phase at {words.listed([words.size(experiment, p) for p in timed])}."
-        yield caption, f"{text} The numbers are in the table of phases.", _phases(experiment, timed)
+        text = f"{text} The numbers are in the table of phases."
+        yield "phases", caption, text, _phases(experiment, timed)
 
 
 def _over_size(
@@ -115,12 +122,18 @@ def _over_size(
     ]
     sizes = sorted({row["size"] for row in rows})
     x = alt.X("size:Q").title("nodes" if by_nodes else "ranks")
-    x = x.axis(values=sizes, format="d", grid=False).scale(domain=[0, 1.06 * sizes[-1]])
+    x = x.axis(values=sizes, format="d", grid=False, labelOverlap="greedy").scale(
+        domain=[0, 1.06 * sizes[-1]]
+    )
     y = alt.Y("mean:Q").title(quantity.title).axis(format=quantity.axis_format, tickCount=6)
     y = y.scale(domain=[0, _top(rows)])
     colour: Any = alt.value(_BLUE)
     if not by_nodes:
-        colour = alt.Color("series:N").title("ranks per node").scale(range=[*_SERIES])
+        colour = (
+            alt.Color("series:N")
+            .scale(range=[*_SERIES])
+            .legend(alt.Legend(orient="bottom", title="ranks per node", symbolOpacity=1))
+        )
     data = _chart(rows).encode(x=x, y=y)
     runs = _chart(singles).encode(x=x, y=y)
     return alt.LayerChart(
@@ -191,8 +204,10 @@ def _svg(chart: alt.LayerChart | alt.Chart, prefix: str) -> Markup:
     fit = alt.AutoSizeParams(type="fit", contains="padding")
     chart = chart.properties(width=_WIDTH, height=_HEIGHT, background="transparent", autosize=fit)
     chart = chart.configure(font=_FONT).configure_view(stroke=None)
-    chart = chart.configure_axis(labelFontSize=12, titleFontSize=12, titleFontWeight="normal")
-    chart = chart.configure_legend(labelFontSize=12, titleFontSize=12)
+    chart = chart.configure_axis(
+        labelFontSize=12, titleFontSize=12, titleFontWeight="normal", titlePadding=12
+    )
+    chart = chart.configure_legend(labelFontSize=12, titleFontSize=12, titleFontWeight="normal")
     # No chart may fetch anything: the data is in it.
     svg = vl_convert.vegalite_to_svg(chart.to_dict(), vl_version=_vega_lite(), allowed_base_urls=[])
     return Markup(_with_own_ids(svg, prefix))
@@ -204,5 +219,9 @@ def _vega_lite() -> str:
 
 
 def _with_own_ids(svg: str, prefix: str) -> str:
-    """Every figure calls its clip paths `clip0`: in one page they need names of their own."""
-    return re.sub(r'( id="|url\(#|href="#)', rf"\g<1>{prefix}", svg)
+    """Name the clip paths of a figure by itself: vl-convert counts them through the process."""
+    for place, found in enumerate(dict.fromkeys(re.findall(r' id="([^"]+)"', svg))):
+        svg = re.sub(
+            rf'( id="|url\(#|href="#){re.escape(found)}([")])', rf"\g<1>{prefix}{place}\2", svg
+        )
+    return svg

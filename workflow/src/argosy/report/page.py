@@ -41,10 +41,11 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         "file_name": lambda path: PurePosixPath(path).name,
         "link": link,
     }
-    return environment.get_template("report.html.j2").render(
+    html = environment.get_template("report.html.j2").render(
         summary=summary,
         css=Markup((files("argosy.report") / "report.css").read_text(encoding="utf-8")),
         findings=words.findings,
         figures=figures,
         phase_names=words.phase_names,
     )
+    return html.lstrip() + "\n"

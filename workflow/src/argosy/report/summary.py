@@ -81,7 +81,7 @@ class RunSummary:
 
 @dataclass(frozen=True)
 class FailureSummary:
-    """An execution of a run that came to nothing; `lost_s` is None when nobody noted its end."""
+    """An incarnation of a run that came to nothing; `lost_s` is None when nobody noted its end."""
 
     experiment: str
     run_id: str

@@ -40,7 +40,7 @@ def _table(experiment: ExperimentSummary) -> Table:
         title=escape(title),
         title_justify="left",
         box=box.SIMPLE_HEAD,
-        pad_edge=False,
+        padding=(0, 1, 0, 0),
         show_edge=False,
     )
     for column in _COLUMNS:

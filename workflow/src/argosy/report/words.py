@@ -11,6 +11,7 @@ from argosy.report.summary import ExperimentSummary, PointSummary
 from argosy.results.tables import PHASES
 
 NONE = "–"
+_STATES = ("completed", "failed", "cancelled", "unfinished", "pending")
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -83,8 +84,8 @@ def phase_names(experiment: ExperimentSummary) -> list[str]:
 
 
 def states(found: Mapping[str, int]) -> str:
-    """`9 completed, 1 failed and 2 pending`."""
-    return listed([f"{amount} {state}" for state, amount in sorted(found.items())])
+    """`9 completed, 1 failed and 2 pending`, what is done first."""
+    return listed([f"{found[state]} {state}" for state in _STATES if found.get(state)])
 
 
 def findings(experiment: ExperimentSummary) -> list[str]:

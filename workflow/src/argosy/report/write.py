@@ -36,5 +36,5 @@ def make_report(tables_dir: Path, results_dir: Path, out_dir: Path) -> ReportFil
 
 
 def write_report(results_dir: Path) -> ReportFiles:
-    """Write the report of a site (results/<site>) to its folder `report`, from its `tables`."""
-    return make_report(results_dir / "tables", results_dir, results_dir / "report")
+    """Write the report of a site (results/<site>) beside its runs, from its `tables`."""
+    return make_report(results_dir / "tables", results_dir, results_dir)

@@ -88,7 +88,8 @@ def record_files(run: RunFolder) -> Iterator[RecordFile]:
         rank = re.fullmatch(r"rank-(\d+)\.jsonl", path.name)
         if rank or path.name == "printed.jsonl":
             yield RecordFile(
-                path=str(path),
+                # DuckDB names the file that it reads without `..`, and the join is by that name.
+                path=str(path.resolve()),
                 experiment=run.asked.experiment,
                 run_id=run.asked.run_id,
                 rank=int(rank[1]) if rank else None,

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from argosy.results.errors import ResultsError
@@ -80,7 +80,7 @@ class RunFolder:
         """The incarnation that `result.json` names, else the newest; None before the first."""
         if self.result:
             named = (one for one in self.incarnations if one.name == self.result.incarnation)
-            return next(named, None)
+            return next((replace(one, verdict=self.result) for one in named), None)
         return self.incarnations[-1] if self.incarnations else None
 
     @property
@@ -95,8 +95,9 @@ class RunFolder:
 
     def failures(self) -> Iterator[tuple[Incarnation, Failure]]:
         """Each incarnation that came to nothing, with the cause that it left."""
+        current = self.current.name if self.current else None
         for incarnation in self.incarnations:
-            if incarnation is self.current and self.state in ("completed", "unfinished"):
+            if incarnation.name == current and self.state in ("completed", "unfinished"):
                 continue
             default = "cancelled" if incarnation.state == "cancelled" else NO_VERDICT
             yield incarnation, incarnation.failure or Failure(node=None, rank=None, cause=default)

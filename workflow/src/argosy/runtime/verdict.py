@@ -85,9 +85,13 @@ def read_report(records: str, node: int) -> NodeReport:
     if state not in EXIT_CODES:
         return NodeReport(node, "lost", status.get("host"), status.get("started"))
     return NodeReport(
-        node, state, status.get("host"), status.get("started"), status.get("ended"),
-        status.get("failure"),
-    )  # fmt: skip
+        node=node,
+        state=state,
+        host=status.get("host"),
+        started=status.get("started"),
+        ended=status.get("ended"),
+        failure=status.get("failure"),
+    )
 
 
 def decide(
@@ -124,18 +128,21 @@ def find_failure(
             return report.failure
     for report in reports:
         if report.state == "lost":
-            cause = (
-                f"the agent of node {report.node} was killed or never started; "
-                f"see logs/{incarnation}/node-{report.node}.log"
-            )
-            return {"node": report.node, "rank": None, "cause": cause, "at": now}
+            cause = f"the agent of node {report.node} was killed or never started"
+            return _failure(report.node, f"{cause}; see {_log(incarnation, report.node)}", now)
     for report in reports:
         if report.state == "failed":
-            cause = f"it failed without a reason; see logs/{incarnation}/node-{report.node}.log"
-            return report.failure or {
-                "node": report.node, "rank": None, "cause": cause, "at": report.ended or now,
-            }  # fmt: skip
+            cause = f"it gave no reason; see {_log(incarnation, report.node)}"
+            return report.failure or _failure(report.node, cause, report.ended or now)
     return None
+
+
+def _log(incarnation: str, node: int) -> str:
+    return f"logs/{incarnation}/node-{node}.log"
+
+
+def _failure(node: int, cause: str, at: float) -> Mapping[str, Any]:
+    return {"node": node, "rank": None, "cause": cause, "at": at}
 
 
 def _came_first(reports: Sequence[NodeReport], cancelled: float) -> bool:

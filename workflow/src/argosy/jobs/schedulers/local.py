@@ -52,8 +52,8 @@ class LocalScheduler:
         return Job(run_dir, job_id)
 
     def poll(self, jobs: Iterable[Job]) -> Mapping[Job, State]:
-        """A job runs as long as its script's process does."""
-        return {job: State.RUNNING if _process(job) else State.ENDED for job in jobs}
+        """A job runs as long as its script's process does, or what a killed script left behind."""
+        return {job: State.RUNNING if _still_runs(job) else State.ENDED for job in jobs}
 
     def cancel(self, jobs: Iterable[Job]) -> None:
         """Ask all scripts to end, each of which ends its nodes, and kill what is left."""
@@ -73,6 +73,33 @@ def _family(process: psutil.Process) -> list[psutil.Process]:
     with suppress(psutil.NoSuchProcess):
         return [process, *process.children(recursive=True)]
     return []
+
+
+def _still_runs(job: Job) -> bool:
+    if _process(job):
+        return True
+    left = _left_behind(job)
+    for process in left:
+        with suppress(psutil.NoSuchProcess):
+            process.terminate()
+    return bool(left)
+
+
+def _left_behind(job: Job) -> list[psutil.Process]:
+    """The nodes of a script that was killed: processes of its session, which has lost its leader."""
+    leader = next(
+        int(entry["pid"]) for entry in _entries(job.run_dir) if entry["job_id"] == job.job_id
+    )
+    if psutil.pid_exists(leader):
+        return []
+    return [process for process in psutil.process_iter() if _session(process.pid) == leader]
+
+
+def _session(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except (ProcessLookupError, PermissionError):
+        return None
 
 
 def _process(job: Job) -> psutil.Process | None:

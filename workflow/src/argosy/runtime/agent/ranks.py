@@ -158,6 +158,7 @@ def _environment(settings: Settings, local_rank: int, rank: int) -> dict[str, st
     environment.setdefault("PYTHONUNBUFFERED", "1")
     environment.update(rank_environment(settings, local_rank))
     environment.update(
+        ARGOSY_RUN_DIR=settings.run_dir,
         ARGOSY_INCARNATION=settings.incarnation,
         ARGOSY_NODE=str(settings.node),
         ARGOSY_RANK=str(rank),

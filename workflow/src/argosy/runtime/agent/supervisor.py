@@ -12,12 +12,11 @@ import queue
 import signal
 import sys
 import time
-from dataclasses import dataclass
-from typing import Union
 
 from .channel import Channel
 from .children import adopt_orphans, children, end_children
 from .coordinator import judge
+from .events import Event, HeadLostEvent, SignalEvent, TroubleEvent
 from .failure import Failure, Sighting, signal_name
 from .files import write_cause
 from .guard import Guard
@@ -31,31 +30,6 @@ from .status import CANCELLED, COMPLETED, FAILED, StatusFile
 _EXIT_CODES = {COMPLETED: 0, FAILED: 1, CANCELLED: 130}
 _CANCELLING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _TICK = 0.25  # seconds; events come at once, only deadlines wait for it
-
-
-@dataclass(frozen=True)
-class SignalEvent:
-    """A signal reached the agent."""
-
-    number: int
-
-
-@dataclass(frozen=True)
-class TroubleEvent:
-    """Output could not be written."""
-
-    cause: str
-
-
-@dataclass(frozen=True)
-class HeadLostEvent:
-    """The head is given up; `seen` is the monotonic time at which that began."""
-
-    failure: Failure
-    seen: float
-
-
-Event = Union[SignalEvent, TroubleEvent, HeadLostEvent, Order]
 
 
 class Supervisor:

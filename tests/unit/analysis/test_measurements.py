@@ -1,0 +1,66 @@
+"""Throughput of runs whose numbers are known by construction."""
+
+from pathlib import Path
+
+import pytest
+from study_files import completed, plan
+
+from argosy.analysis.measurements import Measurement, measurements
+from argosy.results import collect
+from argosy.results.tables import open_tables
+
+
+def measured(results: Path) -> list[Measurement]:
+    collect(results, results / "tables")
+    with open_tables(results / "tables") as tables:
+        return measurements(tables)
+
+
+def test_all_samples_over_the_slowest_ranks_time_without_warm_up(tmp_path: Path) -> None:
+    completed(tmp_path, step_s=0.2, nodes=2, ranks_per_node=2)
+    [run] = measured(tmp_path)
+    # After five slow steps: 10 steps of 32 samples in each of 4 ranks; rank 0 is the slowest.
+    assert run.samples_per_s == pytest.approx(4 * 10 * 32 / (10 * 0.2))
+    assert (run.source, run.left_out, run.point.ranks) == ("steps", None, 4)
+
+
+def test_printed_throughput_where_there_are_no_steps(tmp_path: Path) -> None:
+    run = plan(tmp_path)
+    run.execute()
+    run.printed([100.0, 104.0])
+    [found] = measured(tmp_path)
+    assert (found.samples_per_s, found.source) == (102.0, "printed")
+
+
+def test_steps_go_before_printed_throughput(tmp_path: Path) -> None:
+    completed(tmp_path, step_s=0.1).printed([1.0])
+    [found] = measured(tmp_path)
+    assert (found.samples_per_s, found.source) == (pytest.approx(320), "steps")
+
+
+def test_a_run_with_a_missing_rank_is_left_out(tmp_path: Path) -> None:
+    run = completed(tmp_path, nodes=3)
+    run.rank_file("100.0", 2).unlink()
+    [found] = measured(tmp_path)
+    assert found.samples_per_s is None
+    assert found.left_out == "no steps of 1 of its 3 ranks"
+
+
+def test_a_run_that_is_all_warm_up_is_left_out(tmp_path: Path) -> None:
+    run = plan(tmp_path)
+    run.execute()
+    run.steps(steps=5)
+    [found] = measured(tmp_path)
+    assert found.left_out == "no samples after the 5 steps of the warm-up"
+
+
+def test_a_run_without_any_measurement_is_left_out(tmp_path: Path) -> None:
+    plan(tmp_path).execute()
+    [found] = measured(tmp_path)
+    assert found.left_out == "no steps recorded and no throughput printed"
+
+
+def test_runs_that_are_not_completed_give_none(tmp_path: Path) -> None:
+    plan(tmp_path, repeat=1)
+    plan(tmp_path, repeat=2).execute(state="failed")
+    assert measured(tmp_path) == []

@@ -1,0 +1,49 @@
+"""Speed-up and efficiency from throughputs."""
+
+import pytest
+
+from argosy.analysis.measurements import Measurement, Point
+from argosy.analysis.scaling import scaling
+from argosy.analysis.statistics import Estimate, ratio_estimate
+
+
+def runs(nodes: int, *rates: float | None, ranks_per_node: int = 1) -> list[Measurement]:
+    point = Point(nodes * ranks_per_node, nodes, ranks_per_node)
+    return [
+        Measurement("digits", f"run{place}", "strong", point, rate)
+        for place, rate in enumerate(rates)
+    ]
+
+
+def test_against_the_smallest_point() -> None:
+    one, two = scaling(runs(2, 160.0, 163.0, 166.0) + runs(1, 100.0, 101.0, 99.0))
+    assert (one.speed_up, one.efficiency) == (Estimate(3, 1.0), Estimate(3, 1.0))
+    expected = ratio_estimate([160.0, 163.0, 166.0], [100.0, 101.0, 99.0])
+    assert two.speed_up == expected
+    assert expected.low
+    assert two.speed_up.mean == pytest.approx(1.63)
+    assert two.efficiency.mean == pytest.approx(0.815)
+    assert two.efficiency.low == pytest.approx(expected.low / 2)
+    assert two.throughput.mean == 163.0
+
+
+def test_efficiency_counts_ranks_from_the_base() -> None:
+    base, larger = scaling(runs(2, 100.0, ranks_per_node=4) + runs(6, 240.0, ranks_per_node=4))
+    assert base.point.ranks == 8
+    assert larger.speed_up == Estimate(1, 2.4)
+    assert larger.efficiency.mean == pytest.approx(0.8)
+
+
+def test_of_points_with_as_few_ranks_the_one_with_fewer_nodes_is_the_base() -> None:
+    base, spread = scaling(runs(2, 90.0) + runs(1, 100.0, ranks_per_node=2))
+    assert (base.point.nodes, spread.point.nodes) == (1, 2)
+    assert spread.efficiency.mean == pytest.approx(0.9)
+
+
+def test_runs_without_throughput_are_left_out() -> None:
+    [only] = scaling(runs(1, None) + runs(2, 50.0, None))
+    assert (only.point.nodes, only.samples_per_s) == (2, (50.0,))
+
+
+def test_no_runs_no_points() -> None:
+    assert scaling([]) == []

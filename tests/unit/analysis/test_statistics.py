@@ -1,0 +1,92 @@
+"""Intervals against SciPy, against known values, and against chance."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from argosy.analysis.statistics import Estimate, mean_estimate, ratio_estimate, scaled
+
+DRAWS = 4000
+
+
+def test_the_mean_interval_is_scipys() -> None:
+    values = [10.1, 9.7, 10.4, 10.0, 9.9]
+    expected = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    found = mean_estimate(values)
+    assert found.n == 5
+    assert found.mean == pytest.approx(10.02)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_the_mean_interval_of_a_textbook() -> None:
+    # n = 3, mean 2, standard deviation 1: the half width is 4.303 / sqrt(3).
+    found = mean_estimate([1.0, 2.0, 3.0])
+    assert found.high == pytest.approx(2 + 4.3027 / math.sqrt(3), abs=1e-4)
+
+
+def test_one_value_has_no_interval() -> None:
+    assert mean_estimate([3.0]) == Estimate(n=1, mean=3.0, low=None, high=None)
+    assert ratio_estimate([3.0], [1.0, 2.0]) == Estimate(n=1, mean=2.0, low=None, high=None)
+    assert ratio_estimate([2.0, 4.0], [1.5]) == Estimate(n=2, mean=2.0, low=None, high=None)
+
+
+def test_no_values_are_an_error() -> None:
+    with pytest.raises(ValueError, match="no values"):
+        mean_estimate([])
+
+
+def test_equal_values_have_an_interval_without_width() -> None:
+    assert mean_estimate([2.0, 2.0, 2.0]) == Estimate(3, 2.0, 2.0, 2.0)
+    assert ratio_estimate([4.0, 4.0], [2.0, 2.0]) == Estimate(2, 2.0, 2.0, 2.0)
+
+
+def test_a_ratio_wants_positive_means() -> None:
+    with pytest.raises(ValueError, match="positive means"):
+        ratio_estimate([1.0, 2.0], [0.0, 0.0])
+
+
+def test_the_ratio_interval_swaps_its_ends_when_inverted() -> None:
+    first, second = [10.0, 11.0, 12.0], [5.0, 5.2, 5.1]
+    there, back = ratio_estimate(first, second), ratio_estimate(second, first)
+    assert there.low and there.high
+    assert (back.low, back.high) == pytest.approx((1 / there.high, 1 / there.low))
+
+
+def test_the_ratio_interval_of_small_errors_is_welchs_on_logarithms() -> None:
+    first, second = [10.00, 10.01, 10.02, 9.99], [5.000, 5.003, 4.998]
+    result = stats.ttest_ind(np.log(first), np.log(second), equal_var=False)
+    welch = result.confidence_interval(0.95)
+    found = ratio_estimate(first, second)
+    assert found.low and found.high
+    assert (math.log(found.low), math.log(found.high)) == pytest.approx(
+        (welch.low, welch.high), abs=1e-6
+    )
+
+
+def test_scaling_an_estimate() -> None:
+    assert scaled(Estimate(3, 2.0, 1.0, 3.0), 0.5) == Estimate(3, 1.0, 0.5, 1.5)
+    assert scaled(Estimate(1, 2.0), 0.5) == Estimate(1, 1.0)
+
+
+@pytest.mark.parametrize("n", [3, 5])
+def test_the_mean_interval_covers_the_truth_in_95_of_100(n: int) -> None:
+    draws = np.random.default_rng(20).normal(100.0, 5.0, (DRAWS, n))
+    found = [mean_estimate(values) for values in draws.tolist()]
+    covered = np.mean([(one.low or 0) <= 100 <= (one.high or 0) for one in found])
+    assert 0.93 <= covered <= 0.97
+
+
+@pytest.mark.parametrize("n", [3, 5])
+@pytest.mark.parametrize("spread", [(0.05, 0.05), (0.02, 0.08)])
+def test_the_ratio_interval_covers_the_truth_in_95_of_100(
+    n: int, spread: tuple[float, float]
+) -> None:
+    chance = np.random.default_rng(21)
+    above = chance.normal(160.0, 160 * spread[0], (DRAWS, n)).tolist()
+    below = chance.normal(100.0, 100 * spread[1], (DRAWS, n)).tolist()
+    found = [ratio_estimate(a, b) for a, b in zip(above, below, strict=True)]
+    covered = np.mean([(one.low or 0) <= 1.6 <= (one.high or 0) for one in found])
+    # Welch's freedom is cautious for so few jobs: rather too wide than too narrow.
+    assert 0.93 <= covered <= 0.98

@@ -1,0 +1,250 @@
+"""The files of a report: they agree with each other, and the page stands alone."""
+
+import csv
+import io
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from rich.console import Console
+from study_files import completed, plan, sample_study
+
+from argosy.report import ReportFiles, make_report, print_summary, write_report
+from argosy.report.summary import read_summary, summary_json
+from argosy.results import ResultsError, collect
+
+
+def reported(results: Path) -> ReportFiles:
+    collect(results, results / "tables")
+    return write_report(results)
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> ReportFiles:
+    results = tmp_path_factory.mktemp("with 'quotes' and spaces") / "local"
+    sample_study(results)
+    return reported(results)
+
+
+class Page(HTMLParser):
+    """What the tests ask of a page: its elements, their attributes, values and text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    def attributes(self, name: str) -> list[str]:
+        return [attributes[name] or "" for _, attributes in self.elements if name in attributes]
+
+
+@pytest.fixture(scope="module")
+def page(sample: ReportFiles) -> Page:
+    return Page(sample.html.read_text())
+
+
+@pytest.fixture(scope="module")
+def summary(sample: ReportFiles) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(sample.json.read_text())
+    return content
+
+
+def test_the_page_asks_nothing_of_the_network(sample: ReportFiles, page: Page) -> None:
+    links = [link for name in ("href", "src", "xlink:href") for link in page.attributes(name)]
+    assert not [link for link in links if re.match(r"\s*(\w+:)?//|\s*https?:", link)]
+    # Namespaces of SVG are names, not addresses; nothing else may look like an address.
+    html = re.sub(r'xmlns(:\w+)?="[^"]*"', "", sample.html.read_text())
+    assert not re.search(r"https?://|@import|url\((?!#)", html)
+    assert not [tag for tag, _ in page.elements if tag in ("script", "iframe", "object", "img")]
+
+
+def test_ids_are_unique_and_references_lead_somewhere(sample: ReportFiles, page: Page) -> None:
+    ids = page.attributes("id")
+    assert len(ids) == len(set(ids))
+    references = [link[1:] for link in page.attributes("href") if link.startswith("#")]
+    references += re.findall(r"url\(#([^)]+)\)", sample.html.read_text())
+    references += page.attributes("aria-labelledby")
+    assert references
+    assert set(references) <= set(ids)
+
+
+def test_links_lead_to_log_files(sample: ReportFiles, page: Page) -> None:
+    links = [link for link in page.attributes("href") if link.endswith(".log")]
+    assert len(links) > 50
+    for link in links:
+        assert (sample.html.parent / unquote(link)).is_file()
+
+
+def test_links_lead_from_another_folder_too(sample: ReportFiles, tmp_path: Path) -> None:
+    results = sample.html.parent
+    moved = make_report(results / "tables", results, tmp_path / "elsewhere")
+    page = Page(moved.html.read_text())
+    [first, *_] = [link for link in page.attributes("href") if link.endswith(".log")]
+    assert first.startswith("../")
+    assert (moved.html.parent / unquote(first)).is_file()
+
+
+def test_tables_and_charts_can_be_read_without_eyes(page: Page) -> None:
+    tables = page.all("table")
+    assert len(tables) == len(page.all("caption")) > 5
+    assert all(header.get("scope") in ("col", "row") for header in page.all("th"))
+    charts = [one for one in page.all("div") if (one.get("class") or "").startswith("chart")]
+    assert len(charts) == len(page.all("svg")) == 4 + 3
+    assert all(chart["role"] == "img" and chart["aria-label"] for chart in charts)
+
+
+def test_html_json_and_csv_agree(sample: ReportFiles, page: Page, summary: dict[str, Any]) -> None:
+    shown = {float(value["value"] or "nan") for value in page.all("data")}
+    rows = list(csv.DictReader(io.StringIO(sample.csv.read_text())))
+    keys = {
+        "throughput": "throughput_samples_per_s",
+        "speed_up": "speed_up",
+        "efficiency": "efficiency",
+        "test_accuracy": "test_accuracy",
+    }
+    seen = 0
+    for experiment in summary["experiments"]:
+        for point in experiment["points"]:
+            mine = {
+                row["quantity"]: row
+                for row in rows
+                if row["experiment"] == experiment["experiment"]
+                and (int(row["nodes"]), int(row["ranks"])) == (point["nodes"], point["ranks"])
+            }
+            for quantity, key in keys.items():
+                if (estimate := point[key]) is None:
+                    assert quantity not in mine
+                    continue
+                seen += 1
+                assert estimate["mean"] in shown
+                row = mine[quantity]
+                assert int(row["n"]) == estimate["n"]
+                assert float(row["mean"]) == estimate["mean"]
+                for end in ("low", "high"):
+                    assert (float(row[end]) if row[end] else None) == estimate[end]
+            for phase, seconds in point["phases_s_per_step"].items():
+                assert seconds in shown
+                assert float(mine[f"phase_{phase}"]["mean"]) == seconds
+    assert seen == 3 * 4 + 2 * 3
+
+
+def test_the_summary_says_what_was_measured(summary: dict[str, Any]) -> None:
+    assert summary["schema_version"] == 1
+    assert summary["sites"] == ["local"]
+    assert summary["method"] == {"confidence": 0.95, "warm_up_steps": 5}
+    strong, weak = summary["experiments"]
+    assert (strong["experiment"], strong["scaling"]) == ("digits-mlp", "strong")
+    assert strong["states"] == {"cancelled": 1, "completed": 9, "pending": 1}
+    assert strong["base"] == {"ranks": 2, "nodes": 1, "ranks_per_node": 2}
+    assert [point["ranks"] for point in strong["points"]] == [2, 4, 8]
+    assert all(point["weights_identical"] for point in strong["points"])
+    assert weak["points"][1]["speed_up"]["low"] is None
+    assert len(summary["runs"]) == 13
+    assert [failure["cause"] for failure in summary["failures"]] == [
+        "killed by signal 9",
+        "cancelled",
+    ]
+    [provenance] = summary["provenance"]
+    assert len(provenance["runs"]) == 13
+    assert provenance["content"]["software"]["snakemake"] == "9.27.1"
+
+
+def test_the_summary_can_be_read_back(sample: ReportFiles, summary: dict[str, Any]) -> None:
+    assert summary_json(read_summary(summary)) == sample.json.read_text()
+
+
+def test_the_page_says_it_in_plain_words(page: Page) -> None:
+    text = " ".join(page.text.split())
+    assert "2 nodes give 1.65 times the throughput of 1 node (95 % interval" in text
+    assert "Runs: 9 completed, 1 cancelled and 1 pending." in text
+    assert "yes, in 3 of 3 runs" in text
+    assert "Throughput as its program printed it." in text
+    for said in ("node 1, rank 3", "killed by signal 9", "10 min 00 s", "Test CPU <1>", "16.0 GiB"):
+        assert said in text
+    for said in ("sha256:" + "ab" * 32, "RUN pip install torch", "9.27.1", "0123abc"):
+        assert said in text
+
+
+def test_names_are_text_and_never_markup(page: Page) -> None:
+    assert "resnet <b>50 &" in page.text
+    assert "b" not in {tag for tag, _ in page.elements}
+
+
+def test_the_same_tables_give_the_same_files(sample: ReportFiles) -> None:
+    before = [path.read_bytes() for path in (sample.html, sample.json, sample.csv)]
+    again = write_report(sample.html.parent)
+    assert [path.read_bytes() for path in (again.html, again.json, again.csv)] == before
+    left = {path.name for path in sample.html.parent.iterdir() if path.is_file()}
+    assert left == {"report.html", "summary.json", "summary.csv"}
+
+
+def test_the_terminal_shows_the_same_numbers(summary: dict[str, Any]) -> None:
+    out = io.StringIO()
+    print_summary(summary, Console(file=out, width=80))
+    text = out.getvalue()
+    assert "…" not in text
+    rate = summary["experiments"][0]["points"][2]["throughput_samples_per_s"]["mean"]
+    assert f"{round(rate, -1):,.0f}" in text
+    assert "resnet <b>50 &, weak scaling: 2 completed" in text
+
+
+def test_wide_numbers_fit_the_terminal(tmp_path: Path) -> None:
+    for repeat, spread in ((1, 1.0), (2, 1.1), (3, 0.9)):
+        for nodes, step_s in ((1, 0.0005), (2, 0.0015)):
+            metrics = {"test_accuracy": 1.0}
+            completed(tmp_path, step_s * spread, metrics, nodes=nodes, repeat=repeat)
+    out = io.StringIO()
+    print_summary(json.loads(reported(tmp_path).json.read_text()), Console(file=out, width=80))
+    assert "0.505 to 0.881" in out.getvalue()
+    assert "…" not in out.getvalue()
+
+
+def test_a_study_without_a_completed_run(tmp_path: Path) -> None:
+    plan(tmp_path / "site")
+    page = Page(reported(tmp_path / "site").html.read_text())
+    assert "Nothing was measured: of its runs, 1 pending." in page.text
+    assert page.all("svg") == []
+
+
+def test_a_site_without_runs(tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    files = reported(tmp_path / "site")
+    assert "There are no runs yet." in files.html.read_text()
+    assert json.loads(files.json.read_text())["experiments"] == []
+    assert len(files.csv.read_text().splitlines()) == 1
+
+
+def test_remarks_say_what_was_left_out(tmp_path: Path) -> None:
+    run = completed(tmp_path / "site", nodes=2)
+    run.rank_file("100.0", 1).write_text('{"kind": "hea')
+    text = Page(reported(tmp_path / "site").html.read_text()).text
+    assert "Left out of the throughput: no steps of 1 of its 2 ranks." in text
+    assert "Records that could not be read: 1." in text
+
+
+def test_points_of_several_widths_are_held_apart(tmp_path: Path) -> None:
+    for ranks_per_node in (1, 2):
+        for nodes in (1, 2):
+            completed(tmp_path / "site", nodes=nodes, ranks_per_node=ranks_per_node)
+    html = reported(tmp_path / "site").html.read_text()
+    assert "2 nodes with 4 ranks give 4.00 times the throughput of 1 node with 1 rank" in html
+    assert "ranks per node" in html
+
+
+def test_without_tables_the_error_names_the_file(tmp_path: Path) -> None:
+    with pytest.raises(ResultsError, match=r"runs\.parquet: no such table"):
+        write_report(tmp_path)

@@ -1,0 +1,121 @@
+"""Rounding and plain words."""
+
+import pytest
+
+from argosy.analysis.measurements import Point
+from argosy.analysis.statistics import Estimate
+from argosy.report import words
+from argosy.report.summary import ExperimentSummary, PointSummary
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (0, "0"),
+        (0.0123456, "0.0123"),
+        (1.2, "1.20"),
+        (9.999, "10.00"),
+        (123.4, "123"),
+        (12345.0, "12,300"),
+        (-1.5, "-1.50"),
+    ],
+)
+def test_number(value: float | None, text: str) -> None:
+    assert words.number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "unknown"),
+        (4.26, "4.3 s"),
+        (200, "3 min 20 s"),
+        (59.99, "60.0 s"),
+        (7500, "2 h 05 min"),
+    ],
+)
+def test_duration(seconds: float | None, text: str) -> None:
+    assert words.duration(seconds) == text
+
+
+def test_intervals() -> None:
+    assert words.interval(Estimate(3, 1.63, 1.4821, 1.7912)) == "1.48 to 1.79"
+    assert words.percent_interval(Estimate(3, 0.82, 0.74, 0.9)) == "74 to 90 %"
+    assert words.interval(Estimate(1, 1.63)) == words.percent_interval(None) == "–"
+
+
+def test_listed() -> None:
+    assert [words.listed(parts) for parts in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
+        "",
+        "a",
+        "a and b",
+        "a, b and c",
+    ]
+
+
+def point(nodes: int, rate: Estimate | None, speed_up: Estimate | None) -> PointSummary:
+    return PointSummary(
+        nodes=nodes,
+        ranks_per_node=1,
+        ranks=nodes,
+        runs_samples_per_s=[],
+        throughput_samples_per_s=rate,
+        speed_up=speed_up,
+        efficiency=Estimate(speed_up.n, speed_up.mean / nodes) if speed_up else None,
+        step_s=None,
+        phases_s_per_step={},
+        test_accuracy=None,
+        test_accuracy_min=None,
+        weights_identical=None,
+        weights_compared_runs=0,
+    )
+
+
+def experiment(*points: PointSummary, **states: int) -> ExperimentSummary:
+    base = next((one for one in points if one.throughput_samples_per_s), None)
+    base_point = Point(base.ranks, base.nodes, base.ranks_per_node) if base else None
+    return ExperimentSummary("digits", "strong", states, base_point, list(points))
+
+
+def test_findings_with_intervals() -> None:
+    found = experiment(
+        point(1, Estimate(3, 120.0, 114.0, 126.0), Estimate(3, 1.0)),
+        point(2, Estimate(3, 195.6, 190.0, 201.2), Estimate(3, 1.63, 1.5, 1.8)),
+    )
+    assert words.findings(found) == [
+        "1 node gives 120 samples per second (95 % interval 114 to 126, n = 3).",
+        "2 nodes give 1.63 times the throughput of 1 node "
+        "(95 % interval 1.50 to 1.80, n = 3): efficiency 82 %.",
+    ]
+
+
+def test_findings_without_intervals() -> None:
+    found = experiment(
+        point(1, Estimate(1, 120.0), Estimate(1, 1.0)),
+        point(2, Estimate(3, 195.6, 190.0, 201.2), Estimate(3, 1.63)),
+    )
+    assert words.findings(found) == [
+        "1 node gives 120 samples per second (one run, so no interval).",
+        "2 nodes give 1.63 times the throughput of 1 node "
+        "(n = 3 against 1, so no interval): efficiency 82 %.",
+    ]
+
+
+def test_one_size_only() -> None:
+    [sentence] = words.findings(experiment(point(1, Estimate(1, 120.0), Estimate(1, 1.0))))
+    assert sentence.endswith("There is no other size to compare it with.")
+
+
+def test_nothing_measured() -> None:
+    [sentence] = words.findings(experiment(pending=2, failed=1, completed=3))
+    assert sentence == "Nothing was measured: of its runs, 3 completed, 1 failed and 2 pending."
+
+
+def test_a_point_is_named_by_its_ranks_where_nodes_do_not_tell() -> None:
+    wide = PointSummary(**{**vars(point(1, None, None)), "ranks_per_node": 4, "ranks": 4})
+    both = experiment(point(1, None, None), wide)
+    assert [words.size(both, one) for one in both.points] == [
+        "1 node with 1 rank",
+        "1 node with 4 ranks",
+    ]

@@ -1,0 +1,216 @@
+"""Run folders in, tables out."""
+
+import json
+from pathlib import Path
+
+import duckdb
+import pytest
+from study_files import STARTED, completed, plan, sample_study, write_json
+
+from argosy.results import ResultsError, collect
+from argosy.results.tables import COLUMNS, fetch, open_tables
+
+KILLED = {"node": 1, "rank": 1, "cause": "killed by signal 9", "at": STARTED + 5}
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    folder = tmp_path / "results" / "site"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def collected(results: Path) -> duckdb.DuckDBPyConnection:
+    collect(results, results / "tables")
+    return open_tables(results / "tables")
+
+
+def test_a_completed_run(results: Path) -> None:
+    completed(results, nodes=2, metrics={"test_accuracy": 0.95, "weights_identical": True})
+    with collected(results) as tables:
+        [run] = fetch(tables, "SELECT * FROM runs")
+        steps = fetch(tables, "SELECT * FROM steps")
+        metrics = fetch(tables, "SELECT name, value_number, value_text, at_s FROM metrics")
+        nodes = fetch(tables, "SELECT node, host, cpus FROM nodes")
+    provenance = json.loads(run.pop("provenance"))
+    assert provenance["argosy"]["git_commit"] == "0123abc"
+    logs = ("job", "node-0", "node-1", "rank-0", "rank-1")
+    assert run == {
+        "experiment": "digits",
+        "run_id": "nodes2-ranks1-repeat1",
+        "site": "site",
+        "nodes": 2,
+        "ranks_per_node": 1,
+        "ranks": 2,
+        "repeat": 1,
+        "scaling": "strong",
+        "state": "completed",
+        "incarnation": "100.0",
+        "started_unix_s": STARTED,
+        "ended_unix_s": STARTED + 60,
+        "seconds": 60.0,
+        "hosts": ["host0", "host1"],
+        "image_name": "torch-cpu",
+        "image_digest": "sha256:" + "ab" * 32,
+        "failure": None,
+        "unreadable_records": 0,
+        "missing_ranks": [],
+        "log_files": [f"digits/nodes2-ranks1-repeat1/logs/100.0/{log}.log" for log in logs],
+    }
+    assert [(step["rank"], step["step"]) for step in steps] == [
+        (rank, step) for rank in (0, 1) for step in range(15)
+    ]
+    # The header was written two seconds into the job, and the first step began right then.
+    assert [steps[0][key] for key in ("start_s", "seconds", "samples", "epoch")] == [
+        2.0,
+        1.0,
+        32,
+        0,
+    ]
+    assert steps[0]["data_s"] == pytest.approx(0.1)
+    assert steps[0]["communication_s"] is None
+    assert metrics[0]["at_s"] == pytest.approx(2 + 5 * 1 + 10 * 0.1)
+    assert [(row["name"], row["value_number"], row["value_text"]) for row in metrics] == [
+        ("test_accuracy", 0.95, None),
+        ("weights_identical", 1.0, "true"),
+    ]
+    assert nodes == [
+        {"node": 0, "host": "host0", "cpus": 8},
+        {"node": 1, "host": "host1", "cpus": 8},
+    ]
+
+
+def test_only_the_incarnation_of_the_result_is_measured(results: Path) -> None:
+    run = plan(results, nodes=2)
+    run.execute("99.0", state="failed", seconds=30.0, failure=KILLED)
+    run.steps("99.0", step_s=9.9)
+    run.execute("100.0")
+    run.steps("100.0", step_s=0.1)
+    with collected(results) as tables:
+        [run_row] = fetch(tables, "SELECT state, incarnation, failure FROM runs")
+        [slowest] = fetch(tables, "SELECT max(seconds) AS s FROM steps WHERE step >= 5")
+        [failure] = fetch(tables, "SELECT * EXCLUDE (experiment) FROM failures")
+    assert run_row == {"state": "completed", "incarnation": "100.0", "failure": None}
+    assert slowest["s"] == 0.1
+    assert failure == {
+        "run_id": "nodes2-ranks1-repeat1",
+        "incarnation": "99.0",
+        "state": "failed",
+        "node": 1,
+        "rank": 1,
+        "cause": "killed by signal 9",
+        "lost_s": 30.0,
+        "log_file": "digits/nodes2-ranks1-repeat1/logs/99.0/rank-1.log",
+    }
+
+
+def test_a_failed_run_has_its_cause_and_no_steps(results: Path) -> None:
+    run = plan(results, nodes=2)
+    run.execute(state="failed", failure=KILLED)
+    run.steps()
+    with collected(results) as tables:
+        rows = fetch(tables, "SELECT state, failure, missing_ranks FROM runs")
+        assert fetch(tables, "SELECT * FROM steps") == []
+    failure = "node 1, rank 1: killed by signal 9"
+    assert rows == [{"state": "failed", "failure": failure, "missing_ranks": []}]
+
+
+def test_a_study_with_nothing_in_it_gives_empty_tables(results: Path) -> None:
+    with collected(results) as tables:
+        for table, columns in COLUMNS.items():
+            described = fetch(tables, f"DESCRIBE {table}")
+            assert {row["column_name"]: row["column_type"] for row in described} == columns
+            assert fetch(tables, f"SELECT * FROM {table}") == []
+
+
+@pytest.mark.parametrize("experiment", ['it\'s "big" [1]*?', "lr=0.1 {a,b}", "--", "ünï; DROP"])
+def test_any_folder_name_is_only_a_name(results: Path, experiment: str) -> None:
+    completed(results, experiment=experiment)
+    completed(results, experiment="another")
+    with collected(results) as tables:
+        rows = fetch(tables, "SELECT experiment, count(*) AS n FROM steps GROUP BY ALL ORDER BY n")
+    assert {row["experiment"]: row["n"] for row in rows} == {experiment: 15, "another": 15}
+
+
+def test_the_results_folder_may_have_any_name_and_any_way_to_it(tmp_path: Path) -> None:
+    results = tmp_path / "seconds=5 'x'[*]" / "site"
+    completed(results)
+    with collected(results / "digits" / "..") as tables:
+        assert len(fetch(tables, "SELECT * FROM steps")) == 15
+        assert [*fetch(tables, "SELECT * FROM steps")[0]] == [*COLUMNS["steps"]]
+
+
+def test_named_runs_only(results: Path) -> None:
+    wanted = completed(results, nodes=2)
+    completed(results, nodes=4)
+    collect(results, results / "tables", [wanted.path])
+    with open_tables(results / "tables") as tables:
+        assert fetch(tables, "SELECT nodes FROM runs") == [{"nodes": 2}]
+
+
+def test_printed_throughput(results: Path) -> None:
+    run = plan(results)
+    run.execute()
+    run.printed([100.0, 110.0])
+    with collected(results) as tables:
+        rows = fetch(tables, "SELECT monotonic_s, samples_per_s FROM printed")
+        [completeness] = fetch(tables, "SELECT missing_ranks FROM runs")
+    assert [row["samples_per_s"] for row in rows] == [100.0, 110.0]
+    assert completeness == {"missing_ranks": [0]}
+
+
+@pytest.mark.parametrize("name", ["run.json", "result.json", "provenance.json"])
+def test_an_unknown_schema_version_is_refused_and_old_tables_stay(results: Path, name: str) -> None:
+    run = completed(results)
+    collect(results, results / "tables")
+    before = {path.name: path.read_bytes() for path in (results / "tables").iterdir()}
+    content = json.loads((run.path / name).read_text())
+    write_json(run.path / name, content | {"schema_version": 2})
+    with pytest.raises(ResultsError) as caught:
+        collect(results, results / "tables")
+    message = str(caught.value)
+    assert str(run.path / name) in message
+    assert (
+        "schema_version is 2" in message and "reads 1" in message and "move the folder" in message
+    )
+    assert "\n" not in message
+    assert {path.name: path.read_bytes() for path in (results / "tables").iterdir()} == before
+
+
+def test_an_unknown_version_in_a_rank_file_is_refused(results: Path) -> None:
+    run = completed(results)
+    path = run.rank_file("100.0", 0)
+    path.write_text(path.read_text().replace('"schema_version": 1', '"schema_version": 7'))
+    with pytest.raises(ResultsError, match=r"rank-0\.jsonl: its schema_version is 7"):
+        collect(results, results / "tables")
+
+
+def test_broken_files_are_named(results: Path) -> None:
+    run = completed(results)
+    (run.path / "run.json").write_text('{"schema_version": 1, "nodes": ')
+    with pytest.raises(ResultsError, match=r"run\.json: cannot be read as JSON"):
+        collect(results, results / "tables")
+    (run.path / "run.json").write_text('{"schema_version": 1}')
+    with pytest.raises(ResultsError, match=r"run\.json: run_id: this key is missing"):
+        collect(results, results / "tables")
+
+
+def test_a_copied_run_folder_is_refused(results: Path) -> None:
+    run = completed(results)
+    run.path.rename(run.path.with_name("backup"))
+    with pytest.raises(ResultsError, match="but its folder is digits/backup"):
+        collect(results, results / "tables")
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ResultsError, match="no such folder"):
+        collect(tmp_path / "nowhere", tmp_path / "tables")
+
+
+def test_the_same_files_give_the_same_tables(results: Path) -> None:
+    sample_study(results)
+    collect(results, results / "tables")
+    first = {path.name: path.read_bytes() for path in (results / "tables").iterdir()}
+    collect(results, results / "tables")
+    assert {path.name: path.read_bytes() for path in (results / "tables").iterdir()} == first
+    assert {*first} == {f"{table}.parquet" for table in COLUMNS}

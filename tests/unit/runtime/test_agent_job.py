@@ -1,0 +1,157 @@
+"""Jobs that go well, or end as their program wants."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_job import RECORD_A_STEP, Job, jobs
+
+MEETING = """
+import http.client, os, time
+import argosy_steps
+rank, size = int(os.environ["RANK"]), int(os.environ["SIZE"])
+
+def ask(method, key, body=None):
+    connection = http.client.HTTPConnection(os.environ["HEAD"])
+    connection.request(method, f"/global_/{key}", body)
+    answer = connection.getresponse()
+    return answer.status, answer.read()
+
+steps = argosy_steps.Recorder()
+assert ask("PUT", rank, b"address of %d" % rank)[0] == 200
+for other in range(size):
+    while ask("GET", other)[0] == 404:
+        time.sleep(0.01)
+    assert ask("GET", other) == (200, b"address of %d" % other)
+with steps.step(samples=1):
+    print(f"rank {rank} met {size}", {k for k in os.environ if "TOKEN" in k})
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
+    with jobs(tmp_path) as make:
+        yield make
+
+
+def test_two_nodes_of_two_ranks_meet_at_the_rendezvous_and_complete(job: Any) -> None:
+    variables = {"RANK": "{rank}", "SIZE": "{size}", "HEAD": "{head_address}:{head_port}"}
+    job = job(MEETING, ranks_per_node=2, rank_environment=variables).start()
+    assert job.wait() == [0, 0], job.outputs()
+    for rank in range(4):
+        assert f"[{rank}] rank {rank} met 4 set()\n" in job.output(rank // 2)
+        assert (job.logs / f"rank-{rank}.log").read_text() == f"rank {rank} met 4 set()\n"
+        lines = (job.records / f"rank-{rank}.jsonl").read_text().splitlines()
+        header = json.loads(lines[0])
+        assert (header["rank"], header["local_rank"], header["node"]) == (rank, rank % 2, rank // 2)
+    status = job.status(1)
+    assert status["state"] == "completed"
+    assert status["failure"] is None
+    assert status["started"] <= status["ranks"][0]["ended"] <= status["ended"]
+    assert [(r["rank"], r["local_rank"], r["exit_code"]) for r in status["ranks"]] == [
+        (2, 0, 0),
+        (3, 1, 0),
+    ]
+    assert set(status["machine"]) == {"cpu_model", "cpus", "memory_bytes", "kernel"}
+    assert job.output(1).startswith("argosy: node 1 of 2: agent started\n")
+    assert job.output(1).endswith("argosy: node 1: completed\n")
+    assert job.left_nothing()
+    verdict = job.verdict()
+    assert (verdict.returncode, verdict.stderr) == (0, "")
+    assert verdict.stdout.startswith("argosy: run run completed after ")
+    assert json.loads((job.folder / "result.json").read_text())["state"] == "completed"
+
+
+def test_files_are_private_and_nothing_temporary_stays(job: Any) -> None:
+    job = job(RECORD_A_STEP, nodes=1).start()
+    assert job.wait() == [0]
+    assert sorted(path.name for path in job.records.iterdir()) == ["node-0.json", "rank-0.jsonl"]
+    assert {path.stat().st_mode & 0o777 for path in job.records.iterdir()} == {0o600}
+    assert (job.logs / "rank-0.log").stat().st_mode & 0o777 == 0o600
+    assert job.records.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_program_that_measures_nothing_has_failed(job: Any) -> None:
+    job = job("print('hello')").start()
+    assert job.wait() == [1, 1]
+    cause = job.failures()[0]
+    assert cause.startswith("the program ended well but recorded no steps: use argosy_steps")
+    assert job.output(0).endswith(f"argosy: node 0: {cause}\n")
+
+
+def test_throughput_is_found_in_the_output_of_rank_0(job: Any) -> None:
+    program = "print('Img/sec: 10.5 and Img/sec: 11\\nImg/sec: many\\nImg/sec: 12', end='')"
+    job = job(program, ranks_per_node=2, throughput="Img/sec: (\\S+)").start()
+    assert job.wait() == [0, 0], job.outputs()
+    records = [json.loads(line) for line in (job.records / "printed.jsonl").open()]
+    assert [record["samples_per_second"] for record in records] == [10.5, 11.0, 12.0]
+    assert {record["kind"] for record in records} == {"printed"}
+    assert all(record["at"] > 0 for record in records)
+
+
+def test_a_throughput_pattern_that_never_matches_is_no_measurement(job: Any) -> None:
+    job = job("print('hello')", nodes=1, throughput="sec: (.*)").start()
+    assert job.wait() == [1]
+
+
+def test_output_is_kept_byte_for_byte_and_never_cut_within_a_character(job: Any) -> None:
+    program = """
+    import os
+    os.write(1, "Grüße, 世界\\n".encode() + b"not UTF-8: \\xff\\n")
+    os.write(2, b"to stderr\\n")
+    for part in ("€" * 350_000, "x" * 500_000 + "\\n", "no end"):
+        data = part.encode()
+        while data:
+            data = data[os.write(1, data):]
+    """
+    job = job(program, nodes=1).start()
+    job.wait()
+    raw = (job.logs / "rank-0.log").read_bytes()
+    start = "Grüße, 世界\n".encode() + b"not UTF-8: \xff\nto stderr\n"
+    assert raw == start + ("€" * 350_000 + "x" * 500_000 + "\nno end").encode()
+    shown = (job.logs / "node-0.log").read_bytes()
+    assert "[0] Grüße, 世界\n[0] not UTF-8: ".encode() in shown
+    assert b"[0] no end\n" in shown
+    pieces = shown.split(b"[0] to stderr\n")[1].split(b"[0] no end")[0].splitlines()
+    assert b"".join(piece[4:] for piece in pieces).decode() == "€" * 350_000 + "x" * 500_000
+
+
+def test_ranks_start_only_when_all_nodes_are_there(job: Any) -> None:
+    job = job("print('started')\n" + RECORD_A_STEP).start(1)
+    job.start(0, ARGOSY_START_TIMEOUT="30")
+    assert job.wait() == [0, 0], job.outputs()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"ARGOSY_TOKEN": "", "ARGOSY_NODE": ""}, "ARGOSY_NODE, ARGOSY_TOKEN not set: the agent"),
+        ({"ARGOSY_NODE": "2"}, "ARGOSY_NODE is '2': not a whole number from 0 to 1"),
+        ({"ARGOSY_HEAD_ADDRESS": "login"}, "ARGOSY_HEAD_ADDRESS: 'login' is not an IP address"),
+        ({"ARGOSY_RUN_DIR": "/nowhere"}, "/nowhere/run.json: cannot be read: No such file"),
+    ],
+)
+def test_a_wrong_environment_is_one_line(job: Any, change: dict[str, str], said: str) -> None:
+    job = job("pass").start(0, **change)
+    assert job.wait() == [2]
+    assert job.output(0).startswith(f"argosy: {said}")
+    assert job.output(0).count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        ({"command": []}, "command is []: not a list of strings"),
+        ({"schema_version": 9}, "schema_version is 9, but this agent reads 1"),
+        ({"rank_environment": {"A": "{rnk}"}}, "rank_environment: A: cannot fill in '{rnk}'"),
+        ({"throughput": "("}, "throughput: not a regular expression"),
+        ({"throughput": "x"}, "throughput has 0 groups"),
+    ],
+)
+def test_a_wrong_run_file_is_one_line(job: Any, run: dict[str, Any], said: str) -> None:
+    job = job("pass", **run).start(0)
+    assert job.wait() == [2]
+    assert job.output(0).startswith(f"argosy: {job.folder}/run.json: {said}")
+    assert job.output(0).count("\n") == 1

@@ -1,0 +1,44 @@
+"""The port that is held for the head."""
+
+import socket
+import subprocess
+
+import pytest
+from agent_job import ADDRESS, PYTHON, RUNTIME
+
+COMMAND = [PYTHON, str(RUNTIME / "reserve_port.py")]
+
+
+def test_others_cannot_take_the_port_but_the_head_can() -> None:
+    with subprocess.Popen([*COMMAND, ADDRESS], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout
+        port = int(holder.stdout.readline())
+        with socket.socket() as other, pytest.raises(OSError):
+            other.bind((ADDRESS, port))
+        with socket.socket() as head:
+            head.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            head.bind((ADDRESS, port))
+            assert holder.poll() is None
+            head.listen()
+            assert holder.wait(5) == 0
+            with socket.create_connection((ADDRESS, port)):
+                pass
+
+
+def test_it_ends_with_its_parent() -> None:
+    script = f"{COMMAND[0]} {COMMAND[1]} {ADDRESS} & read -r _ <&0"
+    # The pipe of its output ends when the holder has ended.
+    with subprocess.Popen(
+        ["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as parent:
+        assert parent.stdout
+        assert int(parent.stdout.readline()) > 0
+        parent.kill()
+        assert parent.stdout.read() == b""
+
+
+@pytest.mark.parametrize("arguments", [[], ["nowhere"], ["192.0.2.1"]])
+def test_wrong_addresses_are_one_line(arguments: list[str]) -> None:
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert (done.stdout, done.stderr.count("\n")) == ("", 1)

@@ -1,0 +1,40 @@
+"""What runs in users' containers needs no more than an old Python."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from agent_job import PYTHON, RUNTIME
+
+FILES = sorted(RUNTIME.rglob("*.py"))
+# Written as code that only a later Python than 3.8 runs, though its grammar is the same.
+LATER = ("removeprefix", "removesuffix", "waitstatus_to_exitcode", "zip(strict", "functools.cache")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(RUNTIME)))
+def test_it_is_python_3_8_and_imports_only_the_standard_library(path: Path) -> None:
+    text = path.read_text()
+    tree = ast.parse(text, feature_version=(3, 8))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or ""]
+        else:
+            continue
+        assert all(name.split(".")[0] in sys.stdlib_module_names for name in names)
+    assert not [word for word in LATER if word in text]
+    if any(isinstance(node, ast.AnnAssign | ast.FunctionDef) for node in ast.walk(tree)):
+        assert "from __future__ import annotations" in text
+
+
+def test_the_modules_do_not_see_the_rest_of_argosy() -> None:
+    program = (
+        "import sys, runpy; sys.argv = ['agent']\n"
+        f"try: runpy.run_path({str(RUNTIME / 'agent')!r}, run_name='__main__')\n"
+        "except SystemExit: print(sorted(m for m in sys.modules if 'argosy' in m))"
+    )
+    said = subprocess.run([PYTHON, "-c", program], capture_output=True, text=True, cwd="/")
+    assert said.stdout.splitlines()[1:] == ["[]"], said

@@ -1,0 +1,160 @@
+"""The verdict over what the nodes wrote."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.runtime.verdict import main
+
+CONCRETE = {"node": 1, "rank": 1, "cause": "killed by signal 9 (SIGKILL)", "at": 15.0}
+VANISHED = {
+    "node": 1,
+    "rank": None,
+    "cause": "its agent vanished (no heartbeat for 5 s)",
+    "at": 15.0,
+}
+LOST = "the agent of node 1 was killed or never started; see logs/7.0/node-1.log"
+
+
+class Run:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.records = folder / "records" / "7.0"
+        self.records.mkdir(parents=True)
+        run = {"schema_version": 1, "run_id": "nodes2-ranks1-repeat1", "nodes": 2}
+        (folder / "run.json").write_text(json.dumps(run))
+
+    def node(self, number: int, state: str, failure: Any = None, **more: Any) -> None:
+        status = {
+            "schema_version": 1,
+            "node": number,
+            "host": f"host{number}",
+            "state": state,
+            "started": 10.0 + number,
+            "ended": None if state == "running" else 20.0 + number,
+            "failure": failure,
+            **more,
+        }
+        (self.records / f"node-{number}.json").write_text(json.dumps(status))
+
+    def judge(self) -> tuple[int, Any]:
+        code = main([str(self.folder), "7.0"])
+        return code, json.loads((self.records / "verdict.json").read_text())
+
+    @property
+    def result(self) -> Path:
+        return self.folder / "result.json"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run(tmp_path)
+
+
+def test_completed(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    run.node(0, "completed")
+    run.node(1, "completed")
+    (run.records / ".reserve-1").write_text("left by a killed agent")
+    run.result.write_text("of an earlier incarnation")
+    code, verdict = run.judge()
+    assert code == 0
+    assert verdict == {
+        "schema_version": 1,
+        "run_id": "nodes2-ranks1-repeat1",
+        "incarnation": "7.0",
+        "state": "completed",
+        "started": 10.0,
+        "ended": 21.0,
+        "seconds": 11.0,
+        "hosts": ["host0", "host1"],
+        "failure": None,
+    }
+    assert json.loads(run.result.read_text()) == verdict
+    assert capsys.readouterr().out == "argosy: run nodes2-ranks1-repeat1 completed after 11.0 s\n"
+    assert not list(run.records.glob(".*"))
+
+
+@pytest.mark.parametrize("state", [None, "running", "cut off", "of another schema"])
+def test_a_node_without_a_last_word_is_lost(
+    run: Run, state: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run.node(0, "completed")
+    if state == "running":
+        run.node(1, state)
+    elif state == "cut off":
+        (run.records / "node-1.json").write_text('{"schema_version": 1, "node')
+    elif state:
+        run.node(1, "completed", schema_version=2)
+    run.result.write_text("of an earlier incarnation")
+    code, verdict = run.judge()
+    assert (code, verdict["state"], verdict["failure"]["cause"]) == (1, "failed", LOST)
+    assert verdict["hosts"] == ["host0", "host1" if state == "running" else None]
+    assert run.result.read_text() == "of an earlier incarnation"
+    line = f"argosy: run nodes2-ranks1-repeat1 failed: node 1: {LOST}\n"
+    assert capsys.readouterr().out == line
+
+
+def test_no_node_wrote_anything(run: Run) -> None:
+    code, verdict = run.judge()
+    assert (code, verdict["seconds"], verdict["hosts"]) == (1, 0.0, [None, None])
+
+
+def test_a_known_root_cause_is_better_than_a_missing_file(run: Run) -> None:
+    run.node(0, "failed", CONCRETE)
+    run.node(1, "running")
+    assert run.judge()[1]["failure"] == CONCRETE
+
+
+def test_a_missing_file_is_better_than_silence(run: Run) -> None:
+    run.node(0, "failed", VANISHED)
+    assert run.judge()[1]["failure"]["cause"] == LOST
+
+
+def test_what_the_silent_node_wrote_is_better_than_its_silence(run: Run) -> None:
+    run.node(0, "failed", VANISHED)
+    run.node(1, "failed", CONCRETE)
+    assert run.judge()[1]["failure"] == CONCRETE
+
+
+def test_silence_is_a_failure_when_nothing_else_is_known(run: Run) -> None:
+    run.node(0, "failed", VANISHED)
+    run.node(1, "completed")
+    code, verdict = run.judge()
+    assert (code, verdict["failure"]) == (1, VANISHED)
+
+
+@pytest.mark.parametrize(
+    ("other", "failure", "state"),
+    [
+        ("cancelled", None, "cancelled"),
+        ("running", None, "cancelled"),
+        ("failed", VANISHED, "cancelled"),
+        ("failed", {**CONCRETE, "at": 30.0}, "cancelled"),
+        ("failed", CONCRETE, "failed"),
+    ],
+)
+def test_cancelled_unless_it_failed_before(run: Run, other: str, failure: Any, state: str) -> None:
+    run.node(0, "cancelled")
+    run.node(1, other, failure)
+    code, verdict = run.judge()
+    assert (code, verdict["state"]) == ({"cancelled": 130, "failed": 1}[state], state)
+    assert (verdict["failure"] is None) == (state == "cancelled")
+    assert not run.result.exists()
+
+
+def test_a_second_call_repeats_the_verdict_and_makes_up_for_a_missing_result(run: Run) -> None:
+    run.node(0, "completed")
+    run.node(1, "completed")
+    first = run.judge()
+    run.result.unlink()
+    run.node(1, "running")
+    assert run.judge() == first
+    assert json.loads(run.result.read_text()) == first[1]
+
+
+def test_wrong_arguments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path)]) == 2
+    assert main([str(tmp_path), "7.0"]) == 2
+    assert "run.json" in capsys.readouterr().err
