@@ -5,15 +5,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1] / "unit" / "runtime"))
 from agent_job import ADDRESS, RECORD_A_STEP, RUNTIME, Job, jobs, require_namespaces
 
 SLEEPER = "import os, time; print('pid', os.getpid()); time.sleep(600)"

@@ -6,6 +6,8 @@ rule tables:
         steps=f"results/{SITE}/tables/steps.parquet",
         metrics=f"results/{SITE}/tables/metrics.parquet",
         failures=f"results/{SITE}/tables/failures.parquet",
+        nodes=f"results/{SITE}/tables/nodes.parquet",
+        printed=f"results/{SITE}/tables/printed.parquet",
     log:
         f"logs/{SITE}/tables.log",
     params:

@@ -24,9 +24,10 @@ SPLIT_SEED = 20
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--batch-size", type=int, default=32, help="of each rank")
     parser.add_argument("--learning-rate", type=float, default=0.02, help="of one rank")
+    parser.add_argument("--width", type=int, default=96, help="channels of the first layer")
     parser.add_argument("--warm-up-epochs", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
@@ -43,19 +44,18 @@ def digits():
     return TensorDataset(images[train], labels[train]), TensorDataset(images[test], labels[test])
 
 
-def network():
+def network(width):
     return nn.Sequential(
-        nn.Conv2d(1, 32, kernel_size=3, padding=1),
+        nn.Conv2d(1, width, kernel_size=3, padding=1),
         nn.ReLU(),
-        nn.Conv2d(32, 64, kernel_size=3, padding=1),
+        nn.Conv2d(width, 2 * width, kernel_size=3, padding=1),
         nn.ReLU(),
         nn.MaxPool2d(2),
-        nn.Conv2d(64, 64, kernel_size=3, padding=1),
+        nn.Conv2d(2 * width, 2 * width, kernel_size=3, padding=1),
         nn.ReLU(),
+        nn.AdaptiveAvgPool2d(2),
         nn.Flatten(),
-        nn.Linear(64 * 4 * 4, 128),
-        nn.ReLU(),
-        nn.Linear(128, 10),
+        nn.Linear(8 * width, 10),
     )
 
 
@@ -135,7 +135,7 @@ def main():
     # Different on purpose: the broadcast below has to make them equal, and the check has to see it.
     torch.manual_seed(options.seed + hvd.rank())
     training, test = digits()
-    model = network()
+    model = network(options.width)
     optimizer = torch.optim.SGD(model.parameters(), lr=options.learning_rate, momentum=0.9)
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)

@@ -50,7 +50,15 @@ def mebibytes(value: Any) -> Any:
     return max(1, kibibytes // 1024)
 
 
+def experiment_name(value: str) -> str:
+    """Keep experiments apart from the tables, which lie beside them."""
+    if value == "tables":
+        raise ValueError("'tables' is the folder of the results' tables; choose another name")
+    return folder_name(value)
+
+
 Name = Annotated[str, AfterValidator(folder_name)]
+ExperimentName = Annotated[str, AfterValidator(experiment_name)]
 Count = Annotated[int, Field(ge=1, strict=True)]
 
 
@@ -127,4 +135,4 @@ class Config(Model):
     """The whole of config/config.yaml."""
 
     site: Name = "local"
-    experiments: Annotated[dict[Name, Experiment], Field(min_length=1)]
+    experiments: Annotated[dict[ExperimentName, Experiment], Field(min_length=1)]
