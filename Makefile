@@ -16,7 +16,7 @@ setup: $(VENV)/.ready ## Virtual environment and container tools
 
 .PHONY: demo
 demo: setup ## The main job: image, training on 1 and 2 nodes, report
-	@$(BIN)/snakemake --quiet rules host
+	@$(BIN)/snakemake --quiet host progress reason
 	@$(BIN)/argosy summary results/local
 
 .PHONY: lint

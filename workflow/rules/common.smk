@@ -5,7 +5,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from argosy.errors import ArgosyError
-from argosy.images.builder import image_inputs
+from argosy.images.recipe import image_inputs
 from argosy.site.models import read_site
 from argosy.study.config import parse_config
 from argosy.study.runs import expand as expand_runs

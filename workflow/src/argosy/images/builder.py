@@ -1,139 +1,30 @@
 """Builds an image from its Containerfile, step by step, each step cached by what went into it.
 
-A step's key is a digest of its parent's key, its instruction and its inputs. A cached step is a layer
-on disk; an interrupted build therefore goes on at the last step that was finished.
+A cached step is a layer on disk, so an interrupted build goes on at the last step that was finished.
 """
 
 import hashlib
 import json
 import platform
-import shutil
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from argosy.errors import ArgosyError
-from argosy.files import write_json
-from argosy.images import container, layers
+from argosy.images import cache, container, layers
 from argosy.images.base import BUILD_VARIABLES, fakeroot_in, make_base
+from argosy.images.cache import CachedStep
 from argosy.images.container import Container
-from argosy.images.containerfile import (
-    Containerfile,
-    Instruction,
-    command,
-    expand,
-    pairs,
-    read_containerfile,
-    words,
-)
-from argosy.images.copying import Copy, copied_files, copy_into, inputs_digest, read_copy
+from argosy.images.containerfile import Containerfile, command, expand, read_containerfile
+from argosy.images.copying import copy_into
 from argosy.images.engines import choose_mode
 from argosy.images.freeze import freeze, inside, link_host_files
 from argosy.images.hostconfig import HostConfig, read_host_config
 from argosy.images.lockfile import ImageLock, LockedBase, LockedStep, write_lock
 from argosy.images.progress import Progress
+from argosy.images.recipe import Step, copy_of, plan
 from argosy.images.store import Store, remove_tree
 from argosy.images.tools import ensure_udocker
-
-CACHE_FORMAT = "argosy-layer-1"
-"""Part of every key; changed when layers made by an older Argosy must not be used any more."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What earlier instructions have set for later ones."""
-
-    environment: Mapping[str, str] = field(default_factory=dict)
-    arguments: Mapping[str, str] = field(default_factory=dict)
-    labels: Mapping[str, str] = field(default_factory=dict)
-    workdir: str = "/"
-
-    @property
-    def variables(self) -> dict[str, str]:
-        """What `$NAME` means in an instruction; ENV wins over ARG."""
-        return {**self.arguments, **self.environment}
-
-
-@dataclass(frozen=True)
-class Step:
-    """An instruction with all that decides its outcome: the settings before it, and its key."""
-
-    instruction: Instruction
-    settings: Settings
-    key: str
-
-
-def plan(containerfile: Containerfile) -> list[Step]:
-    """The steps of a build with their keys; nothing is run.
-
-    Raises:
-        ArgosyError: naming file and line, when COPY's sources are missing or leave the folder.
-    """
-    settings = Settings()
-    key = hashlib.sha256(f"{CACHE_FORMAT} {platform.machine()}".encode()).hexdigest()
-    steps = []
-    for instruction in containerfile.instructions:
-        settings = _apply(settings, instruction)
-        key = _key(key, containerfile, instruction, settings)
-        steps.append(Step(instruction, settings, key))
-    return steps
-
-
-def image_inputs(folder: Path) -> list[str]:
-    """The Containerfile of `containers/<name>/` and every file that it copies into the image.
-
-    Raises:
-        ArgosyError: naming file and line, when it cannot be built.
-    """
-    containerfile = read_containerfile(folder / "Containerfile")
-    copied = [
-        path
-        for step in plan(containerfile)
-        if step.instruction.name == "COPY"
-        for path in copied_files(_copy_of(containerfile, step))
-    ]
-    return [str(path) for path in (containerfile.path, *copied)]
-
-
-def _copy_of(containerfile: Containerfile, step: Step) -> Copy:
-    arguments = words(step.instruction.value, step.settings.variables)
-    return read_copy(containerfile, step.instruction, arguments)
-
-
-def _apply(settings: Settings, instruction: Instruction) -> Settings:
-    """The settings after an instruction."""
-    variables = settings.variables
-    match instruction.name:
-        case "ENV":
-            added = pairs(instruction, variables)
-            return replace(settings, environment={**settings.environment, **added})
-        case "ARG":
-            name, _, default = instruction.value.partition("=")
-            value = expand(default, variables)
-            return replace(settings, arguments={**settings.arguments, name: value})
-        case "LABEL":
-            return replace(settings, labels={**settings.labels, **pairs(instruction, variables)})
-        case "WORKDIR":
-            folder = Path(settings.workdir) / expand(instruction.value, variables)
-            return replace(settings, workdir=str(folder))
-        case _:
-            return settings
-
-
-def _key(parent: str, file: Containerfile, instruction: Instruction, settings: Settings) -> str:
-    inputs: list[object] = [parent, instruction.name]
-    match instruction.name:
-        case "RUN":
-            inputs += [command(instruction), settings.variables, settings.workdir]
-        case "COPY":
-            copy = read_copy(file, instruction, words(instruction.value, settings.variables))
-            inputs += [copy.target, settings.workdir, inputs_digest(copy)]
-        case "WORKDIR":
-            inputs += [settings.workdir]
-        case _:
-            inputs += [expand(instruction.value, settings.variables)]
-    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
 
 def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> ImageLock:
@@ -170,79 +61,76 @@ class Build:
 
     def run(self, name: str) -> ImageLock:
         """Do what is missing and return the lock of the finished image."""
-        cached = [self._cached(step) for step in self.steps]
-        done = cached.index(None) if None in cached else len(cached)
-        found = [entry for entry in cached[:done] if entry is not None]
-        lock = self._lock(name, found) if done == len(self.steps) else None
-        if lock and self.store.root(lock.digest).is_dir():
-            self.progress.say(f"image {name}: all {done} steps are cached")
-            return lock
+        found = self._finished_steps()
+        if len(found) == len(self.steps):
+            lock = self._lock(name, found)
+            if self.store.root(lock.digest).is_dir():
+                self.progress.say(f"image {name}: all {len(found)} steps are cached")
+                return lock
         work = self.store.work(name)
         remove_tree(work)
         try:
-            entries = self._build(work, done, found)
-            lock = self._lock(name, entries)
+            lock = self._lock(name, self._build(work / "root", found))
             self._freeze(work / "root", lock)
         finally:
             remove_tree(work)
         return lock
 
-    def _cached(self, step: Step) -> dict[str, str | None] | None:
-        """The cache entry of a step: `diff_id` (None when it changed no file) and, of FROM, `source`."""
-        entry = self.store.layer(step.key) / "step.json"
-        if not entry.is_file():
-            return None
-        loaded: dict[str, str | None] = json.loads(entry.read_text(encoding="utf-8"))
-        return loaded
+    def _finished_steps(self) -> list[CachedStep]:
+        """The steps from the first that need not run again."""
+        found = []
+        for step in self.steps:
+            cached = cache.read_step(self.store, step.key)
+            if cached is None:
+                break
+            found.append(cached)
+        return found
 
-    def _build(
-        self, work: Path, done: int, found: list[dict[str, str | None]]
-    ) -> list[dict[str, str | None]]:
-        root = work / "root"
-        root.mkdir(parents=True, mode=0o700)
+    def _build(self, root: Path, found: list[CachedStep]) -> list[CachedStep]:
+        root.mkdir(parents=True)
         root.chmod(0o755)
         self._restore(root, found)
-        state = layers.snapshot(root) if found else {}
-        entries = list(found)
+        state = layers.snapshot(root)
+        finished = list(found)
+        self.store.downloads.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.TemporaryDirectory(prefix="argosy-") as scratch:
-            self.store.downloads.mkdir(parents=True, exist_ok=True, mode=0o700)
             host = read_host_config(Path(scratch), self.store.downloads)
-            for number, step in enumerate(self.steps[done:], done + 1):
-                with self.progress.step(self._title(number, step)):
-                    extra = self._execute(step, root, host)
+            for step in self.steps[len(found) :]:
+                with self.progress.step(self._title(len(finished) + 1, step)):
+                    done = self._execute(step, root, host)
                     after = layers.snapshot(root)
-                    entries.append(self._commit(step, root, layers.difference(state, after), extra))
+                    change = layers.difference(state, after)
+                    finished.append(cache.write_step(self.store, step.key, done, root, change))
                     state = after
-        return entries
+        return finished
 
     def _title(self, number: int, step: Step) -> str:
         text = " ".join(step.instruction.text.split())
         return f"[{number}/{len(self.steps)}] {text if len(text) <= 90 else text[:89] + '…'}"
 
-    def _restore(self, root: Path, found: list[dict[str, str | None]]) -> None:
-        for step, entry in zip(self.steps, found, strict=False):
-            if entry["diff_id"]:
-                layers.unpack(self.store.layer(step.key) / "layer.tar", root)
+    def _restore(self, root: Path, found: list[CachedStep]) -> None:
+        for step, cached in zip(self.steps, found, strict=False):
+            cache.restore_step(self.store, step.key, cached, root)
         if found:
             self.progress.say(f"{len(found)} of {len(self.steps)} steps are cached")
             link_host_files(root)
 
-    def _execute(self, step: Step, root: Path, host: HostConfig) -> dict[str, str]:
-        """Carry out one instruction in `root`; returns what the cache entry says besides."""
-        instruction, settings = step.instruction, step.settings
+    def _execute(self, step: Step, root: Path, host: HostConfig) -> CachedStep:
+        """Carry out one instruction in `root`."""
+        instruction, done = step.instruction, CachedStep(instruction=step.instruction.text)
         match instruction.name:
             case "FROM":
                 reference = expand(instruction.value, {})
                 source = make_base(self.store, reference, root, host, self.progress.say)
                 link_host_files(root)
-                return {"source": source, "reference": reference}
+                return done.model_copy(update={"source": source, "reference": reference})
             case "RUN":
                 self._run(step, root, host)
             case "COPY":
-                copy_into(root, _copy_of(self.containerfile, step), settings.workdir)
+                copy_into(root, copy_of(self.containerfile, step), step.settings.workdir)
             case "WORKDIR":
-                inside(root, settings.workdir).mkdir(parents=True, exist_ok=True)
-        return {}
+                inside(root, step.settings.workdir).mkdir(parents=True, exist_ok=True)
+        return done
 
     def _run(self, step: Step, root: Path, host: HostConfig) -> None:
         fakeroot = fakeroot_in(root)
@@ -271,36 +159,19 @@ class Build:
             f"all of its output is in {self.progress.log.name}",
         )
 
-    def _commit(
-        self, step: Step, root: Path, change: layers.Change, extra: Mapping[str, str]
-    ) -> dict[str, str | None]:
-        """Put the layer into the cache, whole or not at all."""
-        target = self.store.layer(step.key)
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        making = Path(tempfile.mkdtemp(prefix=".making-", dir=target.parent))
-        try:
-            diff_id = layers.pack(root, change, making / "layer.tar") if change else None
-            entry = {"instruction": step.instruction.text, "diff_id": diff_id, **extra}
-            write_json(making / "step.json", entry)
-            shutil.rmtree(making / "layer.whiteouts", ignore_errors=True)
-            making.replace(target)
-        except BaseException:
-            shutil.rmtree(making, ignore_errors=True)
-            raise
-        return entry
-
-    def _lock(self, name: str, entries: list[dict[str, str | None]]) -> ImageLock:
+    def _lock(self, name: str, finished: list[CachedStep]) -> ImageLock:
         settings = self.steps[-1].settings
-        base = {key: entries[0][key] for key in ("reference", "source", "diff_id")}
-        config = {
+        config: dict[str, Any] = {
             "architecture": platform.machine(),
             "environment": dict(settings.environment),
             "workdir": settings.workdir,
             "labels": dict(settings.labels),
         }
-        layer_ids = [entry["diff_id"] for entry in entries if entry["diff_id"]]
-        described = json.dumps({"config": config, "layers": layer_ids}, sort_keys=True)
+        diff_ids = [step.diff_id for step in finished if step.diff_id]
+        described = json.dumps({"config": config, "layers": diff_ids}, sort_keys=True)
         text = self.containerfile.path.read_bytes()
+        base = finished[0].model_dump(include={"reference", "source", "diff_id"})
+        steps = zip(self.steps, finished, strict=True)
         return ImageLock(
             name=name,
             digest=f"sha256:{hashlib.sha256(described.encode()).hexdigest()}",
@@ -310,9 +181,9 @@ class Build:
                 LockedStep(
                     line=step.instruction.line,
                     instruction=step.instruction.text,
-                    diff_id=entry["diff_id"],
+                    diff_id=done.diff_id,
                 )
-                for step, entry in zip(self.steps, entries, strict=True)
+                for step, done in steps
             ),
             **config,
         )

@@ -13,21 +13,18 @@ import fcntl
 import os
 import pty
 import shutil
-import signal
 import subprocess
 import tempfile
 import termios
-import threading
 import tty
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
-
 from argosy.errors import ArgosyError
 from argosy.images import tools
+from argosy.images.ending import ended_with_us
 from argosy.images.store import Store
 
 GUEST_DIR = "/run/argosy"
@@ -35,9 +32,6 @@ GUEST_DIR = "/run/argosy"
 
 HOST_FILES = ("resolv.conf", "hosts")
 """Files of the host's /etc that a container sees as they are when it starts."""
-
-STOP_GRACE_S = 6.0
-"""From asking a container to end until it is killed; a cancelled run must be gone within 10 s."""
 
 # The first process of the container. It passes on what asks for an end, which a first process would
 # otherwise ignore, and writes the status itself: what udocker returns is not proof of anything.
@@ -90,13 +84,13 @@ def run(store: Store, container: Container, on_output: Callable[[bytes], None]) 
     """Run the container to its end and give its output, stdout and stderr together, to `on_output`.
 
     SIGTERM and SIGINT to this process end the container: its first process is asked to end and
-    killed STOP_GRACE_S later. Nothing remains on disk or in the process table.
+    killed a few seconds later (see `ending`). Nothing remains on disk or in the process table.
     """
     _check(container)
     with private_folder() as folder:
         _copy_host_files(_subfolder(folder, "guest"))
         process, terminal = _start(store, container, folder)
-        with _stopping(process):
+        with ended_with_us(process):
             _relay(terminal, on_output)
             process.wait()
         return Outcome(_reported_status(folder / "guest" / "status"))
@@ -240,63 +234,3 @@ def _reported_status(path: Path) -> int | None:
         return int(path.read_text(encoding="ascii"))
     except (FileNotFoundError, ValueError):
         return None
-
-
-@contextmanager
-def _stopping(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """End the container when this process is asked to end, or leaves with an exception."""
-
-    def stop(number: int, frame: object) -> None:
-        threading.Thread(target=end_container, args=(process.pid,), daemon=True).start()
-
-    in_main = threading.current_thread() is threading.main_thread()
-    previous = {
-        number: signal.signal(number, stop)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-        if in_main
-    }
-    try:
-        yield
-    finally:
-        if process.poll() is None:
-            end_container(process.pid)
-            process.wait()
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-
-
-def end_container(udocker_pid: int) -> None:
-    """Ask the container to end, and kill it and all around it after a grace."""
-    try:
-        udocker = psutil.Process(udocker_pid)
-        family = [udocker, *udocker.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return
-    for process in _first_processes(family):
-        with suppress(psutil.NoSuchProcess):
-            process.terminate()
-    _, alive = psutil.wait_procs(family, timeout=STOP_GRACE_S)
-    for process in alive:
-        with suppress(psutil.NoSuchProcess):
-            process.kill()
-
-
-def _first_processes(family: list[psutil.Process]) -> list[psutil.Process]:
-    """The container's first process, just below the runtime; all but udocker where there is none."""
-    runtimes = {process.pid for process in family if _name(process).startswith(("runc", "crun"))}
-    first = [process for process in family if _parent(process) in runtimes]
-    return first or family[1:]
-
-
-def _parent(process: psutil.Process) -> int | None:
-    try:
-        return process.ppid()
-    except psutil.NoSuchProcess:
-        return None
-
-
-def _name(process: psutil.Process) -> str:
-    try:
-        return process.name()
-    except psutil.NoSuchProcess:
-        return ""

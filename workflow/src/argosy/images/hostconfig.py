@@ -103,5 +103,5 @@ def _location_inside(location: str, key: str, mounts: dict[Path, str]) -> str:
 
 def _ca_bundle(pip_cert: str | None) -> Path | None:
     """The CA bundle that this host was told to use; None means that the image's own will do."""
-    candidates = [pip_cert, *(os.environ.get(name) for name in CA_VARIABLES)]
+    candidates = [*(os.environ.get(name) for name in CA_VARIABLES), pip_cert]
     return next((Path(name) for name in candidates if name and Path(name).is_file()), None)

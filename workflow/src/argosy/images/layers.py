@@ -8,6 +8,7 @@ import hashlib
 import os
 import stat
 import subprocess
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,23 +78,24 @@ def pack(root: Path, change: Change, layer: Path) -> str:
     Raises:
         ArgosyError: when tar fails, for instance on a full disk.
     """
-    markers = layer.with_suffix(".whiteouts")
-    for path in change.removed:
-        parent, _, name = path.rpartition("/")
-        (markers / parent).mkdir(parents=True, exist_ok=True)
-        (markers / parent / f"{WHITEOUT}{name}").touch()
-    whiteouts = [str(path.relative_to(markers)) for path in markers.rglob(f"{WHITEOUT}*")]
-    _tar(layer, root, change.changed, markers, sorted(whiteouts))
-    return digest_of(layer)
-
-
-def _tar(layer: Path, root: Path, paths: tuple[str, ...], markers: Path, names: list[str]) -> None:
     # Without the last option tar would put its own process id and access times into the archive.
     options = ["--format=posix", "--no-recursion", "--owner=0", "--group=0", "--numeric-owner"]
     options += ["--pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime"]
-    _run(["tar", "--create", "--file", layer, *options, *_listed_in(root)], paths)
-    if names:
-        _run(["tar", "--append", "--file", layer, *options, *_listed_in(markers)], names)
+    _run(["tar", "--create", "--file", layer, *options, *_listed_in(root)], change.changed)
+    with tempfile.TemporaryDirectory(prefix="argosy-") as folder:
+        markers = [_marker(Path(folder), path) for path in change.removed]
+        if markers:
+            _run(["tar", "--append", "--file", layer, *options, *_listed_in(Path(folder))], markers)
+    return digest_of(layer)
+
+
+def _marker(folder: Path, path: str) -> str:
+    """Make the empty file that stands for the removal of `path`."""
+    parent, _, name = path.rpartition("/")
+    marker = folder / parent / f"{WHITEOUT}{name}"
+    marker.parent.mkdir(parents=True, exist_ok=True)
+    marker.touch()
+    return str(marker.relative_to(folder))
 
 
 def _listed_in(folder: Path) -> list[str | Path]:

@@ -37,7 +37,7 @@ class Progress:
         text = self._partial + data.decode(errors="replace")
         *lines, self._partial = text.split("\n")
         for line in lines:
-            shown = line.rpartition("\r")[2].strip()
+            shown = Text.from_ansi(line.rstrip("\r").rpartition("\r")[2]).plain.strip()
             if shown:
                 self.last_lines.append(shown)
 

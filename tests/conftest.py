@@ -1,0 +1,79 @@
+"""What tests share: the project's store of images and tools, which `make test` has filled."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from argosy.images.containerfile import read_containerfile
+from argosy.images.recipe import plan
+from argosy.images.store import Store
+from argosy.images.tools import ensure_udocker
+
+PROJECT = Path(__file__).parents[1]
+BASE = "docker.io/library/debian:bookworm-slim"
+
+
+@pytest.fixture(scope="session")
+def project() -> Path:
+    """The checkout."""
+    return PROJECT
+
+
+@pytest.fixture(scope="session")
+def project_store() -> Store:
+    """The store of the checkout, with udocker installed."""
+    store = Store.of_project(PROJECT)
+    ensure_udocker(store, print)
+    return store
+
+
+@pytest.fixture(scope="session")
+def torch_digest(
+    project: Path, project_store: Store, tmp_path_factory: pytest.TempPathFactory
+) -> str:
+    """The digest of the frozen torch-cpu image, built if it is not."""
+    from argosy.images.builder import build_image
+
+    folder = tmp_path_factory.mktemp("torch-cpu")
+    image = project / "containers" / "torch-cpu"
+    return build_image(project_store, image, folder / "image.lock", folder / "build.log").digest
+
+
+@pytest.fixture(scope="session")
+def base_layer(
+    project_store: Store, torch_digest: str, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Path]:
+    """Key and folder of the cached base system, so that tests need not make it again and again."""
+    folder = tmp_path_factory.mktemp("base")
+    (folder / "Containerfile").write_text(f"FROM {BASE}\n")
+    key = plan(read_containerfile(folder / "Containerfile"))[0].key
+    return key, project_store.layer(key)
+
+
+@pytest.fixture
+def store(tmp_path: Path, project_store: Store, base_layer: tuple[str, Path]) -> Store:
+    """A store of the test's own: the tools and the base system are there, no image is."""
+    own = Store(tmp_path / "store with spaces")
+    own.path.mkdir()
+    shutil.copytree(project_store.udocker, own.udocker)
+    if project_store.tools.is_dir():
+        own.tools.symlink_to(project_store.tools)
+    key, layer = base_layer
+    own.layer(key).parent.mkdir()
+    own.layer(key).symlink_to(layer)
+    return own
+
+
+@pytest.fixture(autouse=True)
+def no_store_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests say themselves which store they use."""
+    monkeypatch.delenv("ARGOSY_STORE", raising=False)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In CI nothing is skipped: a skip there would hide that a real part is missing."""
+    if os.environ.get("CI") == "true":
+        for item in items:
+            assert not any(item.iter_markers("skip")), f"{item.nodeid} is skipped in CI"

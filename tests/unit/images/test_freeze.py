@@ -1,0 +1,44 @@
+"""Paths in an image are followed inside the image, and a frozen tree cannot be written to."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from argosy.errors import ArgosyError
+from argosy.images.freeze import freeze, inside
+from argosy.images.store import remove_tree
+
+
+def test_absolute_links_stay_in_the_image(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / "run").mkdir(parents=True)
+    (root / "var").mkdir()
+    (root / "var/run").symlink_to("/run")
+    (root / "evil").symlink_to("../../../etc")
+    assert inside(root, "/var/run/x") == root / "run/x"
+    assert inside(root, "/evil/passwd") == root / "etc/passwd"
+    assert inside(root, "a/../../b") == root / "b"
+
+
+def test_a_circle_of_links_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(ArgosyError, match="in a circle"):
+        inside(tmp_path, "/a/x")
+
+
+def test_a_frozen_tree_has_its_mount_points_and_no_write_permission(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / "bin").mkdir(parents=True)
+    (root / "bin/tool").touch(0o755)
+    (root / "link").symlink_to("bin/tool")
+    freeze(root)
+    for path in [root, *root.rglob("*")]:
+        if not path.is_symlink():
+            assert not stat.S_IMODE(path.stat().st_mode) & 0o222, path
+    assert (root / "bin/tool").stat().st_mode & 0o111
+    for target in ("run/argosy", "argosy", "workloads", "job", "tmp"):
+        assert (root / target).is_dir()
+    remove_tree(root)
+    assert not root.exists()

@@ -1,0 +1,61 @@
+"""The host's pip configuration, proxies and certificates, as a build sees them."""
+
+from pathlib import Path
+
+import pytest
+
+from argosy.images.hostconfig import HostConfig, read_host_config
+
+
+def read(tmp_path: Path) -> HostConfig:
+    for name in ("host", "downloads"):
+        (tmp_path / name).mkdir()
+    return read_host_config(tmp_path / "host", tmp_path / "downloads")
+
+
+@pytest.fixture(autouse=True)
+def plain_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No configuration but the test's own."""
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    for name in ("PIP_FIND_LINKS", "PIP_CERT", "PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_local_wheel_folders_are_mounted_and_rewritten(tmp_path: Path) -> None:
+    for name in ("my wheels", "mirror/simple"):
+        (tmp_path / name).mkdir(parents=True)
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    (tmp_path / "pip.conf").write_text(
+        f"[global]\nfind-links = {wheels}\n  https://wheels.example.org/cpu\n"
+        f"extra-index-url = file://{tmp_path}/mirror/simple\ntimeout = 7\n"
+    )
+    config = read(tmp_path)
+    mounted = {bind.source: bind.target for bind in config.binds}
+    links = f"{mounted[wheels]} https://wheels.example.org/cpu"
+    assert config.environment["PIP_FIND_LINKS"] == links
+    # The index links to files beside it, so its parent is what is mounted.
+    index = f"file://{mounted[tmp_path / 'mirror']}/simple"
+    assert config.environment["PIP_EXTRA_INDEX_URL"] == index
+    assert config.environment["PIP_TIMEOUT"] == "7"
+
+
+def test_the_environment_wins_over_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pip.conf").write_text("[global]\nindex-url = https://one.example.org/simple\n")
+    monkeypatch.setenv("PIP_INDEX_URL", "https://user:secret@two.example.org/simple")
+    environment = read(tmp_path).environment
+    assert environment["PIP_INDEX_URL"] == "https://user:secret@two.example.org/simple"
+
+
+def test_proxies_and_the_ca_bundle_reach_the_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = tmp_path / "site-ca.pem"
+    bundle.write_text("a certificate")
+    monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
+    monkeypatch.setenv("https_proxy", "http://proxy.example.org:3128")
+    config = read(tmp_path)
+    assert config.environment["https_proxy"] == "http://proxy.example.org:3128"
+    inside = config.environment["SSL_CERT_FILE"]
+    assert inside == config.environment["PIP_CERT"] == "/run/argosy/host/ca-certificates.crt"
+    assert (tmp_path / "host/ca-certificates.crt").read_text() == "a certificate"
