@@ -5,11 +5,12 @@ mmdebstrap unpacks the minimal system and dpkg configures it inside a container.
 a range of subordinate ids; both need user namespaces only as far as the execution mode does.
 """
 
+import json
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -20,6 +21,7 @@ from argosy.images.container import Container
 from argosy.images.engines import choose_mode
 from argosy.images.freeze import link_host_files
 from argosy.images.hostconfig import HostConfig
+from argosy.images.recipe import DEFAULT_PATH
 from argosy.images.store import Store, remove_tree
 
 Say = Callable[[str], None]
@@ -63,19 +65,25 @@ class Reference:
         return f"{scheme}://{self.registry}"
 
 
-Source = Literal["registry", "archive"]
+@dataclass(frozen=True)
+class Base:
+    """Where a base system came from, and the environment that it sets for its programs."""
+
+    source: Literal["registry", "archive"]
+    environment: Mapping[str, str]
 
 
-def make_base(store: Store, reference: str, root: Path, host: HostConfig, say: Say) -> Source:
-    """Fill the empty folder `root` with the file system of `reference`; says where it came from.
+def make_base(store: Store, reference: str, root: Path, host: HostConfig, say: Say) -> Base:
+    """Fill the empty folder `root` with the file system of `reference`.
 
     Raises:
         ArgosyError: when neither a registry nor the archive can give it.
     """
     say(f"pulling {reference}")
-    if _pull(store, Reference.parse(reference), root):
+    environment = _pull(store, Reference.parse(reference), root)
+    if environment is not None:
         _add_fakeroot(store, root, host)
-        return "registry"
+        return Base("registry", environment)
     suite = ARCHIVE_REFERENCE.fullmatch(reference)
     if not suite:
         raise ArgosyError(
@@ -84,28 +92,39 @@ def make_base(store: Store, reference: str, root: Path, host: HostConfig, say: S
         )
     say(f"no registry in reach: making Debian {suite[1]} from the Debian archive")
     _bootstrap(store, suite[1], root, host, say)
-    return "archive"
+    return Base("archive", {})
 
 
-def _pull(store: Store, reference: Reference, root: Path) -> bool:
-    """Let udocker pull the image and unpack it, and take the unpacked tree over."""
+def _pull(store: Store, reference: Reference, root: Path) -> dict[str, str] | None:
+    """Let udocker pull the image and unpack it, and take the unpacked tree over.
+
+    Returns the image's environment, or None when it cannot be pulled.
+    """
     name = f"{reference.repository}:{reference.tag}"
     if reference.registry_url:
         name = f"{reference.registry}/{name}"
     registry = [f"--registry={reference.registry_url}"] if reference.registry_url else []
     if not _udocker(store, "pull", *registry, name):
-        return False
+        return None
     container_name = f"argosy-base-{os.getpid()}"
     try:
         if not _udocker(store, "create", f"--name={container_name}", name):
-            return False
-        unpacked = (store.udocker / "containers" / container_name).resolve() / "ROOT"
+            return None
+        created = (store.udocker / "containers" / container_name).resolve()
+        environment = _environment_of(created / "container.json")
         root.rmdir()
-        unpacked.rename(root)
+        (created / "ROOT").rename(root)
     finally:
         _udocker(store, "rm", "-f", container_name)
         _udocker(store, "rmi", "-f", name)
-    return True
+    return environment
+
+
+def _environment_of(description: Path) -> dict[str, str]:
+    """The `Env` of an image's configuration, as udocker keeps it beside the container."""
+    content = json.loads(description.read_text(encoding="utf-8"))
+    entries = (content.get("config") or {}).get("Env") or []
+    return dict(entry.split("=", 1) for entry in entries if "=" in entry)
 
 
 def _udocker(store: Store, *arguments: str) -> bool:
@@ -182,7 +201,7 @@ def fakeroot_in(root: Path) -> str | None:
 
 
 BUILD_VARIABLES = {
-    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "PATH": DEFAULT_PATH,
     "HOME": "/root",
     "LANG": "C.UTF-8",
     "DEBIAN_FRONTEND": "noninteractive",

@@ -7,6 +7,7 @@ import hashlib
 import json
 import platform
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,8 @@ class Build:
             host = read_host_config(Path(scratch), self.store.downloads)
             for step in self.steps[len(found) :]:
                 with self.progress.step(self._title(len(finished) + 1, step)):
-                    done = self._execute(step, root, host)
+                    inherited = finished[0].environment if finished else {}
+                    done = self._execute(step, root, host, inherited)
                     after = layers.snapshot(root)
                     change = layers.difference(state, after)
                     finished.append(cache.write_step(self.store, step.key, done, root, change))
@@ -115,24 +117,31 @@ class Build:
             self.progress.say(f"{len(found)} of {len(self.steps)} steps are cached")
             link_host_files(root)
 
-    def _execute(self, step: Step, root: Path, host: HostConfig) -> CachedStep:
-        """Carry out one instruction in `root`."""
-        instruction, done = step.instruction, CachedStep(instruction=step.instruction.text)
+    def _execute(
+        self, step: Step, root: Path, host: HostConfig, inherited: Mapping[str, str]
+    ) -> CachedStep:
+        """Carry out one instruction in `root`; `inherited` is the environment of the base."""
+        instruction = step.instruction
         match instruction.name:
             case "FROM":
                 reference = expand(instruction.value, {})
-                source = make_base(self.store, reference, root, host, self.progress.say)
+                base = make_base(self.store, reference, root, host, self.progress.say)
                 link_host_files(root)
-                return done.model_copy(update={"source": source, "reference": reference})
+                return CachedStep(
+                    instruction=instruction.text,
+                    reference=reference,
+                    source=base.source,
+                    environment=dict(base.environment),
+                )
             case "RUN":
-                self._run(step, root, host)
+                self._run(step, root, host, inherited)
             case "COPY":
                 copy_into(root, copy_of(self.containerfile, step), step.settings.workdir)
             case "WORKDIR":
                 inside(root, step.settings.workdir).mkdir(parents=True, exist_ok=True)
-        return done
+        return CachedStep(instruction=instruction.text)
 
-    def _run(self, step: Step, root: Path, host: HostConfig) -> None:
+    def _run(self, step: Step, root: Path, host: HostConfig, inherited: Mapping[str, str]) -> None:
         fakeroot = fakeroot_in(root)
         outcome = container.run(
             self.store,
@@ -140,7 +149,13 @@ class Build:
                 root,
                 [*([fakeroot, "--"] if fakeroot else []), *command(step.instruction)],
                 binds=host.binds,
-                environment={**BUILD_VARIABLES, **host.environment, **step.settings.variables},
+                environment={
+                    **BUILD_VARIABLES,
+                    **host.environment,
+                    **step.settings.arguments,
+                    **inherited,
+                    **step.settings.environment,
+                },
                 workdir=step.settings.workdir,
                 writable=True,
                 mode=choose_mode(self.store, root),
@@ -163,7 +178,7 @@ class Build:
         settings = self.steps[-1].settings
         config: dict[str, Any] = {
             "architecture": platform.machine(),
-            "environment": dict(settings.environment),
+            "environment": {**finished[0].environment, **settings.environment},
             "workdir": settings.workdir,
             "labels": dict(settings.labels),
         }

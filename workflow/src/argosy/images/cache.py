@@ -22,7 +22,8 @@ class CachedStep(BaseModel):
     """Digest of the layer; None when the step changed no file."""
     reference: str | None = None
     source: Literal["registry", "archive"] | None = None
-    """Of FROM: what was asked for and where it came from."""
+    environment: dict[str, str] = {}
+    """Of FROM: what was asked for, where it came from, and the environment that it sets."""
 
 
 def read_step(store: Store, key: str) -> CachedStep | None:

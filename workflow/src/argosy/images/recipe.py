@@ -26,6 +26,10 @@ CACHE_FORMAT = "argosy-layer-1"
 """Part of every key; changed when layers made by an older Argosy must not be used any more."""
 
 
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Of images that set none, as in Docker and podman."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """What earlier instructions have set for later ones."""
@@ -38,7 +42,7 @@ class Settings:
     @property
     def variables(self) -> dict[str, str]:
         """What `$NAME` means in an instruction; ENV wins over ARG."""
-        return {**self.arguments, **self.environment}
+        return {"PATH": DEFAULT_PATH, **self.arguments, **self.environment}
 
 
 @dataclass(frozen=True)

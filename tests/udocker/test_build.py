@@ -1,0 +1,200 @@
+"""Builds by the real udocker: cache, resumption, errors, and what stays out of the image."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from argosy.errors import ArgosyError
+from argosy.images import container
+from argosy.images.builder import build_image
+from argosy.images.container import Container
+from argosy.images.lockfile import ImageLock, read_lock
+from argosy.images.store import Store
+
+pytestmark = pytest.mark.udocker
+BASE = "FROM docker.io/library/debian:bookworm-slim\n"
+
+
+def build(store: Store, folder: Path, text: str) -> ImageLock:
+    folder.mkdir(exist_ok=True)
+    (folder / "Containerfile").write_text(BASE + text)
+    return build_image(store, folder, folder / "image.lock", folder / "build.log")
+
+
+def steps_run(folder: Path) -> list[str]:
+    """The titles of the steps that the last build carried out."""
+    lines = (folder / "build.log").read_text().splitlines()
+    return [line.partition("] ")[2] for line in lines if line.startswith("# [")]
+
+
+def read(store: Store, lock: ImageLock, path: str) -> str:
+    return (store.root(lock.digest) / path).read_text()
+
+
+def test_instructions_do_what_they_say(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "image"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "sub" / "b").write_text("b")
+    (folder / "a").write_text("a")
+    lock = build(
+        store,
+        folder,
+        'ARG WHO=world\nENV GREETING="hello $WHO"\nWORKDIR /srv/app\n'
+        'RUN echo "$GREETING" > said && pwd > where\nCOPY a sub /files/\n'
+        'RUN ["/bin/sh", "-c", "echo exec > /exec"]\nLABEL a.b=c\n',
+    )
+    assert read(store, lock, "srv/app/said") == "hello world\n"
+    assert read(store, lock, "srv/app/where") == "/srv/app\n"
+    assert read(store, lock, "files/a") + read(store, lock, "files/b") == "ab"
+    assert read(store, lock, "exec") == "exec\n"
+    assert (lock.environment, lock.workdir) == ({"GREETING": "hello world"}, "/srv/app")
+    assert read_lock(folder / "image.lock") == lock
+
+
+def test_packages_that_give_files_away_and_users_install_without_root(
+    store: Store, tmp_path: Path
+) -> None:
+    lock = build(
+        store,
+        tmp_path / "image",
+        "RUN groupadd --system team && useradd --create-home --gid team member"
+        " && touch /home/member/x && chown member:team /home/member/x && chmod u+s /bin/ls\n",
+    )
+    assert "member:" in read(store, lock, "etc/passwd")
+
+
+def test_only_the_edited_last_step_runs_again(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "image"
+    text = "RUN date +%N > /first\nRUN echo one > /last && rm -f /etc/motd\n"
+    first = build(store, folder, text)
+    assert len(steps_run(folder)) == 2
+    assert build(store, folder, text) == first
+    assert steps_run(folder) == []
+    second = build(store, folder, text.replace("one", "two"))
+    assert steps_run(folder) == ["RUN echo two > /last && rm -f /etc/motd"]
+    assert second.digest != first.digest
+    assert read(store, second, "last") == "two\n"
+    assert read(store, second, "first") == read(store, first, "first")
+    assert not (store.root(second.digest) / "etc/motd").exists()
+    assert build(store, folder, text).digest == first.digest
+
+
+def test_a_failing_step_names_its_line_and_keeps_those_before(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "image"
+    with pytest.raises(ArgosyError) as problem:
+        build(store, folder, "RUN echo fine > /fine\n\nRUN echo 'a reason' && exit 3\n")
+    message = str(problem.value)
+    assert message.startswith(f"{folder}/Containerfile:4: RUN failed with exit status 3; ")
+    assert "a reason" in message
+    assert str(folder / "build.log") in message
+    assert "\n" not in message
+    assert not (folder / "image.lock").exists()
+    build(store, folder, "RUN echo fine > /fine\n\nRUN true\n")
+    assert steps_run(folder) == ["RUN true"]
+
+
+def test_a_download_with_another_checksum_stops_the_build(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "image"
+    folder.mkdir()
+    (folder / "download.tar.gz").write_text("not what was published")
+    expected = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
+    with pytest.raises(ArgosyError, match=r"Containerfile:3: RUN failed .*did NOT match"):
+        build(
+            store,
+            folder,
+            f'COPY download.tar.gz /\nRUN echo "{expected}  /download.tar.gz" | sha256sum --check\n',
+        )
+
+
+def test_a_command_that_the_image_lacks_is_named(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(ArgosyError, match=r"Containerfile:2: RUN .*no-such-command"):
+        build(store, tmp_path / "image", "RUN no-such-command --now\n")
+
+
+def test_a_killed_build_goes_on_at_the_last_whole_step(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "image"
+    folder.mkdir()
+    text = "RUN date +%N > /first\nRUN touch /started && sleep 30\n"
+    (folder / "Containerfile").write_text(BASE + text)
+    started = store.work("image") / "root" / "started"
+    builder = subprocess.Popen(
+        [sys.executable, "-m", "argosy.cli", "image", "build", "image"],
+        cwd=make_project(tmp_path, folder),
+        env={**os.environ, "ARGOSY_STORE": str(store.path)},
+    )
+    deadline = time.monotonic() + 60
+    while not started.exists():
+        assert builder.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    builder.send_signal(signal.SIGKILL)
+    builder.wait()
+    build(store, folder, text.replace("sleep 30", "true"))
+    assert steps_run(folder) == ["RUN touch /started && true"]
+
+
+def make_project(tmp_path: Path, image: Path) -> Path:
+    project = tmp_path / "project"
+    (project / "containers").mkdir(parents=True)
+    (project / "containers" / image.name).symlink_to(image)
+    return project
+
+
+def test_the_hosts_settings_reach_the_build_and_stay_out_of_the_image(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle, wheels = tmp_path / "ca.pem", tmp_path / "wheels"
+    bundle.write_text("CERTIFICATE-OF-THE-SITE")
+    wheels.mkdir()
+    (wheels / "a-wheel.whl").write_text("WHEEL")
+    monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
+    monkeypatch.setenv("https_proxy", "http://user:PROXY-PASSWORD@proxy.example.org:3128")
+    # The instruction itself is part of the lock, so it must not hold what is looked for below.
+    certificate = sha256(b"CERTIFICATE-OF-THE-SITE").hexdigest()
+    proxy = sha256(b"http://user:PROXY-PASSWORD@proxy.example.org:3128").hexdigest()
+    lock = build(
+        store,
+        tmp_path / "image",
+        f'RUN sha256sum < "$SSL_CERT_FILE" | grep {certificate} && ls $PIP_FIND_LINKS/a-wheel.whl'
+        f' && printf %s "$https_proxy" | sha256sum | grep {proxy}\n',
+    )
+    found = subprocess.run(
+        [
+            "grep",
+            "-rlE",
+            "CERTIFICATE-OF-THE-SITE|PROXY-PASSWORD|proxy.example.org",
+            store.root(lock.digest),
+            store.layer("").parent,
+            tmp_path / "image" / "build.log",
+            store.description(lock.digest),
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert found.stdout == ""
+    assert "PIP_FIND_LINKS" not in lock.environment
+
+
+def test_a_frozen_image_of_a_build_runs(store: Store, tmp_path: Path) -> None:
+    lock = build(store, tmp_path / "image", "ENV PATH=/tools:$PATH\nRUN mkdir /tools\n")
+    output: list[bytes] = []
+    outcome = container.run(
+        store, Container(store.root(lock.digest), ["cat", "/etc/os-release"]), output.append
+    )
+    assert outcome.ok
+    assert b"bookworm" in b"".join(output)
+
+
+def test_damage_to_a_lock_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(ArgosyError, match="the image is not built yet"):
+        read_lock(tmp_path / "image.lock")
+    (tmp_path / "image.lock").write_text('{"schema_version": 0}')
+    with pytest.raises(ArgosyError, match="remove the file and build the image again"):
+        read_lock(tmp_path / "image.lock")
