@@ -19,14 +19,21 @@ demo: setup ## The main job: image, training on 1 and 2 nodes, report
 	@$(BIN)/snakemake --quiet host progress reason
 	@$(BIN)/argosy summary results/local
 
+.PHONY: image
+image: setup ## The image of the demo, built as far as it is not cached
+	@$(BIN)/argosy image build torch-cpu
+
 .PHONY: lint
 lint: $(VENV)/.ready ## Style, types, Snakefiles
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/snakefmt --check Snakefile workflow
-	$(BIN)/snakemake --lint
+	$(BIN)/snakefmt --check workflow
 
 .PHONY: test
-test: setup lint ## All tests
+test: lint image ## All tests
 	$(BIN)/pytest
+
+.PHONY: bench-demo
+bench-demo: ## Time a cold and a warm `make demo` from a clean clone
+	python3 benchmarks/demo.py

@@ -20,6 +20,10 @@ try:
     SITE = STUDY.site
     read_site(PROJECT / "slurm" / SITE)
     RUNS = {f"{run.experiment}/{run.run_id}": run for run in expand_runs(STUDY)}
+    # Containerfiles that cannot be built are told before anything runs.
+    IMAGE_FILES = {
+        run.image: image_inputs(Path("containers") / run.image) for run in RUNS.values()
+    }
 except ArgosyError as problem:
     raise WorkflowError(str(problem))
 
@@ -39,10 +43,7 @@ def image_lock(wildcards):
 
 def image_files(wildcards):
     """The Containerfile and all files that it copies into the image."""
-    try:
-        return image_inputs(Path("containers") / wildcards.image)
-    except ArgosyError as problem:
-        raise WorkflowError(str(problem))
+    return IMAGE_FILES[wildcards.image]
 
 
 def script_templates():

@@ -101,8 +101,6 @@ def _pull(store: Store, reference: Reference, root: Path) -> dict[str, str] | No
     Returns the image's environment, or None when it cannot be pulled.
     """
     name = f"{reference.repository}:{reference.tag}"
-    if reference.registry_url:
-        name = f"{reference.registry}/{name}"
     registry = [f"--registry={reference.registry_url}"] if reference.registry_url else []
     if not _udocker(store, "pull", *registry, name):
         return None

@@ -1,0 +1,132 @@
+"""The main job, as a user runs it: image, launch, training, report, and then again."""
+
+import csv
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Workspace
+
+pytestmark = pytest.mark.udocker
+RUNS = ("nodes1-ranks1-repeat1", "nodes2-ranks1-repeat1")
+
+
+@pytest.fixture(scope="module")
+def finished(workspace: Workspace) -> Workspace:
+    """A workspace in which `make demo` has been run, with one repeat of each point."""
+    config = workspace.path / "config/config.yaml"
+    config.write_text(config.read_text().replace("repeats: 3", "repeats: 1"))
+    status, output = workspace.run("make", "demo")
+    assert status == 0, output
+    assert f"Report: {workspace.path}/results/local/report.html" in output
+    return workspace
+
+
+def metrics(run_dir: Path) -> dict[str, list[Any]]:
+    """The metrics of the finished incarnation, by name, a value of each rank."""
+    incarnation = json.loads((run_dir / "result.json").read_text())["incarnation"]
+    found: dict[str, list[Any]] = {}
+    for path in sorted((run_dir / "records" / incarnation).glob("rank-*.jsonl")):
+        for line in path.read_text().splitlines():
+            record = json.loads(line)
+            if record["kind"] == "metric":
+                found.setdefault(record["name"], []).append(record["value"])
+    return found
+
+
+@pytest.mark.parametrize(("run", "ranks"), [(RUNS[0], 1), (RUNS[1], 2)])
+def test_it_learns_and_all_ranks_end_with_the_same_weights(
+    finished: Workspace, run: str, ranks: int
+) -> None:
+    found = metrics(finished.run_dir("digits", run))
+    assert len(found["test_accuracy"]) == ranks
+    assert min(found["test_accuracy"]) >= 0.96
+    assert found["weights_identical"] == [True] * ranks
+    assert len(set(found["weights_sha256"])) == 1
+
+
+def test_each_rank_has_a_log_and_the_checkpoint_is_there(finished: Workspace) -> None:
+    folder = finished.run_dir("digits", RUNS[1])
+    incarnation = json.loads((folder / "result.json").read_text())["incarnation"]
+    assert "test accuracy" in (folder / "logs" / incarnation / "rank-0.log").read_text()
+    assert (folder / "logs" / incarnation / "rank-1.log").exists()
+    assert (folder / "checkpoint.pt").stat().st_size > 100_000
+    assert not (folder / ".checkpoint.pt.new").exists()
+
+
+def test_the_reports_files_agree(finished: Workspace) -> None:
+    results = finished.path / "results/local"
+    points = json.loads((results / "summary.json").read_text())["experiments"][0]["points"]
+    rows = list(csv.DictReader((results / "summary.csv").open()))
+    for point in points:
+        (row,) = [
+            row
+            for row in rows
+            if row["quantity"] == "throughput" and row["ranks"] == str(point["ranks"])
+        ]
+        assert float(row["mean"]) == pytest.approx(point["throughput_samples_per_s"]["mean"])
+        assert point["phases_s_per_step"]["backward"] > 0
+        assert point["test_accuracy_min"] >= 0.96
+    html = (results / "report.html").read_text()
+    assert "https://" not in html.replace("http://www.w3.org", "").split("<body")[0]
+    for run in RUNS:
+        assert run in html
+
+
+def test_again_nothing_runs_within_five_seconds(finished: Workspace) -> None:
+    before = finished.path.joinpath("results/local/report.html").stat().st_mtime_ns
+    durations = []
+    for _ in range(3):
+        started = time.monotonic()
+        status, output = finished.run("make", "demo")
+        durations.append(time.monotonic() - started)
+        assert status == 0, output
+        assert "Nothing to be done" in output
+    assert min(durations) <= 5.0, durations
+    assert finished.path.joinpath("results/local/report.html").stat().st_mtime_ns == before
+
+
+def test_a_dry_run_and_snakemakes_own_report_work(finished: Workspace) -> None:
+    status, output = finished.snakemake("-n")
+    assert status == 0, output
+    status, output = finished.snakemake("--report", "report.html")
+    assert status == 0, output
+    text = (finished.path / "report.html").read_text()
+    assert "results/local/report.html" in text
+
+
+def test_by_hand_the_script_leaves_the_same_files(finished: Workspace) -> None:
+    folder = finished.run_dir("digits", RUNS[0])
+
+    def names(incarnation: str) -> set[str]:
+        return {
+            str(path.relative_to(folder)).replace(incarnation, "")
+            for kind in ("records", "logs")
+            for path in (folder / kind / incarnation).iterdir()
+        }
+
+    earlier = json.loads((folder / "result.json").read_text())["incarnation"]
+    status, output = finished.run("bash", folder / "job.sbatch")
+    assert status == 0, output
+    assert "test accuracy" in output
+    later = json.loads((folder / "result.json").read_text())["incarnation"]
+    assert later.startswith("hand-")
+    # job.log is the scheduler's; by hand the output goes to the terminal.
+    assert names(later) == names(earlier) - {"logs//job.log"}
+
+
+def test_a_third_point_runs_alone(finished: Workspace) -> None:
+    config = finished.path / "config/config.yaml"
+    jobs = [finished.run_dir("digits", run) / "job.json" for run in RUNS]
+    before = [path.read_bytes() for path in jobs]
+    config.write_text(config.read_text().replace("nodes: [1, 2]", "nodes: [1, 2, 3]"))
+    status, output = finished.snakemake()
+    assert status == 0, output
+    assert output.count("Running digits") == 1
+    assert "Running digits nodes3-ranks1-repeat1" in output
+    assert [path.read_bytes() for path in jobs] == before
+    points = json.loads((finished.path / "results/local/summary.json").read_text())
+    assert [point["ranks"] for point in points["experiments"][0]["points"]] == [1, 2, 3]

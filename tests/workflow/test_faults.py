@@ -1,0 +1,123 @@
+"""What dies, who is named, what is left, and whether it runs again: real ranks of real Horovod."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from conftest import BIN, Workspace
+
+pytestmark = pytest.mark.udocker
+RUN = "nodes2-ranks1-repeat1"
+TARGET = f"results/local/faults/{RUN}/result.json"
+
+
+@pytest.fixture
+def faults(workspace: Workspace, digits: dict[str, Any]) -> Workspace:
+    """An experiment that is over soon, on two nodes."""
+    digits["command"] += " --epochs 6 --width 32"
+    digits["scale"]["nodes"] = [2]
+    workspace.configure({"faults": digits})
+    workspace.run_dir("faults", RUN).joinpath("result.json").unlink(missing_ok=True)
+    return workspace
+
+
+def mine(workspace: Workspace) -> list[psutil.Process]:
+    """All processes that belong to the workspace's jobs, in containers too."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            words = " ".join(process.cmdline())
+            incarnation = process.environ().get("ARGOSY_INCARNATION", "")
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+        known = (workspace.run_dir("faults", RUN) / "logs" / incarnation).is_dir() and incarnation
+        if known or str(workspace.path) in words:
+            found.append(process)
+    return found
+
+
+def victim(workspace: Workspace, command: str, variable: str, value: str) -> psutil.Process:
+    """The first process of the jobs with this command and this variable."""
+    found = [
+        process
+        for process in mine(workspace)
+        if process.cmdline()[:2] == ["python3", command]
+        and process.environ().get(variable) == value
+    ]
+    return min(found, key=lambda process: process.pid)
+
+
+def kill_rank(number: str) -> Callable[[Workspace, int], None]:
+    return lambda workspace, _: victim(
+        workspace, "/workloads/torch/digits.py", "HOROVOD_RANK", number
+    ).kill()
+
+
+def kill_agent(node: str) -> Callable[[Workspace, int], None]:
+    return lambda workspace, _: victim(workspace, "/argosy/agent", "ARGOSY_NODE", node).kill()
+
+
+def interrupt(workspace: Workspace, snakemake: int) -> None:
+    os.killpg(snakemake, signal.SIGINT)
+
+
+@pytest.mark.parametrize(
+    ("strike", "who"),
+    [
+        (kill_rank("1"), r"rank 1 \(node 1\): killed by signal 9 \(SIGKILL\)"),
+        (kill_rank("0"), r"rank 0 \(node 0\): killed by signal 9 \(SIGKILL\)"),
+        (kill_agent("1"), r"node 1: the agent of node 1 was killed"),
+        (kill_agent("0"), r"node 0: the agent of node 0 was killed"),
+        (interrupt, None),
+    ],
+    ids=["rank 1", "rank 0", "agent 1", "agent 0", "Ctrl-C"],
+)
+def test_the_run_ends_as_failed_in_time_and_leaves_nothing(
+    faults: Workspace, tmp_path: Path, strike: Callable[[Workspace, int], None], who: str | None
+) -> None:
+    snakemake = start(faults, tmp_path)
+    wait_for_training(faults)
+    strike(faults, snakemake.pid)
+    struck = time.monotonic()
+    output, _ = snakemake.communicate(timeout=60)
+    assert time.monotonic() - struck <= 10
+    assert snakemake.returncode != 0
+    if who:
+        assert re.search(who, output), output
+    assert not (faults.path / TARGET).exists()
+    gone_by = time.monotonic() + 2
+    while left := mine(faults):
+        assert time.monotonic() < gone_by, left
+        time.sleep(0.1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_after_all_that_it_completes(faults: Workspace) -> None:
+    status, output = faults.snakemake(TARGET)
+    assert status == 0, output
+    assert (faults.path / TARGET).exists()
+
+
+def start(workspace: Workspace, temporary: Path) -> subprocess.Popen[str]:
+    workspace.environment["TMPDIR"] = str(temporary)
+    return workspace.start(BIN / "snakemake", TARGET, start_new_session=True)
+
+
+def wait_for_training(workspace: Workspace) -> None:
+    """Until a log that was not there before says that an epoch is over."""
+    since, deadline = time.time(), time.monotonic() + 60
+    while time.monotonic() < deadline:
+        for log in workspace.run_dir("faults", RUN).glob("logs/*/rank-0.log"):
+            text = log.read_text() if log.stat().st_mtime >= since else ""
+            if "epoch 1/" in text and "test accuracy" not in text:
+                return
+        time.sleep(0.02)
+    raise AssertionError("the training does not begin")

@@ -1,0 +1,118 @@
+"""Mistakes of a user: one line that says where and what to do, and earlier results as they were."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Workspace
+
+pytestmark = pytest.mark.udocker
+RUN = "nodes1-ranks1-repeat1"
+
+
+def experiment(command: str, **more: Any) -> dict[str, Any]:
+    return {
+        "image": "torch-cpu",
+        "command": command,
+        "launcher": "plain",
+        "scale": {"nodes": [1], "repeats": 1},
+        **more,
+    }
+
+
+def failure(workspace: Workspace, name: str, command: str, **more: Any) -> str:
+    """Run a program that fails; the line that says why."""
+    workspace.configure({name: experiment(command, **more)})
+    status, output = workspace.snakemake()
+    assert status != 0
+    assert "Traceback" not in output.split("Logfile")[0]
+    return next(line for line in output.splitlines() if f"local/{name}/{RUN}: " in line)
+
+
+def test_a_command_that_the_image_lacks(workspace: Workspace) -> None:
+    line = failure(workspace, "missing", "no-such-program --now")
+    assert "node 0: command not found in the image: no-such-program" in line
+
+
+def test_a_program_that_fails_is_quoted(workspace: Workspace) -> None:
+    line = failure(workspace, "fails", "python3 -c 'raise SystemExit(\"a reason\")'")
+    assert "rank 0 (node 0): exit code 1: a reason" in line
+
+
+def test_a_program_that_records_nothing(workspace: Workspace) -> None:
+    line = failure(workspace, "silent", "echo hello")
+    assert "recorded no steps" in line
+    assert "'throughput' pattern" in line
+
+
+def test_a_program_that_knows_nothing_of_argosy_is_measured_by_its_output(
+    workspace: Workspace,
+) -> None:
+    line = "Total img/sec on 1 CPU(s): {}"
+    program = f"[print('{line}'.format(n), flush=True) for n in (10.0, 14.0)]"
+    pattern = r"Total img/sec .*: ([0-9.]+)"
+    workspace.configure({"printed": experiment(f'python3 -c "{program}"', throughput=pattern)})
+    status, output = workspace.snakemake()
+    assert status == 0, output
+    summary = json.loads((workspace.path / "results/local/summary.json").read_text())
+    (point,) = summary["experiments"][0]["points"]
+    assert point["runs_samples_per_s"] == [12.0]
+
+
+def test_shell_characters_in_a_command_are_only_characters(workspace: Workspace) -> None:
+    program = "import sys; print('rate', 1.0, *sys.argv[1:])"
+    command = f"""python3 -c "{program}" '; touch /job/pwned' '$(touch /job/pwned)' '`id`' 'a b'"""
+    workspace.configure({"odd": experiment(command, throughput="rate ([0-9.]+)")})
+    status, output = workspace.snakemake()
+    assert status == 0, output
+    folder = workspace.run_dir("odd", RUN)
+    (log,) = folder.glob("logs/*/rank-0.log")
+    assert log.read_text() == "rate 1.0 ; touch /job/pwned $(touch /job/pwned) `id` a b\n"
+    assert not (folder / "pwned").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"comand": "x"}, "experiments.odd.comand: no such key; did you mean command?"),
+        ({"scale": {"nodes": [0]}}, "experiments.odd.scale.nodes.0: input should be greater"),
+        ({"scale": {"nodes": "many"}}, "experiments.odd.scale.nodes: input should be a valid"),
+        ({"image": "no-image"}, "containers/no-image/Containerfile: there is no Containerfile"),
+    ],
+)
+def test_a_wrong_configuration_touches_nothing(
+    workspace: Workspace, change: dict[str, Any], message: str
+) -> None:
+    before = contents(workspace.path / "results")
+    workspace.configure({"odd": {**experiment("true"), **change}})
+    status, output = workspace.snakemake()
+    assert status != 0
+    assert "Traceback" not in output
+    assert len([line for line in output.splitlines() if message in line]) == 1
+    assert contents(workspace.path / "results") == before
+
+
+def test_an_unknown_site_names_those_there_are(workspace: Workspace) -> None:
+    workspace.configure({"odd": experiment("true")})
+    status, output = workspace.snakemake("--config", "site=atlantis")
+    assert status != 0
+    assert "slurm/atlantis/site.yaml: there is no such site; there are local" in output
+
+
+def test_results_of_an_older_schema_are_refused_and_kept(workspace: Workspace) -> None:
+    folder = workspace.run_dir("odd", RUN)
+    result = folder / "result.json"
+    result.write_text(result.read_text().replace('"schema_version": 1', '"schema_version": 0'))
+    tables = contents(workspace.path / "results/local/tables")
+    status, output = workspace.run(".venv/bin/argosy", "tables", "results/local", result)
+    assert status == 2
+    (line,) = output.strip().splitlines()
+    assert line.startswith("error: ")
+    assert "result.json" in line
+    assert contents(workspace.path / "results/local/tables") == tables
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
