@@ -1,22 +1,18 @@
 """`snakemake --lint`: clean, but for one suggestion that does not apply."""
 
-import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 # The rules run in the environment that runs Snakemake, and what they start runs in images that are
 # locked by digest: a conda environment for each rule would be a second, unlocked truth.
-DOES_NOT_APPLY = "Specify a conda environment or container for each rule."
+DOES_NOT_APPLY = "Specify a conda environment or container for each rule.:"
 
 
 def test_lint_finds_nothing_else(project: Path) -> None:
     snakemake = Path(sys.executable).with_name("snakemake")
-    done = subprocess.run(
-        [snakemake, "--lint", "json"], cwd=project, capture_output=True, text=True
-    )
-    assert "Error" not in done.stderr, done.stderr
-    found = json.loads(done.stdout)
-    lints = [lint for entry in found["rules"] for lint in entry["lints"]]
-    lints += [lint for entry in found["snakefiles"] for lint in entry["lints"]]
-    assert {lint["title"] for lint in lints} <= {DOES_NOT_APPLY}, lints
+    done = subprocess.run([snakemake, "--lint"], cwd=project, capture_output=True, text=True)
+    titles = re.findall(r"^    \* (.*)$", done.stderr, flags=re.MULTILINE)
+    assert titles, done.stderr
+    assert set(titles) == {DOES_NOT_APPLY}, done.stderr

@@ -1,0 +1,53 @@
+"""The arrows between rooms are those that docs/architecture.md shows."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+PREFIX = "argosy"
+SHARED = {"errors", "files", "validation"}
+
+
+def table(project: Path) -> dict[str, set[str]]:
+    """Room to what it may import, as the page says."""
+    rows = re.findall(r"^\| `(\w+)/` \|.*\|([^|]*)\|$", page(project), flags=re.MULTILINE)
+    return {
+        room: set(re.findall(r"\w+", allowed)) & {name for name, _ in rows}
+        for room, allowed in rows
+    }
+
+
+def page(project: Path) -> str:
+    return (project / "docs/architecture.md").read_text()
+
+
+def imported_rooms(path: Path) -> set[str]:
+    """The rooms that a file imports."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        found |= {name.split(".")[1] for name in names if name.startswith(f"{PREFIX}.")}
+    return found
+
+
+@pytest.mark.parametrize(
+    "room",
+    ["study", "site", "images", "jobs", "runtime", "results", "analysis", "report"],
+)
+def test_no_arrow_but_those_in_the_table(project: Path, room: str) -> None:
+    allowed = table(project)[room] | SHARED | {room}
+    for path in (project / "workflow/src/argosy" / room).rglob("*.py"):
+        assert imported_rooms(path) <= allowed, path
+
+
+def test_the_table_names_every_room(project: Path) -> None:
+    folders = (project / "workflow/src/argosy").iterdir()
+    rooms = {path.name for path in folders if path.is_dir() and path.name != "__pycache__"}
+    assert set(table(project)) == rooms
