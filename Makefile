@@ -12,7 +12,7 @@ $(VENV)/.ready: requirements.lock pyproject.toml workflow/scripts/make-venv.sh
 
 .PHONY: setup
 setup: $(VENV)/.ready ## Virtual environment and container tools
-	@test -f .argosy/udocker/lib/VERSION || $(BIN)/argosy setup
+	@test -f "$${ARGOSY_STORE:-.argosy}/udocker/lib/VERSION" || $(BIN)/argosy setup
 
 .PHONY: demo
 demo: setup ## The main job: image, training on 1 and 2 nodes, report

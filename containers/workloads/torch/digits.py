@@ -88,7 +88,9 @@ def train(options, model, optimizer, data, steps):
                 loss = train_step(model, optimizer, images, labels, step)
         if hvd.rank() == 0:
             save_checkpoint(model, optimizer, epoch)
-            print(f"epoch {epoch + 1}/{options.epochs}: loss {loss:.4f}, rate {rate:.4f}", flush=True)
+            print(
+                f"epoch {epoch + 1}/{options.epochs}: loss {loss:.4f}, rate {rate:.4f}", flush=True
+            )
 
 
 def train_step(model, optimizer, images, labels, step):
@@ -149,7 +151,9 @@ def main():
     steps.metric("weights_identical", identical)
     steps.metric("weights_sha256", digests[hvd.rank()])
     if hvd.rank() == 0:
-        print(f"test accuracy {reached:.4f}, weights identical on all ranks: {identical}", flush=True)
+        print(
+            f"test accuracy {reached:.4f}, weights identical on all ranks: {identical}", flush=True
+        )
     if not identical:
         raise SystemExit(f"the ranks' weights differ: {digests}")
 

@@ -6,7 +6,7 @@
 <store>/roots/<digest>/  a frozen root file system, complete and read-only
 <store>/work/<image>/    the root file system of a build under way
 <store>/cache/           downloads kept between builds, never part of an image
-<store>/locks/           one lock file an image
+<store>/locks/           one file for each thing that one process does at a time
 """
 
 import os
@@ -68,21 +68,20 @@ class Store:
         return self.path / "work" / image
 
     @contextmanager
-    def locked(self, image: str) -> Iterator[None]:
-        """Hold the image's lock, so that two builds of one image do the work once, one after the other.
+    def locked(self, name: str) -> Iterator[None]:
+        """Hold a lock, such as an image's: two builds of it do the work once, one after the other.
 
         Raises:
-            ArgosyError: when another build holds it for longer than two hours.
+            ArgosyError: when somebody else holds it for longer than two hours.
         """
-        path = self.path / "locks" / f"{image}.lock"
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = self.path / "locks" / f"{name}.lock"
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.parent.mkdir(exist_ok=True)
         try:
             with FileLock(path, timeout=2 * 3600):
                 yield
         except Timeout:
-            raise ArgosyError(
-                f"{path}: another build of {image} has held this lock for 2 h"
-            ) from None
+            raise ArgosyError(f"{path}: another process has held this lock for 2 h") from None
 
 
 def remove_tree(path: Path) -> None:

@@ -33,9 +33,18 @@ def ensure_udocker(store: Store, say: Say) -> None:
     Raises:
         ArgosyError: naming what is missing and what to ask the site for.
     """
-    if (store.udocker / "lib" / "VERSION").is_file():
+    if _installed(store):
         return
-    store.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with store.locked("udocker"):
+        if not _installed(store):
+            _install_udocker(store, say)
+
+
+def _installed(store: Store) -> bool:
+    return (store.udocker / "lib" / "VERSION").is_file()
+
+
+def _install_udocker(store: Store, say: Say) -> None:
     say("container tools: fetching udocker's own tarball")
     if _install(store, os.environ.get("UDOCKER_TARBALL")):
         return
@@ -75,8 +84,8 @@ def require(store: Store, program: str, say: Say) -> Path:
     """
     found = find(store, program)
     if not found:
-        _fetch_package(store, program, say)
-        found = find(store, program)
+        with store.locked("packages"):
+            found = find(store, program) or _fetch_package(store, program, say)
     if not found:
         raise ArgosyError(
             f"{program} is missing and cannot be installed from here: ask the site for the package "
@@ -114,7 +123,7 @@ def _install(store: Store, tarball: str | None) -> bool:
         subprocess.run(command, env=variables, capture_output=True, timeout=300, check=False)
     except subprocess.TimeoutExpired:
         return False
-    return (store.udocker / "lib" / "VERSION").is_file()
+    return _installed(store)
 
 
 def _pack_tools(runtime: Path, folder: Path) -> Path:
@@ -129,15 +138,19 @@ def _pack_tools(runtime: Path, folder: Path) -> Path:
     return tarball
 
 
-def _fetch_package(store: Store, package: str, say: Say) -> None:
+def _fetch_package(store: Store, package: str, say: Say) -> Path | None:
+    """Install or unpack the package; where its program is now, or None when that was in vain."""
     if not shutil.which("apt-get"):
-        return
+        return None
     if os.geteuid() == 0:
         say(f"container tools: installing {package} with apt-get")
-        _apt(["install", package]) or (_apt(["update"]) and _apt(["install", package]))
+        if not _apt(["install", package]):
+            _apt(["update"])
+            _apt(["install", package])
     else:
         say(f"container tools: unpacking {package} and what it needs into {store.tools}")
         _unpack_package(store, package)
+    return find(store, package)
 
 
 def _unpack_package(store: Store, package: str) -> None:
