@@ -1,9 +1,10 @@
 """The command line: thin commands over the rooms, and errors in one line."""
 
+import errno
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from pydantic import ValidationError
@@ -104,13 +105,24 @@ def summary(results: Annotated[Path, typer.Argument(help="results/<site>")]) -> 
     console.print(f"Report: {(results / 'report.html').absolute()}", soft_wrap=True)
 
 
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+
 def main() -> None:
     """Run the command line; a user's mistake is one line on standard error and exit status 2."""
     try:
         app()
     except ArgosyError as problem:
-        print(f"error: {problem}", file=sys.stderr)
-        sys.exit(2)
+        _leave(str(problem))
+    except OSError as problem:
+        if problem.errno not in NO_SPACE:
+            raise
+        _leave(f"{problem.filename or 'the disk'}: {problem.strerror}; free space and run again")
+
+
+def _leave(message: str) -> NoReturn:
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,47 @@
+"""The command line's errors: one line and a status, never a traceback."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from argosy import cli
+
+
+def argosy(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "argosy.cli", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("image", "build", "none"), "containers/none/Containerfile: there is no Containerfile"),
+        (("summary", "results/local"), "results/local/summary.json: there is no report yet"),
+        (("report", "results/local"), "results/local/tables"),
+        (("plan-run", "{}", "--site", "local", "--lock", "image.lock"), "not a run: "),
+    ],
+)
+def test_a_mistake_is_one_line(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    done = argosy(tmp_path, *arguments)
+    assert done.returncode == 2
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("error: ")
+    assert message in line
+
+
+def test_a_full_disk_leaves_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/x")
+
+    monkeypatch.setattr(cli, "app", fail)
+    with pytest.raises(SystemExit) as leaving:
+        cli.main()
+    assert leaving.value.code == 2
+    expected = "error: /x: No space left on device; free space and run again\n"
+    assert capsys.readouterr().err == expected
