@@ -127,7 +127,7 @@ def _environment_of(description: Path) -> dict[str, str]:
 
 def _udocker(store: Store, *arguments: str) -> bool:
     command = [*tools.udocker_command(), "--quiet", *arguments]
-    variables = {**os.environ, "UDOCKER_DIR": str(store.udocker)}
+    variables = tools.udocker_environment(store)
     try:
         done = subprocess.run(command, env=variables, capture_output=True, timeout=PULL_TIMEOUT_S)
     except subprocess.TimeoutExpired:

@@ -197,18 +197,18 @@ def _read_only_config(folder: Path) -> Path:
     return path
 
 
+KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "HOME", "USER", "LANG", "UDOCKER_DIR")
+
+
 def _udocker_environment(store: Store, container: Container, folder: Path) -> dict[str, str]:
     """udocker's settings, and of the user's environment only what udocker itself needs."""
-    kept = {
-        name: os.environ[name] for name in ("PATH", "HOME", "USER", "LANG") if name in os.environ
-    }
+    surroundings = tools.udocker_environment(store)
     runtime = tools.container_runtime(store)
     return {
         "LANG": "C.UTF-8",
-        **kept,
+        **{name: surroundings[name] for name in KEPT_VARIABLES if name in surroundings},
         "TERM": "dumb",
         "TMPDIR": str(_subfolder(folder, "udocker-tmp")),
-        "UDOCKER_DIR": str(store.udocker),
         "UDOCKER_DEFAULT_EXECUTION_MODE": container.mode,
         **({"UDOCKER_USE_RUNC_EXECUTABLE": str(runtime)} if runtime else {}),
     }

@@ -21,6 +21,9 @@ from argosy.images.store import Store
 TARBALL_RELEASE = "1.2.11"
 """The release of udocker's tools that udocker 1.3.17 asks for in lib/VERSION."""
 
+INSTALL_TIMEOUT_S = 300
+"""For fetching udocker's tarball of some 10 MB, its own retries included."""
+
 SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 """Where distributions put runc and mmdebstrap, and what an ordinary user's PATH often lacks."""
 
@@ -45,23 +48,28 @@ def _installed(store: Store) -> bool:
 
 
 def _install_udocker(store: Store, say: Say) -> None:
+    # Without curl not even udocker's help can be seen.
+    require(store, "curl", say)
     say("container tools: fetching udocker's own tarball")
-    if _install(store, os.environ.get("UDOCKER_TARBALL")):
+    if not _install(store, os.environ.get("UDOCKER_TARBALL")):
         return
     say("container tools: it cannot be fetched here; taking runc from the distribution's packages")
     runtime = require(store, "runc", say)
     with TemporaryDirectory(prefix="argosy-") as folder:
-        tarball = _pack_tools(runtime, Path(folder))
-        if not _install(store, str(tarball)):
-            raise ArgosyError(
-                f"{store.udocker}: udocker does not accept its tools; remove it and try again"
-            )
+        problem = _install(store, str(_pack_tools(runtime, Path(folder))))
+    if problem:
+        raise ArgosyError(f"{store.udocker}: udocker does not accept its tools: {problem}")
 
 
 def udocker_command() -> list[str]:
     """How this environment's udocker is called; it refuses root unless told otherwise."""
     root = ["--allow-root"] if os.geteuid() == 0 else []
     return [sys.executable, "-m", "udocker.maincmd", *root]
+
+
+def udocker_environment(store: Store) -> dict[str, str]:
+    """The environment in which udocker finds its folder and its tools."""
+    return {**environment(store), "UDOCKER_DIR": str(store.udocker)}
 
 
 def container_runtime(store: Store) -> Path | None:
@@ -113,17 +121,21 @@ def _unpacked_folders(store: Store) -> list[Path]:
     return [store.tools / "unpacked" / "usr" / name for name in ("sbin", "bin")]
 
 
-def _install(store: Store, tarball: str | None) -> bool:
-    """Let udocker install its tools; True when they are there afterwards."""
-    command = [*udocker_command(), "--quiet", "install"]
-    variables = {**os.environ, "UDOCKER_DIR": str(store.udocker)}
+def _install(store: Store, tarball: str | None) -> str:
+    """Let udocker install its tools; empty when they are there afterwards, else what it said last."""
+    variables = udocker_environment(store)
     if tarball:
         variables["UDOCKER_TARBALL"] = tarball
+    command = [*udocker_command(), "--quiet", "install"]
     try:
-        subprocess.run(command, env=variables, capture_output=True, timeout=300, check=False)
+        done = subprocess.run(
+            command, env=variables, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S
+        )
     except subprocess.TimeoutExpired:
-        return False
-    return _installed(store)
+        return f"no answer within {INSTALL_TIMEOUT_S} s"
+    if _installed(store):
+        return ""
+    return (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()[-1]
 
 
 def _pack_tools(runtime: Path, folder: Path) -> Path:
