@@ -37,3 +37,7 @@ test: lint image ## All tests
 .PHONY: bench-demo
 bench-demo: ## Time a cold and a warm `make demo` from a clean clone
 	python3 benchmarks/demo.py
+
+.PHONY: check-bare
+check-bare: ## As root: set up and build on a Debian that has only Python and make
+	bash tests/machines/bare-debian.sh
