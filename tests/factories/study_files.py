@@ -202,7 +202,6 @@ def plan(
         | {
             "base": "docker.io/library/python@sha256:" + "cd" * 32,
             "steps": ["RUN pip install torch", "COPY . /workloads"],
-            "containerfile_sha256": "ef" * 32,
         },
         "software": {"python": "3.11.7", "snakemake": "9.27.1", "udocker": "1.3.17"},
         "experiment": {"image": "torch-cpu", "command": "python3 train.py"},

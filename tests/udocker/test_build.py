@@ -85,6 +85,14 @@ def test_only_the_edited_last_step_runs_again(store: Store, tmp_path: Path) -> N
     assert build(store, folder, text).digest == first.digest
 
 
+def test_comments_and_layout_leave_the_lock_as_it_is(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "image"
+    build(store, folder, "RUN true\n")
+    before = (folder / "image.lock").read_bytes()
+    build(store, folder, "\n# why\nRUN   true\n")
+    assert (folder / "image.lock").read_bytes() == before
+
+
 def test_a_failing_step_names_its_line_and_keeps_those_before(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "image"
     with pytest.raises(ArgosyError) as problem:

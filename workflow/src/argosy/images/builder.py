@@ -44,6 +44,7 @@ def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> 
         progress = Progress(log)
         ensure_udocker(store, progress.say)
         lock = Build(store, containerfile, steps, progress).run(name)
+        write_lock(store.description(lock.digest), lock)
         write_lock(lock_path, lock)
         progress.say(f"image {name} {lock.digest[:19]} is frozen in {store.root(lock.digest)}")
     return lock
@@ -184,17 +185,14 @@ class Build:
         }
         diff_ids = [step.diff_id for step in finished if step.diff_id]
         described = json.dumps({"config": config, "layers": diff_ids}, sort_keys=True)
-        text = self.containerfile.path.read_bytes()
         base = finished[0].model_dump(include={"reference", "source", "diff_id"})
         steps = zip(self.steps, finished, strict=True)
         return ImageLock(
             name=name,
             digest=f"sha256:{hashlib.sha256(described.encode()).hexdigest()}",
-            containerfile_sha256=hashlib.sha256(text).hexdigest(),
             base=LockedBase.model_validate(base),
             steps=tuple(
                 LockedStep(
-                    line=step.instruction.line,
                     instruction=step.instruction.text,
                     diff_id=done.diff_id,
                 )
@@ -210,7 +208,6 @@ class Build:
         with self.progress.step("freezing"):
             freeze(root)
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_lock(self.store.description(lock.digest), lock)
             # A folder without write permission cannot be renamed by its owner on every file system.
             root.chmod(0o755)
             root.rename(target)

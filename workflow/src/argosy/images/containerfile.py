@@ -30,7 +30,7 @@ class Instruction:
     @property
     def text(self) -> str:
         """The instruction in one line, as it is shown to people."""
-        return f"{self.name} {self.value}"
+        return f"{self.name} {' '.join(self.value.split())}"
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ class LockModel(BaseModel):
 class LockedStep(LockModel):
     """One instruction, and the digest of the layer it made; None where it changed no file."""
 
-    line: int
     instruction: str
     diff_id: str | None
 
@@ -32,13 +31,16 @@ class LockedBase(LockModel):
 
 
 class ImageLock(LockModel):
-    """The content of image.lock. It holds no time stamp, so that the same image is the same file."""
+    """The content of image.lock. It is the same file for the same image.
+
+    It holds neither times nor the Containerfile's comments and lines, so that what depends on it is made
+    again when the image is another one, and only then.
+    """
 
     schema_version: Literal[1] = 1
     name: str
     digest: str
     architecture: str
-    containerfile_sha256: str
     base: LockedBase
     steps: tuple[LockedStep, ...]
     environment: dict[str, str]

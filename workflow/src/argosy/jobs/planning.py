@@ -113,7 +113,6 @@ def describe_provenance(
             "digest": lock.digest,
             "base": f"{lock.base.reference} ({lock.base.source}, {lock.base.diff_id})",
             "steps": [step.instruction for step in lock.steps],
-            "containerfile_sha256": lock.containerfile_sha256,
         },
         "software": {
             "python": platform.python_version(),
