@@ -30,8 +30,8 @@ def read_ending(job: Job) -> Ending:
     verdict = json.loads(verdicts[-1].read_text(encoding="utf-8"))
     if verdict["state"] == "completed":
         return Ending(True, f"{name}: completed", logs)
-    failure = verdict["failure"] or {"rank": None, "node": None, "cause": "no cause is known"}
-    return Ending(False, f"{name}: {verdict['state']}: {_cause(failure, logs)}; see {logs}", logs)
+    why = f": {_cause(verdict['failure'], logs)}" if verdict["failure"] else ""
+    return Ending(False, f"{name}: {verdict['state']}{why}; see {logs}", logs)
 
 
 def _cause(failure: Mapping[str, Any], logs: Path) -> str:
