@@ -43,7 +43,8 @@ def measure(folder: Path) -> int:
     subprocess.run(["git", "clone", "--quiet", PROJECT, clone], check=True)
     # A home of its own: no cache and no udocker folder of earlier days.
     environment = {**os.environ, "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
-    environment.pop("ARGOSY_STORE", None)
+    for name in ("ARGOSY_STORE", "MAKEFLAGS", "MAKELEVEL"):
+        environment.pop(name, None)
     stages, cold = demo(clone, environment)
     warm = sorted(demo(clone, environment)[1] for _ in range(WARM_REPEATS))
     points = json.loads((clone / "results/local/summary.json").read_text())["experiments"][0]
