@@ -13,11 +13,14 @@ from typing import BinaryIO
 
 from argosy.errors import ArgosyError
 from argosy.images import container
-from argosy.images.base import BUILD_VARIABLES
 from argosy.images.container import Bind, Container
 from argosy.images.engines import choose_mode
 from argosy.images.lockfile import read_lock
+from argosy.images.recipe import DEFAULT_PATH
 from argosy.images.store import STORE_VARIABLE, Store
+
+DEFAULTS = {"PATH": DEFAULT_PATH, "LANG": "C.UTF-8", "HOME": "/tmp"}
+"""Of programs in images that set none; a frozen image has no home that could be written to."""
 
 KILLED = 137
 """The shell's status of a command that was killed, when the command could not say so itself."""
@@ -46,7 +49,7 @@ def run_image(digest: str, command: Sequence[str], binds: Sequence[Bind], log: P
         root,
         command,
         binds=binds,
-        environment={**BUILD_VARIABLES, "HOME": "/tmp", **lock.environment, **_own_variables()},
+        environment={**DEFAULTS, **lock.environment, **_own_variables()},
         workdir=lock.workdir,
         mode=choose_mode(store, root),
     )
