@@ -59,12 +59,18 @@ class Progress:
 
     def _watch(self, title: str, started: float, done: threading.Event) -> None:
         if self.console.is_terminal:
-            with self.console.status(Text(title)) as status:
+            with self.console.status(self._status_line(title, started)) as status:
                 while not done.wait(0.5):
-                    status.update(self._sign_of_life(title, started))
+                    status.update(self._status_line(title, started))
             return
         while not done.wait(SIGN_OF_LIFE_S):
             self.console.print(self._sign_of_life(title, started), soft_wrap=True)
+
+    def _status_line(self, title: str, started: float) -> Text:
+        """A sign of life that fits beside the spinner; one that wraps would flicker."""
+        line = self._sign_of_life(title, started)
+        line.truncate(self.console.width - 3, overflow="ellipsis")
+        return line
 
     def _sign_of_life(self, title: str, started: float) -> Text:
         last = self.last_lines[-1] if self.last_lines else ""

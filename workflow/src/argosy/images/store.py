@@ -4,7 +4,7 @@
 <store>/udocker/         udocker's own folder (UDOCKER_DIR)
 <store>/layers/<key>/    one cached build step: layer.tar and step.json
 <store>/roots/<digest>/  a frozen root file system, complete and read-only
-<store>/work/<image>/    the root file system of a build under way
+<store>/builds/<image>/  the root file system of a build under way
 <store>/cache/           downloads kept between builds, never part of an image
 <store>/locks/           one file for each thing that one process does at a time
 """
@@ -65,7 +65,7 @@ class Store:
 
     def work(self, image: str) -> Path:
         """The folder of a build under way."""
-        return self.path / "work" / image
+        return self.path / "builds" / image
 
     @contextmanager
     def locked(self, name: str) -> Iterator[None]:
