@@ -63,10 +63,14 @@ def test_packages_that_give_files_away_and_users_install_without_root(
     lock = build(
         store,
         tmp_path / "image",
+        # This package's ssh-agent belongs to a group of its own.
+        "RUN apt-get update && apt-get install -y --no-install-recommends openssh-client\n"
         "RUN groupadd --system team && useradd --create-home --gid team member"
         " && touch /home/member/x && chown member:team /home/member/x && chmod u+s /bin/ls\n",
     )
     assert "member:" in read(store, lock, "etc/passwd")
+    assert "_ssh:" in read(store, lock, "etc/group")
+    assert (store.root(lock.digest) / "usr/bin/ssh-agent").exists()
 
 
 def test_only_the_edited_last_step_runs_again(store: Store, tmp_path: Path) -> None:
