@@ -5,6 +5,8 @@ import os
 import tarfile
 from pathlib import Path
 
+import pytest
+
 from argosy.errors import ArgosyError
 from argosy.images import layers
 
@@ -55,6 +57,44 @@ def test_unpacking_base_and_change_gives_the_changed_tree(tmp_path: Path) -> Non
     layers.unpack(tmp_path / "base.tar", again)
     layers.unpack(tmp_path / "change.tar", again)
     assert tree(again) == tree(root)
+
+
+def test_a_folder_that_becomes_a_link_takes_nothing_of_the_host_along(tmp_path: Path) -> None:
+    host = tmp_path / "host"
+    host.mkdir()
+    (host / "file").write_text("precious")
+    root = tmp_path / "root"
+    (root / "data").mkdir(parents=True)
+    (root / "data/file").touch()
+    (root / "grüße\nline").touch()
+    first = layers.snapshot(root)
+    layers.pack(root, layers.difference({}, first), tmp_path / "base.tar")
+    (root / "data/file").unlink()
+    (root / "data").rmdir()
+    (root / "data").symlink_to(host)
+    (root / "grüße\nline").unlink()
+    layers.pack(root, layers.difference(first, layers.snapshot(root)), tmp_path / "change.tar")
+
+    again = tmp_path / "again"
+    again.mkdir()
+    layers.unpack(tmp_path / "base.tar", again)
+    layers.unpack(tmp_path / "change.tar", again)
+    assert (host / "file").read_text() == "precious"
+    assert tree(again) == tree(root)
+
+
+def test_a_removal_outside_of_the_image_is_refused(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "file").touch()
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "link").symlink_to(victim)
+    with tarfile.open(tmp_path / "evil.tar", "w") as archive:
+        archive.addfile(tarfile.TarInfo("./link/.wh.file"))
+    with pytest.raises(ArgosyError, match="outside of the image"):
+        layers.unpack(tmp_path / "evil.tar", root)
+    assert (victim / "file").exists()
 
 
 def test_a_change_that_keeps_size_and_time_is_seen(tmp_path: Path) -> None:

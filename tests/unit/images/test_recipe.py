@@ -58,6 +58,12 @@ def test_arguments_reach_the_steps_after_them(folder: Path) -> None:
     assert keys(folder, text)[2] != keys(folder, text.replace("V=1", "V=2"))[2]
 
 
+def test_an_argument_without_a_default_hides_nothing_of_the_host(folder: Path) -> None:
+    (folder / "Containerfile").write_text("FROM base\nARG https_proxy\nRUN true\n")
+    last = plan(read_containerfile(folder / "Containerfile"))[-1]
+    assert "https_proxy" not in last.settings.variables
+
+
 @pytest.mark.parametrize(
     ("copy", "message"),
     [

@@ -108,7 +108,7 @@ class Build:
         return finished
 
     def _title(self, number: int, step: Step) -> str:
-        text = " ".join(step.instruction.text.split())
+        text = step.instruction.text
         return f"[{number}/{len(self.steps)}] {text if len(text) <= 90 else text[:89] + '…'}"
 
     def _restore(self, root: Path, found: list[CachedStep]) -> None:

@@ -6,7 +6,7 @@ udocker 1.3.17 is used through its command line alone, with these of its faults 
   pseudo-terminal.
 * It writes run-time state beside the container or, with `--location`, into the working directory.
   Each call has a private working directory, so any number may run from one root file system.
-* Its own exit status is not trusted: `Outcome.finished` says whether the command really came to its end.
+* Its own exit status is not trusted: `Outcome.status` is what the first process wrote.
 """
 
 import fcntl

@@ -5,7 +5,6 @@ instructions and knows their lines.
 """
 
 import json
-import shlex
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -118,8 +117,3 @@ def command(instruction: Instruction) -> list[str]:
         if isinstance(parsed, list) and all(isinstance(word, str) for word in parsed):
             return parsed
     return ["/bin/sh", "-c", instruction.value]
-
-
-def shown(argv: list[str]) -> str:
-    """An argument vector as one line that could be pasted into a shell."""
-    return shlex.join(argv)

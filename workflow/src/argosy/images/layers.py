@@ -8,6 +8,7 @@ import hashlib
 import os
 import stat
 import subprocess
+import tarfile
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -61,7 +62,7 @@ def difference(before: Snapshot, after: Snapshot) -> Change:
     """What turns the one state into the other."""
     files = {path for path in TRANSIENT if "/" in path}
     changed = [path for path, state in after.items() if before.get(path) != state]
-    removed = [path for path in before if path not in after]
+    removed = [path for path in before if path not in after or _lost_folder(path, before, after)]
     gone = set(removed)
     return Change(
         tuple(path for path in changed if path not in files),
@@ -70,6 +71,11 @@ def difference(before: Snapshot, after: Snapshot) -> Change:
             path for path in removed if path.rpartition("/")[0] not in gone and path not in files
         ),
     )
+
+
+def _lost_folder(path: str, before: Snapshot, after: Snapshot) -> bool:
+    """A folder in whose place there is something else now, such as a link: its content is gone."""
+    return stat.S_ISDIR(before[path][0]) and not stat.S_ISDIR(after[path][0])
 
 
 def pack(root: Path, change: Change, layer: Path) -> str:
@@ -103,28 +109,32 @@ def _listed_in(folder: Path) -> list[str | Path]:
 
 
 def unpack(layer: Path, root: Path) -> None:
-    """Apply a layer that `pack` or a registry's image made to `root`.
+    """Apply a layer that `pack` made to `root`.
 
-    tar itself refuses members that lead out of `root`: absolute names lose their slash, `..` is
-    skipped, and symbolic links are made last.
+    Removals come first: they speak of the state below, where a folder is not yet, say, a link to
+    somewhere else. tar itself refuses members that lead out of `root`: absolute names lose their
+    slash, `..` is skipped, and symbolic links are made last.
     """
+    for path in _whiteouts(layer):
+        _remove(root, path)
     options = ["--no-same-owner", "--preserve-permissions", "--delay-directory-restore"]
     options += ["--unlink-first", f"--exclude={WHITEOUT}*"]
     _run(["tar", "--extract", "--file", layer, "--directory", root, *options], ())
-    for path in _whiteouts(layer):
-        _remove(root, path)
 
 
 def _whiteouts(layer: Path) -> Iterator[str]:
-    command = ["tar", "--list", "--file", str(layer), "--wildcards", f"*/{WHITEOUT}*"]
-    listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    for line in listed.splitlines():
-        folder, _, name = line.removeprefix("./").rpartition("/")
-        yield f"{folder}/{name.removeprefix(WHITEOUT)}".lstrip("/")
+    """The paths that a layer removes; read by name, as tar's own listing is for people."""
+    with tarfile.open(layer, errors="surrogateescape") as archive:
+        for name in archive.getnames():
+            folder, _, base = name.removeprefix("./").rpartition("/")
+            if base.startswith(WHITEOUT):
+                yield f"{folder}/{base.removeprefix(WHITEOUT)}".lstrip("/")
 
 
 def _remove(root: Path, path: str) -> None:
     target = root / path
+    if not target.parent.resolve().is_relative_to(root.resolve()):
+        raise ArgosyError(f"{root}: a layer asks to remove {path}, which lies outside of the image")
     if target.is_dir() and not target.is_symlink():
         subprocess.run(["rm", "-rf", "--", target], check=True)
     else:

@@ -100,7 +100,10 @@ def _apply(settings: Settings, instruction: Instruction) -> Settings:
             added = pairs(instruction, variables)
             return replace(settings, environment={**settings.environment, **added})
         case "ARG":
-            name, _, default = instruction.value.partition("=")
+            name, equals, default = instruction.value.partition("=")
+            if not equals:
+                # Without a default it only declares a name, such as a proxy's, that the host may set.
+                return settings
             value = expand(default, variables)
             return replace(settings, arguments={**settings.arguments, name: value})
         case "LABEL":
