@@ -1,11 +1,29 @@
-"""Reading a site's folder."""
+"""Reading a site's folder: what is wrong in it is said in one line that names the key."""
 
 from pathlib import Path
 
 import pytest
+import yaml
+from sites import content
 
 from argosy.errors import ArgosyError
-from argosy.site.models import read_site
+from argosy.site.models import Site, read_site
+
+X86 = "architecture: x86_64"
+
+
+def read(folder: Path, changes: str) -> Site:
+    (folder / "site.yaml").write_text(yaml.safe_dump(content(changes), sort_keys=False))
+    return read_site(folder)
+
+
+def problem_of(folder: Path, changes: str) -> str:
+    with pytest.raises(ArgosyError) as problem:
+        read(folder, changes)
+    text = str(problem.value)
+    assert text.startswith(f"{folder}/site.yaml: ")
+    assert "\n" not in text
+    return text.removeprefix(f"{folder}/site.yaml: ")
 
 
 def test_the_sites_of_this_project_are_valid(project: Path) -> None:
@@ -15,6 +33,21 @@ def test_the_sites_of_this_project_are_valid(project: Path) -> None:
         read_site(folder)
 
 
+def test_the_profile_of_a_site_chooses_it(project: Path) -> None:
+    for path in (project / "slurm").glob("*/config.yaml"):
+        assert yaml.safe_load(path.read_text())["config"] == [f"site={path.parent.name}"]
+
+
+def test_what_is_known_of_a_real_site_has_a_source(project: Path) -> None:
+    for path in (project / "slurm").glob("*/site.yaml"):
+        if path.parent.name not in ("local", "testbed", "mycluster"):
+            site = read_site(path.parent)
+            assert site.sources
+            assert site.tried is not None or "Not yet tried there" in " ".join(
+                path.read_text().replace("\n#", "").split()
+            )
+
+
 def test_a_missing_site_names_those_that_there_are(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     (tmp_path / "here/site.yaml").write_text("scheduler: local\ninterface: lo\n")
@@ -22,19 +55,62 @@ def test_a_missing_site_names_those_that_there_are(tmp_path: Path) -> None:
         read_site(tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("scheduler: local\n", "interface: this key is missing"),
-        ("scheduler: local\ninterface: lo\nqueue: x\n", "queue: no such key; there are scheduler"),
-        ("scheduler: pbs\ninterface: lo\n", "scheduler: input should be 'local'"),
-        ("a: [\n", "is not YAML"),
-    ],
-)
-def test_bad_sites_are_explained(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "site.yaml").write_text(text)
-    with pytest.raises(ArgosyError) as problem:
+def test_what_is_no_yaml_is_said_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "site.yaml").write_text("a: [\n")
+    with pytest.raises(ArgosyError, match=r"site.yaml: is not YAML: [^\n]*$"):
         read_site(tmp_path)
-    assert str(problem.value).startswith(f"{tmp_path}/site.yaml: ")
-    assert message in str(problem.value)
-    assert "\n" not in str(problem.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ("queue: x", "queue: no such key; did you mean queues?"),
+        ("scheduler: pbs", "scheduler: input should be 'local' or 'slurm' (it is 'pbs')"),
+        ("hardware: {}", "a Slurm site needs at least one entry in hardware and in queues"),
+        (f"hardware: {{cpu: {{{X86}, core: 4}}}}", "hardware.cpu.core: no such key; did you mean cores?"),
+        ("hardware: {cpu: {cores: 4}}", "hardware.cpu.architecture: this key is missing"),
+        (f"hardware: {{a b: {{{X86}}}}}", "hardware.a b: a name may hold letters"),
+        (f"hardware: {{cpu: {{{X86}, memory: 4 GB}}}}", "hardware.cpu.memory: write a size as 512M,"),
+        (f"hardware: {{cpu: {{{X86}}}}}", "queues.short.hardware: gpu is not in hardware; there are cpu"),
+        ("queues: {a: {hardware: []}}", "queues.a.hardware: "),
+        ("queues: {a: {hardware: [cpu], limits: [{nodes: 4}, {nodes: 2}]}}", "queues.a.limits: list the"),
+        ("queues: {a: {hardware: [cpu], limits: [{time: 1h}, {nodes: 2}]}}", "queues.a.limits: list the"),
+        ("queues: {a: {hardware: [cpu], limits: [{time: 1 day}]}}", "queues.a.limits.0.time: write a"),
+        ("options: {--mem: 1}", "options.--mem: write the long name of an option of sbatch"),
+        ("options: {N: 1}", "options.N: write the long name"),
+        ("options: {account: me}", "options.account: not for a site to set: write it as `account`"),
+        ("options: {output: x}", "options.output: not for a site to set"),
+        ("options: {requeue: false}", "options.requeue: write null to take the line away"),
+        ("options: {mem: 1.5}", "options.mem: write text, a whole number, null, or true"),
+        ("options: {mem: ''}", "options.mem: write text"),
+        ("options: {comment: \"a\\nb\"}", "options.comment: may hold no line breaks"),
+        ("options: {gres: 'gpu:{gpu}'}", "options.gres: speaks of {gpu}; there are {nodes}, "),
+        ("options: {gres: 'gpu:{}'}", "options.gres: speaks of {}; there are "),
+        ("options: {gres: 'gpu:{gpus!r:>9}'}", "options.gres: write {gpus} with nothing else"),
+        ("options: {gres: 'gpu:{'}", "options.gres: "),
+        ("srun: [-l]", "srun.0: write an option with two dashes"),
+        ("tmpdir: tmp", "tmpdir: write an absolute folder"),
+        ("tmpdir: /tmp/$(date)", "tmpdir: write an absolute folder"),
+        ("forbidden: {gres: no}", "forbidden.gres: input should be a valid string"),
+        ("sources: [{where: x, grade: D}]", "sources.0.grade: input should be 'A', 'B' or 'C'"),
+    ],
+)  # fmt: skip
+def test_a_bad_site_is_explained(tmp_path: Path, changes: str, message: str) -> None:
+    assert problem_of(tmp_path, changes).startswith(message)
+
+
+def test_an_option_that_the_site_rejects_may_stand_nowhere(tmp_path: Path) -> None:
+    problem = problem_of(tmp_path, "forbidden: {gres: GPUs are not asked for}")
+    assert problem == "hardware.gpu.options.gres: forbidden: GPUs are not asked for"
+    read(tmp_path, "{forbidden: {mem: whole nodes}, options: {mem: null}}")
+
+
+def test_options_are_text_numbers_true_or_null(tmp_path: Path) -> None:
+    site = read(tmp_path, "options: {mem: 0, switches: 1, exclusive: true, requeue: null, x: 'no'}")
+    assert site.options == {"mem": 0, "switches": 1, "exclusive": True, "requeue": None, "x": "no"}
+    assert site.options["switches"] is not True
+
+
+def test_folders_may_hold_variables(tmp_path: Path) -> None:
+    assert read(tmp_path, "tmpdir: $SLURM_TMPDIR").tmpdir == "$SLURM_TMPDIR"
+    assert read(tmp_path, "tmpdir: /mnt/bb/$USER").tmpdir == "/mnt/bb/$USER"

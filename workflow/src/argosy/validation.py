@@ -1,8 +1,10 @@
 """Pydantic's findings in one line for the researcher: file, key, value, remedy."""
 
 import difflib
+import types
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -15,6 +17,8 @@ def describe(problem: ValidationError, source: Path, model: type[BaseModel]) -> 
 
 def _finding(error: ErrorDetails, model: type[BaseModel]) -> str:
     key = ".".join(str(part) for part in error["loc"] if part != "[key]")
+    if not key:
+        return error["msg"].removeprefix("Value error, ")
     if error["type"] == "missing":
         return f"{key}: this key is missing"
     if error["type"] == "extra_forbidden":
@@ -31,11 +35,23 @@ def _hint(location: tuple[int | str, ...], model: type[BaseModel]) -> str:
 
 def _keys_at(location: tuple[int | str, ...], annotation: Any) -> list[str]:
     """Follow `location` through the models and mappings of the annotation to the keys known there."""
-    while get_origin(annotation) is Annotated:
-        annotation = get_args(annotation)[0]
-    if get_origin(annotation) is dict:
+    annotation = _plain(annotation)
+    if get_origin(annotation) in (dict, Mapping):
         return _keys_at(location[1:], get_args(annotation)[1])
+    if get_origin(annotation) is tuple:
+        return _keys_at(location[1:], get_args(annotation)[0])
     fields = annotation.model_fields
     if not location:
         return list(fields)
     return _keys_at(location[1:], fields[location[0]].annotation)
+
+
+def _plain(annotation: Any) -> Any:
+    """The annotation without what is said about it, and without the None that it may be."""
+    while True:
+        if get_origin(annotation) is Annotated:
+            annotation = get_args(annotation)[0]
+        elif get_origin(annotation) in (Union, types.UnionType):
+            annotation = next(each for each in get_args(annotation) if each is not type(None))
+        else:
+            return annotation

@@ -1,24 +1,155 @@
-"""What differs between clusters, and nothing else: slurm/<site>/site.yaml."""
+"""What differs between clusters, and nothing else: slurm/<site>/site.yaml.
 
+A site is data. Its batch options are those of sbatch by their long names, given at three levels
+(site, hardware, queue), where the inner level wins; `null` takes away a line that Argosy would write.
+What is not known of a site stays out: then Argosy checks nothing there, and Slurm decides.
+"""
+
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from argosy.errors import ArgosyError
+from argosy.site.values import Argument, Folder, Key, OptionName, Options, Text, printable
+from argosy.units import Count, Mebibytes, Seconds
 from argosy.validation import describe
 
 
-class Site(BaseModel):
-    """One cluster, or this machine."""
+class Model(BaseModel):
+    """Immutable, and strict about unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    scheduler: Literal["local"]
+
+class Source(Model):
+    """Where facts of a site come from."""
+
+    where: Text
+    grade: Literal["A", "B", "C"]
+    """A: the operator's documentation; B: configuration that a third project keeps; C: a user's notes."""
+    date: Text | None = None
+    """Of the page or its last change; None where it bears none."""
+
+
+class Hardware(Model):
+    """One kind of node: what a job may use of it, and how it is asked for."""
+
+    architecture: Literal["x86_64", "aarch64"]
+    cores: Count | None = None
+    """Of a node, as far as jobs may ask for them."""
+    threads_per_core: Count = 1
+    """How many CPUs Slurm counts for a core: 2 where it counts hardware threads."""
+    memory: Mebibytes | None = None
+    """Of a node, as far as jobs may ask for it; MiB."""
+    gpus: Annotated[int, Field(ge=0, strict=True)] = 0
+    """Of a node; a MIG slice counts as a GPU."""
+    gpu: Text | None = None
+    """Which GPU it is, in words."""
+    account: Text | None = None
+    """Where it is another than the site's."""
+    options: Options = {}
+
+
+class Limit(Model):
+    """The wall time that jobs of up to `nodes` nodes may ask for; None: no limit is known."""
+
+    nodes: Count | None = None
+    time: Seconds | None = None
+
+    def holds(self, nodes: int) -> bool:
+        """Whether it is the limit of a job of that size."""
+        return self.nodes is None or nodes <= self.nodes
+
+
+class Queue(Model):
+    """A way into the cluster: usually a partition, a QoS or both."""
+
+    hardware: Annotated[tuple[Text, ...], Field(min_length=1)]
+    options: Options = {}
+    limits: tuple[Limit, ...] = ()
+    """By rising node count; a job is held to the first that holds its nodes."""
+    only_by_name: bool = False
+    """For tests, or preempted: only for runs whose configuration names it."""
+    gpus_only: bool = False
+    """It rejects jobs that ask for no GPU."""
+    whole_nodes_from: Count | None = None
+    """From this many nodes on it takes only jobs that use all GPUs of each."""
+
+    @field_validator("limits")
+    @classmethod
+    def rising(cls, limits: tuple[Limit, ...]) -> tuple[Limit, ...]:
+        """Only one limit can hold for a size."""
+        counts = [limit.nodes for limit in limits]
+        known = [count for count in counts if count is not None]
+        if None in counts[:-1] or known != sorted(set(known)):
+            raise ValueError("list the limits by rising node count, one without nodes last")
+        return limits
+
+
+class Site(Model):
+    """One cluster, or this machine."""
+
+    scheduler: Literal["local", "slurm"]
     """Who runs the batch scripts."""
-    interface: str
-    """Network interface over which the nodes reach each other."""
+    interface: Text | None = None
+    """Network interface over which the nodes reach each other; runs need it."""
+    host_suffix: Annotated[str, AfterValidator(printable)] = ""
+    """What a node's name ends in to mean its address on that interface."""
+    account_required: bool = False
+    account: Text | None = None
+    tmpdir: Folder = "/tmp"
+    """Local folder of a node for temporary files; may hold variables such as $SLURM_TMPDIR."""
+    absent_folders: Mapping[Folder, Text] = {}
+    """Folders of the login nodes that compute nodes do not have, and what to do instead."""
+    options: Options = {}
+    forbidden: Mapping[OptionName, Text] = {}
+    """Options that the site rejects, and what it says of them."""
+    srun: tuple[Argument, ...] = ()
+    environment: Mapping[Text, Text] = {}
+    """Variables of the ranks."""
+    hardware: Mapping[Key, Hardware] = {}
+    """In the order in which they are tried."""
+    queues: Mapping[Key, Queue] = {}
+    """In the order in which they are tried."""
+    sources: tuple[Source, ...] = ()
+    tried: Text | None = None
+    """When Argosy last ran there; None: not yet."""
+
+    @model_validator(mode="after")
+    def whole(self) -> "Site":
+        """What the parts say of each other has to be true."""
+        if self.scheduler == "slurm" and not (self.hardware and self.queues):
+            raise ValueError("a Slurm site needs at least one entry in hardware and in queues")
+        for name, queue in self.queues.items():
+            if unknown := set(queue.hardware) - set(self.hardware):
+                raise ValueError(
+                    f"queues.{name}.hardware: {min(unknown)} is not in hardware; there are "
+                    f"{', '.join(self.hardware)}"
+                )
+        for where, options in self.all_options():
+            for option, value in options.items():
+                if value is not None and option in self.forbidden:
+                    raise ValueError(f"{where}.{option}: forbidden: {self.forbidden[option]}")
+        return self
+
+    def all_options(self) -> list[tuple[str, Options]]:
+        """The options of every level, with the key under which they stand."""
+        return [
+            ("options", self.options),
+            *((f"hardware.{name}.options", each.options) for name, each in self.hardware.items()),
+            *((f"queues.{name}.options", each.options) for name, each in self.queues.items()),
+        ]
 
 
 def read_site(folder: Path) -> Site:

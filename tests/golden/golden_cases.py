@@ -1,0 +1,82 @@
+"""Which batch scripts are kept: for each site the cases that it has, and those that it has to refuse.
+
+`python -m pytest tests/golden` compares them; with UPDATE_GOLDEN=1 it writes them anew.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+ODD_FOLDER = "a b; $(touch pwned) 'one' \"two\" 100%j #& ü"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run at one site."""
+
+    site: str
+    name: str
+    nodes: int = 1
+    ranks_per_node: int = 1
+    cpus: int = 4
+    gpus: int = 0
+    hardware: str | None = None
+    runtime: Literal["udocker", "native"] = "udocker"
+    warning: int | None = None
+    folder: str = ""
+    refused: str | None = None
+    """What the refusal says; None: the script is kept."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a site has: GPUs of a node, the name of a slice, and what its user writes into site.yaml."""
+
+    gpus: int = 0
+    slice: str | None = None
+    written: Mapping[str, Any] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+NO_SLICE = {"mig": "hardware: the site has no slice; there are "}
+NO_GPU = {"gpu": "cpu: 0 GPUs a node of 1 needed", **NO_SLICE}
+INTERFACE = {"interface": "ib0"}
+ACCOUNT = {"account": "project"}
+BY_HARDWARE = {"hardware": {"booster": {"account": "booster"}, "dcgp": {"account": "dcgp"}}}
+DELTA = {"cpu": {"account": "code-delta-cpu"}, "a100x4": {"account": "code-delta-gpu"}}
+
+SITES = {
+    "archer2": Kept(written=ACCOUNT, refused=NO_GPU),
+    "delta": Kept(gpus=4, written={"hardware": DELTA}, refused=NO_SLICE),
+    "frontier": Kept(gpus=8, written=ACCOUNT, refused=NO_SLICE),
+    "juwels-booster": Kept(gpus=4, written=ACCOUNT, refused=NO_SLICE),
+    "leonardo": Kept(gpus=4, written={**INTERFACE, **BY_HARDWARE}, refused=NO_SLICE),
+    "lumi": Kept(gpus=8, written=ACCOUNT, refused=NO_SLICE),
+    "mycluster": Kept(gpus=4, refused=NO_SLICE),
+    "narval": Kept(gpus=4, slice="a100-3g.20gb", written={**INTERFACE, **ACCOUNT}),
+    "perlmutter": Kept(gpus=4, refused=NO_SLICE),
+    "snellius": Kept(gpus=4, slice="slice", written=INTERFACE),
+    "testbed": Kept(refused=NO_GPU),
+    "vista": Kept(gpus=1, written=INTERFACE, refused=NO_SLICE),
+}
+
+
+def cases() -> Iterator[Case]:
+    """All of them."""
+    for name, site in SITES.items():
+        for case in _of_site(name, site):
+            yield replace(case, refused=site.refused.get(case.name))
+    # On this machine there is no hardware to choose from.
+    yield from (case for case in _of_site("local", Kept()) if case.name not in ("gpu", "mig"))
+
+
+def _of_site(name: str, site: Kept) -> Iterator[Case]:
+    one = Case(name, "one-node", gpus=min(site.gpus, 1))
+    whole = replace(one, ranks_per_node=site.gpus or 1)
+    yield one
+    yield replace(whole, name="many-nodes", nodes=4, warning=120)
+    yield replace(whole, name="gpu", gpus=1)
+    yield replace(one, name="mig", gpus=1, hardware=site.slice or "slice")
+    yield Case(name, "cpu", nodes=2, ranks_per_node=2, cpus=2)
+    yield replace(one, name="native", runtime="native")
+    yield replace(one, name="odd-path", folder=ODD_FOLDER)

@@ -1,0 +1,158 @@
+"""Every batch script as a whole text, made the way a user's is; and what a shell says of it.
+
+UPDATE_GOLDEN=1 writes the texts anew; look at the difference before it is kept.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from golden_cases import ODD_FOLDER, SITES, Case, cases
+
+import argosy
+from argosy.errors import ArgosyError
+from argosy.images.lockfile import ImageLock, LockedBase
+from argosy.jobs import planning
+from argosy.jobs.planning import Project, Where, plan_run, write_run
+from argosy.study.models import Checkpoints, Needs
+from argosy.study.runs import Run
+
+GOLDEN = Path(__file__).parent
+UPDATE = os.environ.get("UPDATE_GOLDEN") == "1"
+KEPT = [case for case in cases() if case.refused is None]
+REFUSED = [case for case in cases() if case.refused is not None]
+LOCK = ImageLock(
+    name="torch",
+    digest="sha256:" + "0123456789abcdef" * 4,
+    architecture="x86_64",
+    base=LockedBase(reference="debian", source="archive", diff_id="sha256:0"),
+    steps=(),
+    environment={},
+    workdir="/",
+    labels={},
+)
+
+
+def named(case: Case) -> str:
+    return f"{case.site}/{case.name}"
+
+
+def script_of(case: Case) -> Path:
+    return GOLDEN / case.site / f"{case.name}.sbatch"
+
+
+def render(case: Case, root: Path, sites: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The script as it would be in a project in /project, whose user filled in the site's file."""
+    project = Project(root / case.folder)
+    copy_site(sites, project.slurm_dir, case.site)
+    monkeypatch.setattr(argosy, "__file__", "/project/argosy/__init__.py")
+    monkeypatch.setattr(sys, "executable", "/project/.venv/bin/python")
+    monkeypatch.setattr(planning, "describe_provenance", lambda *_: {})
+    lock = LOCK if case.runtime == "udocker" else None
+    plan = plan_run(project, Where(case.site, case.hardware), run_of(case), lock)
+    return write_run(project, plan).read_text(encoding="utf-8").replace(str(root), "/project")
+
+
+def copy_site(sites: Path, target: Path, site: str) -> None:
+    for folder in ("templates", site):
+        shutil.copytree(sites / folder, target / folder)
+    path = target / site / "site.yaml"
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if site in SITES:
+        fill_in(content, SITES[site].written)
+    path.write_text(yaml.safe_dump(content, sort_keys=False, width=1000), encoding="utf-8")
+
+
+def fill_in(content: dict[str, Any], written: Mapping[str, Any]) -> None:
+    for key, value in written.items():
+        if isinstance(value, Mapping):
+            fill_in(content[key], value)
+        else:
+            content[key] = value
+
+
+def run_of(case: Case) -> Run:
+    return Run(
+        experiment="digits",
+        nodes=case.nodes,
+        ranks_per_node=case.ranks_per_node,
+        repeat=1,
+        scaling="strong",
+        image="torch" if case.runtime == "udocker" else None,
+        command=("python3", "/workloads/torch/digits.py"),
+        launcher="horovod",
+        runtime=case.runtime,
+        needs=Needs(
+            cpus_per_rank=case.cpus, gpus_per_rank=case.gpus, memory_per_rank=1024, time=1800
+        ),
+        checkpoints=Checkpoints(warning=case.warning) if case.warning else None,
+        throughput=None,
+    )
+
+
+@pytest.mark.parametrize("case", KEPT, ids=named)
+def test_script(case: Case, tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = render(case, tmp_path, project / "slurm", monkeypatch)
+    golden = script_of(case)
+    if UPDATE:
+        assert os.environ.get("CI") != "true", "in CI the texts are compared"
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=named)
+def test_what_a_site_does_not_have_is_refused(
+    case: Case, tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ArgosyError) as problem:
+        render(case, tmp_path, project / "slurm", monkeypatch)
+    assert str(problem.value).startswith(f"slurm/{case.site}/site.yaml: ")
+    assert case.refused is not None
+    assert case.refused in str(problem.value)
+    assert "\n" not in str(problem.value)
+    assert not script_of(case).exists()
+
+
+def test_every_site_and_every_text_belongs_to_a_case(project: Path) -> None:
+    folders = {path.parent.name for path in (project / "slurm").glob("*/site.yaml")}
+    assert {*SITES, "local"} <= folders
+    assert set(GOLDEN.glob("*/*.sbatch")) == {script_of(case) for case in KEPT}
+
+
+def test_bash_reads_every_script() -> None:
+    for case in KEPT:
+        subprocess.run(["bash", "-n", script_of(case)], check=True)
+
+
+def test_shellcheck_finds_nothing() -> None:
+    if not shutil.which("shellcheck"):
+        pytest.skip("the program shellcheck is not installed (Debian package shellcheck)")
+    scripts = [str(script_of(case)) for case in KEPT]
+    # Single quotes are meant where a text is for the shells of the nodes.
+    command = ["shellcheck", "--exclude=SC2016", *scripts]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout == ""
+    assert done.returncode == 0
+
+
+def test_an_odd_path_stays_a_value(tmp_path: Path) -> None:
+    for site in SITES:
+        text = (GOLDEN / site / "odd-path.sbatch").read_text(encoding="utf-8")
+        assigned = next(line for line in text.splitlines() if line.startswith("run_dir="))
+        done = subprocess.run(
+            ["bash", "-c", f'{assigned}\nprintf %s "$run_dir"'],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        run_dir = f"/project/{ODD_FOLDER}/results/{site}/digits/nodes1-ranks1-repeat1"
+        assert done.stdout == run_dir
+    assert list(tmp_path.iterdir()) == []

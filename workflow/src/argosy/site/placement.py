@@ -1,0 +1,122 @@
+"""Where on a site a job goes: the kind of node by what its ranks need, then a queue that takes it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from argosy.errors import ArgosyError
+from argosy.site.models import Hardware, Queue, Site
+from argosy.units import duration
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a job asks for; `cpus`, `gpus` and `memory` (MiB) are of one node, `time` is in seconds."""
+
+    nodes: int
+    ranks_per_node: int
+    cpus: int
+    gpus: int
+    memory: int
+    time: int
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The kind of node and the queue that a job goes to; both None where there is no queue."""
+
+    hardware_name: str | None
+    hardware: Hardware | None
+    queue_name: str | None
+    queue: Queue | None
+
+
+def place(site: Site, request: Request, hardware: str | None, queue: str | None) -> Placement:
+    """Choose the first kind of node that suits the ranks, then its first queue that takes the job.
+
+    The size of the job has no say in the kind of node: points of one study are to be compared. A
+    `hardware` or `queue` given by name is taken or refused, never replaced.
+
+    Raises:
+        ArgosyError: saying why each candidate does not suit.
+    """
+    if site.scheduler == "local":
+        return Placement(None, None, None, None)
+    kind = _choose_hardware(site, request, hardware, queue)
+    name = _choose_queue(site, request, kind, queue)
+    return Placement(kind, site.hardware[kind], name, site.queues[name])
+
+
+def _choose_hardware(site: Site, request: Request, wanted: str | None, queue: str | None) -> str:
+    _known("hardware", wanted, list(site.hardware))
+    _known("queue", queue, list(site.queues))
+    candidates = [wanted] if wanted else list(site.hardware)
+    if queue:
+        candidates = [name for name in candidates if name in site.queues[queue].hardware]
+    why = {name: next(_lacks(site.hardware[name], request), None) for name in candidates}
+    for name, reason in why.items():
+        if reason is None and (wanted or bool(site.hardware[name].gpus) == bool(request.gpus)):
+            return name
+    # A node whose GPUs stay idle is better than none.
+    for name, reason in why.items():
+        if reason is None:
+            return name
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in why.items())
+    if not reasons:
+        reasons = f"{wanted}: not behind the queue {queue}"
+    raise ArgosyError(f"no hardware of the site suits what one node is to hold: {reasons}")
+
+
+def _choose_queue(site: Site, request: Request, hardware: str, wanted: str | None) -> str:
+    candidates = [name for name, each in site.queues.items() if hardware in each.hardware]
+    if wanted:
+        candidates = [wanted]
+    why = {
+        name: next(
+            _refusals(site.queues[name], site.hardware[hardware], request, name == wanted), None
+        )
+        for name in candidates
+    }
+    for name, reason in why.items():
+        if reason is None:
+            return name
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in why.items())
+    raise ArgosyError(
+        f"no queue takes {_nodes(request.nodes)} for {duration(request.time)} on {hardware}: "
+        f"{reasons or 'none leads to this hardware'}"
+    )
+
+
+def _known(key: str, name: str | None, known: list[str]) -> None:
+    if name is not None and name not in known:
+        raise ArgosyError(f"{key}: the site has no {name}; there are {', '.join(known)}")
+
+
+def _lacks(hardware: Hardware, request: Request) -> Iterator[str]:
+    if request.gpus > hardware.gpus:
+        yield f"{hardware.gpus} GPUs a node of {request.gpus} needed"
+    if hardware.cores is not None and request.cpus > hardware.cores:
+        yield f"{hardware.cores} cores a node of {request.cpus} needed"
+    if hardware.memory is not None and request.memory > hardware.memory:
+        yield f"{hardware.memory} MiB a node of {request.memory} needed"
+
+
+def _refusals(queue: Queue, hardware: Hardware, request: Request, named: bool) -> Iterator[str]:
+    if queue.only_by_name and not named:
+        yield "only for runs that name it"
+    if queue.gpus_only and not request.gpus:
+        yield "takes no jobs without GPUs"
+    whole = queue.whole_nodes_from
+    if whole is not None and whole <= request.nodes and request.gpus < hardware.gpus:
+        yield (
+            f"jobs of {_nodes(whole)} or more have to use all {hardware.gpus} GPUs of each, "
+            f"not {request.gpus}"
+        )
+    limit = next((each for each in queue.limits if each.holds(request.nodes)), None)
+    if limit is None and queue.limits:
+        yield f"at most {_nodes(queue.limits[-1].nodes or 0)}"
+    if limit and limit.time is not None and request.time > limit.time:
+        yield f"at most {duration(limit.time)} with {_nodes(request.nodes)}"
+
+
+def _nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes"

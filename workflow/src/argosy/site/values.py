@@ -1,0 +1,108 @@
+"""What may stand in a site's file as text: names, options of sbatch with their values, folders."""
+
+import re
+import string
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+OPTION_FIELDS = (
+    "nodes",
+    "ranks",
+    "ranks_per_node",
+    "cpus",
+    "gpus",
+    "gpus_total",
+    "memory",
+    "minutes",
+)
+"""What the value of an option may speak of, in braces: `cpus`, `gpus` and `memory` (MiB) are of a node."""
+
+OF_THE_RUN = {
+    "account": "write it as `account`, of the site or of its hardware",
+    "array": "a run is one job",
+    "chdir": "jobs are found again by their folder",
+    "job-name": "jobs are found again by their name",
+    "nodes": "it comes from scale.nodes of the experiment",
+    "ntasks": "a job has one task a node",
+    "output": "logs lie in the run's folder",
+    "time": "it comes from needs.time of the experiment",
+}
+"""Options that no site may change, and why."""
+
+OPTION = re.compile(r"[a-z][a-z0-9-]*")
+KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+FOLDER = re.compile(r"(?:/|\$[A-Z_][A-Z0-9_]*)[A-Za-z0-9_./$-]*")
+
+
+def printable(value: str) -> str:
+    """Accept one line of text; a line break would begin another line of the script."""
+    if not value.isprintable():
+        raise ValueError("may hold no line breaks or control characters")
+    return value
+
+
+def key_name(name: str) -> str:
+    """Accept a name by which config.yaml can choose."""
+    if not KEY.fullmatch(name):
+        raise ValueError("a name may hold letters, digits, '.', '_' and '-'")
+    return name
+
+
+def option_name(name: str) -> str:
+    """Accept the long name of an option of sbatch that is the site's to set."""
+    if not OPTION.fullmatch(name):
+        raise ValueError("write the long name of an option of sbatch, without dashes")
+    if name in OF_THE_RUN:
+        raise ValueError(f"not for a site to set: {OF_THE_RUN[name]}")
+    return name
+
+
+def option_value(value: Any) -> Any:
+    """Accept text whose fields in braces there are, a whole number, true or null."""
+    if isinstance(value, str) and value:
+        return _known_fields(printable(value))
+    if value is False:
+        raise ValueError("write null to take the line away, or the word in quotes")
+    if value is None or isinstance(value, int):
+        return value
+    raise ValueError("write text, a whole number, null, or true for an option without a value")
+
+
+def argument(value: str) -> str:
+    """Accept a long option of srun, with its value."""
+    if not value.startswith("--"):
+        raise ValueError("write an option with two dashes and '=', such as --cpu-bind=cores")
+    return value
+
+
+def folder(value: str) -> str:
+    """Accept an absolute folder that stays one word in a script, whose variables are to be expanded."""
+    if not FOLDER.fullmatch(value):
+        raise ValueError("write an absolute folder, which may hold variables such as $USER")
+    return value
+
+
+def _known_fields(value: str) -> str:
+    known = ", ".join("{" + name + "}" for name in OPTION_FIELDS)
+    try:
+        for _, name, form, conversion in string.Formatter().parse(value):
+            if name is None:
+                continue
+            if name not in OPTION_FIELDS:
+                raise ValueError(f"speaks of {{{name}}}; there are {known}")
+            if form or conversion:
+                raise ValueError(f"write {{{name}}} with nothing else in the braces")
+    except ValueError as problem:
+        raise ValueError(f"{problem} (a brace itself is written twice)") from None
+    return value
+
+
+Text = Annotated[str, Field(min_length=1), AfterValidator(printable)]
+Key = Annotated[str, AfterValidator(key_name)]
+Folder = Annotated[str, AfterValidator(folder)]
+Argument = Annotated[Text, AfterValidator(argument)]
+OptionName = Annotated[str, AfterValidator(option_name)]
+OptionValue = Annotated[str | int | Literal[True] | None, BeforeValidator(option_value)]
+Options = Mapping[OptionName, OptionValue]

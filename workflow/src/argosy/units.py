@@ -1,0 +1,46 @@
+"""Durations and sizes as people write them."""
+
+import re
+from datetime import timedelta
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+SIZE = re.compile(r"(\d+)([KMGT])")
+
+
+def seconds(value: Any) -> Any:
+    """Turn `30m`, `2h`, `1d12h` into seconds; leave other types to pydantic."""
+    if isinstance(value, bool | float):
+        raise ValueError("write a duration as 30m, 2h or 1d12h")
+    if not isinstance(value, str):
+        return value
+    parts = DURATION.fullmatch(value.strip())
+    if not parts or not any(parts.groups()):
+        raise ValueError("write a duration as 30m, 2h or 1d12h")
+    days, hours, minutes, secs = (int(part or 0) for part in parts.groups())
+    span = timedelta(days=days, hours=hours, minutes=minutes, seconds=secs)
+    return int(span.total_seconds())
+
+
+def duration(value: int) -> str:
+    """The reverse of `seconds`: `2h`, `1d12h`."""
+    parts = (value // 86400, value // 3600 % 24, value // 60 % 60, value % 60)
+    return "".join(f"{n}{unit}" for n, unit in zip(parts, "dhms", strict=True) if n) or "0s"
+
+
+def mebibytes(value: Any) -> Any:
+    """Turn `16G` into mebibytes; leave other types to pydantic."""
+    if not isinstance(value, str):
+        return value
+    parts = SIZE.fullmatch(value.strip())
+    if not parts:
+        raise ValueError("write a size as 512M, 16G or 1T")
+    kibibytes = int(parts[1]) * 1024 ** "KMGT".index(parts[2])
+    return max(1, kibibytes // 1024)
+
+
+Count = Annotated[int, Field(ge=1, strict=True)]
+Seconds = Annotated[int, BeforeValidator(seconds), Field(ge=1)]
+Mebibytes = Annotated[int, BeforeValidator(mebibytes), Field(ge=1)]
