@@ -72,7 +72,6 @@ class Job:
             "ARGOSY_HEAD_ADDRESS": ADDRESS,
             "ARGOSY_HEAD_PORT": str(self.port),
             "ARGOSY_INTERFACE": "lo",
-            "ARGOSY_NODE_ADDRESSES": ADDRESS,
             "ARGOSY_TOKEN": self.token,
         }
 

@@ -6,6 +6,7 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +15,12 @@ from typing import Any
 
 import pytest
 from agent_job import ADDRESS, RECORD_A_STEP, RUNTIME, Job, jobs, require_namespaces
+
+from argosy.runtime.agent.connection import Connection
+from argosy.runtime.agent.http_server import Server, listen
+from argosy.runtime.agent.messages import Order
+from argosy.runtime.agent.signing import NONCE_HEADER, Signer, digest_of
+from argosy.runtime.agent.wire import Request
 
 SLEEPER = "import os, time; print('pid', os.getpid()); time.sleep(600)"
 # Has a helper in its own process group, and one that has run off to its own session.
@@ -41,6 +48,12 @@ subprocess.Popen(["sleep", "600"])
 print("pid", os.getpid())
 peer.recv(1)
 sys.exit("HorovodInternalError")
+"""
+RENDEZVOUS = {"PORT": "{rendezvous_port}"}
+AT_THE_RENDEZVOUS = """
+import os, time
+print("rendezvous", os.environ["PORT"])
+time.sleep(600)
 """
 VANISHED = "its agent vanished (no heartbeat for 5 s)"
 
@@ -205,7 +218,7 @@ def test_an_agent_of_another_job_is_refused(job: Any) -> None:
     job = job(SLEEPER).start(0)
     job.start(1, ARGOSY_TOKEN="that-of-another-job")
     job.agents[1].wait(20)
-    cause = "the head refused it: the token or the address is not the job's"
+    cause = "the head refused it: the token is not the job's"
     assert job.status(1)["failure"]["cause"] == cause
 
 
@@ -215,25 +228,40 @@ def ask(port: int, method: str, path: str, body: bytes | None = None, **headers:
     return connection.getresponse().status
 
 
-def test_the_head_answers_nothing_but_its_two_protocols(job: Any) -> None:
+def test_the_head_answers_nobody_without_the_token(job: Any) -> None:
     job = job(SLEEPER).start(0)
     job.until(lambda: _listens(job.port))
-    assert ask(job.port, "PUT", "/scope/key", b"value") == 200
-    assert ask(job.port, "GET", "/scope/key") == 200
-    assert ask(job.port, "GET", "/scope/other") == 404
-    assert ask(job.port, "GET", "/") == 400
-    assert ask(job.port, "PUT", "/scope/key", b"", **{"Content-Length": str(1 << 30)}) == 413
-    assert ask(job.port, "POST", "/argosy/beat", b"{}") == 403
-    assert ask(job.port, "POST", "/argosy/beat", b"{}", **{"X-Argosy-Token": job.token}) == 400
-    assert ask(job.port, "POST", "/scope/key", b"{}") == 404
-    assert ask(job.port, "GET", "/argosy/beat") == 404
+    signed = Signer("a guess").request_headers("POST", "/argosy/beat", "a-1", b"{}")
+    for method, path in (("GET", "/scope/key"), ("PUT", "/scope/key"), ("POST", "/argosy/beat")):
+        assert ask(job.port, method, path, b"{}") == 403
+        assert ask(job.port, method, path, b"{}", **{"X-Argosy-Token": job.token}) == 403
+        assert ask(job.port, method, path, b"{}", **signed) == 403
+    stranger = "argosy: refused a request from 127.0.0.1: not signed with the job's token\n"
+    assert job.output(0).count(stranger) == 1
+    job.start(1)
+    job.rank_pid(1)
+
+
+def test_the_agent_of_a_node_answers_nothing_but_the_rendezvous(job: Any) -> None:
+    job = job(AT_THE_RENDEZVOUS, nodes=1, rank_environment=RENDEZVOUS).start()
+    port = _rendezvous_port(job)
+    assert ask(port, "GET", "/scope/key") == 404
+    assert ask(port, "PUT", "/scope/key", b"value") == 200
+    assert ask(port, "GET", "/scope/key") == 200
+    assert ask(port, "DELETE", "/scope/key") == 200
+    assert ask(port, "GET", "/") == 400
+    assert ask(port, "PUT", "/scope/key", b"", **{"Content-Length": str(1 << 30)}) == 413
+    assert ask(port, "POST", "/argosy/beat", b"{}") == 404
+    with socket.create_connection((ADDRESS, port)) as rank:
+        rank.sendall(b"PUT /scope/key HTTP/1.1\r\n\r\n")
+        assert rank.recv(12) == b"HTTP/1.1 411"
 
 
 def test_another_user_of_the_machine_is_refused(job: Any) -> None:
-    job = job(SLEEPER).start(0)
-    job.until(lambda: _listens(job.port))
+    job = job(AT_THE_RENDEZVOUS, nodes=1, rank_environment=RENDEZVOUS).start()
+    port = _rendezvous_port(job)
     program = (
-        f"import http.client; c = http.client.HTTPConnection('127.0.0.1', {job.port});"
+        f"import http.client; c = http.client.HTTPConnection('127.0.0.1', {port});"
         "c.request('GET', '/scope/key'); print(c.getresponse().status)"
     )
     for become, status in (([], "404"), (another_user(), "403")):
@@ -241,6 +269,48 @@ def test_another_user_of_the_machine_is_refused(job: Any) -> None:
         command = [*become, "/usr/bin/python3", "-c", program]
         answer = subprocess.run(command, capture_output=True, text=True, cwd="/")
         assert answer.stdout.strip() == status, answer.stderr
+
+
+def test_a_false_head_is_not_obeyed(job: Any) -> None:
+    job = job(SLEEPER)
+    service = FalseHead()
+    with listen((ADDRESS, job.port), shared=True) as listener:
+        Server(listener, service, print).start()
+        job.start(1, ARGOSY_START_TIMEOUT="2")
+        assert job.wait() == [1]
+    assert service.asked > 2
+    assert job.status(1)["failure"]["cause"] == "the head (node 0) did not answer for 2 s"
+    assert job.status(1)["ranks"] == []
+
+
+class FalseHead:
+    """Has got the port but not the token, and wants the ranks to start."""
+
+    asked = 0
+
+    def admit(self, connection: Connection, request: Request) -> int | None:
+        return None
+
+    def handle(self, connection: Connection, request: Request) -> None:
+        self.asked += 1
+        body = Order(start=True).encode()
+        nonce = request.headers[NONCE_HEADER]
+        connection.answer(200, body, Signer("a guess").answer_headers(nonce, 200, digest_of(body)))
+
+    def turn(self) -> float:
+        return 1.0
+
+
+def test_a_head_that_stops_for_a_while_is_waited_for(job: Any) -> None:
+    job = job(SLEEPER).start()
+    job.rank_pid(0)
+    job.rank_pid(1)
+    job.agents[0].send_signal(signal.SIGSTOP)
+    time.sleep(3)
+    job.agents[0].send_signal(signal.SIGCONT)
+    time.sleep(1)
+    job.agents[1].terminate()
+    assert job.wait() == [130, 130]
 
 
 def another_user() -> list[str]:
@@ -258,9 +328,14 @@ def another_user() -> list[str]:
 
 def _listens(port: int) -> bool:
     try:
-        return ask(port, "GET", "/scope/key") == 404
+        return ask(port, "GET", "/scope/key") == 403
     except OSError:
         return False
+
+
+def _rendezvous_port(job: Job) -> int:
+    job.until_printed("rendezvous ")
+    return int(job.output(0).split("rendezvous ")[1].split()[0])
 
 
 # The run's folder is a disk of 400 KiB; what is on it at the end is copied back.

@@ -7,8 +7,7 @@ Digits), so nothing is downloaded. The work is fixed and divided among the ranks
 import argparse
 import hashlib
 import math
-import os
-from pathlib import Path
+import sys
 
 import argosy_steps
 import horovod.torch as hvd
@@ -73,12 +72,12 @@ def learning_rate(options, progress):
     return scaled * 0.5 * (1 + math.cos(math.pi * min(1.0, left)))
 
 
-def train(options, model, optimizer, data, steps):
+def train(options, model, optimizer, data, *, steps, first_epoch):
     sampler = DistributedSampler(
         data, num_replicas=hvd.size(), rank=hvd.rank(), seed=options.seed, drop_last=True
     )
     loader = DataLoader(data, batch_size=options.batch_size, sampler=sampler, drop_last=True)
-    for epoch in range(options.epochs):
+    for epoch in range(first_epoch, options.epochs):
         sampler.set_epoch(epoch)
         for number, (images, labels) in enumerate(steps.loading(loader)):
             rate = learning_rate(options, epoch + number / len(loader))
@@ -87,10 +86,17 @@ def train(options, model, optimizer, data, steps):
             with steps.step(samples=len(labels), epoch=epoch) as step:
                 loss = train_step(model, optimizer, images, labels, step)
         if hvd.rank() == 0:
-            save_checkpoint(model, optimizer, epoch)
+            save_checkpoint(model, optimizer, epoch, steps)
             print(
                 f"epoch {epoch + 1}/{options.epochs}: loss {loss:.4f}, rate {rate:.4f}", flush=True
             )
+        if epoch + 1 < options.epochs and on_any_rank(steps.interrupted):
+            sys.exit(argosy_steps.INTERRUPTED_EXIT)
+
+
+def on_any_rank(flag):
+    """Whether any rank says so: all ranks get the same answer, at the same place."""
+    return hvd.allreduce(torch.tensor(float(flag)), name="flag", op=hvd.Sum).item() > 0
 
 
 def train_step(model, optimizer, images, labels, step):
@@ -107,12 +113,22 @@ def train_step(model, optimizer, images, labels, step):
     return loss.item()
 
 
-def save_checkpoint(model, optimizer, epoch):
-    """Replace the checkpoint of this run in one go, so that there is always a whole one."""
-    folder = Path(os.environ.get("ARGOSY_RUN_DIR", "."))
+def save_checkpoint(model, optimizer, epoch, steps):
     state = {"epoch": epoch, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
-    torch.save(state, folder / ".checkpoint.pt.new")
-    (folder / ".checkpoint.pt.new").replace(folder / "checkpoint.pt")
+    with steps.checkpoint() as folder:
+        torch.save(state, f"{folder}/state.pt")
+
+
+def restore(model, optimizer, steps):
+    """Load the checkpoint to go on from, if there is one; the epoch to begin with."""
+    if not steps.restored:
+        return 0
+    state = torch.load(f"{steps.restored}/state.pt")
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    if hvd.rank() == 0:
+        print(f"continued after epoch {state['epoch'] + 1}", flush=True)
+    return state["epoch"] + 1
 
 
 def accuracy(model, data):
@@ -140,9 +156,10 @@ def main():
     model = network(options.width)
     optimizer = torch.optim.SGD(model.parameters(), lr=options.learning_rate, momentum=0.9)
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+    first_epoch = restore(model, optimizer, steps)
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
-    train(options, model, optimizer, training, steps)
+    train(options, model, optimizer, training, steps=steps, first_epoch=first_epoch)
 
     digests = hvd.allgather_object(weights_digest(model))
     identical = len(set(digests)) == 1

@@ -30,6 +30,38 @@ with steps.step(samples=1):
 """
 
 
+# As Horovod does it: each init meets everybody in the same scope, and deletes its key at the end.
+MEETING_AGAIN = """
+import http.client, os, time
+import argosy_steps
+rank, size = int(os.environ["RANK"]), int(os.environ["SIZE"])
+
+def ask(method, key, body=None):
+    connection = http.client.HTTPConnection(os.environ["HEAD"])
+    connection.request(method, key, body)
+    answer = connection.getresponse()
+    return answer.status, answer.read()
+
+def meet(prefix, value):
+    assert ask("PUT", f"{prefix}{rank}", value)[0] == 200
+    found = []
+    for other in range(size):
+        while (answer := ask("GET", f"{prefix}{other}"))[0] == 404:
+            time.sleep(0.002)
+        found.append(answer[1])
+    return found
+
+with argosy_steps.Recorder().step(samples=1):
+    for init in range(20):
+        large = b"%d" % init + bytes(1 << 20) * (init == 0)
+        assert meet("/global_/", large) == [large] * size, init
+        meet(f"/barrier/{init}-", b"")  # nobody deletes before all have met
+        assert ask("DELETE", f"/global_/{rank}")[0] == 200
+        meet(f"/shutdown/{init}-", b"")  # nobody begins again before all are done
+print("met again")
+"""
+
+
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
     with jobs(tmp_path) as make:
@@ -37,7 +69,11 @@ def job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
 
 
 def test_two_nodes_of_two_ranks_meet_at_the_rendezvous_and_complete(job: Any) -> None:
-    variables = {"RANK": "{rank}", "SIZE": "{size}", "HEAD": "{head_address}:{head_port}"}
+    variables = {
+        "RANK": "{rank}",
+        "SIZE": "{size}",
+        "HEAD": "{rendezvous_address}:{rendezvous_port}",
+    }
     job = job(MEETING, ranks_per_node=2, rank_environment=variables).start()
     assert job.wait() == [0, 0], job.outputs()
     for rank in range(4):
@@ -62,6 +98,17 @@ def test_two_nodes_of_two_ranks_meet_at_the_rendezvous_and_complete(job: Any) ->
     assert (verdict.returncode, verdict.stderr) == (0, "")
     assert verdict.stdout.startswith("argosy: run run completed after ")
     assert json.loads((job.folder / "result.json").read_text())["state"] == "completed"
+
+
+def test_a_second_init_finds_the_ranks_of_the_second_init(job: Any) -> None:
+    variables = {
+        "RANK": "{rank}",
+        "SIZE": "{size}",
+        "HEAD": "{rendezvous_address}:{rendezvous_port}",
+    }
+    job = job(MEETING_AGAIN, nodes=3, ranks_per_node=2, rank_environment=variables).start()
+    assert job.wait() == [0, 0, 0], job.outputs()
+    assert job.outputs().count("met again") == 6
 
 
 def test_files_are_private_and_nothing_temporary_stays(job: Any) -> None:

@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from argosy.runtime.agent import peers
 from argosy.runtime.agent.coordinator import Coordinator
 from argosy.runtime.agent.failure import (
     ABORT,
@@ -23,8 +24,7 @@ from argosy.runtime.agent.failure import (
 )
 from argosy.runtime.agent.messages import Order, Outcome, Report
 from argosy.runtime.agent.output import MAX_LINE, LineSplitter
-from argosy.runtime.agent.peers import admitted, find_owner, socket_owner
-from argosy.runtime.agent.rendezvous import MAX_VALUE, Rendezvous
+from argosy.runtime.agent.peers import Owners, find_owner
 
 
 def failure(kind: str, node: int = 0) -> Failure:
@@ -117,40 +117,6 @@ def test_a_failure_stops_all_at_once_and_is_settled_when_they_have_ended() -> No
     assert coordinator.beat(Report(1, ended=True, cancelled=True)).outcome == Outcome("cancelled")
 
 
-def test_rendezvous_forgets_a_scope_when_all_its_ranks_are_connected() -> None:
-    store = Rendezvous()
-    for rank in range(2):
-        store.put(f"/global_/{rank}", b"%d" % rank)
-    store.put("/global_/rank_0", b"host")
-    store.delete("/global_/0")
-    assert store.get("/global_/0") == b"0"
-    store.delete("/global_/1")
-    assert store.get("/global_/0") is None
-    store.put("/global_/0", b"again")
-    assert store.get("/global_/0") == b"again"
-
-
-@pytest.mark.parametrize(
-    "path", ["", "/", "/scope", "/scope/", "scope/key", "//key", "/a/" + "b" * 2000]
-)
-def test_rendezvous_refuses_bad_paths(path: str) -> None:
-    with pytest.raises(ValueError):
-        Rendezvous().put(path, b"")
-
-
-def test_rendezvous_is_bounded() -> None:
-    store = Rendezvous()
-    with pytest.raises(MemoryError):
-        store.put("/scope/key", bytes(MAX_VALUE + 1))
-    value = bytes(MAX_VALUE)
-    for number in range(256):
-        store.put(f"/scope/{number}", value)
-    with pytest.raises(MemoryError):
-        store.put("/scope/more", b"x")
-    store.put("/scope/0", b"less")
-    store.put("/scope/more", b"x")
-
-
 def row(local: str, remote: str, uid: int) -> str:
     return f"  1: {local} {remote} 01 00000000:00000000 00:00000000 00000000 {uid} 0 1 1 0"
 
@@ -181,24 +147,41 @@ def test_the_owner_of_a_socket_is_found_in_the_kernels_table(local: str, remote:
     assert find_owner(table, (plain[0], 5001), (plain[1], 80)) is None
 
 
-def test_the_kernels_own_table_is_read() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        with socket.create_connection(server.getsockname()) as client:
-            assert socket_owner(client.getsockname(), server.getsockname()) == os.getuid()
-        assert socket_owner(("127.0.0.1", 1), server.getsockname()) is None
+@pytest.mark.parametrize("way", ["sock_diag", "tables"])
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_the_kernel_itself_is_asked(
+    address: str, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owners = Owners()
+    if way == "tables":
+        monkeypatch.setattr(owners, "_ask_kernel", not_offered)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.create_server((address, 0), family=family) as server:
+        here = server.getsockname()[:2]
+        client = socket.create_connection(here)
+        there = client.getsockname()[:2]
+        assert owners.owner(there, here) == os.getuid()
+        assert owners.is_ours(there, here)
+        assert owners.owner((address, 1), here) is None
+        assert not owners.is_ours((address, 1), here)
+        # What its process has closed looks as if it were root's.
+        client.close()
+        assert owners.owner(there, here) is None
 
 
-def test_who_is_admitted() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        here = server.getsockname()
-        with socket.create_connection(here) as client:
-            assert admitted(client.getsockname(), here, [])
-    assert not admitted(("127.0.0.1", 1), here, ["127.0.0.1"])
-    assert not admitted(("::1", 1), ("::1", 80), ["::1"])
-    assert not admitted(("10.0.0.1", 1), ("10.0.0.1", 80), ["10.0.0.1"])
-    assert admitted(("10.0.0.2", 1), ("10.0.0.1", 80), ["10.0.0.1", "10.0.0.2"])
-    assert admitted(("::ffff:10.0.0.2", 1), ("10.0.0.1", 80), ["10.0.0.2"])
-    assert not admitted(("10.0.0.3", 1), ("10.0.0.1", 80), ["10.0.0.1", "10.0.0.2"])
+def not_offered(*_: object) -> None:
+    raise OSError
+
+
+def test_a_closed_socket_in_the_kernels_table_is_nobodys() -> None:
+    ends = ("127.0.0.1", 5000), ("127.0.0.1", 80)
+    closed = row(*(hexadecimal(*end) for end in ends), 0).replace(" 0 1 1 0", " 0 0 1 0")
+    assert find_owner([closed], *ends) is None
+
+
+def test_addresses_in_their_usual_spelling() -> None:
+    assert peers.plain_address("::ffff:10.0.0.2") == "10.0.0.2"
+    assert peers.plain_address("fe80::1%eth0") == "fe80::1"
 
 
 def test_lines_come_whole_whatever_the_pieces() -> None:

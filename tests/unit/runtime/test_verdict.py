@@ -158,3 +158,57 @@ def test_wrong_arguments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert main([str(tmp_path)]) == 2
     assert main([str(tmp_path), "7.0"]) == 2
     assert "run.json" in capsys.readouterr().err
+
+
+def slurm_says(run: Run, text: str) -> None:
+    (run.folder / "logs").mkdir(exist_ok=True)
+    (run.folder / "logs/slurm-7.log").write_text(f"slurmstepd-host0: error: *** {text} ***\n")
+    claim = {"schema_version": 1, "unix": 1000.0, "continues": None}
+    (run.records / "claim.json").write_text(json.dumps(claim))
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("JOB 7 ON host0 CANCELLED AT 2026-11-20T16:37:46 DUE TO TIME LIMIT", "time limit"),
+        ("JOB 7 ON host0 CANCELLED AT 2026-11-20T16:37:46 DUE TO JOB REQUEUE", "job requeue"),
+        (
+            "JOB 7 ON host0 CANCELLED AT 2026-11-20T16:37:46 DUE TO NODE FAILURE, SEE SLURMCTLD "
+            "LOG FOR DETAILS",
+            "node failure",
+        ),
+    ],
+)
+def test_slurm_s_own_word_is_the_cause(run: Run, text: str, cause: str) -> None:
+    run.node(0, "cancelled")
+    run.node(1, "cancelled")
+    slurm_says(run, text)
+    _, verdict = run.judge()
+    assert verdict["state"] == "failed"
+    assert verdict["failure"]["cause"] == f"ended by Slurm: {cause}"
+
+
+def test_what_slurm_said_of_an_earlier_incarnation_does_not_count(run: Run) -> None:
+    run.node(0, "cancelled")
+    run.node(1, "cancelled")
+    slurm_says(run, "JOB 7 ON host0 CANCELLED AT 1970-01-01T00:00:01 DUE TO JOB REQUEUE")
+    _, verdict = run.judge()
+    assert (verdict["state"], verdict["failure"]) == ("cancelled", None)
+
+
+def test_ranks_that_saved_and_left_make_it_interrupted(run: Run) -> None:
+    run.node(0, "interrupted")
+    run.node(1, "interrupted")
+    code, verdict = run.judge()
+    assert (code, verdict["state"]) == (75, "interrupted")
+    assert not run.result.exists()
+
+
+def test_a_stale_incarnation_publishes_nothing(run: Run) -> None:
+    run.node(0, "completed")
+    run.node(1, "completed")
+    (run.folder / "incarnation").write_text("8.0\n")
+    code, verdict = run.judge()
+    assert (code, verdict["state"]) == (1, "failed")
+    assert verdict["failure"]["cause"] == "superseded: the run was started again as 8.0"
+    assert not run.result.exists()

@@ -1,8 +1,10 @@
-"""Say how a run ended, from what its agents wrote: ``python3 verdict.py RUN_DIR INCARNATION``.
+"""Say how a run ended, from what its agents wrote: ``python3 verdict.py RUN_DIR INCARNATION [REASON]``.
 
-Runs on the host at the end of job.sbatch. Writes records/<incarnation>/verdict.json and, when the
-run completed, result.json. Exit code: 0 completed, 1 failed, 130 cancelled. A second call repeats
-the first one's verdict.
+Runs on the host at the end of job.sbatch; where that did not come to its end the driver does it,
+and gives the REASON that it knows from the queue. Writes records/<incarnation>/verdict.json and, when the
+run completed, result.json. Exit code: 0 completed, 1 failed, 75 interrupted, 130 cancelled. A second
+call repeats the first one's verdict. What Slurm itself said of the job's end, in its log file
+`logs/slurm-<job>.log`, is the cause of a job that was ended from outside.
 """
 
 from __future__ import annotations
@@ -12,13 +14,18 @@ import errno
 import glob
 import json
 import os
+import re
 import sys
 import time
 from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
 SCHEMA_VERSION = 1
-EXIT_CODES = {"completed": 0, "failed": 1, "cancelled": 130}
+EXIT_CODES = {"completed": 0, "failed": 1, "interrupted": 75, "cancelled": 130}
+# slurmstepd's last words, such as: *** JOB 7 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT ***
+_ENDED_BY_SLURM = re.compile(
+    r"\*\*\* (?:JOB|STEP) \S+ ON \S+ CANCELLED AT ([-0-9T:]{19})(?: DUE TO ([A-Z ]+)[^*]*?)? \*\*\*"
+)
 # How the agents speak of a node that they only miss; what the node itself says is better.
 _ONLY_MISSED = ("its agent vanished", "its agent never started")
 
@@ -43,10 +50,10 @@ class NodeReport:
 
 def main(arguments: Sequence[str]) -> int:
     """Write the verdict and print it; 2 when the run's folder cannot be read."""
-    if len(arguments) != 2:
-        print("usage: verdict.py RUN_DIR INCARNATION", file=sys.stderr)
+    if len(arguments) not in (2, 3):
+        print("usage: verdict.py RUN_DIR INCARNATION [REASON]", file=sys.stderr)
         return 2
-    run_dir, incarnation = arguments
+    run_dir, incarnation, reason = (*arguments, "")[:3]
     try:
         run = read_json(os.path.join(run_dir, "run.json"))
         run_id, nodes = str(run["run_id"]), int(run["nodes"])
@@ -58,7 +65,11 @@ def main(arguments: Sequence[str]) -> int:
         verdict = earlier_verdict(records, incarnation)
         if verdict is None:
             reports = read_reports(records, nodes)
-            verdict = decide(run_id, incarnation, reports, time.time())
+            said = reason or read_slurm_log(run_dir, incarnation, begin_of(records))
+            verdict = decide(run_id, incarnation, reports, time.time(), said)
+        successor = superseded_by(run_dir, incarnation)
+        if successor and verdict["state"] in ("completed", "interrupted", "cancelled"):
+            verdict = overruled(verdict, successor)
         publish(verdict, run_dir, records)
     except OSError as error:
         print(f"argosy: run {run_id}: {error.filename}: {error.strerror}: the verdict is missing")
@@ -94,16 +105,71 @@ def read_report(records: str, node: int) -> NodeReport:
     )
 
 
+def read_slurm_log(run_dir: str, incarnation: str, since: float) -> str | None:
+    """Why Slurm ended the job, in its own words; None where it did not, or there is no Slurm.
+
+    The log is the job's, through all of its restarts: only what was said after `since` (unix) is
+    of this incarnation.
+    """
+    job_id = incarnation.rpartition(".")[0]
+    try:
+        path = os.path.join(run_dir, "logs", f"slurm-{job_id}.log")
+        with open(path, encoding="utf-8", errors="replace") as log:
+            text = log.read()
+    except OSError:
+        return None
+    ends = [
+        (found.group(2) or "CANCELLED").lower()
+        for found in _ENDED_BY_SLURM.finditer(text)
+        if time.mktime(time.strptime(found.group(1), "%Y-%m-%dT%H:%M:%S")) >= int(since)
+    ]
+    # A bare CANCELLED may follow from another end; a reason stands.
+    return max(ends, key=lambda reason: reason != "cancelled", default=None)
+
+
+def begin_of(records: str) -> float:
+    """When the incarnation claimed the run (unix); 0 when that is not known."""
+    try:
+        return float(read_json(os.path.join(records, "claim.json"))["unix"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0.0
+
+
+def superseded_by(run_dir: str, incarnation: str) -> str | None:
+    """The incarnation that has claimed the run since, if there is one (claim.py)."""
+    try:
+        with open(os.path.join(run_dir, "incarnation"), encoding="utf-8") as file:
+            owner = file.read().strip()
+    except OSError:
+        return None
+    return owner if owner != incarnation else None
+
+
+def overruled(verdict: Mapping[str, Any], successor: str) -> dict[str, Any]:
+    """The verdict of an incarnation whose run has gone to another: it counts for nothing."""
+    cause = f"superseded: the run was started again as {successor}"
+    failure = _failure(None, cause, verdict["ended"])
+    return {**verdict, "state": "failed", "failure": failure}
+
+
 def decide(
-    run_id: str, incarnation: str, reports: Sequence[NodeReport], now: float
+    run_id: str,
+    incarnation: str,
+    reports: Sequence[NodeReport],
+    now: float,
+    said_by_slurm: str | None = None,
 ) -> dict[str, Any]:
     """The verdict over all nodes; `now` (unix) stands in for times that no node wrote down."""
     failure = find_failure(incarnation, reports, now)
     cancelled = [report.ended or now for report in reports if report.state == "cancelled"]
     if cancelled and not _came_first(reports, min(cancelled)):
         state, failure = "cancelled", None
+    elif failure is None and any(report.state == "interrupted" for report in reports):
+        state = "interrupted"
     else:
         state = "failed" if failure else "completed"
+    if said_by_slurm and state != "completed":
+        state, failure = _ended_from_outside(state, failure, said_by_slurm, now)
     started = min((report.started for report in reports if report.started), default=now)
     ended = max((report.ended or now for report in reports), default=now)
     return {
@@ -137,11 +203,22 @@ def find_failure(
     return None
 
 
+def _ended_from_outside(
+    state: str, failure: Mapping[str, Any] | None, said: str, now: float
+) -> tuple[str, Mapping[str, Any] | None]:
+    """State and failure of a job that Slurm ended: its word is the cause, not what followed from it."""
+    if said == "cancelled":
+        return ("cancelled", None) if state == "cancelled" else (state, failure)
+    if state == "interrupted":
+        return state, failure
+    return "failed", _failure(None, f"ended by Slurm: {said}", now)
+
+
 def _log(incarnation: str, node: int) -> str:
     return f"logs/{incarnation}/node-{node}.log"
 
 
-def _failure(node: int, cause: str, at: float) -> Mapping[str, Any]:
+def _failure(node: int | None, cause: str, at: float) -> Mapping[str, Any]:
     return {"node": node, "rank": None, "cause": cause, "at": at}
 
 
@@ -182,6 +259,8 @@ def sentence(verdict: Mapping[str, Any]) -> str:
     if failure is None:
         return f"{text} after {verdict['seconds']:.1f} s"
     node, rank = failure["node"], failure["rank"]
+    if node is None:
+        return f"{text}: {failure['cause']}"
     who = f"node {node}" if rank is None else f"rank {rank} (node {node})"
     return f"{text}: {who}: {failure['cause']}"
 

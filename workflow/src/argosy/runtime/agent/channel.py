@@ -1,19 +1,24 @@
-"""This node's connection with the head, wherever the head is."""
+"""What this node has to do with the others: its connections with the head, and its rendezvous."""
 
 from __future__ import annotations
 
 import contextlib
-import http.client
 import time
 from typing import Callable
 
+from .client import RefusedError
 from .coordinator import Coordinator
 from .failure import Failure
-from .heartbeat import Heartbeat, Link, LocalLink, RefusedError, RemoteLink
+from .heartbeat import NO_ANSWER, Heartbeat, Link, LocalLink, RemoteLink
+from .local_server import serve_ranks
 from .measurements import nothing_measured
 from .messages import Order, Report
-from .server import Server
+from .mirror import Mirror
+from .peers import Endpoint
+from .rendezvous import Outbox, Rendezvous
+from .server import serve_head
 from .settings import Settings
+from .watch import Watch
 
 
 class Channel:
@@ -24,6 +29,7 @@ class Channel:
         say: prints a line for the user.
         heard: called with each order, from another thread.
         lost: called when the head is given up, as `Heartbeat` describes it.
+        trouble: called with the cause when the ranks' rendezvous cannot go on.
     """
 
     def __init__(
@@ -32,21 +38,27 @@ class Channel:
         say: Callable[[str], None],
         heard: Callable[[Order], None],
         lost: Callable[[Failure, float], None],
+        trouble: Callable[[str], None],
     ) -> None:
         self._settings = settings
         self._say = say
         self._heard = heard
         self._lost = lost
+        self._trouble = trouble
         self._link: Link | None = None
         self._heartbeat: Heartbeat | None = None
+        self._call_agents: Callable[[], None] = lambda: None
         self._coordinator: Coordinator | None = None
+        self.rendezvous: Endpoint = ("", 0)
+        """Where this node's ranks find the others; known from `open` on."""
 
     def open(self, report: Report) -> None:
-        """Begin to report. Raises OSError when the head cannot listen."""
+        """Begin to report, and to serve. Raises OSError when it cannot listen."""
         self._link = self._serve() if self._settings.node == 0 else RemoteLink(self._settings)
         self._heartbeat = Heartbeat(
             self._link, report, self._heard, self._lost, self._settings.start_timeout
         )
+        self._serve_ranks()
         self._heartbeat.start()
 
     def tell(self, report: Report) -> None:
@@ -62,7 +74,7 @@ class Channel:
     def take_leave(self) -> None:
         """Tell the head that it is needed no longer; the head waits for all to say so."""
         informed = Report(self._settings.node, ended=True, informed=True)
-        with contextlib.suppress(OSError, http.client.HTTPException, ValueError, RefusedError):
+        with contextlib.suppress(*NO_ANSWER, RefusedError):
             if self._link:
                 self._link.beat(informed)
         while self._coordinator and not self._coordinator.all_informed():
@@ -74,10 +86,23 @@ class Channel:
             settings.nodes,
             settings.start_timeout,
             accept=lambda: nothing_measured(settings),
-            changed=self._wake,
+            changed=self._changed,
         )
-        Server(settings, self._coordinator, self._say).start()
+        self._call_agents = serve_head(settings, self._coordinator, self._say)
+        Watch(settings, self._coordinator.warn, self._coordinator.fail).start()
         return LocalLink(self._coordinator)
+
+    def _serve_ranks(self) -> None:
+        settings = self._settings
+        outbox = Outbox() if settings.nodes > 1 else None
+        rendezvous = Rendezvous(settings.node, outbox)
+        self.rendezvous = serve_ranks(rendezvous, self._say)
+        if outbox:
+            Mirror(settings, rendezvous, outbox, ordered=self._wake, trouble=self._trouble).start()
+
+    def _changed(self) -> None:
+        self._wake()
+        self._call_agents()
 
     def _wake(self) -> None:
         if self._heartbeat:

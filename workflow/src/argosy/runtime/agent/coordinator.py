@@ -9,12 +9,14 @@ from typing import Callable, Sequence
 
 from .failure import VANISHED, WINDOW, Failure, Sighting, root_cause
 from .messages import Order, Outcome, Report
-from .status import CANCELLED, COMPLETED, FAILED
+from .status import CANCELLED, COMPLETED, FAILED, INTERRUPTED
 
 # A node that says nothing for so long is lost (seconds).
 PATIENCE = 5.0
 # The head itself may be stopped for a while; no node is to be blamed for that time (seconds).
 _LONGEST_STEP = 1.0
+# Looking at each node at each beat of each node would cost the head of a thousand nodes a core.
+_SHORTEST_STEP = 0.05
 
 
 def vanished(node: int) -> Failure:
@@ -51,28 +53,45 @@ class Coordinator:
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._nodes = [_Node() for _ in range(nodes)]
+        self._missing = nodes
         self._start_timeout = start_timeout
         self._accept = accept
         self._changed = changed
         self._lock = threading.Lock()
-        self._clock = time.monotonic()
+        self._clock = self._swept = time.monotonic()
         self._sightings: list[Sighting] = []
         self._cancelled: float | None = None
+        self._warned = False
+        self._interrupted = False
         self._outcome: Outcome | None = None
 
     def beat(self, report: Report) -> Order:
         """Take a node's report. Raises ValueError for a node that the job does not have."""
         if not 0 <= report.node < len(self._nodes):
             raise ValueError(f"there is no node {report.node}")
+        return self._take(lambda: self._note(report))
+
+    def warn(self) -> None:
+        """The job will be ended soon."""
+        self._take(self._be_warned)
+
+    def fail(self, failure: Failure) -> None:
+        """Something that is no node's report has ended the job."""
+        self._take(lambda: self._see(failure, self._clock))
+
+    def _take(self, news: Callable[[], None]) -> Order:
         with self._lock:
             before = self._order()
             self._advance()
-            self._note(report)
+            news()
             self._settle()
             order = self._order()
         if order != before:
             self._changed()
         return order
+
+    def _be_warned(self) -> None:
+        self._warned = True
 
     def all_informed(self) -> bool:
         """Whether no node needs the head any longer; late ones get a moment to appear."""
@@ -81,9 +100,11 @@ class Coordinator:
             return all(node.informed or node.silent > PATIENCE for node in self._nodes)
 
     def _advance(self) -> None:
-        now = time.monotonic()
-        step = min(now - self._clock, _LONGEST_STEP)
-        self._clock = now
+        self._clock = time.monotonic()
+        if self._clock < self._swept + _SHORTEST_STEP:
+            return
+        step = min(self._clock - self._swept, _LONGEST_STEP)
+        self._swept = self._clock
         for number, node in enumerate(self._nodes):
             node.silent += step
             if not node.gone and node.silent > (PATIENCE if node.appeared else self._start_timeout):
@@ -101,11 +122,14 @@ class Coordinator:
 
     def _note(self, report: Report) -> None:
         node = self._nodes[report.node]
+        self._missing -= not node.appeared
         node.appeared = True
         node.silent = 0.0
         node.last_seen = self._clock
         node.ended |= report.ended
         node.informed |= report.informed
+        self._warned |= report.warned
+        self._interrupted |= report.interrupted
         if report.cancelled and self._cancelled is None:
             self._cancelled = self._clock
         for failure in report.failures:
@@ -125,14 +149,17 @@ class Coordinator:
             first = min((each.seen for each in self._sightings), default=0.0)
             if self._cancelled is not None or self._clock >= first + WINDOW:
                 self._outcome = judge(self._sightings, self._cancelled)
+        elif all(node.ended for node in self._nodes) and self._interrupted:
+            self._outcome = Outcome(INTERRUPTED)
         elif all(node.ended for node in self._nodes):
             failure = self._accept()
             self._outcome = Outcome(FAILED if failure else COMPLETED, failure)
 
     def _order(self) -> Order:
         return Order(
-            start=all(node.appeared for node in self._nodes),
+            start=not self._missing,
             stop=bool(self._sightings) or self._cancelled is not None,
+            warn=self._warned,
             failure=root_cause(self._sightings) if self._sightings else None,
             outcome=self._outcome,
         )

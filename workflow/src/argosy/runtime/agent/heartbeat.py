@@ -7,23 +7,28 @@ import threading
 import time
 from typing import Callable, Protocol
 
+from .client import FullError, HeadClient, RefusedError
 from .coordinator import PATIENCE, Coordinator, vanished
 from .failure import OTHER, Failure
 from .messages import Order, Report
-from .server import BEAT_PATH, TOKEN_HEADER
+from .server import BEAT_PATH
 from .settings import Settings
 
-# Seconds between two reports: while ranks run, and while the node waits for others.
-_CALM, _EAGER = 1.0, 0.25
+# Seconds between two reports. New orders need not wait for the next one: the head calls for it.
+_CALM = 1.0
+# Seconds until the head is tried again, and for each node of the job.
+_RETRY, _RETRY_EACH = 0.02, 0.0002
 _ANSWER_TIME = 2.0
-
-
-class RefusedError(Exception):
-    """The head is there but does not take this agent for one of its job."""
+NO_ANSWER = (OSError, http.client.HTTPException, ValueError, FullError)
 
 
 class Link(Protocol):
-    """A way to the head. `beat` raises OSError, HTTPException, ValueError or RefusedError."""
+    """A way to the head. `beat` raises one of `NO_ANSWER`, or RefusedError."""
+
+    calm: float
+    """Seconds between two reports when there is nothing new."""
+    retry: float
+    """Seconds until the next attempt when there was no answer."""
 
     def beat(self, report: Report) -> Order:
         """Hand in a report and bring back the orders."""
@@ -32,25 +37,15 @@ class Link(Protocol):
 class RemoteLink:
     """The way to a head on another node."""
 
+    calm = _CALM
+
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+        self._client = HeadClient(settings)
+        self.retry = _RETRY + _RETRY_EACH * settings.nodes
 
     def beat(self, report: Report) -> Order:
         """Hand in a report and bring back the orders."""
-        settings = self._settings
-        connection = http.client.HTTPConnection(
-            settings.head_address, settings.head_port, timeout=_ANSWER_TIME
-        )
-        try:
-            connection.request("POST", BEAT_PATH, report.encode(), {TOKEN_HEADER: settings.token})
-            answer = connection.getresponse()
-            if answer.status == 403:
-                raise RefusedError
-            if answer.status != 200:
-                raise ValueError(f"the head answered {answer.status}")
-            return Order.decode(answer.read())
-        finally:
-            connection.close()
+        return Order.decode(self._client.ask(BEAT_PATH, report.encode(), _ANSWER_TIME))
 
 
 class Heartbeat(threading.Thread):
@@ -83,7 +78,7 @@ class Heartbeat(threading.Thread):
         self._over = False
         self._answered = False
         self._last_contact = time.monotonic()
-        self._interval = _EAGER
+        self._interval = link.calm
 
     def tell(self, report: Report) -> None:
         """Report this now."""
@@ -112,14 +107,14 @@ class Heartbeat(threading.Thread):
         try:
             order = self._link.beat(report)
         except RefusedError:
-            cause = "the head refused it: the token or the address is not the job's"
+            cause = "the head refused it: the token is not the job's"
             self._give_up(Failure(report.node, None, cause, time.time(), OTHER), time.monotonic())
-        except (OSError, http.client.HTTPException, ValueError):
+        except NO_ANSWER:
             self._miss(report)
         else:
             self._answered = True
             self._last_contact = time.monotonic()
-            self._interval = _CALM if order.start and not report.ended else _EAGER
+            self._interval = self._link.calm
             self._heard(order)
 
     def _miss(self, report: Report) -> None:
@@ -128,7 +123,7 @@ class Heartbeat(threading.Thread):
         # A cancelled job is not kept waiting for a head that may never come.
         limit = PATIENCE if self._answered or report.cancelled else self._start_timeout
         if silent <= limit:
-            self._interval = _EAGER
+            self._interval = self._link.retry
         elif self._answered:
             self._give_up(vanished(0), self._last_contact)
         else:
@@ -141,7 +136,9 @@ class Heartbeat(threading.Thread):
 
 
 class LocalLink:
-    """The way to the head on the head itself."""
+    """The way to the head on the head itself; its beats are the clock of the head's judgement."""
+
+    calm = retry = 0.1
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator

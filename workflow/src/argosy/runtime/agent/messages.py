@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .failure import Failure
-from .status import CANCELLED, COMPLETED, FAILED
+from .status import CANCELLED, COMPLETED, FAILED, INTERRUPTED
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,9 @@ class Report:
     """How a node is.
 
     `ended`: no rank runs any more, and none will; `cancelled`: the agent was told to end by a
-    signal; `informed`: the node knows the outcome of the job and needs the head no longer.
+    signal; `informed`: the node knows the outcome of the job and needs the head no longer;
+    `warned`: it was told that the job will be ended soon; `interrupted`: a rank of it ended early
+    for that, to be continued.
     """
 
     node: int
@@ -23,6 +25,8 @@ class Report:
     cancelled: bool = False
     informed: bool = False
     failures: tuple[Failure, ...] = ()
+    warned: bool = False
+    interrupted: bool = False
 
     def encode(self) -> bytes:
         """The report as JSON."""
@@ -38,6 +42,8 @@ class Report:
                 ended=content["ended"] is True,
                 cancelled=content["cancelled"] is True,
                 informed=content["informed"] is True,
+                warned=content["warned"] is True,
+                interrupted=content["interrupted"] is True,
                 failures=tuple(Failure.from_message(each) for each in content["failures"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
@@ -56,7 +62,8 @@ class Outcome:
 class Order:
     """What the head wants of a node.
 
-    `start`: all nodes are there, so start the ranks; `stop`: end them; `failure`: the cause as
+    `start`: all nodes are there, so start the ranks; `warn`: tell them that it is time to save a
+    checkpoint and end; `stop`: end them; `failure`: the cause as
     known so far; `outcome`: the job is over.
     """
 
@@ -64,6 +71,7 @@ class Order:
     stop: bool = False
     failure: Failure | None = None
     outcome: Outcome | None = None
+    warn: bool = False
 
     def encode(self) -> bytes:
         """The order as JSON."""
@@ -72,6 +80,7 @@ class Order:
             {
                 "start": self.start,
                 "stop": self.stop,
+                "warn": self.warn,
                 "failure": failure.message() if failure else None,
                 "state": self.outcome.state if self.outcome else None,
             }
@@ -84,11 +93,12 @@ class Order:
             content = json.loads(data)
             failure = content["failure"] and Failure.from_message(content["failure"])
             state = content["state"]
-            if state not in (None, COMPLETED, FAILED, CANCELLED):
+            if state not in (None, COMPLETED, FAILED, INTERRUPTED, CANCELLED):
                 raise ValueError(f"not a state: {state!r}")
             return cls(
                 start=content["start"] is True,
                 stop=content["stop"] is True,
+                warn=content["warn"] is True,
                 failure=failure,
                 outcome=Outcome(state, failure) if state else None,
             )

@@ -1,15 +1,26 @@
-"""Who is at the other end of a connection: another node, or which user of this one."""
+"""Whose process is at the other end of a connection within this machine."""
 
 from __future__ import annotations
 
+import errno
+import functools
 import ipaddress
 import os
+import socket
 import struct
 from typing import Iterable, Tuple
 
 Endpoint = Tuple[str, int]
 
+# linux/netlink.h, linux/sock_diag.h and linux/inet_diag.h
+_NETLINK = struct.Struct("=IHHII")
+_NETLINK_SOCK_DIAG, _BY_FAMILY, _REQUEST, _ERROR = 4, 20, 1, 2
+_ALL_STATES = 0xFFFFFFFF
+_ANY_INTERFACE_AND_COOKIE = struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)
+_UID_PLACE = 4 + 48 + 12
 
+
+@functools.lru_cache(maxsize=1024)
 def plain_address(text: str) -> str:
     """An address in its usual spelling: no scope, and IPv4 as IPv4 even on an IPv6 socket."""
     address = ipaddress.ip_address(text.partition("%")[0])
@@ -17,31 +28,60 @@ def plain_address(text: str) -> str:
     return str(mapped or address)
 
 
-def is_loopback(address: str) -> bool:
-    """Whether a plain address is one that only this machine itself can use."""
-    return ipaddress.ip_address(address).is_loopback
+class Owners:
+    """Whose the processes are that connect with us. For one thread."""
+
+    def __init__(self) -> None:
+        self._kernel: socket.socket | None = None
+
+    def is_ours(self, peer: Endpoint, server: Endpoint) -> bool:
+        """Whether the peer is a process of our own user on this machine."""
+        return self.owner(peer, server) == os.getuid()
+
+    def owner(self, local: Endpoint, remote: Endpoint) -> int | None:
+        """The uid of the process on this machine whose socket goes from `local` to `remote`.
+
+        It is seen through our own user namespace. None: no such socket, or nobody's any more.
+        """
+        local, remote = ((plain_address(address), port) for address, port in (local, remote))
+        try:
+            return self._ask_kernel(local, remote)
+        except OSError:
+            self._kernel = None
+            return search_tables(local, remote)
+
+    def _ask_kernel(self, local: Endpoint, remote: Endpoint) -> int | None:
+        # sock_diag(7). The tables in /proc take a time that grows with the connections of the
+        # whole machine, and each request of a rank is a connection.
+        if not self._kernel:
+            self._kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG)
+            self._kernel.settimeout(1.0)
+        self._kernel.sendto(_question(local, remote), (0, 0))
+        return _owner_in(self._kernel.recv(1 << 12))
 
 
-def admitted(peer: Endpoint, server: Endpoint, node_addresses: Iterable[str]) -> bool:
-    """Whether to answer: the peer is on one of the job's nodes, and if on this one, it is ours.
-
-    Other users of this machine reach the port as well as we do, so a connection from the machine
-    itself has to belong to our own user. Seen from another node, users cannot be told apart.
-    """
-    address = plain_address(peer[0])
-    owner = socket_owner((address, peer[1]), (plain_address(server[0]), server[1]))
-    if owner is not None:
-        return owner == os.getuid()
-    if address == plain_address(server[0]) or is_loopback(address):
-        return False
-    return address in node_addresses
+def _question(local: Endpoint, remote: Endpoint) -> bytes:
+    family = socket.AF_INET6 if ":" in local[0] else socket.AF_INET
+    ends = [socket.inet_pton(family, address) for address, _ in (local, remote)]
+    identity = struct.pack("!HH16s16s", local[1], remote[1], *ends) + _ANY_INTERFACE_AND_COOKIE
+    query = struct.pack("=BBxxI", family, socket.IPPROTO_TCP, _ALL_STATES) + identity
+    return _NETLINK.pack(_NETLINK.size + len(query), _BY_FAMILY, _REQUEST, 1, 0) + query
 
 
-def socket_owner(local: Endpoint, remote: Endpoint) -> int | None:
-    """The uid of the process on this machine whose socket goes from `local` to `remote`.
+def _owner_in(answer: bytes) -> int | None:
+    _, kind, _, _, _ = _NETLINK.unpack_from(answer)
+    if kind == _ERROR:
+        number = -struct.unpack_from("=i", answer, _NETLINK.size)[0]
+        if number == errno.ENOENT:
+            return None
+        raise OSError(number, os.strerror(number))
+    uid, inode = struct.unpack_from("=II", answer, _NETLINK.size + _UID_PLACE)
+    # A socket that its process has closed has no inode, and the uid of root.
+    return int(uid) if inode else None
 
-    The uid is seen through our own user namespace (proc(5), /proc/net/tcp). None: no such socket.
-    """
+
+def search_tables(local: Endpoint, remote: Endpoint) -> int | None:
+    """`Owners.owner` by proc(5), /proc/net/tcp."""
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
             with open(path, encoding="ascii") as file:
@@ -54,14 +94,14 @@ def socket_owner(local: Endpoint, remote: Endpoint) -> int | None:
 
 
 def find_owner(table: Iterable[str], local: Endpoint, remote: Endpoint) -> int | None:
-    """`socket_owner` in one table in the format of /proc/net/tcp."""
+    """`Owners.owner` in one table in the format of /proc/net/tcp."""
     ports = (f":{local[1]:04X}", f":{remote[1]:04X}")
     for line in table:
         columns = line.split()
-        if len(columns) < 8 or not columns[1].endswith(ports[0]):
+        if len(columns) < 10 or not columns[1].endswith(ports[0]):
             continue
         if columns[2].endswith(ports[1]) and _endpoints(columns) == (local, remote):
-            return int(columns[7])
+            return int(columns[7]) if int(columns[9]) else None
     return None
 
 

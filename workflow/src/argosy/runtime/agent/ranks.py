@@ -14,12 +14,15 @@ from .children import reap
 from .failure import OTHER, Failure, ended_by_signal, ended_with_code
 from .guard import Guard
 from .output import Console, OutputPump, Trouble
+from .peers import Endpoint
 from .settings import Settings, rank_environment
 from .status import RankStatus
 
 PYTHON_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "python")
 # What argosy_steps ends a program with when the disk is full (EX_IOERR of sysexits.h).
 _STEPS_EXIT = 74
+# What a program ends with that has saved a checkpoint, to be continued (EX_TEMPFAIL).
+_INTERRUPTED_EXIT = 75
 # Seconds from SIGTERM to SIGKILL, from that to giving up, and for the last of the output.
 GRACE = 2.0
 _KILL_TIME = 3.0
@@ -33,10 +36,10 @@ class StartError(Exception):
 class Rank:
     """One running rank."""
 
-    def __init__(self, settings: Settings, local_rank: int) -> None:
+    def __init__(self, settings: Settings, local_rank: int, rendezvous: Endpoint) -> None:
         self._settings = settings
         self.status = RankStatus(settings.node * settings.ranks_per_node + local_rank, local_rank)
-        environment = _environment(settings, local_rank, self.status.rank)
+        environment = _environment(settings, local_rank, rendezvous)
         self.process = _start(settings.run.command, environment)
         self._oom_kills = _oom_kills()
         self.pump: OutputPump | None = None
@@ -62,6 +65,12 @@ class Rank:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, number)
 
+    def warn(self) -> None:
+        """SIGUSR1 to the rank itself: what it started knows nothing of it."""
+        if self.status.ended is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                self.process.send_signal(signal.SIGUSR1)
+
     def collect(self) -> None:
         """Reap the rank, which has ended, and end what it started with it."""
         self.send(signal.SIGKILL)
@@ -70,9 +79,17 @@ class Rank:
         self.status.signal = -code if code < 0 else None
         self.status.ended = time.time()
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether the rank ended early, to be continued."""
+        expected = self._settings.run.checkpoint_time is not None
+        return expected and self.status.exit_code == _INTERRUPTED_EXIT
+
     def failure(self) -> Failure | None:
         """Why the rank ended, if it did not end well."""
         status = self.status
+        if self.interrupted:
+            return None
         if status.signal is not None:
             cause, kind = ended_by_signal(status.signal)
             if status.signal == signal.SIGKILL and _oom_kills() > self._oom_kills:
@@ -112,10 +129,26 @@ class Ranks:
             return False
         return self._stopped is None or time.monotonic() < self._stopped + GRACE + _KILL_TIME
 
-    def start(self, console: Console, trouble: Trouble, seen: Callable[[bytes], None]) -> None:
+    @property
+    def interrupted(self) -> bool:
+        """Whether a rank ended early, to be continued."""
+        return any(rank.interrupted for rank in self._ranks)
+
+    def warn(self) -> None:
+        """Tell the ranks that it is time to save a checkpoint and end."""
+        for rank in self._ranks:
+            rank.warn()
+
+    def start(
+        self,
+        rendezvous: Endpoint,
+        console: Console,
+        trouble: Trouble,
+        seen: Callable[[bytes], None],
+    ) -> None:
         """Start them all. Raises StartError; those before it then run."""
         for local_rank in range(self._settings.ranks_per_node):
-            rank = Rank(self._settings, local_rank)
+            rank = Rank(self._settings, local_rank, rendezvous)
             self._guard.add(rank.process.pid)
             self._ranks.append(rank)
             rank.attach(console, trouble, seen)
@@ -149,14 +182,15 @@ class Ranks:
             rank.send(number)
 
 
-def _environment(settings: Settings, local_rank: int, rank: int) -> dict[str, str]:
+def _environment(settings: Settings, local_rank: int, rendezvous: Endpoint) -> dict[str, str]:
+    rank = settings.node * settings.ranks_per_node + local_rank
     # The token stays with the agents, and so does all else that only they need.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("ARGOSY_")}
     folders = [PYTHON_FOLDER, environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
     # A rank that is killed must not take its last lines with it.
     environment.setdefault("PYTHONUNBUFFERED", "1")
-    environment.update(rank_environment(settings, local_rank))
+    environment.update(rank_environment(settings, local_rank, rendezvous))
     environment.update(
         ARGOSY_RUN_DIR=settings.run_dir,
         ARGOSY_INCARNATION=settings.incarnation,
@@ -164,7 +198,12 @@ def _environment(settings: Settings, local_rank: int, rank: int) -> dict[str, st
         ARGOSY_RANK=str(rank),
         ARGOSY_LOCAL_RANK=str(local_rank),
         ARGOSY_STEPS_FILE=os.path.join(settings.records, f"rank-{rank}.jsonl"),
+        ARGOSY_CHECKPOINTS=os.path.join(settings.checkpoints, settings.incarnation),
     )
+    if settings.run.checkpoint_time is not None:
+        environment["ARGOSY_WARNED"] = f"{settings.run.checkpoint_time:g}"
+    if settings.resume:
+        environment["ARGOSY_RESTORED"] = os.path.join(settings.checkpoints, settings.resume)
     return environment
 
 

@@ -1,151 +1,202 @@
-"""The head's HTTP server: Horovod's rendezvous, and the reports of the agents."""
+"""The head's server: the reports of the agents, and what their ranks tell each other."""
 
 from __future__ import annotations
 
-import hmac
-import ipaddress
-import socket
-import socketserver
-import sys
-import threading
-from http.server import BaseHTTPRequestHandler
-from typing import Any, Callable
+import resource
+import struct
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Callable
 
+from .board import Board
+from .connection import Connection
 from .coordinator import Coordinator
+from .entries import NEWS, NEWS_REQUEST, PUT
+from .http_server import Server, listen
 from .messages import Report
-from .peers import admitted, is_loopback, plain_address
-from .rendezvous import MAX_VALUE, Rendezvous
+from .peers import plain_address
+from .rendezvous import MAX_VALUE
 from .settings import Settings
+from .signing import NONCE_HEADER, Once, Signer, digest_of
+from .wire import Request
 
 BEAT_PATH = "/argosy/beat"
-TOKEN_HEADER = "X-Argosy-Token"
-_OWN_PREFIX = "/argosy/"
+PUT_PATH = "/argosy/put"
+NEWS_PATH = "/argosy/news"
+HOLD = 1.0
+"""Seconds that a question for news waits at the head while there is none."""
+MAX_BODY = MAX_VALUE + (1 << 16)
+# Seconds between something new and telling it, so that what comes together is told together; and
+# for each node, between tellings: a thousand answers take the head a third of a second.
+_GATHER, _REST = 0.002, 0.0003
+_ANSWERS = 64  # to be kept while they may be needed again
 _MAX_STRANGERS = 20  # to be named in the log
+_CONNECTIONS = 3  # of each agent
 
 
-class Server(socketserver.ThreadingTCPServer):
-    """Serves on the head's address and port only. Raises OSError when it cannot.
+@dataclass(frozen=True)
+class _Question:
+    """A question for news that is not answered yet."""
+
+    connection: Connection
+    nonce: str
+    place: int
+    orders: int
+    deadline: float
+
+
+class HeadService:
+    """Answers the job's agents, and nobody else. In the server's thread, but for `ordered`.
 
     Args:
-        settings: where to serve, and whom.
+        settings: the job's token and size.
         coordinator: gets the agents' reports.
         say: prints a line for the user.
     """
 
-    daemon_threads = True
-    block_on_close = False
-    allow_reuse_address = True
-    request_queue_size = 1024
-
     def __init__(
         self, settings: Settings, coordinator: Coordinator, say: Callable[[str], None]
     ) -> None:
-        self.settings = settings
-        self.coordinator = coordinator
-        self.rendezvous = Rendezvous()
+        self._coordinator = coordinator
         self._say = say
+        self._signer = Signer(settings.token)
+        self._once = Once()
+        self._board = Board()
+        # By deadline, since all are held for the same time.
+        self._questions: deque[_Question] = deque()
         self._strangers: set[str] = set()
-        version = ipaddress.ip_address(settings.head_address).version
-        self.address_family = socket.AF_INET6 if version == 6 else socket.AF_INET
-        super().__init__((settings.head_address, settings.head_port), _Handler)
+        self._rest = settings.nodes * _REST
+        self._orders = 0
+        self._noticed = (0, 0)
+        self._last_telling = 0.0
+        self._next_telling: float | None = None
+        # News from a place on, with its digest, as long as there is no more of it.
+        self._answers: dict[int, tuple[bytes, str]] = {}
+        self._answers_of = (0, 0)
+        self._work: dict[str, Callable[[Connection, Request], None]] = {
+            BEAT_PATH: self._beat,
+            PUT_PATH: self._put,
+            NEWS_PATH: self._news,
+        }
 
-    def server_bind(self) -> None:
-        """Bind a port that reserve_port.py still holds."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        super().server_bind()
+    def ordered(self) -> None:
+        """There are new orders for the agents: they are to ask for them. From any thread."""
+        self._orders += 1
 
-    def start(self) -> None:
-        """Serve in the background until the process ends."""
-        threading.Thread(target=self.serve_forever, name="server", daemon=True).start()
+    def admit(self, connection: Connection, request: Request) -> int | None:
+        """Refuse what is not signed before anything else is looked at."""
+        nonce = request.headers.get(NONCE_HEADER, "")
+        if not self._signer.signed(request) or not self._once.admits(nonce):
+            self._name_stranger(plain_address(connection.peer[0]))
+            return 403
+        if request.method != "POST" or request.path not in self._work:
+            return 404
+        return 413 if request.length > MAX_BODY else None
 
-    def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Turn strangers away before they cost a thread."""
-        address = plain_address(client_address[0])
-        known = address in self.settings.node_addresses or is_loopback(address)
-        if not known and address not in self._strangers and len(self._strangers) < _MAX_STRANGERS:
-            self._strangers.add(address)
-            self._say(f"refused a connection from {address}: not an address of the job's nodes")
-        return known
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A broken connection is the client's affair: its agent or Horovod tries again."""
-        error = sys.exc_info()[1]
-        if not isinstance(error, OSError):
-            self._say(f"a request failed in the head's server: {error!r}")
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Server
-    timeout = 5.0  # seconds for each read
-
-    def do_GET(self) -> None:
-        if self._admitted():
-            value = self.server.rendezvous.get(self.path)
-            self._answer(404 if value is None else 200, value or b"")
-
-    def do_PUT(self) -> None:
-        body = self._body() if self._admitted() else None
-        if body is not None:
-            self.server.rendezvous.put(self.path, body)
-            self._answer(200)
-
-    def do_DELETE(self) -> None:
-        if self._admitted():
-            self.server.rendezvous.delete(self.path)
-            self._answer(200)
-
-    def do_POST(self) -> None:
-        if not self._admitted():
+    def handle(self, connection: Connection, request: Request) -> None:
+        """Answer, or keep a question for news until there is some."""
+        if not self._signer.whole(request):
+            connection.answer(403, last=True)
             return
-        token = self.headers.get(TOKEN_HEADER, "")
-        if not hmac.compare_digest(token.encode(), self.server.settings.token.encode()):
-            self._answer(403)
-            return
-        body = self._body()
-        if body is not None:
-            order = self.server.coordinator.beat(Report.decode(body))
-            self._answer(200, order.encode())
-
-    def handle_one_request(self) -> None:
         try:
-            super().handle_one_request()
-        except ValueError:
-            self._answer(400)
+            self._work[request.path](connection, request)
+        except (ValueError, struct.error):
+            self._answer(connection, request.headers[NONCE_HEADER], 400)
         except MemoryError:
-            self._answer(413)
+            self._answer(connection, request.headers[NONCE_HEADER], 413)
 
-    def _admitted(self) -> bool:
-        peer, server = self.client_address, self.connection.getsockname()
-        beat = self.command == "POST"
-        allowed = admitted(
-            (peer[0], peer[1]), (server[0], server[1]), self.server.settings.node_addresses
-        )
-        if not allowed:
-            self._answer(403)
-        elif beat != (self.path == BEAT_PATH) or (not beat and self.path.startswith(_OWN_PREFIX)):
-            self._answer(404)
-            allowed = False
-        return allowed
+    def turn(self) -> float:
+        """Tell those who asked for news; returns the seconds until that may be needed again."""
+        now = time.monotonic()
+        state = (self._board.end, self._orders)
+        if state != self._noticed:
+            self._noticed = state
+            if self._next_telling is None:
+                # Told at once, each of many keys would cost an answer to each of many nodes.
+                self._next_telling = max(now + _GATHER, self._last_telling + self._rest)
+        if self._next_telling is not None and self._next_telling <= now:
+            self._next_telling, self._last_telling = None, now
+            asked, self._questions = self._questions, deque()
+            for question in asked:
+                if self._is_news(question):
+                    self._tell(question)
+                else:
+                    self._questions.append(question)
+        while self._questions and self._questions[0].deadline <= now:
+            self._tell(self._questions.popleft())
+        deadline = self._questions[0].deadline if self._questions else now + HOLD
+        return max(0.0, min(deadline, self._next_telling or deadline) - now)
 
-    def _body(self) -> bytes | None:
-        length = self.headers.get("Content-Length", "")
-        if not length.isdecimal():
-            self._answer(411)
-        elif int(length) > MAX_VALUE:
-            self._answer(413)
+    def _beat(self, connection: Connection, request: Request) -> None:
+        order = self._coordinator.beat(Report.decode(request.body))
+        self._answer(connection, request.headers[NONCE_HEADER], 200, order.encode())
+
+    def _put(self, connection: Connection, request: Request) -> None:
+        self._board.put(request.body, PUT.size)
+        self._answer(connection, request.headers[NONCE_HEADER], 200)
+
+    def _news(self, connection: Connection, request: Request) -> None:
+        _node, place, orders = NEWS_REQUEST.unpack(request.body)
+        deadline = time.monotonic() + HOLD
+        nonce = request.headers[NONCE_HEADER]
+        question = _Question(connection, nonce, place, orders, deadline)
+        # Who is behind reads on at once, unless there will be still more to tell in a moment.
+        if self._is_news(question) and self._next_telling is None:
+            self._tell(question)
         else:
-            body = self.rfile.read(int(length))
-            if len(body) == int(length):
-                return body
-            self._answer(400)
-        return None
+            self._questions.append(question)
 
-    def _answer(self, code: int, body: bytes = b"") -> None:
-        self.close_connection = True
-        self.send_response(code)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+    def _is_news(self, question: _Question) -> bool:
+        return question.place < self._board.end or question.orders != self._orders
 
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: every rank asks a hundred times a second."""
+    def _tell(self, question: _Question) -> None:
+        # Most agents have read up to the same places, so most answers are the same.
+        if (self._board.end, self._orders) != self._answers_of:
+            self._answers_of = (self._board.end, self._orders)
+            self._answers.clear()
+        if question.place not in self._answers:
+            if len(self._answers) >= _ANSWERS:
+                del self._answers[next(iter(self._answers))]
+            entries, place = self._board.since(question.place)
+            body = NEWS.pack(place, self._orders) + entries
+            self._answers[question.place] = body, digest_of(body)
+        body, digest = self._answers[question.place]
+        headers = self._signer.answer_headers(question.nonce, 200, digest)
+        question.connection.answer(200, body, headers)
+
+    def _answer(self, connection: Connection, nonce: str, status: int, body: bytes = b"") -> None:
+        headers = self._signer.answer_headers(nonce, status, digest_of(body))
+        connection.answer(status, body, headers)
+
+    def _name_stranger(self, address: str) -> None:
+        if address not in self._strangers and len(self._strangers) < _MAX_STRANGERS:
+            self._strangers.add(address)
+            self._say(f"refused a request from {address}: not signed with the job's token")
+
+
+def serve_head(
+    settings: Settings, coordinator: Coordinator, say: Callable[[str], None]
+) -> Callable[[], None]:
+    """Serve on the head's address and port. Raises OSError.
+
+    Returns what to call, from any thread, when there are new orders.
+    """
+    _allow_connections(_CONNECTIONS * settings.nodes + 256)
+    service = HeadService(settings, coordinator, say)
+    listener = listen((settings.head_address, settings.head_port), shared=True)
+    server = Server(listener, service, say)
+    server.start()
+
+    def ordered() -> None:
+        service.ordered()
+        server.wake()
+
+    return ordered
+
+
+def _allow_connections(number: int) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = number if hard == resource.RLIM_INFINITY else min(number, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -19,7 +19,6 @@ _REQUIRED = (
     "ARGOSY_RANKS_PER_NODE",
     "ARGOSY_HEAD_ADDRESS",
     "ARGOSY_HEAD_PORT",
-    "ARGOSY_NODE_ADDRESSES",
     "ARGOSY_TOKEN",
 )
 
@@ -35,6 +34,8 @@ class Run:
     command: tuple[str, ...]
     rank_environment: Mapping[str, str]
     throughput: Pattern[str] | None
+    checkpoint_time: float | None = None
+    """Seconds that the ranks have to save a checkpoint once they are warned; None: they save none."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,11 @@ class Settings:
     head_address: str
     head_port: int
     interface: str
-    node_addresses: frozenset[str]
     token: str
     start_timeout: float
     run: Run
+    resume: str = ""
+    """The checkpoint to go on from, a folder below `checkpoints`; empty at a fresh start."""
 
     @property
     def records(self) -> str:
@@ -64,7 +66,17 @@ class Settings:
         """The folder of this incarnation's logs."""
         return os.path.join(self.run_dir, "logs", self.incarnation)
 
-    def rank_fields(self, local_rank: int) -> dict[str, object]:
+    @property
+    def warning(self) -> str:
+        """The file whose presence says that the job will be ended soon."""
+        return os.path.join(self.records, "warning")
+
+    @property
+    def checkpoints(self) -> str:
+        """The folder of all incarnations' checkpoints."""
+        return os.path.join(self.run_dir, "checkpoints")
+
+    def rank_fields(self, local_rank: int, rendezvous: tuple[str, int]) -> dict[str, object]:
         """What `rank_environment` may speak of, for one rank of this node."""
         return {
             "rank": self.node * self.ranks_per_node + local_rank,
@@ -75,6 +87,8 @@ class Settings:
             "nodes": self.nodes,
             "head_address": self.head_address,
             "head_port": self.head_port,
+            "rendezvous_address": rendezvous[0],
+            "rendezvous_port": rendezvous[1],
             "interface": self.interface,
         }
 
@@ -101,25 +115,24 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         head_address=_address("ARGOSY_HEAD_ADDRESS", environ["ARGOSY_HEAD_ADDRESS"]),
         head_port=_count(environ, "ARGOSY_HEAD_PORT", most=65535),
         interface=environ.get("ARGOSY_INTERFACE", ""),
-        node_addresses=frozenset(
-            _address("ARGOSY_NODE_ADDRESSES", each)
-            for each in environ["ARGOSY_NODE_ADDRESSES"].split(",")
-        ),
         token=environ["ARGOSY_TOKEN"],
         start_timeout=_count({"ARGOSY_START_TIMEOUT": "300", **environ}, "ARGOSY_START_TIMEOUT"),
+        resume=environ.get("ARGOSY_RESUME", ""),
         run=_read_run(os.path.join(run_dir, "run.json")),
     )
-    rank_environment(settings, 0)
+    rank_environment(settings, 0, ("", 0))
     return settings
 
 
-def rank_environment(settings: Settings, local_rank: int) -> dict[str, str]:
-    """The launcher's variables of one rank.
+def rank_environment(
+    settings: Settings, local_rank: int, rendezvous: tuple[str, int]
+) -> dict[str, str]:
+    """The launcher's variables of one rank, whose rendezvous is at this address and port.
 
     Raises:
         SettingsError: a template names an unknown field.
     """
-    fields = settings.rank_fields(local_rank)
+    fields = settings.rank_fields(local_rank, rendezvous)
     values = {}
     for name, template in settings.run.rank_environment.items():
         try:
@@ -170,7 +183,20 @@ def _checked_run(path: str, content: Mapping[str, Any]) -> Run:
     variables = content.get("rank_environment", {})
     if not isinstance(variables, dict) or not _all_strings(variables.values()):
         raise SettingsError(f"{path}: rank_environment is {variables!r}: not a map of strings")
-    return Run(tuple(command), variables, _throughput(path, content.get("throughput")))
+    throughput = _throughput(path, content.get("throughput"))
+    return Run(tuple(command), variables, throughput, _checkpoint_time(path, content))
+
+
+def _checkpoint_time(path: str, content: Mapping[str, Any]) -> float | None:
+    checkpoints = content.get("checkpoints")
+    if checkpoints is None:
+        return None
+    try:
+        return float(checkpoints["warning_s"])
+    except (KeyError, TypeError, ValueError):
+        raise SettingsError(
+            f"{path}: checkpoints is {checkpoints!r}: it needs a number warning_s"
+        ) from None
 
 
 def _all_strings(values: Any) -> bool:

@@ -16,6 +16,7 @@ from .settings import SCHEMA_VERSION, Settings
 RUNNING = "running"
 COMPLETED = "completed"
 FAILED = "failed"
+INTERRUPTED = "interrupted"
 CANCELLED = "cancelled"
 
 
@@ -39,12 +40,17 @@ class StatusFile:
         self._reserve = Reserve(os.path.join(settings.records, f".reserve-{settings.node}"))
         self._started = time.time()
         self._machine = describe_machine()
+        self._ranks_started: float | None = None
         self.path = self._path
 
     def begin(self) -> None:
         """Keep space back for the last word and say that the node is running. Raises OSError."""
         self._reserve.take()
         self.update([])
+
+    def note_start_of_ranks(self) -> None:
+        """All nodes are there, and the ranks start now."""
+        self._ranks_started = time.time()
 
     def update(self, ranks: Sequence[RankStatus]) -> None:
         """Say how the ranks are; the reserve is left for the end. Raises OSError."""
@@ -69,6 +75,7 @@ class StatusFile:
             "host": socket.gethostname(),
             "state": state,
             "started": self._started,
+            "ranks_started": self._ranks_started,
             "ended": ended,
             "machine": self._machine,
             "ranks": [asdict(rank) for rank in ranks],

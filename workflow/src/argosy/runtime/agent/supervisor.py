@@ -18,16 +18,16 @@ from .children import adopt_orphans, children, end_children
 from .coordinator import judge
 from .events import Event, HeadLostEvent, SignalEvent, TroubleEvent
 from .failure import Failure, Sighting, signal_name
-from .files import write_cause
+from .files import open_for_append, write_cause
 from .guard import Guard
 from .measurements import PrintedThroughput
 from .messages import Order, Outcome, Report
 from .output import Console
 from .ranks import Ranks, StartError
 from .settings import Settings, SettingsError, read_settings
-from .status import CANCELLED, COMPLETED, FAILED, StatusFile
+from .status import CANCELLED, COMPLETED, FAILED, INTERRUPTED, StatusFile
 
-_EXIT_CODES = {COMPLETED: 0, FAILED: 1, CANCELLED: 130}
+_EXIT_CODES = {COMPLETED: 0, FAILED: 1, INTERRUPTED: 75, CANCELLED: 130}
 _CANCELLING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _TICK = 0.25  # seconds; events come at once, only deadlines wait for it
 
@@ -47,10 +47,13 @@ class Supervisor:
             self._console.say,
             heard=self._events.put,
             lost=lambda failure, seen: self._events.put(HeadLostEvent(failure, seen)),
+            trouble=self._trouble,
         )
         self._spare = children()
         self._sightings: list[Sighting] = []
         self._cancelled: tuple[int, float] | None = None
+        self._patience_ends: float | None = None
+        self._warned = False
         self._order = Order()
         self._alone = False
         self._started = False
@@ -77,6 +80,8 @@ class Supervisor:
     def _handle_signals(self) -> None:
         for number in _CANCELLING:
             signal.signal(number, lambda number, _: self._events.put(SignalEvent(number)))
+        # Ranks inherit this: a warning that reaches one too early must not kill it.
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         # Any event makes the loop look for ended children.
         signal.signal(signal.SIGCHLD, lambda number, _: self._events.put(SignalEvent(number)))
 
@@ -95,9 +100,8 @@ class Supervisor:
         try:
             self._channel.open(self._report())
         except OSError as error:
-            where = f"{self._settings.head_address}:{self._settings.head_port}"
             self._alone = True
-            self._see(self._own_failure(f"cannot listen on {where}: {error.strerror}"))
+            self._see(self._own_failure(error.strerror or str(error)))
 
     # ---- the loop
 
@@ -115,12 +119,40 @@ class Supervisor:
             self._alone = True
             self._see(event.failure, event.seen)
         elif event.number in _CANCELLING and self._cancelled is None:
-            self._cancelled = (event.number, time.monotonic())
             self._console.say(f"node {self._settings.node}: {signal_name(event.number)} received")
+            if self._can_wait():
+                self._warn()
+            else:
+                self._cancelled = (event.number, time.monotonic())
             self._tell()
+
+    def _can_wait(self) -> bool:
+        """Whether the ranks get time to save a checkpoint before a signal ends them.
+
+        A job that has to make room for another gets SIGTERM, as a cancelled one does: if it is meant
+        to end at once, a second signal says so.
+        """
+        time_needed = self._settings.run.checkpoint_time
+        if time_needed is None or self._patience_ends is not None or not self._started:
+            return False
+        self._patience_ends = time.monotonic() + time_needed
+        return True
+
+    def _warn(self) -> None:
+        if not self._warned:
+            self._warned = True
+            self._console.say(f"node {self._settings.node}: time to save a checkpoint and end")
+            # A rank that does not listen yet finds the file.
+            with contextlib.suppress(OSError):
+                os.close(open_for_append(self._settings.warning))
+            self._ranks.warn()
 
     def _advance(self) -> None:
         self._collect()
+        if self._patience_ends is not None and time.monotonic() > self._patience_ends:
+            self._cancelled = self._cancelled or (signal.SIGTERM, time.monotonic())
+        if self._order.warn and self._started and self._settings.run.checkpoint_time is not None:
+            self._warn()
         if self._stopping():
             self._ranks.stop()
         elif self._order.start and not self._started:
@@ -136,8 +168,10 @@ class Supervisor:
 
     def _start(self) -> None:
         self._started = True
+        self._status.note_start_of_ranks()
         try:
-            self._ranks.start(self._console, self._trouble, self._printed.search)
+            rendezvous = self._channel.rendezvous
+            self._ranks.start(rendezvous, self._console, self._trouble, self._printed.search)
         except StartError as error:
             self._see(self._own_failure(str(error)))
         self._update_status()
@@ -206,6 +240,8 @@ class Supervisor:
             self._settings.node,
             ended=self._ended,
             cancelled=self._cancelled is not None,
+            warned=self._warned,
+            interrupted=self._ranks.interrupted,
             failures=tuple(each.failure for each in self._sightings),
         )
 

@@ -27,6 +27,21 @@ the rest of the step. A GPU works behind the program's back: to time its phases,
 instance `torch.cuda.synchronize()`) at the end of each, and know that this costs some speed.
 The total of a step is right without, as long as something in it waits, such as `loss.item()`.
 
+**Going on after an interruption.** In an experiment with `checkpoints`, a job that nears its time
+limit, or has to make room for another, is warned, and continues later from what it saved::
+
+    if steps.restored:                           # the folder of the checkpoint to go on from, or None
+        model.load_state_dict(torch.load(f"{steps.restored}/model.pt"))
+    ...
+        if agreed(steps.interrupted):            # on all ranks at the same step: allreduce it
+            if hvd.rank() == 0:
+                with steps.checkpoint() as folder:
+                    torch.save(model.state_dict(), f"{folder}/model.pt")
+            sys.exit(argosy_steps.INTERRUPTED_EXIT)
+
+A checkpoint counts when its block is left, whole or not at all; the two newest of a job are kept.
+Steps are numbered on from those that the checkpoint holds.
+
 **Outside Argosy** (ARGOSY_STEPS_FILE is not set) everything here does nothing and costs next to
 nothing, so the calls can stay in the program. The same holds in processes that a rank starts,
 such as workers of a data loader.
@@ -34,7 +49,8 @@ such as workers of a data loader.
 Lines are collected and written within a second of steps, at every metric, and at the end. When
 the disk is full the program ends with exit code 74 and says so in one line.
 
-This file needs nothing but Python 3.8; the format of its records is docs/run-folder.md.
+This file and argosy_checkpoints.py beside it need nothing but Python 3.8; the format of the records
+is docs/run-folder.md.
 """
 
 from __future__ import annotations
@@ -50,8 +66,11 @@ import time
 from types import TracebackType
 from typing import Any, Iterable, Iterator, TypeVar
 
+import argosy_checkpoints
+
 PHASES = ("data", "h2d", "forward", "backward", "communication", "update")
 DISK_FULL_EXIT = 74  # EX_IOERR of sysexits.h
+INTERRUPTED_EXIT = 75  # EX_TEMPFAIL: ended early as asked, to be continued
 
 _SCHEMA_VERSION = 1
 _FLUSH_SECONDS = 1.0
@@ -71,11 +90,27 @@ class Recorder:
     """
 
     def __init__(self) -> None:
+        self._warning = argosy_checkpoints.Warning.of_this_process()
         self._log = _Log.of_this_process()
-        self._count = 0
+        self._count = argosy_checkpoints.restored_step()
         self._open = False
         self._loading_since: float | None = None
         self._loading_seconds = 0.0
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether this job was warned: it should save a checkpoint soon and end."""
+        return self._warning is not None and self._warning.seen
+
+    @property
+    def restored(self) -> str | None:
+        """The folder of the checkpoint to go on from, None at a fresh start."""
+        folder: str | None = argosy_checkpoints.restored_folder()
+        return folder
+
+    def checkpoint(self) -> argosy_checkpoints.Checkpoint:
+        """A checkpoint, to be used in a `with` statement on one rank; it gives the folder to write to."""
+        return argosy_checkpoints.Checkpoint(self._count)
 
     def step(self, *, samples: int, epoch: int = 0) -> Step:
         """A step, to be used in a `with` statement.
@@ -127,18 +162,20 @@ class Recorder:
 
     def _end(self, step: Step, complete: bool) -> None:
         self._open = False
-        if self._log is None or not complete:
+        if not complete:
+            return
+        number, self._count = self._count, self._count + 1
+        if self._log is None:
             return
         record = {
             "kind": "step",
-            "step": self._count,
+            "step": number,
             "epoch": step.epoch,
             "start": step.start,
             "seconds": time.monotonic() - step.start,
             "samples": int(step.samples),
             "phases": step.phases,
         }
-        self._count += 1
         self._log.add(record)
 
 

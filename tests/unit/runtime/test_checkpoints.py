@@ -1,0 +1,93 @@
+"""Checkpoints and warnings, in programs of their own."""
+
+import json
+import os
+import subprocess
+import textwrap
+from pathlib import Path
+
+from agent_job import PYTHON, RUNTIME
+
+
+def run(folder: Path, program: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run a program as a rank of incarnation 7.0 of a run that heeds warnings."""
+    (folder / "records/7.0").mkdir(parents=True, exist_ok=True)
+    (folder / "run.json").write_text('{"schema_version": 1}')
+    variables = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(RUNTIME / "python"),
+        "ARGOSY_RUN_DIR": str(folder),
+        "ARGOSY_INCARNATION": "7.0",
+        "ARGOSY_CHECKPOINTS": str(folder / "checkpoints/7.0"),
+        "ARGOSY_WARNED": "60",
+        **more,
+    }
+    text = "import os, signal, argosy_steps\nsteps = argosy_steps.Recorder()\n"
+    command = [PYTHON, "-c", text + textwrap.dedent(program)]
+    return subprocess.run(command, env=variables, capture_output=True, text=True)
+
+
+SAVE = """
+for number in range(3):
+    with steps.step(samples=1):
+        pass
+    with steps.checkpoint() as folder:
+        open(f"{folder}/state", "w").write(str(number))
+"""
+
+
+def test_the_two_newest_are_kept_whole(tmp_path: Path) -> None:
+    assert run(tmp_path, SAVE).returncode == 0
+    top = tmp_path / "checkpoints/7.0"
+    assert sorted(path.name for path in top.iterdir()) == ["step-000000002", "step-000000003"]
+    newest = top / "step-000000003"
+    assert (newest / "state").read_text() == "2"
+    described = json.loads((newest / "checkpoint.json").read_text())
+    assert (described["step"], described["incarnation"]) == (3, "7.0")
+
+
+def test_one_that_fails_leaves_the_others_as_they_are(tmp_path: Path) -> None:
+    broken = "\nwith steps.checkpoint() as folder:\n    raise OSError('disk')\n"
+    assert run(tmp_path, textwrap.dedent(SAVE) + broken).returncode == 1
+    names = sorted(path.name for path in (tmp_path / "checkpoints/7.0").iterdir())
+    assert names == ["step-000000002", "step-000000003"]
+
+
+def test_steps_are_numbered_on_from_the_checkpoint(tmp_path: Path) -> None:
+    run(tmp_path, SAVE)
+    restored = tmp_path / "checkpoints/7.0/step-000000003"
+    records = tmp_path / "rank-0.jsonl"
+    done = run(
+        tmp_path,
+        "print(steps.restored)\nwith steps.step(samples=1):\n    pass",
+        ARGOSY_RESTORED=str(restored),
+        ARGOSY_STEPS_FILE=str(records),
+    )
+    assert done.stdout == f"{restored}\n"
+    step = json.loads(records.read_text().splitlines()[1])
+    assert (step["kind"], step["step"]) == ("step", 3)
+
+
+def test_a_warning_is_seen_whichever_way_it_comes(tmp_path: Path) -> None:
+    for name in ("SIGUSR1", "SIGTERM"):
+        program = f"print(steps.interrupted)\nos.kill(os.getpid(), signal.{name})\n"
+        assert run(tmp_path, program + "print(steps.interrupted)").stdout == "False\nTrue\n"
+    (tmp_path / "records/7.0/warning").touch()
+    assert run(tmp_path, "print(steps.interrupted)").stdout == "True\n"
+
+
+def test_a_program_that_was_not_said_to_heed_warnings_ends_as_ever(tmp_path: Path) -> None:
+    done = run(tmp_path, "os.kill(os.getpid(), signal.SIGTERM)", ARGOSY_WARNED="")
+    assert done.returncode == -15
+
+
+def test_outside_of_argosy_nothing_is_kept(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        "with steps.checkpoint() as folder:\n    print(folder)\nprint(os.path.exists(folder), "
+        "steps.restored, steps.interrupted)",
+        ARGOSY_CHECKPOINTS="",
+        ARGOSY_WARNED="",
+        TMPDIR=str(tmp_path),
+    )
+    assert done.stdout.splitlines()[1] == "False None False"

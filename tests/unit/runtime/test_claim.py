@@ -1,0 +1,97 @@
+"""A run belongs to one incarnation, which goes on from the right checkpoint or from none."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.runtime.claim import main
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    plan(tmp_path, command=["python3", "train.py"])
+    return tmp_path
+
+
+def plan(run_dir: Path, **changes: Any) -> None:
+    checkpoints = {"warning_s": 60, "requeues": 3}
+    run = {"schema_version": 1, "run_id": "r", "checkpoints": checkpoints, **changes}
+    (run_dir / "run.json").write_text(json.dumps(run))
+
+
+def checkpoint(run_dir: Path, incarnation: str, step: int, unix: float = 100.0) -> str:
+    name = f"{incarnation}/step-{step:09d}"
+    folder = run_dir / "checkpoints" / name
+    folder.mkdir(parents=True)
+    content = {
+        "schema_version": 1,
+        "incarnation": incarnation,
+        "step": step,
+        "plan": hashlib.sha256((run_dir / "run.json").read_bytes()).hexdigest(),
+        "unix": unix,
+    }
+    (folder / "checkpoint.json").write_text(json.dumps(content))
+    return name
+
+
+def claim(run_dir: Path, incarnation: str) -> dict[str, Any]:
+    assert main([str(run_dir), incarnation]) == 0
+    found: dict[str, Any] = json.loads(
+        (run_dir / "records" / incarnation / "claim.json").read_text()
+    )
+    return found
+
+
+def test_the_run_is_the_last_claimer_s(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert claim(run_dir, "7.0")["continues"] is None
+    claim(run_dir, "7.1")
+    assert (run_dir / "incarnation").read_text() == "7.1\n"
+    assert capsys.readouterr().out == ""
+
+
+def test_a_name_is_claimed_once(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    claim(run_dir, "7.0")
+    assert main([str(run_dir), "7.0"]) == 2
+    assert "this job has been here before" in capsys.readouterr().err
+
+
+def test_it_goes_on_from_most_steps_done(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    checkpoint(run_dir, "7.0", 90, unix=300)
+    best = checkpoint(run_dir, "7.1", 120, unix=200)
+    checkpoint(run_dir, "7.1", 110, unix=400)
+    assert claim(run_dir, "8.0")["continues"] == {"incarnation": "7.1", "step": 120}
+    assert capsys.readouterr().out == f"{best}\n"
+
+
+def test_half_a_checkpoint_is_none(run_dir: Path) -> None:
+    folder = run_dir / "checkpoints/7.0"
+    (folder / ".new-abc").mkdir(parents=True)
+    (folder / "step-000000005").mkdir()
+    (folder / "step-000000009").mkdir()
+    (folder / "step-000000009/checkpoint.json").write_text('{"schema_version": 1, "st')
+    assert claim(run_dir, "8.0")["continues"] is None
+
+
+def test_what_another_plan_saved_is_left_alone(run_dir: Path) -> None:
+    checkpoint(run_dir, "7.0", 90)
+    plan(run_dir, command=["python3", "other.py"])
+    assert claim(run_dir, "8.0")["continues"] is None
+
+
+def test_a_run_that_is_measured_again_begins_again(run_dir: Path) -> None:
+    checkpoint(run_dir, "7.0", 90, unix=100)
+    verdict = {"schema_version": 1, "state": "completed", "ended": 200.0}
+    (run_dir / "records/7.0").mkdir(parents=True)
+    (run_dir / "records/7.0/verdict.json").write_text(json.dumps(verdict))
+    assert claim(run_dir, "8.0")["continues"] is None
+    checkpoint(run_dir, "8.0", 10, unix=300)
+    assert claim(run_dir, "8.1")["continues"] == {"incarnation": "8.0", "step": 10}
+
+
+def test_a_program_that_heeds_no_warnings_begins_again(run_dir: Path) -> None:
+    plan(run_dir, checkpoints=None)
+    checkpoint(run_dir, "7.0", 90)
+    assert claim(run_dir, "8.0")["continues"] is None

@@ -1,0 +1,146 @@
+"""One thread that serves any number of connections; an idle one costs a descriptor, no more."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import ipaddress
+import os
+import selectors
+import socket
+import threading
+import time
+from typing import Callable, Protocol
+
+from .connection import Connection
+from .peers import Endpoint
+from .wire import Request
+
+_BACKLOG = 4096
+_ACCEPTS = 64  # in one turn, so that nobody who is connected waits for those who are not
+_SWEEP = 1.0  # seconds
+_NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class Service(Protocol):
+    """What a server does with requests; all of it in the server's thread."""
+
+    def admit(self, connection: Connection, request: Request) -> int | None:
+        """The status with which to refuse a request before its body is read."""
+
+    def handle(self, connection: Connection, request: Request) -> None:
+        """Answer a request, now or later, by the connection's `answer`."""
+
+    def turn(self) -> float:
+        """Do what is due; returns the seconds until something else may be."""
+
+
+class Server(threading.Thread):
+    """Serves until the process ends.
+
+    Args:
+        listener: where clients connect.
+        service: does the work.
+        say: prints a line for the user.
+    """
+
+    def __init__(
+        self, listener: socket.socket, service: Service, say: Callable[[str], None]
+    ) -> None:
+        super().__init__(name=f"server-{listener.getsockname()[1]}", daemon=True)
+        self.service = service
+        self._listener = listener
+        self._say = say
+        self._selector = selectors.DefaultSelector()
+        self._connections: set[Connection] = set()
+        self._swept = 0.0
+        # Written to, this pipe ends the wait for the next event.
+        self._woken, self._wake = os.pipe()
+        for end in (self._woken, self._wake):
+            os.set_blocking(end, False)
+        listener.setblocking(False)
+        self._selector.register(listener, selectors.EVENT_READ)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+
+    def wake(self) -> None:
+        """Have the service's `turn` called soon; from any thread."""
+        # When the pipe is full, such wishes are on their way already.
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._wake, b"w")
+
+    def run(self) -> None:
+        """The thread."""
+        while True:
+            patience = min(self.service.turn(), _SWEEP)
+            for key, events in self._selector.select(patience):
+                if key.fileobj is self._listener:
+                    self._accept()
+                elif key.fileobj == self._woken:
+                    os.read(self._woken, 1 << 12)
+                else:
+                    self._attempt(key.data, events)
+            self._sweep()
+
+    def watch(self, sock: socket.socket, connection: Connection, before: int, after: int) -> None:
+        """Call the connection's `ready` for these events of the socket."""
+        if not before:
+            self._selector.register(sock, after, connection)
+        elif after:
+            self._selector.modify(sock, after, connection)
+        else:
+            self._selector.unregister(sock)
+
+    def forget(self, connection: Connection) -> None:
+        """The connection is closed."""
+        self._connections.discard(connection)
+
+    def _accept(self) -> None:
+        accepted = []
+        for _ in range(_ACCEPTS):
+            try:
+                sock, peer = self._listener.accept()
+            except OSError as error:
+                if error.errno in _NO_DESCRIPTORS:
+                    time.sleep(0.02)  # The listener stays ready, so this is not to be a busy loop.
+                break
+            sock.setblocking(False)
+            accepted.append(Connection(self, sock, (peer[0], peer[1])))
+        self._connections.update(accepted)
+        # By now most requests are there.
+        for connection in accepted:
+            self._attempt(connection, selectors.EVENT_READ)
+
+    def _attempt(self, connection: Connection, events: int) -> None:
+        # One request that fails must not take the server away from all others.
+        try:
+            if not connection.closed:
+                connection.ready(events)
+        except Exception as error:
+            self._say(f"a request failed in the agent's server: {error!r}")
+            connection.close()
+
+    def _sweep(self) -> None:
+        now = time.monotonic()
+        if now >= self._swept + _SWEEP:
+            self._swept = now
+            for connection in [each for each in self._connections if each.deadline < now]:
+                connection.close()
+
+
+def listen(endpoint: Endpoint, *, shared: bool = False) -> socket.socket:
+    """A listening socket; a `shared` port may still be held by reserve_port.py. Raises OSError."""
+    version = ipaddress.ip_address(endpoint[0]).version
+    listener = socket.socket(socket.AF_INET6 if version == 6 else socket.AF_INET)
+    try:
+        if endpoint[1]:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # of its connections too
+        listener.bind(endpoint)
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        where = f"cannot listen on {endpoint[0]}:{endpoint[1]}"
+        raise OSError(error.errno, f"{where}: {error.strerror}") from None
+    return listener

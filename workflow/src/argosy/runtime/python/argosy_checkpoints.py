@@ -1,0 +1,121 @@
+"""Checkpoints of a run, and the warning that it is time for one; used through argosy_steps.
+
+Each job of a run writes below a folder of its own, `checkpoints/<incarnation>/`, so that one that
+was given up and lives on can spoil nothing of its successor's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from types import TracebackType
+
+FOLDER = "ARGOSY_CHECKPOINTS"
+RESTORED = "ARGOSY_RESTORED"
+WARNED = "ARGOSY_WARNED"
+"""Set where the experiment says that its program heeds warnings."""
+
+SCHEMA_VERSION = 1
+KEPT = 2
+"""Checkpoints of one job that are kept: the newest may be the one that is being written."""
+
+
+class Warning:
+    """SIGUSR1 from the agent, or SIGTERM from Slurm to all processes: the job will be ended soon."""
+
+    def __init__(self) -> None:
+        self.seen = False
+        for number in (signal.SIGUSR1, signal.SIGTERM):
+            signal.signal(number, self._take)
+        # The signal may have come before there was anybody to hear it.
+        run_dir, incarnation = os.environ["ARGOSY_RUN_DIR"], os.environ["ARGOSY_INCARNATION"]
+        if os.path.exists(os.path.join(run_dir, "records", incarnation, "warning")):
+            self.seen = True
+
+    def _take(self, number: int, frame: object) -> None:
+        self.seen = True
+
+    @classmethod
+    def of_this_process(cls) -> Warning | None:
+        """The watch for a warning, in the main thread of a rank whose run keeps checkpoints."""
+        in_main = threading.current_thread() is threading.main_thread()
+        return cls() if os.environ.get(WARNED) and in_main else None
+
+
+class Checkpoint:
+    """A folder that takes its place among the checkpoints when all in it has been written."""
+
+    def __init__(self, step: int) -> None:
+        self._step = step
+        self._top = os.environ.get(FOLDER, "")
+        self._folder = ""
+
+    def __enter__(self) -> str:
+        if self._top:
+            os.makedirs(self._top, mode=0o700, exist_ok=True)
+        self._folder = tempfile.mkdtemp(prefix=".new-", dir=self._top or None)
+        return self._folder
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        # Outside Argosy nobody looks for it.
+        if kind is not None or not self._top:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            return
+        self._describe()
+        _sync_tree(self._folder)
+        place = os.path.join(self._top, f"step-{self._step:09d}")
+        shutil.rmtree(place, ignore_errors=True)
+        os.rename(self._folder, place)
+        older = sorted(name for name in os.listdir(self._top) if name.startswith("step-"))
+        for name in older[:-KEPT]:
+            shutil.rmtree(os.path.join(self._top, name), ignore_errors=True)
+
+    def _describe(self) -> None:
+        run_dir = os.environ["ARGOSY_RUN_DIR"]
+        with open(os.path.join(run_dir, "run.json"), "rb") as file:
+            plan = hashlib.sha256(file.read()).hexdigest()
+        content = {
+            "schema_version": SCHEMA_VERSION,
+            "incarnation": os.environ["ARGOSY_INCARNATION"],
+            "step": self._step,
+            "plan": plan,
+            "unix": time.time(),
+        }
+        with open(os.path.join(self._folder, "checkpoint.json"), "w", encoding="utf-8") as file:
+            json.dump(content, file)
+
+
+def _sync_tree(folder: str) -> None:
+    """What is not on the disk when the node dies was not saved."""
+    for path, _, names in os.walk(folder):
+        for name in names:
+            descriptor = os.open(os.path.join(path, name), os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+
+def restored_folder() -> str | None:
+    """The checkpoint from which this job goes on; None at a fresh start."""
+    return os.environ.get(RESTORED) or None
+
+
+def restored_step() -> int:
+    """How many steps were done when it was saved."""
+    folder = restored_folder()
+    if folder is None:
+        return 0
+    with open(os.path.join(folder, "checkpoint.json"), encoding="utf-8") as file:
+        return int(json.load(file)["step"])
