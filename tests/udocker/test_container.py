@@ -134,7 +134,7 @@ def test_nothing_is_left_when_the_runner_is_ended(
     program = f"import time; print('{marker}', flush=True); time.sleep(60)"
     command = [sys.executable, "-m", "argosy.images.run", "--digest", torch_digest]
     runner = subprocess.Popen(
-        [*command, "--log", tmp_path / "log", "--", "python3", "-c", program],
+        [*command, "--log-dir", tmp_path, "--", "python3", "-c", program],
         cwd=project,
         env={**os.environ, "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,

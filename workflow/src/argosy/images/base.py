@@ -17,11 +17,10 @@ from typing import Literal
 
 from argosy.errors import ArgosyError
 from argosy.images import container, tools
-from argosy.images.container import Container
+from argosy.images.container import DEFAULT_PATH, Container
 from argosy.images.engines import choose_mode
 from argosy.images.freeze import link_host_files
 from argosy.images.hostconfig import HostConfig
-from argosy.images.recipe import DEFAULT_PATH
 from argosy.images.store import Store, remove_tree
 
 Say = Callable[[str], None]

@@ -27,6 +27,9 @@ from argosy.images import tools
 from argosy.images.ending import ended_with_us
 from argosy.images.store import Store
 
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Of programs in images that set none, as in Docker and podman."""
+
 GUEST_DIR = "/run/argosy"
 """Mounted from a private folder of the host in every container; never part of an image."""
 
@@ -36,6 +39,7 @@ HOST_FILES = ("resolv.conf", "hosts")
 # The first process of the container. It passes on what asks for an end, which a first process would
 # otherwise ignore, and writes the status itself: what udocker returns is not proof of anything.
 _FIRST_PROCESS = """
+: > /run/argosy/began
 trap 'kill -TERM "$command" 2>/dev/null' TERM HUP INT
 "$@" & command=$!
 while :; do
@@ -70,9 +74,13 @@ class Container:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the command ended: its own exit status, or None when it was killed or never started."""
+    """How the command ended: its own exit status, or None when it was killed or never started.
+
+    `failed_to_start`: the container came to nothing, and not because anybody ended it.
+    """
 
     status: int | None
+    failed_to_start: bool = False
 
     @property
     def ok(self) -> bool:
@@ -90,10 +98,14 @@ def run(store: Store, container: Container, on_output: Callable[[bytes], None]) 
     with private_folder() as folder:
         _copy_host_files(_subfolder(folder, "guest"))
         process, terminal = _start(store, container, folder)
-        with ended_with_us(process):
+        with ended_with_us(process) as asked_to_end:
             _relay(terminal, on_output)
             process.wait()
-        return Outcome(_reported_status(folder / "guest" / "status"))
+        began = (folder / "guest" / "began").exists()
+        return Outcome(
+            _reported_status(folder / "guest" / "status"),
+            failed_to_start=not began and not asked_to_end.is_set(),
+        )
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from argosy.images.container import DEFAULT_PATH
 from argosy.images.containerfile import (
     Containerfile,
     Instruction,
@@ -24,10 +25,6 @@ from argosy.images.copying import Copy, copied_files, inputs_digest, read_copy
 
 CACHE_FORMAT = "argosy-layer-1"
 """Part of every key; changed when layers made by an older Argosy must not be used any more."""
-
-
-DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Of images that set none, as in Docker and podman."""
 
 
 @dataclass(frozen=True)

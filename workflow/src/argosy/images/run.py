@@ -1,26 +1,28 @@
 """Runs a command in a frozen image: `python -m argosy.images.run --digest sha256:… -- COMMAND`.
 
-This is what stands in a batch script for each node. Every variable that begins with ARGOSY_ goes into
-the container, besides those that the image sets itself.
+This is what stands in a batch script for each node. Every variable that begins with ARGOSY_, and those
+that say which GPUs are the job's, go into the container, besides those that the image sets itself.
 """
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
 from argosy.errors import ArgosyError
 from argosy.images import container
-from argosy.images.container import Bind, Container
+from argosy.images.container import DEFAULT_PATH, Bind, Container
 from argosy.images.engines import choose_mode
-from argosy.images.lockfile import read_lock
-from argosy.images.recipe import DEFAULT_PATH
 from argosy.images.store import STORE_VARIABLE, Store
 
 DEFAULTS = {"PATH": DEFAULT_PATH, "LANG": "C.UTF-8", "HOME": "/tmp"}
 """Of programs in images that set none; a frozen image has no home that could be written to."""
+
+GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 
 KILLED = 137
 """The shell's status of a command that was killed, when the command could not say so itself."""
@@ -30,7 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     options = _parser().parse_args(arguments)
     try:
-        return run_image(options.digest, options.command, options.bind, options.log)
+        log = options.log_dir / f"node-{os.environ.get('ARGOSY_NODE', '0')}.log"
+        return run_image(options.digest, options.command, options.bind, log)
     except ArgosyError as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2
@@ -43,19 +46,33 @@ def run_image(digest: str, command: Sequence[str], binds: Sequence[Bind], log: P
         ArgosyError: when the image is not in the store or no execution mode works on this host.
     """
     store = Store.of_project(Path.cwd())
-    lock = read_lock(store.description(digest))
-    root = store.root(digest)
+    environment, workdir = _read_description(store.description(digest))
     inside = Container(
-        root,
+        store.root(digest),
         command,
         binds=binds,
-        environment={**DEFAULTS, **lock.environment, **_own_variables()},
-        workdir=lock.workdir,
-        mode=choose_mode(store, root),
+        environment={**DEFAULTS, **environment, **_own_variables()},
+        workdir=workdir,
     )
     with log.open("ab", buffering=0) as stream:
         outcome = container.run(store, inside, lambda data: _tee(data, stream))
+        if outcome.failed_to_start:
+            # Hardly ever: the other modes are for hosts without user namespaces.
+            mode = choose_mode(store, inside.root)
+            inside = replace(inside, mode=mode)
+            outcome = container.run(store, inside, lambda data: _tee(data, stream))
     return KILLED if outcome.status is None else outcome.status
+
+
+def _read_description(path: Path) -> tuple[dict[str, str], str]:
+    """Environment and working directory of the image's programs.
+
+    Read without the model of an image.lock, which takes as long to load as the container to start.
+    """
+    if not path.is_file():
+        raise ArgosyError(f"{path}: this image is not here; build it with: argosy image build")
+    description = json.loads(path.read_text(encoding="utf-8"))
+    return description["environment"], description["workdir"]
 
 
 def _tee(data: bytes, log: BinaryIO) -> None:
@@ -68,7 +85,7 @@ def _own_variables() -> dict[str, str]:
     return {
         name: value
         for name, value in os.environ.items()
-        if name.startswith("ARGOSY_") and name != STORE_VARIABLE
+        if (name.startswith("ARGOSY_") and name != STORE_VARIABLE) or name in GPU_VARIABLES
     }
 
 
@@ -83,7 +100,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="argosy.images.run", description=__doc__)
     parser.add_argument("--digest", required=True, help="of the frozen image, sha256:…")
     parser.add_argument("--bind", type=_bind, action="append", default=[], metavar="SOURCE:TARGET")
-    parser.add_argument("--log", type=Path, required=True, help="file that gets the output too")
+    parser.add_argument(
+        "--log-dir", type=Path, required=True, help="the output goes into node-N.log here, too"
+    )
     parser.add_argument("command", nargs="+")
     return parser
 

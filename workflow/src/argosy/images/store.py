@@ -16,8 +16,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from argosy.errors import ArgosyError
 
 STORE_VARIABLE = "ARGOSY_STORE"
@@ -74,6 +72,9 @@ class Store:
         Raises:
             ArgosyError: when somebody else holds it for longer than two hours.
         """
+        # Imported where it is needed: starting a container takes no lock, and every node waits for it.
+        from filelock import FileLock, Timeout
+
         path = self.path / "locks" / f"{name}.lock"
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.parent.mkdir(exist_ok=True)
