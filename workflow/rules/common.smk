@@ -6,7 +6,7 @@ from snakemake.exceptions import WorkflowError
 
 from argosy.errors import ArgosyError
 from argosy.images.recipe import image_inputs
-from argosy.site.models import read_site
+from argosy.jobs.planning import Project, Where, plan_run
 from argosy.study.config import parse_config
 from argosy.study.runs import expand as expand_runs
 
@@ -18,11 +18,17 @@ shell.prefix(f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH
 try:
     STUDY = parse_config(config, Path(workflow.configfiles[-1]))
     SITE = STUDY.site
-    read_site(PROJECT / "slurm" / SITE)
+    WHERE = Where(SITE, STUDY.hardware, STUDY.queue)
     RUNS = {f"{run.experiment}/{run.run_id}": run for run in expand_runs(STUDY)}
-    # Containerfiles that cannot be built are told before anything runs.
+    # What the site does not have is told before anything runs, and so are Containerfiles that
+    # cannot be built.
+    PLANS = {
+        name: plan_run(Project(PROJECT), WHERE, run, None) for name, run in RUNS.items()
+    }
     IMAGE_FILES = {
-        run.image: image_inputs(Path("containers") / run.image) for run in RUNS.values()
+        run.image: image_inputs(Path("containers") / run.image)
+        for run in RUNS.values()
+        if run.image
     }
 except ArgosyError as problem:
     raise WorkflowError(str(problem))
@@ -35,10 +41,9 @@ wildcard_constraints:
 
 
 def image_lock(wildcards):
-    """The lock of the image that a run's experiment uses."""
-    return (
-        f"resources/images/{STUDY.experiments[wildcards.experiment].image}/image.lock"
-    )
+    """The lock of the image that a run's experiment uses; nothing for a native run."""
+    image = STUDY.experiments[wildcards.experiment].image
+    return f"resources/images/{image}/image.lock" if image else []
 
 
 def image_files(wildcards):
@@ -50,6 +55,31 @@ def script_templates():
     """The templates of which the site's batch scripts are made."""
     own = Path("slurm") / SITE / "job.sbatch.j2"
     return ["slurm/templates/job.sbatch.j2", *([str(own)] if own.is_file() else [])]
+
+
+def site_options():
+    """The options by which the planned runs are put where the configuration says."""
+    chosen = {"site": SITE, "hardware": STUDY.hardware, "queue": STUDY.queue}
+    words = [f"--{name}={value}" for name, value in chosen.items() if value]
+    return shlex.join(words)
+
+
+def scheduler(wildcards):
+    """Who runs the run's script."""
+    return PLANS[f"{wildcards.experiment}/{wildcards.run}"].facts.scheduler
+
+
+def hardware(wildcards):
+    """The kind of node that the run is measured on."""
+    return (
+        PLANS[f"{wildcards.experiment}/{wildcards.run}"].placement.hardware_name
+        or "this machine"
+    )
+
+
+def preflight(wildcards):
+    """What has to be known of all scripts before one is submitted to a cluster."""
+    return f"resources/sites/{SITE}.txt" if scheduler(wildcards) == "slurm" else []
 
 
 def run_description(wildcards):

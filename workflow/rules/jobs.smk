@@ -11,20 +11,45 @@ rule plan_run:
         f"logs/{SITE}/{{experiment}}/{{run}}/plan.log",
     params:
         description=run_description,
-        site=SITE,
+        site=site_options(),
+        lock=lambda wildcards, input: (
+            f"--lock={shlex.quote(input.lock)}" if input.lock else ""
+        ),
     message:
         "Planning {wildcards.experiment} {wildcards.run}"
     shell:
-        "argosy plan-run {params.description:q} --site {params.site:q} --lock {input.lock:q} 2> {log:q}"
+        "argosy plan-run {params.description:q} {params.site} {params.lock} 2> {log:q}"
 
 
+rule preflight:
+    input:
+        expand(f"results/{SITE}/{{run}}/job.sbatch", run=RUNS),
+    output:
+        f"resources/sites/{SITE}.txt",
+    log:
+        f"logs/{SITE}/preflight.log",
+    message:
+        "Asking Slurm whether it takes the jobs of {SITE}"
+    shell:
+        "argosy preflight --output {output:q} {input:q} 2> {log:q}"
+
+
+# A script that was only written anew, by a change of the site's account, say, leaves what was measured:
+# the parameters say what decides the outcome.
 rule run:
     input:
-        script=rules.plan_run.output.script,
+        lock=image_lock,
+        script=ancient(rules.plan_run.output.script),
+        preflight=ancient(preflight),
     output:
         result=f"results/{SITE}/{{experiment}}/{{run}}/result.json",
     log:
         f"logs/{SITE}/{{experiment}}/{{run}}/job.log",
+    resources:
+        scheduler=scheduler,
+    params:
+        description=run_description,
+        hardware=hardware,
     message:
         "Running {wildcards.experiment} {wildcards.run}"
     shell:

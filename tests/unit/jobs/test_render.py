@@ -1,73 +1,56 @@
-"""Batch scripts: the whole text, and nothing from a name or a path is ever run."""
+"""Templates: a site overrides blocks, values are quoted, faults are named. tests/golden has whole texts."""
 
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from argosy.errors import ArgosyError
 from argosy.jobs.render import render_script
-from argosy.site.models import read_site
-from argosy.study.models import Needs
-
-GOLDEN = Path(__file__).parents[2] / "golden"
 
 
-def values(project: Path, **changes: Any) -> dict[str, Any]:
-    run = {
-        "run_id": "nodes2-ranks1-repeat1",
-        "experiment": "digits",
-        "nodes": 2,
-        "ranks_per_node": 1,
-        "image": {"name": "torch-cpu", "digest": "sha256:0123"},
-    }
-    return {
-        "run": run,
-        "needs": Needs(),
-        "minutes": 30,
-        "site": read_site(project / "slurm/local"),
-        "job_name": "argosy-digits-nodes2-ranks1-repeat1",
-        "run_dir": "/project/results/local/digits/nodes2-ranks1-repeat1",
-        "runtime_dir": "/project/runtime",
-        "workloads_dir": "/project/containers/workloads",
-        "store": "/project/.argosy",
-        "python": "/project/.venv/bin/python",
-        **changes,
-    }
-
-
-def test_local_script_is_the_golden_one(project: Path) -> None:
-    text = render_script(project / "slurm", "local", values(project))
-    assert text == (GOLDEN / "local-2-nodes.sbatch").read_text()
-
-
-def test_it_is_a_shell_script(project: Path, tmp_path: Path) -> None:
-    script = tmp_path / "job.sbatch"
-    script.write_text(render_script(project / "slurm", "local", values(project)))
-    subprocess.run(["bash", "-n", script], check=True)
-
-
-def test_names_with_spaces_and_shell_characters_stay_values(project: Path, tmp_path: Path) -> None:
-    nasty = tmp_path / "a b; touch pwned $(touch pwned) 'quoted' \"q\" `touch pwned`"
-    text = render_script(project / "slurm", "local", values(project, run_dir=nasty))
-    assigned = next(line for line in text.splitlines() if line.startswith("run_dir="))
-    done = subprocess.run(
-        ["bash", "-c", f'{assigned}\nprintf %s "$run_dir"'],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == str(nasty)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_template_that_asks_for_what_there_is_not_is_named(tmp_path: Path) -> None:
+@pytest.fixture
+def slurm(tmp_path: Path) -> Path:
     (tmp_path / "templates").mkdir()
-    (tmp_path / "templates/job.sbatch.j2").write_text("{{ no_such_value }}")
+    (tmp_path / "site").mkdir()
+    return tmp_path
+
+
+def write_base(slurm: Path, text: str) -> None:
+    (slurm / "templates/job.sbatch.j2").write_text(text)
+
+
+def write_own(slurm: Path, text: str) -> None:
+    (slurm / "site/job.sbatch.j2").write_text(text)
+
+
+def test_a_site_overrides_a_block_and_may_keep_what_was_there(slurm: Path) -> None:
+    write_base(
+        slurm, "begin\n{% block a %}\nbase a\n{% endblock %}\n{% block b %}\nb\n{% endblock %}"
+    )
+    write_own(
+        slurm, '{% extends "job.sbatch.j2" %}\n{% block a %}\nown a\n{{ super() }}{% endblock %}\n'
+    )
+    assert render_script(slurm, "site", {}) == "begin\nown a\nbase a\nb\n"
+    assert render_script(slurm, "other", {}) == "begin\nbase a\nb\n"
+
+
+def test_values_are_quoted_and_options_written(slurm: Path) -> None:
+    write_base(
+        slurm, "{{ 'mem' | directive('a b') }}\n{{ 'x' | directive(None) }}\n{{ '$(x)' | q }}"
+    )
+    assert render_script(slurm, "site", {}) == "#SBATCH --mem='a b'\n#SBATCH --x\n'$(x)'"
+
+
+def test_a_template_that_asks_for_what_there_is_not_is_named(slurm: Path) -> None:
+    write_base(slurm, "{{ no_such_value }}")
     with pytest.raises(ArgosyError, match=r"job.sbatch.j2: 'no_such_value' is undefined"):
-        render_script(tmp_path, "site", {})
-    (tmp_path / "templates/job.sbatch.j2").write_text("one\n{% block %}")
+        render_script(slurm, "site", {})
+
+
+def test_a_template_that_is_none_is_named_with_its_line(slurm: Path) -> None:
+    write_base(slurm, "one\n{% block %}")
     with pytest.raises(ArgosyError, match=r"templates/job.sbatch.j2:2: "):
-        render_script(tmp_path, "site", {})
+        render_script(slurm, "site", {})
+    write_own(slurm, '{% extends "nothing.j2" %}')
+    with pytest.raises(ArgosyError, match=r"site/job.sbatch.j2: .*nothing.j2"):
+        render_script(slurm, "site", {})

@@ -6,53 +6,103 @@ from typing import Any
 
 import pytest
 
-from argosy.jobs.schedulers.base import Job
-from argosy.jobs.verdicts import read_ending
+from argosy.jobs import job_file
+from argosy.jobs.schedulers.base import State, Status
+from argosy.jobs.verdicts import read_ending, uncollected
+
+COMPLETED = Status(State.COMPLETED, "7")
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Job:
+def run_dir(tmp_path: Path) -> Path:
     folder = tmp_path / "results/local/digits/nodes2-ranks1-repeat1"
-    (folder / "logs/local-1.0").mkdir(parents=True)
-    (folder / "logs/local-1.0/rank-1.log").write_text("Traceback\nValueError: no such file: data\n")
-    return Job(folder, "local-1")
+    (folder / "logs/7.0").mkdir(parents=True)
+    (folder / "logs/7.0/rank-1.log").write_text("Traceback\nValueError: no such file: data\n")
+    (folder / "job.sbatch").write_text("#!/bin/bash\n")
+    return folder
 
 
-def verdict(job: Job, incarnation: str, state: str, failure: dict[str, Any] | None = None) -> None:
-    folder = job.run_dir / "records" / incarnation
+def verdict(
+    run_dir: Path, incarnation: str, state: str, failure: dict[str, Any] | None = None
+) -> None:
+    folder = run_dir / "records" / incarnation
     folder.mkdir(parents=True)
     content = {"schema_version": 1, "state": state, "failure": failure}
     (folder / "verdict.json").write_text(json.dumps(content))
 
 
-def test_completed(job: Job) -> None:
-    verdict(job, "local-1.0", "completed")
-    assert read_ending(job).completed
+def submitted(run_dir: Path, **more: Any) -> None:
+    digest = job_file.digest(run_dir / "job.sbatch")
+    job_file.add(run_dir, {"scheduler": "slurm", "job_id": "7", "script_sha256": digest, **more})
 
 
-def test_a_program_that_failed_is_quoted_with_its_last_line(job: Job) -> None:
-    verdict(job, "local-1.0", "failed", {"node": 1, "rank": 1, "cause": "exit code 1", "at": 0})
-    ending = read_ending(job)
+def test_completed(run_dir: Path) -> None:
+    verdict(run_dir, "7.0", "completed")
+    assert read_ending(run_dir, COMPLETED).completed
+
+
+def test_a_program_that_failed_is_quoted_with_its_last_line(run_dir: Path) -> None:
+    verdict(run_dir, "7.0", "failed", {"node": 1, "rank": 1, "cause": "exit code 1", "at": 0})
+    ending = read_ending(run_dir, Status(State.FAILED, "7"))
     assert not ending.completed
     assert ending.message == (
         "local/digits/nodes2-ranks1-repeat1: failed: rank 1 (node 1): exit code 1: "
-        f"ValueError: no such file: data; see {job.run_dir}/logs/local-1.0"
+        f"ValueError: no such file: data; see {run_dir}/logs/7.0"
     )
 
 
-def test_a_cancelled_job_has_no_cause(job: Job) -> None:
-    verdict(job, "local-1.0", "cancelled")
-    assert "repeat1: cancelled; see" in read_ending(job).message
+def test_a_cancelled_job_has_no_cause(run_dir: Path) -> None:
+    verdict(run_dir, "7.0", "cancelled")
+    assert "repeat1: cancelled; see" in read_ending(run_dir, COMPLETED).message
 
 
-def test_the_newest_incarnation_of_this_job_counts(job: Job) -> None:
-    verdict(job, "local-0.0", "completed")
-    verdict(job, "local-1.0", "failed")
-    verdict(job, "local-1.1", "completed")
-    assert read_ending(job).completed
+def test_the_newest_incarnation_of_this_job_counts(run_dir: Path) -> None:
+    verdict(run_dir, "6.0", "completed")
+    verdict(run_dir, "7.2", "failed")
+    verdict(run_dir, "7.10", "completed")
+    assert read_ending(run_dir, COMPLETED).completed
 
 
-def test_without_a_verdict_the_last_word_of_the_job_is_given(job: Job) -> None:
-    assert "ended without a verdict: it left no log" in read_ending(job).message
-    (job.run_dir / "logs/local-1.0/job.log").write_text("bash: no space left\n")
-    assert "ended without a verdict: bash: no space left; see" in read_ending(job).message
+def test_without_a_verdict_the_last_word_of_the_job_is_given(run_dir: Path) -> None:
+    gone = Status(State.GONE, "7")
+    assert (
+        "without a verdict: it left no log; can the compute nodes write to"
+        in read_ending(run_dir, gone).message
+    )
+    (run_dir / "logs/slurm-7.log").write_text("slurmstepd: error: cannot chdir\n")
+    assert "slurmstepd: error: cannot chdir; see" in read_ending(run_dir, gone).message
+    (run_dir / "logs/7.0/job.log").write_text("bash: no space left\n")
+    assert "without a verdict: bash: no space left; see" in read_ending(run_dir, gone).message
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (State.TIMEOUT, "the time limit was reached; raise needs.time"),
+        (State.OUT_OF_MEMORY, "raise needs.memory_per_rank"),
+        (State.NODE_FAIL, "a node failed"),
+        (State.PREEMPTED, "make room for another job"),
+        (State.CANCELLED, "it was cancelled"),
+    ],
+)
+def test_without_a_verdict_the_queue_is_quoted(run_dir: Path, state: State, words: str) -> None:
+    assert words in read_ending(run_dir, Status(state, "7")).message
+
+
+def test_what_was_completed_while_no_driver_looked_is_collected_once(run_dir: Path) -> None:
+    assert uncollected(run_dir) is None
+    submitted(run_dir)
+    assert uncollected(run_dir) is None
+    verdict(run_dir, "7.0", "completed")
+    assert uncollected(run_dir) == COMPLETED
+    assert json.loads((run_dir / "result.json").read_text())["state"] == "completed"
+    job_file.change(run_dir, "7", {"collected": True})
+    assert uncollected(run_dir) is None
+
+
+def test_a_result_of_another_script_is_not_this_run_s(run_dir: Path) -> None:
+    submitted(run_dir)
+    verdict(run_dir, "7.0", "completed")
+    (run_dir / "job.sbatch").write_text("#!/bin/bash\n# planned anew\n")
+    assert uncollected(run_dir) is None
+    assert not (run_dir / "result.json").exists()

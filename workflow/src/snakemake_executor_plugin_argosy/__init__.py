@@ -4,19 +4,56 @@ No Snakemake starts on a compute node, all jobs are polled by one look, and a jo
 left behind is attached to, not submitted again.
 """
 
+import asyncio
+import re
 import shutil
-from collections.abc import AsyncGenerator
+import threading
+import time
+from collections.abc import AsyncGenerator, Collection, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
-from snakemake_interface_executor_plugins.settings import CommonSettings
+from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
 
-from argosy.errors import ArgosyError
-from argosy.jobs.schedulers.base import Job, State
-from argosy.jobs.schedulers.local import LocalScheduler
-from argosy.jobs.verdicts import read_ending
+from argosy.jobs import job_file
+from argosy.jobs.driver_lock import DriverLock, LockedError
+from argosy.jobs.schedulers import make_scheduler
+from argosy.jobs.schedulers.base import Scheduler, State, Status, describe_queue
+from argosy.jobs.verdicts import newest_incarnation, read_ending, read_verdict, settle, uncollected
+from snakemake_executor_plugin_argosy.timers import end_timers
+
+LATE_VERDICT_S = 30.0
+"""How long the verdict of a job that ended well may take to appear on a slow shared file system."""
+
+GLANCE_S = 0.1
+"""How soon a new job, or the end of all, is noticed; that costs Slurm no question."""
+
+
+@dataclass
+class ExecutorSettings(ExecutorSettingsBase):
+    """Options of the command line and of profiles: `--argosy-…`."""
+
+    on_interrupt: str = field(
+        default="cancel",
+        metadata={
+            "help": "What Ctrl-C does with the jobs: `cancel` them, or `leave` them to run; the next "
+            "snakemake finds those again.",
+            "required": False,
+        },
+    )
+    poll_seconds: float = field(
+        default=10.0,
+        metadata={
+            "help": "Seconds between two looks at Slurm's queue; one look is for all jobs.",
+            "type": float,
+            "required": False,
+        },
+    )
+
 
 common_settings = CommonSettings(
     non_local_exec=True,
@@ -26,49 +63,146 @@ common_settings = CommonSettings(
     pass_default_resources_args=False,
     pass_envvar_declarations_to_cmd=False,
     auto_deploy_default_storage_provider=False,
-    init_seconds_before_status_checks=1,
+    init_seconds_before_status_checks=0,
 )
 
 
 class Executor(RemoteExecutor):
-    """Runs jobs whose rule has an input named `script`: a batch script in its run's folder."""
+    """Runs jobs whose rule has an input named `script`: a batch script in its run's folder.
+
+    The resource `scheduler` of the rule says who runs it: `local` or `slurm`.
+    """
+
+    # Of the class, since Snakemake starts the thread that asks for it before __post_init__.
+    _next_look = 0.0
 
     def __post_init__(self) -> None:
-        """Choose the scheduler."""
-        self.scheduler = LocalScheduler()
+        """Take the project's lock: two drivers would submit every run twice."""
+        settings = self.workflow.executor_settings
+        if settings.on_interrupt not in ("cancel", "leave"):
+            raise WorkflowError(
+                f"--argosy-on-interrupt: `cancel` or `leave`, not `{settings.on_interrupt}`"
+            )
+        self._leave = settings.on_interrupt == "leave"
+        self._poll_seconds = settings.poll_seconds
+        self._scheduler: Scheduler | None = None
+        self._guard = threading.Lock()
+        self._ended: dict[Path, Status] = {}
+        self._late_since: dict[Path, float] = {}
+        self._told = ""
+        try:
+            self._lock = DriverLock.take(Path(".snakemake"))
+        except LockedError as problem:
+            raise WorkflowError(str(problem)) from None
+
+    def run_jobs(self, jobs: Sequence[JobExecutorInterface]) -> None:
+        """Hand over all jobs that are ready."""
+        fresh = []
+        for job in jobs:
+            self.run_job_pre(job)
+            run_dir = _run_dir(job)
+            if status := uncollected(run_dir):
+                self._ended[run_dir] = status
+            else:
+                fresh.append(run_dir)
+        with self._guard:
+            if self._scheduler is None:
+                self._scheduler = make_scheduler(jobs[0].resources.scheduler, self._poll_seconds)
+            if fresh:
+                began = time.monotonic()
+                self._scheduler.submit(fresh)
+                self._next_look = began + self._scheduler.pause_s
+        for job in jobs:
+            entry = job_file.newest(_run_dir(job))
+            job_id = str(entry["job_id"]) if entry else None
+            self.report_job_submission(SubmittedJobInfo(job=job, external_jobid=job_id))
 
     def run_job(self, job: JobExecutorInterface) -> None:
-        """Submit the job's script."""
-        script = Path(job.input.script)
-        info = SubmittedJobInfo(job=job)
-        try:
-            submitted = self.scheduler.submit(script.absolute())
-        except (ArgosyError, OSError) as problem:
-            self.report_job_error(info, msg=str(problem))
-            return
-        info.external_jobid = submitted.job_id
-        info.aux = {"job": submitted}
-        self.report_job_submission(info)
+        """Hand over one job."""
+        self.run_jobs([job])
 
     async def check_active_jobs(
         self, active_jobs: list[SubmittedJobInfo]
     ) -> AsyncGenerator[SubmittedJobInfo, None]:
         """Yield the jobs that still run, and report the endings of the others."""
-        states = self.scheduler.poll(_job(info) for info in active_jobs)
+        if not active_jobs or self._scheduler is None:
+            return
+        with self._guard:
+            statuses = self._scheduler.poll()
+            self._next_look = time.monotonic() + self._scheduler.pause_s
+        # An end may be seen before its job has been reported as submitted: it is kept until then.
+        self._ended.update({run: each for run, each in statuses.items() if not each.state.active})
+        self._tell(statuses.values())
         for info in active_jobs:
-            if states[_job(info)] is State.RUNNING:
+            status = self._ended.get(_run_dir(info.job))
+            if status is None or self._is_late(_run_dir(info.job), status):
                 yield info
-                continue
-            ending = read_ending(_job(info))
-            _publish_log(info.job, ending.logs / "job.log")
-            if ending.completed:
-                self.report_job_success(info)
             else:
-                self.report_job_error(info, msg=ending.message)
+                self._conclude(info, status)
+
+    async def sleep(self) -> None:
+        """Wait until the next look at the jobs is due.
+
+        Snakemake's own sleep would also be waited for by the first job, and by the end of the workflow.
+        """
+        while True:
+            await asyncio.sleep(GLANCE_S)
+            if not self.wait or (self.active_jobs and time.monotonic() >= self._next_look):
+                return
 
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
-        """End the jobs; called when Snakemake is interrupted."""
-        self.scheduler.cancel(_job(info) for info in active_jobs)
+        """End the jobs, or leave them to the next driver; called when Snakemake is interrupted."""
+        if self._scheduler is None:
+            return
+        if self._leave:
+            self.logger.info("The jobs are left to run; the next snakemake finds them again.")
+        else:
+            self._scheduler.cancel()
+
+    def shutdown(self) -> None:
+        """Give the project's lock back."""
+        super().shutdown()
+        self._lock.release()
+        end_timers()
+
+    def _is_late(self, run_dir: Path, status: Status) -> bool:
+        """Whether a job that ended well has left no verdict yet that this machine can see."""
+        if status.state not in (State.COMPLETED, State.GONE):
+            return False
+        incarnation = newest_incarnation(run_dir, status.job_id)
+        if incarnation and read_verdict(run_dir, incarnation):
+            return False
+        since = self._late_since.setdefault(run_dir, time.monotonic())
+        return status.state is State.COMPLETED and time.monotonic() < since + LATE_VERDICT_S
+
+    def _conclude(self, info: SubmittedJobInfo, status: Status) -> None:
+        run_dir = _run_dir(info.job)
+        del self._ended[run_dir]
+        settle(run_dir, status)
+        ending = read_ending(run_dir, status)
+        if status.job_id:
+            job_file.change(
+                run_dir, status.job_id, {"collected": True, "ended": status.state.value}
+            )
+        _publish_log(info.job, ending.logs / "job.log")
+        if ending.completed:
+            self.report_job_success(info)
+        else:
+            self.report_job_error(info, msg=f"{ending.message}. ")
+
+    def _tell(self, statuses: Collection[Status]) -> None:
+        """Say how the queue is, when that has changed."""
+        trouble = self._scheduler.trouble if self._scheduler else None
+        line = trouble or describe_queue(statuses)
+        # The seconds of a silence count up by themselves; that is no news.
+        news = re.sub(r"\d+ s", "", line)
+        if line and news != self._told:
+            self._told = news
+            self.logger.info(line)
+
+
+def _run_dir(job: JobExecutorInterface) -> Path:
+    return Path(job.input.script).absolute().parent
 
 
 def _publish_log(job: JobExecutorInterface, written: Path) -> None:
@@ -77,8 +211,3 @@ def _publish_log(job: JobExecutorInterface, written: Path) -> None:
         Path(log).parent.mkdir(parents=True, exist_ok=True)
         if written.is_file():
             shutil.copyfile(written, log)
-
-
-def _job(info: SubmittedJobInfo) -> Job:
-    job: Job = info.aux["job"]
-    return job

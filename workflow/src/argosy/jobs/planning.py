@@ -1,25 +1,20 @@
 """Writes a run's folder before it runs: run.json, provenance.json and job.sbatch."""
 
-import math
-import platform
-import subprocess
 import sys
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import argosy
+from argosy.errors import ArgosyError
 from argosy.files import write_json, write_text
-from argosy.images import tools
 from argosy.images.lockfile import ImageLock
 from argosy.images.store import Store
-from argosy.jobs.launchers import LAUNCHERS
+from argosy.jobs.description import Plan, describe_provenance, describe_run
+from argosy.jobs.options import batch_options, request_of
 from argosy.jobs.render import render_script
-from argosy.site.models import Site, read_site
+from argosy.site.models import read_site
+from argosy.site.placement import place
 from argosy.study.runs import Run
-
-SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -38,104 +33,65 @@ class Project:
         """The sites and the templates."""
         return self.path / "slurm"
 
+    @property
+    def workloads_dir(self) -> Path:
+        """The training programs, `/workloads` in a container."""
+        return (self.path / "containers" / "workloads").absolute()
+
     def run_dir(self, site: str, run: Run) -> Path:
         """The folder of one run."""
         return self.path / "results" / site / run.experiment / run.run_id
 
 
-def write_run(project: Project, site: str, run: Run, lock: ImageLock) -> Path:
+@dataclass(frozen=True)
+class Where:
+    """The site that a run goes to; `hardware` and `queue` are its entries by name, None: chosen."""
+
+    site: str
+    hardware: str | None = None
+    queue: str | None = None
+
+
+def plan_run(project: Project, where: Where, run: Run, lock: ImageLock | None) -> Plan:
+    """Find the run's place on the site.
+
+    Raises:
+        ArgosyError: naming the file of the site, when it is not usable or nothing on it suits.
+    """
+    facts = read_site(project.slurm_dir / where.site)
+    folder = project.run_dir(where.site, run).absolute()
+    try:
+        placement = place(facts, request_of(run), where.hardware, where.queue)
+        options = batch_options(facts, placement, run, folder)
+    except ArgosyError as problem:
+        path = f"slurm/{where.site}/site.yaml"
+        raise ArgosyError(f"{path}: {problem} ({run.experiment}/{run.run_id})") from None
+    return Plan(where.site, facts, placement, options, run, lock)
+
+
+def write_run(project: Project, plan: Plan) -> Path:
     """Write what the run needs into its folder, and return the path of its batch script.
 
     Raises:
-        ArgosyError: when the site's folder or its template is not usable.
+        ArgosyError: when the site's template is not usable.
     """
-    folder = project.run_dir(site, run)
-    facts = read_site(project.slurm_dir / site)
-    description = describe_run(site, run, lock)
+    folder = project.run_dir(plan.site, plan.run).absolute()
+    description = describe_run(plan, project.workloads_dir)
     values = {
         "run": description,
-        "needs": run.needs,
-        "minutes": math.ceil(run.needs.time / 60),
-        "site": facts,
-        "job_name": f"argosy-{run.experiment}-{run.run_id}",
-        "run_dir": folder.absolute(),
+        "options": plan.options,
+        "site": plan.facts,
+        "run_dir": folder,
         "runtime_dir": Path(argosy.__file__).parent / "runtime",
-        "workloads_dir": (project.path / "containers" / "workloads").absolute(),
+        "workloads_dir": project.workloads_dir,
         "store": project.store.path,
         "python": sys.executable,
     }
-    text = render_script(project.slurm_dir, site, values)
+    text = render_script(project.slurm_dir, plan.site, values)
     write_json(folder / "run.json", description)
-    write_json(folder / "provenance.json", describe_provenance(project, site, facts, run, lock))
+    provenance = describe_provenance(plan, project.path, project.store)
+    write_json(folder / "provenance.json", provenance)
+    # Slurm opens its log before the script can make a folder for it.
+    (folder / "logs").mkdir(exist_ok=True)
     write_text(folder / "job.sbatch", text)
     return folder / "job.sbatch"
-
-
-def describe_run(site: str, run: Run, lock: ImageLock) -> dict[str, Any]:
-    """The content of run.json (docs/run-folder.md)."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "run_id": run.run_id,
-        "experiment": run.experiment,
-        "site": site,
-        "nodes": run.nodes,
-        "ranks_per_node": run.ranks_per_node,
-        "repeat": run.repeat,
-        "scaling": run.scaling,
-        "image": {"name": lock.name, "digest": lock.digest},
-        "command": list(run.command),
-        "launcher": run.launcher,
-        "rank_environment": {
-            **LAUNCHERS[run.launcher],
-            # Libraries that thread by themselves would otherwise take the whole node for each rank.
-            "OMP_NUM_THREADS": str(run.needs.cpus_per_rank),
-        },
-        "throughput": run.throughput,
-        "time_limit_s": run.needs.time,
-    }
-
-
-def describe_provenance(
-    project: Project, site: str, facts: Site, run: Run, lock: ImageLock
-) -> dict[str, Any]:
-    """The content of provenance.json (docs/run-folder.md)."""
-    commit = _git(project.path, "rev-parse", "HEAD")
-    changes = _git(project.path, "status", "--porcelain")
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "argosy": {
-            "version": argosy.__version__,
-            "git_commit": commit,
-            "git_dirty": None if changes is None else bool(changes),
-        },
-        "image": {
-            "name": lock.name,
-            "digest": lock.digest,
-            "base": f"{lock.base.reference} ({lock.base.source}, {lock.base.diff_id})",
-            "steps": [step.instruction for step in lock.steps],
-        },
-        "software": {
-            "python": platform.python_version(),
-            "snakemake": version("snakemake"),
-            "udocker": version("udocker"),
-            "container runtime": _runtime_version(project.store),
-        },
-        "experiment": run.model_dump(mode="json", exclude={"nodes", "repeat"}),
-        "site": {"name": site, "scheduler": facts.scheduler},
-    }
-
-
-def _git(folder: Path, *arguments: str) -> str | None:
-    try:
-        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True)
-    except FileNotFoundError:
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
-def _runtime_version(store: Store) -> str:
-    runtime = tools.container_runtime(store)
-    if not runtime:
-        return "udocker's own"
-    done = subprocess.run([runtime, "--version"], capture_output=True, text=True)
-    return done.stdout.partition("\n")[0] or str(runtime)

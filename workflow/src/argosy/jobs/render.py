@@ -16,6 +16,7 @@ from jinja2 import (
 )
 
 from argosy.errors import ArgosyError
+from argosy.jobs.options import directive
 
 TEMPLATE = "job.sbatch.j2"
 
@@ -37,6 +38,7 @@ def render_script(slurm_dir: Path, site: str, values: Mapping[str, Any]) -> str:
         # These are shell scripts: every value is quoted by the filter `q` instead.
         autoescape=False,
     )
+    environment.filters["directive"] = directive
     environment.filters["q"] = lambda value: shlex.quote(str(value))
     name = f"{site}/{TEMPLATE}" if own.is_file() else TEMPLATE
     try:

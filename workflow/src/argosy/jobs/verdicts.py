@@ -1,12 +1,27 @@
 """How a job's run ended, in the researcher's words, from the verdict that the job wrote."""
 
 import json
+import re
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from argosy.jobs.schedulers.base import Job
+import argosy
+from argosy.files import write_json
+from argosy.jobs import job_file
+from argosy.jobs.schedulers.base import SCRIPT, State, Status
+
+ENDED_FROM_OUTSIDE = {
+    State.TIMEOUT: "the time limit was reached; raise needs.time, or let the program save checkpoints",
+    State.OUT_OF_MEMORY: "it ran out of memory; raise needs.memory_per_rank",
+    State.NODE_FAIL: "a node failed",
+    State.PREEMPTED: "it had to make room for another job",
+    State.CANCELLED: "it was cancelled",
+}
+"""Why a job ended without a verdict of its own; of other endings its log has to tell."""
 
 
 @dataclass(frozen=True)
@@ -19,19 +34,82 @@ class Ending:
     """The folder of the incarnation's logs."""
 
 
-def read_ending(job: Job) -> Ending:
+def read_ending(run_dir: Path, status: Status) -> Ending:
     """The ending of the newest incarnation of a job that has ended."""
-    verdicts = sorted((job.run_dir / "records").glob(f"{job.job_id}.*/verdict.json"))
-    name = "/".join(job.run_dir.parts[-3:])
-    logs = job.run_dir / "logs" / (verdicts[-1].parent.name if verdicts else f"{job.job_id}.0")
-    if not verdicts:
-        last = _last_line(logs / "job.log")
-        return Ending(False, f"{name}: the job ended without a verdict: {last}; see {logs}", logs)
-    verdict = json.loads(verdicts[-1].read_text(encoding="utf-8"))
+    name = "/".join(run_dir.parts[-3:])
+    incarnation = newest_incarnation(run_dir, status.job_id) or f"{status.job_id}.0"
+    logs = run_dir / "logs" / incarnation
+    if status.state is State.REFUSED:
+        return Ending(False, status.reason, logs)
+    verdict = read_verdict(run_dir, incarnation)
+    if verdict is None:
+        why = ENDED_FROM_OUTSIDE.get(status.state) or _last_words(run_dir, status.job_id, logs)
+        return Ending(False, f"{name}: the job ended without a verdict: {why}; see {logs}", logs)
     if verdict["state"] == "completed":
         return Ending(True, f"{name}: completed", logs)
     why = f": {_cause(verdict['failure'], logs)}" if verdict["failure"] else ""
     return Ending(False, f"{name}: {verdict['state']}{why}; see {logs}", logs)
+
+
+def settle(run_dir: Path, status: Status) -> None:
+    """Have the verdict written for what ended with no time to write one, by the same program.
+
+    The report is then told of every incarnation, and why it ended as far as the queue knows. One that
+    Slurm ended to start it again did not know that when it called itself cancelled.
+    """
+    newest = newest_incarnation(run_dir, status.job_id)
+    for incarnation in _incarnations(run_dir, status.job_id):
+        verdict = read_verdict(run_dir, incarnation)
+        restarted = incarnation != newest and verdict and verdict["state"] == "cancelled"
+        if verdict is None or restarted:
+            why = ENDED_FROM_OUTSIDE.get(status.state, "") if incarnation == newest else ""
+            program = Path(argosy.__file__).parent / "runtime" / "verdict.py"
+            command = [sys.executable, str(program), str(run_dir), incarnation, why]
+            subprocess.run(command, capture_output=True)
+
+
+def newest_incarnation(run_dir: Path, job_id: str | None) -> str | None:
+    """The job's last execution that left records or logs."""
+    found = _incarnations(run_dir, job_id)
+    return found[-1] if found else None
+
+
+def _incarnations(run_dir: Path, job_id: str | None) -> list[str]:
+    """The job's executions that left records or logs, the newest last."""
+    found = {
+        int(path.name.rpartition(".")[2]): path.name
+        for kind in ("records", "logs")
+        for path in (run_dir / kind).glob(f"{job_id}.*/")
+        if re.fullmatch(r"\d+", path.name.rpartition(".")[2])
+    }
+    return [found[number] for number in sorted(found)]
+
+
+def read_verdict(run_dir: Path, incarnation: str) -> Mapping[str, Any] | None:
+    """What the incarnation came to, as it said itself."""
+    path = run_dir / "records" / incarnation / "verdict.json"
+    if not path.is_file():
+        return None
+    verdict: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return verdict
+
+
+def uncollected(run_dir: Path) -> Status | None:
+    """The job that completed this run while no driver looked, if it is of the script as it is now.
+
+    Its result is put in its place again: Snakemake has taken it away, taking it for a fragment.
+    """
+    entry = job_file.newest(run_dir)
+    if not entry or entry.get("collected") or not entry.get("script_sha256"):
+        return None
+    job_id = str(entry["job_id"])
+    verdict = read_verdict(run_dir, newest_incarnation(run_dir, job_id) or "")
+    if not verdict or verdict["state"] != "completed":
+        return None
+    if entry["script_sha256"] != job_file.digest(run_dir / SCRIPT):
+        return None
+    write_json(run_dir / "result.json", verdict)
+    return Status(State.COMPLETED, job_id)
 
 
 def _cause(failure: Mapping[str, Any], logs: Path) -> str:
@@ -43,6 +121,14 @@ def _cause(failure: Mapping[str, Any], logs: Path) -> str:
         if cause.startswith("exit code"):
             cause += f": {_last_line(logs / f'rank-{rank}.log')}"
     return f"{where}{cause}"
+
+
+def _last_words(run_dir: Path, job_id: str | None, logs: Path) -> str:
+    """The last line of the job's own log, or of Slurm's where the job did not come so far."""
+    for path in (logs / "job.log", run_dir / "logs" / f"slurm-{job_id}.log"):
+        if path.is_file() and path.stat().st_size:
+            return _last_line(path)
+    return f"it left no log; can the compute nodes write to {run_dir}?"
 
 
 def _last_line(path: Path) -> str:

@@ -5,14 +5,13 @@ Every model refuses unknown keys, so a misspelt key is an error and never silent
 
 import re
 import shlex
-from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from argosy.units import Count, Mebibytes, Seconds
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
-SIZE = re.compile(r"(\d+)([KMGT])")
 
 
 def folder_name(value: str) -> str:
@@ -25,31 +24,6 @@ def folder_name(value: str) -> str:
     return value
 
 
-def seconds(value: Any) -> Any:
-    """Turn `30m`, `2h`, `1d12h` into seconds; leave other types to pydantic."""
-    if isinstance(value, bool | float):
-        raise ValueError("write a duration as 30m, 2h or 1d12h")
-    if not isinstance(value, str):
-        return value
-    parts = DURATION.fullmatch(value.strip())
-    if not parts or not any(parts.groups()):
-        raise ValueError("write a duration as 30m, 2h or 1d12h")
-    days, hours, minutes, secs = (int(part or 0) for part in parts.groups())
-    span = timedelta(days=days, hours=hours, minutes=minutes, seconds=secs)
-    return int(span.total_seconds())
-
-
-def mebibytes(value: Any) -> Any:
-    """Turn `16G` into mebibytes; leave other types to pydantic."""
-    if not isinstance(value, str):
-        return value
-    parts = SIZE.fullmatch(value.strip())
-    if not parts:
-        raise ValueError("write a size as 512M, 16G or 1T")
-    kibibytes = int(parts[1]) * 1024 ** "KMGT".index(parts[2])
-    return max(1, kibibytes // 1024)
-
-
 def experiment_name(value: str) -> str:
     """Keep experiments apart from the tables, which lie beside them."""
     if value == "tables":
@@ -59,7 +33,6 @@ def experiment_name(value: str) -> str:
 
 Name = Annotated[str, AfterValidator(folder_name)]
 ExperimentName = Annotated[str, AfterValidator(experiment_name)]
-Count = Annotated[int, Field(ge=1, strict=True)]
 
 
 class Model(BaseModel):
@@ -89,20 +62,34 @@ class Needs(Model):
     """What one rank needs, and the wall time of one run."""
 
     cpus_per_rank: Count = 1
-    memory_per_rank: Annotated[int, BeforeValidator(mebibytes), Field(ge=1)] = 2048
+    gpus_per_rank: Annotated[int, Field(ge=0, strict=True)] = 0
+    memory_per_rank: Mebibytes = 2048
     """MiB."""
-    time: Annotated[int, BeforeValidator(seconds), Field(ge=60)] = 1800
+    time: Annotated[Seconds, Field(ge=60)] = 1800
     """Seconds."""
+
+
+class Checkpoints(Model):
+    """For a program that saves its state when it is warned, and continues from what it saved."""
+
+    warning: Annotated[Seconds, Field(ge=1)] = 120
+    """Seconds before the time limit at which the ranks get SIGUSR1."""
+    requeues: Annotated[int, Field(ge=0, strict=True)] = 10
+    """How often a run that was interrupted goes back into the queue by itself."""
 
 
 class Experiment(Model):
     """A program in an image, measured at several sizes."""
 
-    image: Name
+    image: Name | None = None
+    """A folder of containers/; None only for a native run."""
     command: Annotated[tuple[str, ...], Field(min_length=1)]
     launcher: Literal["horovod", "plain"] = "horovod"
+    runtime: Literal["udocker", "native"] = "udocker"
+    """`native`: the same program without a container, to compare."""
     scale: Scale
     needs: Needs = Needs()
+    checkpoints: Checkpoints | None = None
     throughput: str | None = None
 
     @field_validator("command", mode="before")
@@ -130,9 +117,20 @@ class Experiment(Model):
             raise ValueError("needs exactly one group, around the samples per second")
         return pattern
 
+    @model_validator(mode="after")
+    def image_for_a_container(self) -> "Experiment":
+        """A container needs an image, and without one none would be used."""
+        if (self.runtime == "udocker") != (self.image is not None):
+            raise ValueError("give an image, or else runtime: native, not both and not neither")
+        return self
+
 
 class Config(Model):
     """The whole of config/config.yaml."""
 
     site: Name = "local"
+    hardware: Name | None = None
+    """Which of the site's hardware to use; None: the first that suits."""
+    queue: Name | None = None
+    """Which of the site's queues to use; None: the first that takes the job."""
     experiments: Annotated[dict[ExperimentName, Experiment], Field(min_length=1)]

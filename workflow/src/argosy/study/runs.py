@@ -2,7 +2,8 @@
 
 from typing import Literal
 
-from argosy.study.models import Config, Count, Experiment, Model, Name, Needs
+from argosy.study.models import Checkpoints, Config, Experiment, Model, Name, Needs
+from argosy.units import Count
 
 
 class Run(Model):
@@ -16,10 +17,12 @@ class Run(Model):
     ranks_per_node: Count
     repeat: Count
     scaling: Literal["strong", "weak"]
-    image: Name
+    image: Name | None
     command: tuple[str, ...]
     launcher: Literal["horovod", "plain"]
+    runtime: Literal["udocker", "native"]
     needs: Needs
+    checkpoints: Checkpoints | None
     throughput: str | None
 
     @property
@@ -45,5 +48,5 @@ def _run(name: str, experiment: Experiment, nodes: int, repeat: int) -> Run:
         ranks_per_node=experiment.scale.ranks_per_node,
         repeat=repeat,
         scaling=experiment.scale.kind,
-        **experiment.model_dump(include={"image", "command", "launcher", "needs", "throughput"}),
+        **experiment.model_dump(exclude={"scale"}),
     )

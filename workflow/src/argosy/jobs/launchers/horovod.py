@@ -16,8 +16,8 @@ RANK_ENVIRONMENT: Mapping[str, str] = {
     "HOROVOD_HOSTNAME": "node{node}",
     "HOROVOD_CONTROLLER": "gloo",
     "HOROVOD_CPU_OPERATIONS": "gloo",
-    "HOROVOD_GLOO_RENDEZVOUS_ADDR": "{head_address}",
-    "HOROVOD_GLOO_RENDEZVOUS_PORT": "{head_port}",
+    "HOROVOD_GLOO_RENDEZVOUS_ADDR": "{rendezvous_address}",
+    "HOROVOD_GLOO_RENDEZVOUS_PORT": "{rendezvous_port}",
     "HOROVOD_GLOO_IFACE": "{interface}",
     # The default of 30 s is too short where containers start unevenly.
     "HOROVOD_GLOO_TIMEOUT_SECONDS": "300",

@@ -1,35 +1,89 @@
-"""What the executor asks of whoever runs batch scripts; a scheduler is one module beside this one."""
+"""What the executor asks of whoever runs batch scripts; a scheduler is one module beside this one.
 
-from collections.abc import Iterable, Mapping
+A job is known by its run's folder: a run has one job at a time.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
+SCRIPT = "job.sbatch"
+
+
+def job_name(run_dir: Path) -> str:
+    """The name by which the queue shows a run's job, and by which it is found there again."""
+    return f"argosy-{run_dir.parent.name}-{run_dir.name}"
+
 
 class State(Enum):
     """A job as its scheduler sees it. Whether the run went well is in its verdict, not here."""
 
+    WAITING = "not yet submitted"
+    PENDING = "pending"
+    REQUEUED = "requeued"
     RUNNING = "running"
-    ENDED = "ended"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    TIMEOUT = "time limit reached"
+    OUT_OF_MEMORY = "out of memory"
+    NODE_FAIL = "node failure"
+    PREEMPTED = "preempted"
+    REFUSED = "refused"
+    GONE = "no longer known to the scheduler"
+
+    @property
+    def active(self) -> bool:
+        """Whether the job is still to come to its end."""
+        return self in (State.WAITING, State.PENDING, State.REQUEUED, State.RUNNING)
 
 
 @dataclass(frozen=True)
-class Job:
-    """A submitted batch script: the run's folder and the scheduler's name for the job."""
+class Status:
+    """How a job is.
 
-    run_dir: Path
-    job_id: str
+    `job_id` is None until it is submitted; `reason` says why it is in that state, in the scheduler's
+    words; `nodes` is the list of nodes as the scheduler writes it.
+    """
+
+    state: State
+    job_id: str | None = None
+    restarts: int = 0
+    reason: str = ""
+    nodes: str = ""
 
 
 class Scheduler(Protocol):
     """Runs batch scripts. Implementations keep what they know in each run's job.json."""
 
-    def submit(self, script: Path) -> Job:
-        """Start the script, or attach to the job that an earlier driver left running for it."""
+    @property
+    def pause_s(self) -> float:
+        """How long to wait until the next poll, in seconds."""
 
-    def poll(self, jobs: Iterable[Job]) -> Mapping[Job, State]:
-        """The state of all jobs, by one look."""
+    @property
+    def trouble(self) -> str | None:
+        """What keeps the scheduler from answering, for the user; None when all is well."""
 
-    def cancel(self, jobs: Iterable[Job]) -> None:
-        """End the jobs and return when they have ended."""
+    def submit(self, run_dirs: Iterable[Path]) -> None:
+        """Take over these runs: attach to the jobs that earlier drivers left, submit the others."""
+
+    def poll(self) -> Mapping[Path, Status]:
+        """The status of all runs taken over, by one look; those that ended are given back by it."""
+
+    def cancel(self) -> None:
+        """End the jobs of all runs taken over, and return when they have been told."""
+
+
+def describe_queue(statuses: Collection[Status]) -> str:
+    """One line: how many jobs are in which state, and why those wait that wait; empty without any."""
+    states = Counter(status.state for status in statuses if status.state.active)
+    parts = []
+    for state in (State.RUNNING, State.PENDING, State.REQUEUED, State.WAITING):
+        if states[state]:
+            reasons = Counter(each.reason for each in statuses if each.state is state)
+            why = ", ".join(f"{reason} {n}" for reason, n in reasons.most_common(3) if reason)
+            parts.append(f"{states[state]} {state.value}" + (f" ({why})" if why else ""))
+    return f"jobs: {', '.join(parts)}" if parts else ""

@@ -1,6 +1,8 @@
-"""Runs batch scripts as processes of this machine."""
+"""Runs batch scripts as processes of this machine, one after another.
 
-import json
+Runs that share a machine's cores would measure each other, so there is a queue and only one runs.
+"""
+
 import os
 import signal
 import subprocess
@@ -12,9 +14,8 @@ from typing import Any
 
 import psutil
 
-from argosy.errors import ArgosyError
-from argosy.files import write_json
-from argosy.jobs.schedulers.base import Job, State
+from argosy.jobs import job_file
+from argosy.jobs.schedulers.base import SCRIPT, State, Status
 
 CANCEL_GRACE_S = 8.0
 """From asking a job to end until what is left of it is killed."""
@@ -24,49 +25,99 @@ SAME_PROCESS_S = 1.0
 
 
 class LocalScheduler:
-    """A scheduler without a queue: a job is a process group, its id the time and the process id."""
+    """A job is a process group, its id the time and the process id."""
 
-    def submit(self, script: Path) -> Job:
-        """Start the script in a session of its own, or attach to it where it is still running."""
-        run_dir = script.parent
-        last = _last_entry(run_dir)
-        if last and _process_of(last):
-            return Job(run_dir, str(last["job_id"]))
-        job_id = (
-            f"local-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}-{time.monotonic_ns() % 10**6}"
-        )
-        log = run_dir / "logs" / f"{job_id}.0" / "job.log"
-        log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                ["bash", script],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                env={**os.environ, "ARGOSY_JOB_ID": job_id},
-            )
-        created = psutil.Process(process.pid).create_time()
-        entry = {"scheduler": "local", "job_id": job_id, "submitted": time.time()}
-        _add_entry(run_dir, {**entry, "pid": process.pid, "process_created": created})
-        return Job(run_dir, job_id)
+    pause_s = 0.5
+    trouble = None
 
-    def poll(self, jobs: Iterable[Job]) -> Mapping[Job, State]:
+    def __init__(self) -> None:
+        self._queue: list[Path] = []
+        self._running: dict[Path, str] = {}
+
+    def submit(self, run_dirs: Iterable[Path]) -> None:
+        """Attach to the scripts that still run; the others wait for their turn."""
+        for run_dir in run_dirs:
+            entry = job_file.newest(run_dir)
+            if entry and _process_of(entry):
+                self._running[run_dir] = str(entry["job_id"])
+            else:
+                self._queue.append(run_dir)
+        self._start_next()
+
+    def poll(self) -> Mapping[Path, Status]:
         """A job runs as long as its script's process does, or what a killed script left behind."""
-        return {job: State.RUNNING if _still_runs(job) else State.ENDED for job in jobs}
+        statuses = {
+            run_dir: Status(_state(run_dir, job_id), job_id)
+            for run_dir, job_id in self._running.items()
+        }
+        for run_dir, status in statuses.items():
+            if not status.state.active:
+                del self._running[run_dir]
+        self._start_next()
+        waiting = Status(State.PENDING, reason="another run has the machine")
+        return {**dict.fromkeys(self._queue, waiting), **statuses}
 
-    def cancel(self, jobs: Iterable[Job]) -> None:
+    def cancel(self) -> None:
         """Ask all scripts to end, each of which ends its nodes, and kill what is left."""
-        scripts = [process for job in jobs if (process := _process(job))]
+        self._queue.clear()
+        scripts = [process for item in self._running.items() if (process := _process(*item))]
         families = [process for script in scripts for process in _family(script)]
         for script in scripts:
             with suppress(ProcessLookupError):
                 os.kill(script.pid, signal.SIGTERM)
         _, alive = psutil.wait_procs(families, timeout=CANCEL_GRACE_S)
-        for process in alive:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
-        psutil.wait_procs(alive, timeout=2)
+        _kill(alive)
+        # What a script started while it was being looked at.
+        _kill([process for item in self._running.items() for process in _left_behind(*item)])
+
+    def _start_next(self) -> None:
+        if self._queue and not self._running:
+            run_dir = self._queue.pop(0)
+            self._running[run_dir] = _start(run_dir)
+
+
+def _start(run_dir: Path) -> str:
+    """Start the run's script in a session of its own; the job's id."""
+    job_id = f"local-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}-{time.monotonic_ns() % 10**6}"
+    log = run_dir / "logs" / f"{job_id}.0" / "job.log"
+    log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            ["bash", run_dir / SCRIPT],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**os.environ, "ARGOSY_JOB_ID": job_id},
+        )
+    created = psutil.Process(process.pid).create_time()
+    entry = {
+        "scheduler": "local",
+        "job_id": job_id,
+        "submitted": time.time(),
+        "script_sha256": job_file.digest(run_dir / SCRIPT),
+        "pid": process.pid,
+        "process_created": created,
+    }
+    job_file.add(run_dir, entry)
+    return job_id
+
+
+def _state(run_dir: Path, job_id: str) -> State:
+    if _process(run_dir, job_id):
+        return State.RUNNING
+    left = _left_behind(run_dir, job_id)
+    for process in left:
+        with suppress(psutil.NoSuchProcess):
+            process.terminate()
+    return State.RUNNING if left else State.GONE
+
+
+def _kill(processes: list[psutil.Process]) -> None:
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(processes, timeout=2)
 
 
 def _family(process: psutil.Process) -> list[psutil.Process]:
@@ -75,22 +126,10 @@ def _family(process: psutil.Process) -> list[psutil.Process]:
     return []
 
 
-def _still_runs(job: Job) -> bool:
-    if _process(job):
-        return True
-    left = _left_behind(job)
-    for process in left:
-        with suppress(psutil.NoSuchProcess):
-            process.terminate()
-    return bool(left)
-
-
-def _left_behind(job: Job) -> list[psutil.Process]:
+def _left_behind(run_dir: Path, job_id: str) -> list[psutil.Process]:
     """The nodes of a script that was killed: processes of its session, which has lost its leader."""
-    leader = next(
-        int(entry["pid"]) for entry in _entries(job.run_dir) if entry["job_id"] == job.job_id
-    )
-    if psutil.pid_exists(leader):
+    entry = _entry(run_dir, job_id)
+    if entry is None or psutil.pid_exists(leader := int(entry["pid"])):
         return []
     return [process for process in psutil.process_iter() if _session(process.pid) == leader]
 
@@ -102,15 +141,20 @@ def _session(pid: int) -> int | None:
         return None
 
 
-def _process(job: Job) -> psutil.Process | None:
-    for entry in reversed(_entries(job.run_dir)):
-        if entry["job_id"] == job.job_id:
-            return _process_of(entry)
-    return None
+def _process(run_dir: Path, job_id: str) -> psutil.Process | None:
+    entry = _entry(run_dir, job_id)
+    return _process_of(entry) if entry else None
+
+
+def _entry(run_dir: Path, job_id: str) -> Mapping[str, Any] | None:
+    found = (entry for entry in job_file.entries(run_dir) if entry["job_id"] == job_id)
+    return next(found, None)
 
 
 def _process_of(entry: Mapping[str, Any]) -> psutil.Process | None:
     """The entry's process while it lives; a child that ended is reaped on the way."""
+    if entry.get("scheduler") != "local":
+        return None
     try:
         process = psutil.Process(int(entry["pid"]))
         if abs(process.create_time() - float(entry["process_created"])) > SAME_PROCESS_S:
@@ -122,27 +166,3 @@ def _process_of(entry: Mapping[str, Any]) -> psutil.Process | None:
     except psutil.NoSuchProcess:
         return None
     return process
-
-
-def _last_entry(run_dir: Path) -> Mapping[str, Any] | None:
-    entries = _entries(run_dir)
-    return entries[-1] if entries else None
-
-
-def _entries(run_dir: Path) -> list[dict[str, Any]]:
-    path = run_dir / "job.json"
-    if not path.is_file():
-        return []
-    content = json.loads(path.read_text(encoding="utf-8"))
-    if content.get("schema_version") != 1:
-        raise ArgosyError(
-            f"{path}: schema_version {content.get('schema_version')} is not 1; "
-            "move this run's folder away and run again"
-        )
-    entries: list[dict[str, Any]] = content["jobs"]
-    return entries
-
-
-def _add_entry(run_dir: Path, entry: dict[str, Any]) -> None:
-    jobs = [*_entries(run_dir), entry]
-    write_json(run_dir / "job.json", {"schema_version": 1, "jobs": jobs})

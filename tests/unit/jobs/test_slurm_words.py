@@ -1,0 +1,110 @@
+"""What Slurm says, understood: states, refusals, and the difference between no and no answer."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from argosy.jobs.schedulers.base import State, Status, describe_queue
+from argosy.jobs.schedulers.slurm import commands
+from argosy.jobs.schedulers.slurm.commands import MissingError, NoAnswerError, SlurmError, call
+from argosy.jobs.schedulers.slurm.preflight import _minutes
+from argosy.jobs.schedulers.slurm.refusals import TOO_MANY_NOW, explain
+
+
+def program(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a stand-in for a command of Slurm's in front of the others: only its words matter here."""
+    path = folder / "squeue"
+    path.write_text(f"#!/bin/bash\n{text}\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
+        "slurm_load_jobs error: Socket timed out on send/recv operation",
+        "slurm_load_jobs error: Zero Bytes were transmitted or received",
+        "slurm_load_jobs error: Slurm backup controller in standby mode",
+    ],
+)
+def test_no_answer_is_not_a_no(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    program(tmp_path, f"echo 'squeue: error: {said}' >&2; exit 1", monkeypatch)
+    with pytest.raises(NoAnswerError):
+        call("squeue")
+
+
+def test_a_command_that_hangs_gave_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path, "exec sleep 20", monkeypatch)
+    with pytest.raises(NoAnswerError, match="no answer for 0 s"):
+        call("squeue", timeout_s=0.2)
+
+
+def test_a_no_and_a_missing_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path, "echo 'squeue: error: Invalid user' >&2; exit 1", monkeypatch)
+    with pytest.raises(SlurmError, match=r"^Invalid user$") as problem:
+        call("squeue")
+    assert not isinstance(problem.value, NoAnswerError)
+    with pytest.raises(MissingError, match="there is no `sbatchx` on this machine"):
+        call("sbatchx")
+
+
+def test_an_outer_job_does_not_leak_into_what_is_submitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SLURM_JOB_ID", "SBATCH_ACCOUNT", "SRUN_CPUS_PER_TASK", "SLURM_CPUS_PER_TASK"):
+        monkeypatch.setenv(name, "7")
+    monkeypatch.setenv("SLURM_CONF", "/etc/slurm/other.conf")
+    left = commands.environment()
+    assert left["SLURM_CONF"] == "/etc/slurm/other.conf"
+    assert not {"SLURM_JOB_ID", "SBATCH_ACCOUNT", "SRUN_CPUS_PER_TASK"} & set(left)
+
+
+@pytest.mark.parametrize(
+    ("said", "key"),
+    [
+        ("Invalid account or account/partition combination specified", "site.yaml: account:"),
+        ("invalid partition specified: gpu", "site.yaml: options.partition:"),
+        ("Invalid qos specification", "site.yaml: options.qos:"),
+        ("Invalid generic resource (gres) specification", "site.yaml: options.gres:"),
+        ("Invalid feature specification", "site.yaml: options.constraint:"),
+        ("Requested time limit is invalid (missing or exceeds some limit)", "digits.needs.time:"),
+        ("Node count specification invalid", "experiments.digits.scale.nodes:"),
+        ("Requested node configuration is not available", "experiments.digits.needs:"),
+        ("Munge encode failed: Failed to access socket", "munge does not run on this machine"),
+    ],
+)
+def test_a_refusal_says_what_to_change_and_quotes_slurm(
+    tmp_path: Path, said: str, key: str
+) -> None:
+    line = explain(tmp_path / "results/here/digits/nodes2-ranks1-repeat1", said)
+    assert key in line
+    assert said in line
+    assert "\n" not in line
+
+
+def test_a_full_queue_is_no_refusal() -> None:
+    assert TOO_MANY_NOW.search("sbatch: error: QOSMaxSubmitJobPerUserLimit")
+    assert TOO_MANY_NOW.search("Job violates accounting/QOS policy (job submit limit, ...)")
+    assert not TOO_MANY_NOW.search("Invalid partition name specified")
+
+
+def test_the_queue_in_one_line() -> None:
+    statuses = [
+        Status(State.RUNNING, "1"),
+        Status(State.PENDING, "2", reason="Priority"),
+        Status(State.PENDING, "3", reason="Priority"),
+        Status(State.PENDING, "4", reason="Resources"),
+        Status(State.COMPLETED, "5"),
+    ]
+    assert describe_queue(statuses) == "jobs: 1 running, 3 pending (Priority 2, Resources 1)"
+    assert describe_queue([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [("10:00", 10), ("1:30:00", 90), ("1-00:00:00", 1440), ("infinite", math.inf), ("30", 30)],
+)
+def test_times_as_sinfo_writes_them(text: str, minutes: float) -> None:
+    assert _minutes(text) == pytest.approx(minutes)

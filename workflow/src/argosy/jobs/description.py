@@ -1,0 +1,147 @@
+"""What run.json and provenance.json say of a run (docs/run-folder.md)."""
+
+import platform
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import argosy
+from argosy.images import tools
+from argosy.images.lockfile import ImageLock
+from argosy.images.store import Store
+from argosy.jobs.launchers import LAUNCHERS
+from argosy.site.models import Site
+from argosy.site.placement import Placement
+from argosy.study.models import Checkpoints
+from argosy.study.runs import Run
+
+SCHEMA_VERSION = 1
+CONTAINER_WORKLOADS = "/workloads/"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run and its place on a site; `lock` is None for a native run."""
+
+    site: str
+    facts: Site
+    placement: Placement
+    options: Mapping[str, str | None]
+    """Of sbatch, by their long names."""
+    run: Run
+    lock: ImageLock | None
+
+
+def describe_run(plan: Plan, workloads_dir: Path) -> dict[str, Any]:
+    """The content of run.json."""
+    run, lock = plan.run, plan.lock
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "run_id": run.run_id,
+        "experiment": run.experiment,
+        "site": plan.site,
+        "hardware": plan.placement.hardware_name,
+        "queue": plan.placement.queue_name,
+        "nodes": run.nodes,
+        "ranks_per_node": run.ranks_per_node,
+        "repeat": run.repeat,
+        "scaling": run.scaling,
+        "image": {"name": lock.name, "digest": lock.digest} if lock else None,
+        "command": _command(run, workloads_dir),
+        "launcher": run.launcher,
+        "rank_environment": _rank_environment(plan),
+        "throughput": run.throughput,
+        "time_limit_s": run.needs.time,
+        "checkpoints": run.checkpoints and _describe_checkpoints(run.checkpoints),
+    }
+
+
+def describe_provenance(plan: Plan, project: Path, store: Store) -> dict[str, Any]:
+    """The content of provenance.json."""
+    commit = _git(project, "rev-parse", "HEAD")
+    changes = _git(project, "status", "--porcelain")
+    hardware = plan.placement.hardware
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "argosy": {
+            "version": argosy.__version__,
+            "git_commit": commit,
+            "git_dirty": None if changes is None else bool(changes),
+        },
+        "image": plan.lock and _describe_image(plan.lock),
+        "software": _describe_software(store),
+        "experiment": plan.run.model_dump(mode="json", exclude={"nodes", "repeat"}),
+        "site": {
+            "name": plan.site,
+            "scheduler": plan.facts.scheduler,
+            "hardware": hardware.model_dump(mode="json") if hardware else None,
+            "queue": plan.placement.queue_name,
+        },
+    }
+
+
+def _command(run: Run, workloads_dir: Path) -> list[str]:
+    """The run's command; without a container, the programs are where they really are."""
+    if run.runtime == "udocker":
+        return list(run.command)
+    return [
+        f"{workloads_dir}/{word.removeprefix(CONTAINER_WORKLOADS)}"
+        if word.startswith(CONTAINER_WORKLOADS)
+        else word
+        for word in run.command
+    ]
+
+
+def _rank_environment(plan: Plan) -> dict[str, str]:
+    """Variables of the ranks as format strings, which the site's plain text has to survive."""
+    of_site = {
+        name: text.replace("{", "{{").replace("}", "}}")
+        for name, text in plan.facts.environment.items()
+    }
+    return {
+        **of_site,
+        **LAUNCHERS[plan.run.launcher],
+        # Libraries that thread by themselves would otherwise take the whole node for each rank.
+        "OMP_NUM_THREADS": str(plan.run.needs.cpus_per_rank),
+    }
+
+
+def _describe_checkpoints(checkpoints: Checkpoints) -> dict[str, int]:
+    return {"warning_s": checkpoints.warning, "requeues": checkpoints.requeues}
+
+
+def _describe_image(lock: ImageLock) -> dict[str, Any]:
+    return {
+        "name": lock.name,
+        "digest": lock.digest,
+        "base": f"{lock.base.reference} ({lock.base.source}, {lock.base.diff_id})",
+        "steps": [step.instruction for step in lock.steps],
+    }
+
+
+def _describe_software(store: Store) -> dict[str, str]:
+    return {
+        "python": platform.python_version(),
+        "snakemake": version("snakemake"),
+        "udocker": version("udocker"),
+        "container runtime": _runtime_version(store),
+    }
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True)
+    except FileNotFoundError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _runtime_version(store: Store) -> str:
+    runtime = tools.container_runtime(store)
+    if not runtime:
+        return "udocker's own"
+    done = subprocess.run([runtime, "--version"], capture_output=True, text=True)
+    return done.stdout.partition("\n")[0] or str(runtime)

@@ -1,0 +1,195 @@
+"""The scheduler of a Slurm cluster."""
+
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from argosy.jobs import job_file
+from argosy.jobs.schedulers.base import SCRIPT, State, Status, job_name
+from argosy.jobs.schedulers.slurm.commands import NoAnswerError, SlurmError, ask, call
+from argosy.jobs.schedulers.slurm.queue import Accounting, Listed, list_jobs
+from argosy.jobs.schedulers.slurm.refusals import TOO_MANY_NOW, explain
+
+PARALLEL_SUBMISSIONS = 4
+LONGEST_PAUSE_S = 60.0
+PATIENCE = 20.0
+"""A question is asked again after as many times as long as its answer took."""
+
+ANSWERS = 3
+"""Of the last answers the quickest counts: one slow one is this machine's, several are slurmctld's."""
+
+OFTEN_A_PASSAGE = (State.NODE_FAIL, State.PREEMPTED, State.GONE)
+"""States that a job may only pass through on its way back into the queue: believed when seen twice."""
+
+
+class SlurmScheduler:
+    """All jobs are looked at by one call of squeue, however many they are.
+
+    Args:
+        poll_s: seconds between two looks, when slurmctld answers readily.
+    """
+
+    def __init__(self, poll_s: float) -> None:
+        self._poll_s = poll_s
+        self._accounting = Accounting()
+        self._waiting: dict[Path, str] = {}
+        self._jobs: dict[Path, str] = {}
+        self._last: dict[Path, Status] = {}
+        self._suspected: dict[Path, Status] = {}
+        self._silent_since: float | None = None
+        self._took: deque[float] = deque(maxlen=ANSWERS)
+        self.pause_s = poll_s
+        self.trouble: str | None = None
+
+    def submit(self, run_dirs: Iterable[Path]) -> None:
+        """Attach to jobs by their folder and name, and submit the others, several at a time."""
+        self._waiting.update(dict.fromkeys(run_dirs, ""))
+        listed = self._ask()
+        if listed is not None:
+            self._submit_waiting(listed)
+
+    def poll(self) -> Mapping[Path, Status]:
+        """The status of all runs; without an answer, what was last known of them."""
+        if not self._waiting and not self._jobs:
+            return self._give_back({})
+        listed = self._ask()
+        if listed is None:
+            return {**self._unsubmitted(), **{run: self._last[run] for run in self._jobs}}
+        if self._waiting:
+            self._submit_waiting(listed)
+        return self._give_back(self._look_up(listed))
+
+    def cancel(self) -> None:
+        """Cancel all jobs by one call of scancel."""
+        self._waiting.clear()
+        if ids := [job_id for job_id in self._jobs.values() if job_id]:
+            call("scancel", *ids)
+
+    # ---- asking
+
+    def _ask(self) -> list[Listed] | None:
+        """The queue, or None when slurmctld does not answer, which means nothing for any job."""
+        began = time.monotonic()
+        try:
+            listed = list_jobs()
+        except SlurmError as problem:
+            self._silent_since = self._silent_since or began
+            self.pause_s = min(LONGEST_PAUSE_S, max(self._poll_s, 2 * self.pause_s))
+            silent = time.monotonic() - self._silent_since
+            self.trouble = f"Slurm has not answered for {silent:.0f} s ({problem}); waiting"
+            return None
+        self._silent_since, self.trouble = None, None
+        self._took.append(time.monotonic() - began)
+        self.pause_s = min(LONGEST_PAUSE_S, max(self._poll_s, PATIENCE * min(self._took)))
+        return listed
+
+    def _unsubmitted(self) -> dict[Path, Status]:
+        return {run: Status(State.WAITING, reason=why) for run, why in self._waiting.items()}
+
+    # ---- submitting
+
+    def _submit_waiting(self, listed: list[Listed]) -> None:
+        """Nothing is submitted without a look at the queue just before: no run gets two jobs."""
+        mine: dict[Path, list[Listed]] = {}
+        for job in listed:
+            if job.state.active:
+                mine.setdefault(job.work_dir, []).append(job)
+        with ThreadPoolExecutor(PARALLEL_SUBMISSIONS) as pool:
+            tries = [
+                pool.submit(self._submit_one, run, mine.get(run, [])) for run in [*self._waiting]
+            ]
+            # Within: an interrupt waits for what is being submitted, and cancels or leaves that too.
+            for each in tries:
+                each.result()
+
+    def _submit_one(self, run_dir: Path, in_queue: list[Listed]) -> None:
+        try:
+            status = _attach(run_dir, in_queue) or _submit(run_dir)
+        except NoAnswerError as problem:
+            self._waiting[run_dir] = str(problem)
+            return
+        except SlurmError as problem:
+            if TOO_MANY_NOW.search(str(problem)) and self._jobs:
+                self._waiting[run_dir] = str(problem)
+                return
+            status = Status(State.REFUSED, reason=explain(run_dir, str(problem)))
+        del self._waiting[run_dir]
+        self._last[run_dir] = status
+        self._jobs[run_dir] = status.job_id or ""
+
+    # ---- looking
+
+    def _look_up(self, listed: list[Listed]) -> dict[Path, Status]:
+        by_id = {job.job_id: job for job in listed}
+        forgotten = {
+            run: job_id for run, job_id in self._jobs.items() if job_id and job_id not in by_id
+        }
+        accounts = self._accounting.states(forgotten.values())
+        statuses = {}
+        for run, job_id in self._jobs.items():
+            if not job_id or not self._last[run].state.active:
+                statuses[run] = self._last[run]
+            elif job_id in by_id:
+                statuses[run] = _status(by_id[job_id])
+            else:
+                state = accounts.get(job_id, State.GONE)
+                statuses[run] = Status(state, job_id, self._last[run].restarts)
+        return statuses
+
+    def _give_back(self, statuses: dict[Path, Status]) -> Mapping[Path, Status]:
+        believed = {run: self._believe(run, status) for run, status in statuses.items()}
+        for run, status in believed.items():
+            self._last[run] = status
+            if not status.state.active:
+                for known in (self._jobs, self._last, self._suspected):
+                    known.pop(run, None)
+        return {**self._unsubmitted(), **believed}
+
+    def _believe(self, run: Path, status: Status) -> Status:
+        if status.state not in OFTEN_A_PASSAGE or self._suspected.get(run) == status:
+            return status
+        self._suspected[run] = status
+        return self._last[run]
+
+
+def _attach(run_dir: Path, in_queue: list[Listed]) -> Status | None:
+    """The job that the run has already, if it is of the script as it is now; others are cancelled."""
+    script = (run_dir / SCRIPT).read_text(encoding="utf-8")
+    name = job_name(run_dir)
+    found = None
+    for job in in_queue:
+        if job.name != name:
+            continue
+        if found is None and _script_of(job.job_id) == script:
+            found = job
+        else:
+            call("scancel", job.job_id)
+    return _status(found) if found else None
+
+
+def _script_of(job_id: str) -> str:
+    return ask("scontrol", "write", "batch_script", job_id, "-").rstrip("\n") + "\n"
+
+
+def _submit(run_dir: Path) -> Status:
+    script = run_dir / SCRIPT
+    (run_dir / "logs").mkdir(mode=0o700, exist_ok=True)
+    said = call("sbatch", "--parsable", script, cwd=run_dir)
+    # With several clusters it is "id;cluster".
+    job_id = said.strip().partition(";")[0]
+    job_file.add(
+        run_dir,
+        {
+            "scheduler": "slurm",
+            "job_id": job_id,
+            "submitted": time.time(),
+            "script_sha256": job_file.digest(script),
+        },
+    )
+    return Status(State.PENDING, job_id)
+
+
+def _status(job: Listed) -> Status:
+    return Status(job.state, job.job_id, job.restarts, job.reason, job.nodes)
