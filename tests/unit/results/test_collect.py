@@ -53,7 +53,9 @@ def test_a_completed_run(results: Path) -> None:
         "image_name": "torch-cpu",
         "image_digest": "sha256:" + "ab" * 32,
         "failure": None,
+        "pieces": 1,
         "unreadable_records": 0,
+        "repeated_steps": 0,
         "missing_ranks": [],
         "log_files": [f"digits/nodes2-ranks1-repeat1/logs/100.0/{log}.log" for log in logs],
     }

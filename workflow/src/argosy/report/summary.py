@@ -72,7 +72,7 @@ class RunSummary:
     started_unix_s: float | None
     seconds: float | None
     hosts: list[str]
-    image_digest: str
+    image_digest: str | None
     failure: str | None
     unreadable_records: int
     missing_ranks: list[int]

@@ -11,7 +11,7 @@ from argosy.report.summary import ExperimentSummary, PointSummary
 from argosy.results.tables import PHASES
 
 NONE = "–"
-_STATES = ("completed", "failed", "cancelled", "unfinished", "pending")
+_STATES = ("completed", "failed", "interrupted", "cancelled", "unfinished", "pending")
 
 
 def number(value: float | None, digits: int = 3) -> str:

@@ -11,7 +11,7 @@ import duckdb
 from argosy.results.errors import ResultsError
 from argosy.results.models import Failure
 from argosy.results.records import load_records, record_files
-from argosy.results.run_folder import Incarnation, RunFolder, read_run
+from argosy.results.run_folder import NOT_FAILED, Incarnation, RunFolder, read_run
 from argosy.results.tables import create_tables, fetch, insert_rows, write_tables
 
 Row = dict[str, Any]
@@ -67,12 +67,13 @@ def _run_row(run: RunFolder, results_dir: Path) -> Row:
         "scaling": run.asked.scaling,
         "state": run.state,
         "incarnation": current.name if current else None,
+        "pieces": len(run.pieces),
         "started_unix_s": current.started if current else None,
         "ended_unix_s": current.ended if current else None,
         "seconds": current.seconds if current else None,
         "hosts": _hosts(current) if current else [],
-        "image_name": run.asked.image.name,
-        "image_digest": run.asked.image.digest,
+        "image_name": run.asked.image and run.asked.image.name,
+        "image_digest": run.asked.image and run.asked.image.digest,
         "failure": _sentence(current.failure) if current and current.failure else None,
         "log_files": [_relative(log, results_dir) for log in run.logs(current)] if current else [],
         "provenance": run.provenance,
@@ -91,7 +92,7 @@ def _failure_rows(run: RunFolder, results_dir: Path) -> list[Row]:
         _key(run)
         | {
             "incarnation": incarnation.name,
-            "state": "cancelled" if incarnation.state == "cancelled" else "failed",
+            "state": incarnation.state if incarnation.state in NOT_FAILED else "failed",
             "node": failure.node,
             "rank": failure.rank,
             "cause": failure.cause,
@@ -138,13 +139,17 @@ def _completeness(run: RunFolder, database: duckdb.DuckDBPyConnection) -> Row:
     """What the records of a completed run lack: lines that cannot be read, ranks with no step."""
     key = _key(run)
     where = "WHERE experiment = $experiment AND run_id = $run_id"
-    lines = fetch(
-        database, f"SELECT count(*) AS n FROM record {where} AND kind = 'unreadable'", key
-    )
+    counts = {
+        row["kind"]: row["n"]
+        for row in fetch(
+            database, f"SELECT kind, count(*) AS n FROM record {where} GROUP BY kind", key
+        )
+    }
     ranks = fetch(database, f"SELECT DISTINCT rank FROM steps {where}", key)
     recorded = {row["rank"] for row in ranks}
     missing = [rank for rank in range(run.ranks) if rank not in recorded]
     return {
-        "unreadable_records": lines[0]["n"],
+        "unreadable_records": counts.get("unreadable", 0),
+        "repeated_steps": counts.get("repeated", 0),
         "missing_ranks": missing if run.state == "completed" else [],
     }

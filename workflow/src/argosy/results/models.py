@@ -36,7 +36,8 @@ class Asked(Record):
     ranks_per_node: int
     repeat: int
     scaling: Literal["strong", "weak"]
-    image: Image
+    image: Image | None
+    """None for a run without a container."""
 
 
 class Failure(Record):
@@ -52,7 +53,7 @@ class Verdict(Record):
 
     run_id: str
     incarnation: str
-    state: Literal["completed", "failed", "cancelled"]
+    state: Literal["completed", "failed", "interrupted", "cancelled"]
     started: float
     ended: float
     seconds: float
@@ -72,11 +73,24 @@ class NodeStatus(Record):
 
     node: int
     host: str
-    state: Literal["running", "completed", "failed", "cancelled"]
+    state: Literal["running", "completed", "failed", "interrupted", "cancelled"]
     started: float
     ended: float | None
     machine: Machine
     failure: Failure | None
+
+
+class Checkpoint(Record):
+    """The point from which an incarnation goes on: `step` steps were done by `incarnation`."""
+
+    incarnation: str
+    step: int
+
+
+class Claim(Record):
+    """claim.json: how an incarnation began."""
+
+    continues: Checkpoint | None
 
 
 class Job(Record):

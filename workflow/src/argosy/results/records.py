@@ -20,6 +20,8 @@ _LOAD = f"""
 CREATE TABLE record AS
 SELECT file.experiment, file.run_id, file.rank, file.offset_s, line.* EXCLUDE (kind, filename),
     CASE
+        WHEN kind = 'step' AND step >= file.until_step THEN 'repeated'
+        WHEN kind = 'metric' AND file.until_step IS NOT NULL THEN 'earlier'
         WHEN kind = 'header' THEN 'header'
         WHEN kind = 'step' AND step IS NOT NULL AND samples IS NOT NULL AND isfinite(seconds)
             AND seconds >= 0 THEN 'step'
@@ -69,7 +71,8 @@ SELECT experiment, run_id, "at", samples_per_second FROM record WHERE kind = 'pr
 class RecordFile:
     """A file of JSON Lines, and whose it is. `rank` is None for what node 0's agent wrote.
 
-    `offset_s` turns the rank's monotonic seconds into seconds since the job started.
+    `offset_s` turns the rank's monotonic seconds into seconds since the job started: those of a job
+    that it continues are negative. Steps from `until_step` on were done again by a later job.
     """
 
     path: str
@@ -77,36 +80,40 @@ class RecordFile:
     run_id: str
     rank: int | None
     offset_s: float | None
+    until_step: int | None = None
 
 
 def record_files(run: RunFolder) -> Iterator[RecordFile]:
-    """The files of the incarnation that is the measurement of a completed run; else none."""
+    """The files of the incarnations that are the measurement of a completed run; else none."""
     if run.state != "completed" or run.result is None:
         return
-    folder = run.path / "records" / run.result.incarnation
-    for path in sorted(folder.glob("*.jsonl")):
-        rank = re.fullmatch(r"rank-(\d+)\.jsonl", path.name)
-        if rank or path.name == "printed.jsonl":
-            yield RecordFile(
-                # DuckDB names the file that it reads without `..`, and the join is by that name.
-                path=str(path.resolve()),
-                experiment=run.asked.experiment,
-                run_id=run.asked.run_id,
-                rank=int(rank[1]) if rank else None,
-                offset_s=_clock_offset(path, run.result.started) if rank else None,
-            )
+    for piece in run.pieces:
+        for path in sorted((run.path / "records" / piece.incarnation).glob("*.jsonl")):
+            rank = re.fullmatch(r"rank-(\d+)\.jsonl", path.name)
+            if rank or (path.name == "printed.jsonl" and piece.until is None):
+                yield RecordFile(
+                    # DuckDB names the file that it reads without `..`, and the join is by that name.
+                    path=str(path.resolve()),
+                    experiment=run.asked.experiment,
+                    run_id=run.asked.run_id,
+                    rank=int(rank[1]) if rank else None,
+                    offset_s=_clock_offset(path, run.result.started) if rank else None,
+                    until_step=piece.until,
+                )
 
 
 def load_records(database: duckdb.DuckDBPyConnection, files: Sequence[RecordFile]) -> None:
     """Fill the tables steps, metrics and printed, and a table `record` of every line of `files`."""
     database.execute(
         "CREATE TABLE record_file (path VARCHAR, experiment VARCHAR, run_id VARCHAR, "
-        "rank INTEGER, offset_s DOUBLE)"
+        "rank INTEGER, offset_s DOUBLE, until_step BIGINT)"
     )
     if not files:
         database.execute("CREATE TABLE record (experiment VARCHAR, run_id VARCHAR, kind VARCHAR)")
         return
-    database.executemany("INSERT INTO record_file VALUES (?, ?, ?, ?, ?)", [*map(astuple, files)])
+    database.executemany(
+        "INSERT INTO record_file VALUES (?, ?, ?, ?, ?, ?)", [*map(astuple, files)]
+    )
     try:
         database.execute(_LOAD, {"paths": [literal(Path(file.path)) for file in files]})
     except duckdb.Error as problem:

@@ -7,7 +7,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from argosy.results.errors import ResultsError
-from argosy.results.models import Asked, Failure, Jobs, NodeStatus, Verdict, read_model, read_object
+from argosy.results.models import (
+    Asked,
+    Checkpoint,
+    Claim,
+    Failure,
+    Jobs,
+    NodeStatus,
+    Verdict,
+    read_model,
+    read_object,
+)
+
+NOT_FAILED = ("cancelled", "interrupted")
+"""States of incarnations that ended early without being at fault."""
 
 NO_VERDICT = "ended without a verdict: killed before it could write one, or its node was lost"
 
@@ -19,17 +32,19 @@ class Incarnation:
     name: str
     verdict: Verdict | None
     nodes: tuple[NodeStatus, ...]
+    continues: Checkpoint | None = None
 
     @property
     def state(self) -> str:
-        """`completed`, `failed`, `cancelled`, or `unfinished`: no verdict, and no node gave up.
+        """`completed`, `failed`, `interrupted`, `cancelled`, or `unfinished`: no verdict, no end.
 
         An unfinished incarnation is running still, or was killed with no time to say so.
         """
         if self.verdict:
             return self.verdict.state
         states = {node.state for node in self.nodes}
-        return next((state for state in ("failed", "cancelled") if state in states), "unfinished")
+        ends = ("failed", "interrupted", "cancelled")
+        return next((state for state in ends if state in states), "unfinished")
 
     @property
     def failure(self) -> Failure | None:
@@ -62,6 +77,14 @@ class Incarnation:
 
 
 @dataclass(frozen=True)
+class Piece:
+    """The part of a run that one incarnation did: its steps before `until`, None: all of them."""
+
+    incarnation: str
+    until: int | None
+
+
+@dataclass(frozen=True)
 class RunFolder:
     """A run as its folder tells it. `incarnations` are in the order of submission."""
 
@@ -84,6 +107,23 @@ class RunFolder:
         return self.incarnations[-1] if self.incarnations else None
 
     @property
+    def pieces(self) -> list[Piece]:
+        """What the measurement is made of, the oldest first: an interrupted job is continued by the next.
+
+        Steps that were done after a checkpoint and lost are done again, and count once.
+        """
+        found: list[Piece] = []
+        by_name = {each.name: each for each in self.incarnations}
+        here, until = self.current, None
+        while here and here.name not in [piece.incarnation for piece in found]:
+            found.append(Piece(here.name, until))
+            if here.continues is None:
+                break
+            until = here.continues.step if until is None else min(until, here.continues.step)
+            here = by_name.get(here.continues.incarnation)
+        return found[::-1]
+
+    @property
     def state(self) -> str:
         """`completed` by `result.json` alone; else as the newest incarnation ended."""
         if self.result:
@@ -99,7 +139,9 @@ class RunFolder:
         for incarnation in self.incarnations:
             if incarnation.name == current and self.state in ("completed", "unfinished"):
                 continue
-            default = "cancelled" if incarnation.state == "cancelled" else NO_VERDICT
+            default = NO_VERDICT
+            if incarnation.state in NOT_FAILED:
+                default = incarnation.state
             yield incarnation, incarnation.failure or Failure(node=None, rank=None, cause=default)
 
     def logs(self, incarnation: Incarnation) -> list[Path]:
@@ -151,11 +193,13 @@ def _incarnation_names(folder: Path) -> list[str]:
 def _read_incarnation(folder: Path, name: str) -> Incarnation:
     records = folder / "records" / name
     verdict = records / "verdict.json"
+    claim = records / "claim.json"
     nodes = sorted(records.glob("node-*.json"), key=lambda path: _by_number(path.name))
     return Incarnation(
         name=name,
         verdict=read_model(verdict, Verdict) if verdict.exists() else None,
         nodes=tuple(read_model(path, NodeStatus) for path in nodes),
+        continues=read_model(claim, Claim).continues if claim.exists() else None,
     )
 
 
