@@ -1,0 +1,89 @@
+"""A study in every state, and a queue that says what a test wants."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from study_files import RunFiles, plan, write_json
+
+from argosy.jobs.schedulers.base import State
+from argosy.jobs.schedulers.slurm.queue import Listed
+from argosy.live.queue import Queue
+from argosy.live.states import RunView
+from argosy.live.study import Study
+
+
+@dataclass
+class FakeStudy:
+    """Runs of a site on Slurm, and the jobs that the queue shows."""
+
+    site: Path
+    jobs: list[Listed] = field(default_factory=list)
+    ask: Callable[[], list[Listed]] | None = None
+
+    def plan(self, experiment: str = "digits", **asked: Any) -> RunFiles:
+        run = plan(self.site, experiment, **asked)
+        # It was planned long before anything ran.
+        os.utime(run.path / "run.json", (1_000_000_000, 1_000_000_000))
+        return run
+
+    def submitted(self, run: RunFiles, *job_ids: str, scheduler: str = "slurm") -> None:
+        entries = [
+            {"scheduler": scheduler, "job_id": job_id, "submitted": 1_700_000_000.0 + place}
+            for place, job_id in enumerate(job_ids)
+        ]
+        write_json(run.path / "job.json", {"schema_version": 1, "jobs": entries})
+
+    def queued(self, run: RunFiles, job_id: str, state: State, **more: Any) -> None:
+        name = f"argosy-{run.path.parent.name}-{run.run_id}"
+        facts = {"reason": "", "restarts": 0, "nodes": "", **more}
+        self.jobs.append(Listed(job_id, state, name=name, work_dir=run.path, **facts))
+
+    def study(self) -> Study:
+        return Study(self.site, Queue(self.ask or (lambda: self.jobs)))
+
+    def look(self) -> dict[str, RunView]:
+        """The views by the run's name."""
+        return {view.name: view for view in self.study().look(5).views}
+
+    def only(self) -> RunView:
+        (view,) = self.look().values()
+        return view
+
+
+def starts(run: RunFiles, incarnation: str, seconds_ago: float = 60.0) -> None:
+    """The traces of a job that has begun: it claimed the run, and its agents are there."""
+    write_json(
+        run.records(incarnation) / "claim.json",
+        {"schema_version": 1, "unix": time.time() - seconds_ago, "continues": None},
+    )
+    (run.path / "incarnation").write_text(f"{incarnation}\n")
+    for node in range(run.nodes):
+        run.node_status(incarnation, node, f"host{node}", "running", ended=None)
+    run.logs(incarnation)
+
+
+def ended_in(run: RunFiles, incarnation: str, state: str, failure: Any = None) -> None:
+    """A verdict, and what goes before it."""
+    starts(run, incarnation)
+    run.execute(incarnation, state, failure=failure)
+
+
+def records(run: RunFiles, incarnation: str, rank: int, steps: Sequence[dict[str, Any]]) -> Path:
+    """A rank's file with these steps, of which only what differs is given."""
+    lines = [{"kind": "header", "schema_version": 1, "rank": rank, "unix": 0.0, "monotonic": 0.0}]
+    for number, step in enumerate(steps):
+        default = {"kind": "step", "step": number, "epoch": 0, "samples": 32, "phases": {}}
+        lines.append({**default, **step})
+    path = run.rank_file(incarnation, rank)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def evenly(count: int, seconds: float = 0.5, samples: int = 32) -> list[dict[str, float]]:
+    """Steps one after another."""
+    return [{"start": n * seconds, "seconds": seconds, "samples": samples} for n in range(count)]

@@ -1,0 +1,91 @@
+"""The two commands: their mistakes are one line, and they leave quietly."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from live_study import FakeStudy, ended_in
+
+COMMAND = (sys.executable, "-m", "argosy.cli")
+
+
+def argosy(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [*COMMAND, *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
+@pytest.fixture
+def project(fake: FakeStudy) -> Path:
+    """Two sites; the runs of the second one are of this machine."""
+    fake.plan()
+    FakeStudy(fake.site.parent / "local").plan()
+    return fake.site.parents[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("status",), "results: name one of its sites: cluster, local"),
+        (("status", "moon"), "results/moon: there is no such folder; results has: cluster, local"),
+        (
+            ("logs", "digits"),
+            "digits: which of cluster/digits/nodes1-ranks1-repeat1, "
+            "local/digits/nodes1-ranks1-repeat1?",
+        ),
+        (("logs", "local/", "--rank", "1", "--job"), "give one of --rank, --node and --job"),
+        (
+            ("logs", "local/"),
+            "digits/nodes1-ranks1-repeat1: there is no log: it has not been started",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line(project: Path, arguments: tuple[str, ...], message: str) -> None:
+    done = argosy(project, *arguments)
+    assert (done.returncode, done.stderr) == (2, f"error: {message}\n")
+
+
+def test_without_results_it_says_what_to_do(tmp_path: Path) -> None:
+    done = argosy(tmp_path, "status")
+    assert done.stderr == "error: results: there are no results here; run: snakemake\n"
+
+
+@pytest.mark.parametrize("site", ["local", "results/local", "results/local/"])
+def test_a_site_is_named_by_name_or_folder(project: Path, site: str) -> None:
+    done = argosy(project, "status", site)
+    assert done.returncode == 0
+    assert "local at " in done.stdout and "1 run, 1 planned" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [("status", "local", "--watch"), ("logs", "local/", "--follow")]
+)
+def test_an_interrupt_ends_it_quietly(project: Path, arguments: tuple[str, ...]) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, *arguments],
+        cwd=project,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert b"Traceback" not in rest
+
+
+def test_the_next_program_may_have_seen_enough(project: Path) -> None:
+    run = FakeStudy(project / "results" / "local").plan()
+    ended_in(run, "local-1.0", "completed")
+    (run.path / "logs/local-1.0/job.log").write_text("line\n" * 200_000)
+    command = f"{sys.executable} -m argosy.cli logs local/ | head -n 1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], cwd=project, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("line\n", "", 0)

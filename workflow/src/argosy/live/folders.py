@@ -1,0 +1,162 @@
+"""Where a site's runs are, and what the small files of one run say."""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from argosy.errors import ArgosyError
+from argosy.jobs import job_file
+from argosy.live.tail import read_object
+
+RESULTS = Path("results")
+TABLES = "tables"
+
+
+def site_folder(site: str | None) -> Path:
+    """The folder of a site's results, by name or path; without either, the only one there is.
+
+    Raises:
+        ArgosyError: naming the choices.
+    """
+    sites = site_folders()
+    if site is None and len(sites) == 1:
+        return sites[0]
+    if site:
+        for folder in (Path(site), RESULTS / site):
+            if folder.is_dir():
+                return folder
+    names = ", ".join(folder.name for folder in sites)
+    if not names:
+        raise ArgosyError(f"{RESULTS}: there are no results here; run: snakemake")
+    if site is None:
+        raise ArgosyError(f"{RESULTS}: name one of its sites: {names}")
+    raise ArgosyError(f"{RESULTS / site}: there is no such folder; {RESULTS} has: {names}")
+
+
+def site_folders() -> list[Path]:
+    """The sites that have results."""
+    return sorted(path for path in RESULTS.glob("*/") if not path.name.startswith("."))
+
+
+def run_folders(site: Path) -> Iterator[Path]:
+    """The planned runs of a site, by experiment and size."""
+    for experiment in _folders(site):
+        if experiment.name != TABLES:
+            runs = [run for run in _folders(experiment) if (run / "run.json").is_file()]
+            yield from sorted(runs, key=lambda run: by_number(run.name))
+
+
+def by_number(name: str) -> list[tuple[str, int]]:
+    """A sort key that puts nodes2 before nodes16."""
+    return [(text, int(digits or 0)) for text, digits in re.findall(r"(\D*)(\d*)", name)]
+
+
+@dataclass(frozen=True)
+class Started:
+    """An execution that claimed the run, or left a log of one."""
+
+    name: str
+    unix: float
+
+    @property
+    def job_id(self) -> str:
+        return self.name.rpartition(".")[0]
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """The files of a run, read when asked for; what is missing or cut off is left out."""
+
+    path: Path
+    asked: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> "RunFiles":
+        return cls(path, read_object(path / "run.json") or {})
+
+    @property
+    def ranks(self) -> int:
+        return int(self.asked["nodes"]) * int(self.asked["ranks_per_node"])
+
+    @cached_property
+    def jobs(self) -> list[dict[str, Any]]:
+        """The jobs that a driver submitted, the newest last."""
+        try:
+            return job_file.entries(self.path)
+        except (ArgosyError, OSError, ValueError, KeyError):
+            return []
+
+    @cached_property
+    def incarnations(self) -> list[str]:
+        """All executions that left records or logs, in no order of time."""
+        names = {each.name for kind in ("records", "logs") for each in _folders(self.path / kind)}
+        return sorted((name for name in names if _is_incarnation(name)), key=by_number)
+
+    @cached_property
+    def started_last(self) -> Started | None:
+        """The execution that the run's results are of: the last one to claim it."""
+        try:
+            name = (self.path / "incarnation").read_text(encoding="utf-8").strip()
+        except OSError:
+            name = ""
+        if name not in self.incarnations:
+            name = max(self.incarnations, key=self._place, default="")
+        return Started(name, self.claimed(name)) if name else None
+
+    def incarnation_of(self, job_id: str) -> str | None:
+        """The newest execution of a job."""
+        mine = [name for name in self.incarnations if name.rpartition(".")[0] == job_id]
+        return mine[-1] if mine else None
+
+    def records(self, incarnation: str) -> Path:
+        return self.path / "records" / incarnation
+
+    def logs(self, incarnation: str) -> Path:
+        return self.path / "logs" / incarnation
+
+    @property
+    def slurm_logs(self) -> list[Path]:
+        """Where Slurm writes what a job says before its own logs are there."""
+        return list((self.path / "logs").glob("slurm-*.log"))
+
+    def slurm_log(self, job_id: str) -> Path:
+        return self.path / "logs" / f"slurm-{job_id}.log"
+
+    def verdict(self, incarnation: str | None) -> dict[str, Any] | None:
+        """What an execution came to, as it said itself."""
+        return read_object(self.records(incarnation) / "verdict.json") if incarnation else None
+
+    def claimed(self, incarnation: str) -> float:
+        """When an execution began (unix); 0 when it did not say."""
+        claim = read_object(self.records(incarnation) / "claim.json") or {}
+        return float(claim.get("unix", 0.0))
+
+    def nodes(self, incarnation: str) -> list[dict[str, Any]]:
+        """What the agents of an execution wrote last."""
+        paths = sorted(
+            self.records(incarnation).glob("node-*.json"), key=lambda path: by_number(path.name)
+        )
+        return [status for path in paths if (status := read_object(path))]
+
+    def _place(self, incarnation: str) -> tuple[int, list[tuple[str, int]]]:
+        """By the order of submission, as far as that is known, then by name."""
+        ids = [str(entry.get("job_id")) for entry in self.jobs]
+        job_id = incarnation.rpartition(".")[0]
+        return (ids.index(job_id) if job_id in ids else -1), by_number(incarnation)
+
+
+def _is_incarnation(name: str) -> bool:
+    return re.fullmatch(r".+\.\d+", name) is not None
+
+
+def _folders(path: Path) -> list[Path]:
+    try:
+        with os.scandir(path) as entries:
+            found = [each.name for each in entries if each.is_dir()]
+    except OSError:
+        return []
+    return [path / name for name in sorted(found) if not name.startswith(".")]

@@ -1,0 +1,136 @@
+"""All runs of a site at one moment."""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from argosy.errors import ArgosyError
+from argosy.jobs.schedulers.base import job_name
+from argosy.live.folders import RunFiles, run_folders
+from argosy.live.look import Moment, look_at
+from argosy.live.processes import Machine
+from argosy.live.progress import steps_done
+from argosy.live.queue import Answer, Queue
+from argosy.live.states import RunState, RunView
+from argosy.live.tail import read_object
+
+FINAL = (RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED)
+"""They stay as they are until something new is written into the run's folder."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What the table shows."""
+
+    site: str
+    views: tuple[RunView, ...]
+    answer: Answer | None
+    """None where there is no queue."""
+    at: float
+
+    @property
+    def ended(self) -> bool:
+        return all(view.ended for view in self.views)
+
+
+class Study:
+    """A site's runs, looked at again and again.
+
+    Raises:
+        ArgosyError: when nothing is planned there.
+    """
+
+    def __init__(self, site: Path, queue: Queue | None = None) -> None:
+        self.site = site.resolve()
+        runs = list(run_folders(self.site))
+        if not runs:
+            raise ArgosyError(f"{site}: no run is planned here; run: snakemake")
+        self._queue = queue or (Queue() if _scheduler(runs) == "slurm" else None)
+        self._final: dict[Path, tuple[int, RunView]] = {}
+
+    def look(self, patience_s: float) -> Snapshot:
+        """How everything is now; the queue is waited for no longer than `patience_s`."""
+        # The queue first: a job that ends in between has written its verdict when its files are read.
+        answer = self._queue.look(patience_s) if self._queue else None
+        moment = Moment(time.time(), answer, Machine())
+        runs = list(run_folders(self.site))
+        views = [self._look_at(run, moment) for run in runs]
+        known = _Totals(list(zip(runs, views, strict=True)))
+        counted = tuple(known.add(run, view) for run, view in zip(runs, views, strict=True))
+        return Snapshot(self.site.name, counted, answer, moment.now)
+
+    def _look_at(self, run: Path, moment: Moment) -> RunView:
+        changed = run.stat().st_mtime_ns
+        in_queue = moment.answer is not None and any(
+            job.state.active for job in moment.answer.jobs.get((run, job_name(run)), ())
+        )
+        if run in self._final and self._final[run][0] == changed and not in_queue:
+            return self._final[run][1]
+        view = look_at(run, moment)
+        if view.state in FINAL and view.ended:
+            self._final[run] = (changed, view)
+        return view
+
+
+def _scheduler(runs: list[Path]) -> str:
+    """Who runs the scripts, as the first readable plan says."""
+    for run in runs:
+        site = (read_object(run / "provenance.json") or {}).get("site")
+        if isinstance(site, dict) and "scheduler" in site:
+            return str(site["scheduler"])
+    return "local"
+
+
+class _Totals:
+    """How many steps a run has, where one of the same plan has completed: a repeat, or an older job."""
+
+    def __init__(self, all_runs: list[tuple[Path, RunView]]) -> None:
+        self._completed = [
+            (run, view) for run, view in all_runs if view.state is RunState.COMPLETED
+        ]
+        self._by_plan: dict[str, int] | None = None
+
+    def add(self, run: Path, view: RunView) -> RunView:
+        """The view with its total, if that is known and not already passed."""
+        done = view.progress.steps
+        if view.state is not RunState.RUNNING or done is None:
+            return view
+        files = RunFiles.read(run)
+        total = self._of_plan().get(_plan(files)) or _of_older_job(files)
+        if total is None or total < done:
+            return view
+        return replace(view, progress=replace(view.progress, total=total))
+
+    def _of_plan(self) -> Mapping[str, int]:
+        if self._by_plan is None:
+            counts: dict[str, set[int]] = {}
+            for run, view in self._completed:
+                if view.progress.steps and _is_of_plan(run, read_object(run / "result.json")):
+                    counts.setdefault(_plan(RunFiles.read(run)), set()).add(view.progress.steps)
+            # A program that decides itself when it has learnt enough has no total.
+            self._by_plan = {plan: min(each) for plan, each in counts.items() if len(each) == 1}
+        return self._by_plan
+
+
+def _plan(run: RunFiles) -> str:
+    """What was asked, but for which repeat it is."""
+    own = ("run_id", "repeat")
+    return json.dumps({k: v for k, v in run.asked.items() if k not in own}, sort_keys=True)
+
+
+def _of_older_job(run: RunFiles) -> int | None:
+    for incarnation in reversed(run.incarnations):
+        verdict = run.verdict(incarnation)
+        if verdict and verdict.get("state") == "completed" and _is_of_plan(run.path, verdict):
+            return steps_done(run.records(incarnation))
+    return None
+
+
+def _is_of_plan(run: Path, verdict: Mapping[str, Any] | None) -> bool:
+    """Whether a measurement began when the run was planned as it is now."""
+    if not verdict:
+        return False
+    return (run / "run.json").stat().st_mtime <= float(verdict.get("started", 0.0))

@@ -1,0 +1,52 @@
+"""The ends of files that others are writing: logs and JSON Lines of any size, read from the back."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+LINES_BYTES = 32 * 1024
+"""Some hundred records."""
+TEXT_BYTES = 4 * 1024
+
+
+def last_records(path: Path, size: int = LINES_BYTES) -> Iterator[dict[str, Any]]:
+    """The objects in the last `size` bytes, the newest first.
+
+    Lines that are cut off, at either end, are passed over.
+    """
+    for line in reversed(_tail(path, size).decode(errors="replace").split("\n")):
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(found, dict):
+            yield found
+
+
+def last_line(path: Path) -> str:
+    """The last line that says anything; empty without one."""
+    lines = _tail(path, TEXT_BYTES).decode(errors="replace").split("\n")
+    found = next((line for line in reversed(lines) if line.strip()), "")
+    # A progress bar overwrites its own line.
+    return found.strip().rpartition("\r")[2].strip()
+
+
+def read_object(path: Path) -> dict[str, Any] | None:
+    """The JSON object in a small file; None when it is not there, or not whole."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _tail(path: Path, size: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(0, end - size))
+            return file.read(size)
+    except OSError:
+        return b""
