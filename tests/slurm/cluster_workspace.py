@@ -1,0 +1,91 @@
+"""A project on the login side of the tests' cluster."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cluster import Cluster
+from cluster.processes import wait_until
+from workspace import BIN, Workspace
+
+COUNT = Path(__file__).parent / "programs" / "count.py"
+SNAKEMAKE = (BIN / "snakemake", "--profile", "slurm/testbed", "--quiet", "host", "reason")
+
+
+@dataclass(frozen=True)
+class ClusterWorkspace(Workspace):
+    """Its commands run where Slurm's are."""
+
+    cluster: Cluster | None = None
+
+    @property
+    def slurm(self) -> Cluster:
+        """The cluster."""
+        assert self.cluster
+        return self.cluster
+
+    def start(self, *command: str | Path, **options: Any) -> subprocess.Popen[str]:
+        """Start a command in the project, on the login side."""
+        return self.slurm.popen(
+            *command,
+            cwd=self.path,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            **options,
+        )
+
+    def drive(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start snakemake with the profile of the testbed."""
+        return self.start(*SNAKEMAKE, *arguments)
+
+    def count(self, nodes: list[int], repeats: int = 1, **more: Any) -> None:
+        """Configure a study of the counting program, without a container so that it starts at once."""
+        steps = more.pop("steps", 20)
+        self.configure(
+            {
+                "count": {
+                    "runtime": "native",
+                    "launcher": "plain",
+                    "command": f"{sys.executable} {COUNT} --steps {steps}",
+                    "scale": {"nodes": nodes, "repeats": repeats},
+                    "needs": {"time": "10m", **more.pop("needs", {})},
+                    **more,
+                }
+            }
+        )
+
+    def result(self, run_id: str, experiment: str = "count") -> dict[str, Any]:
+        """The result.json of a run."""
+        path = self.run_dir(experiment, run_id) / "result.json"
+        content: dict[str, Any] = json.loads(path.read_text())
+        return content
+
+    def jobs(self, run_id: str, experiment: str = "count") -> list[dict[str, Any]]:
+        """What job.json says was submitted for a run."""
+        path = self.run_dir(experiment, run_id) / "job.json"
+        found: list[dict[str, Any]] = json.loads(path.read_text())["jobs"] if path.exists() else []
+        return found
+
+    def steps_done(self, run_id: str, incarnation: str = "*", rank: int = 0) -> int:
+        """How many steps a rank has recorded."""
+        folder = self.run_dir("count", run_id) / "records"
+        files = folder.glob(f"{incarnation}/rank-{rank}.jsonl")
+        return sum(path.read_text().count('"kind": "step"') for path in files)
+
+    def wait_for(self, condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+        """Wait until something has come about."""
+        wait_until(condition, what, seconds)
+
+    def failures(self) -> list[dict[str, Any]]:
+        """What the report says of incarnations that came to nothing, of failed runs too."""
+        for command in ("tables", "report"):
+            status, output = self.run(BIN / "argosy", command, "results/testbed")
+            assert status == 0, output
+        summary = json.loads((self.path / "results/testbed/summary.json").read_text())
+        found: list[dict[str, Any]] = summary["failures"]
+        return found

@@ -1,0 +1,139 @@
+"""What breaks on a cluster, and what becomes of the run: the table in docs/when-things-break.md."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from cluster_workspace import ClusterWorkspace
+
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
+RUN = "nodes2-ranks1-repeat1"
+
+
+@pytest.fixture
+def study(workspace: ClusterWorkspace) -> Iterator[ClusterWorkspace]:
+    """A run on two nodes that takes some seconds; afterwards all nodes are well again."""
+    workspace.count([2], steps=100)
+    yield workspace
+    for node in workspace.slurm.nodes:
+        state = workspace.slurm.run("sinfo", "-h", "-n", node.name, "-o", "%t", "-p", "main").stdout
+        if state.strip().startswith(("down", "drain")):
+            workspace.slurm.run("scontrol", "update", f"nodename={node.name}", "state=resume")
+
+
+def begun(study: ClusterWorkspace, driver: object, steps: int = 10) -> str:
+    """Wait until the run does its steps; its job's id."""
+    study.wait_for(lambda: study.steps_done(RUN) > steps, "the first steps")
+    return str(study.jobs(RUN)[0]["job_id"])
+
+
+def whole(study: ClusterWorkspace) -> None:
+    """The run is complete, as one job, and each of its steps is there once."""
+    result = study.result(RUN)
+    assert result["state"] == "completed"
+    assert len(study.jobs(RUN)) == 1
+    for rank in (0, 1):
+        assert study.steps_done(RUN, result["incarnation"], rank) == 100
+
+
+def test_a_node_that_goes_down(study: ClusterWorkspace) -> None:
+    driver = study.drive()
+    job = begun(study, driver)
+    hosts = study.slurm.run("squeue", "-h", "-j", job, "-o", "%N").stdout.strip()
+    last = study.slurm.run("scontrol", "show", "hostnames", hosts).stdout.split()[-1]
+    study.slurm.run("scontrol", "update", f"nodename={last}", "state=down", "reason=test")
+    output, _ = driver.communicate()
+    assert driver.returncode == 0, output
+    whole(study)
+    assert study.result(RUN)["incarnation"] == f"{job}.1"
+    [failure] = study.failures()
+    assert failure["incarnation"] == f"{job}.0"
+    assert "node failure" in failure["cause"]
+
+
+def test_a_slurmd_that_dies_while_its_job_lives_on(study: ClusterWorkspace) -> None:
+    """Slurm gives the node up after 15 s and starts the run again: two incarnations at once."""
+    study.count([2], steps=350)
+    driver = study.drive()
+    job = begun(study, driver)
+    hosts = study.slurm.run("squeue", "-h", "-j", job, "-o", "%N").stdout.strip()
+    first = study.slurm.run("scontrol", "show", "hostnames", hosts).stdout.split()[0]
+    node = next(each for each in study.slurm.nodes if each.name == first)
+    node.kill_slurmd()
+    try:
+        output, _ = driver.communicate()
+        assert driver.returncode == 0, output
+        result = study.result(RUN)
+        assert result["incarnation"] == f"{job}.1"
+        assert study.steps_done(RUN, f"{job}.1") == 350
+        # The one that lived on has seen that the run is another's, and is gone.
+        assert not [each for each in node.processes() if "count.py" in " ".join(each.command)]
+        [failure] = study.failures()
+        assert failure["incarnation"] == f"{job}.0"
+        assert failure["state"] == "failed"
+    finally:
+        node.start_slurmd()
+
+
+def test_requeued_by_hand(study: ClusterWorkspace) -> None:
+    driver = study.drive()
+    job = begun(study, driver)
+    study.slurm.run("scontrol", "requeue", job)
+    output, _ = driver.communicate()
+    assert driver.returncode == 0, output
+    whole(study)
+    assert study.result(RUN)["incarnation"] == f"{job}.1"
+    [failure] = study.failures()
+    assert "job requeue" in failure["cause"]
+
+
+def test_cancelled_by_hand(study: ClusterWorkspace) -> None:
+    driver = study.drive()
+    job = begun(study, driver)
+    study.slurm.run("scancel", job)
+    output, _ = driver.communicate()
+    assert driver.returncode == 1
+    assert f"testbed/count/{RUN}: cancelled" in output
+    assert not (study.run_dir("count", RUN) / "result.json").exists()
+    [failure] = study.failures()
+    assert (failure["incarnation"], failure["state"]) == (f"{job}.0", "cancelled")
+
+
+def test_slurmctld_that_starts_again(study: ClusterWorkspace) -> None:
+    driver = study.drive()
+    begun(study, driver)
+    time.sleep(6)  # slurmctld forgets what it has not saved, every five seconds
+    study.slurm.controller.kill()
+    time.sleep(3)
+    study.slurm.controller.start()
+    output, _ = driver.communicate()
+    assert driver.returncode == 0, output
+    whole(study)
+
+
+def test_slurmctld_that_is_away_for_a_minute(study: ClusterWorkspace) -> None:
+    driver = study.drive()
+    begun(study, driver)
+    study.slurm.controller.pause()
+    try:
+        time.sleep(60)
+        assert driver.poll() is None
+        # The run itself needs no slurmctld.
+        assert study.result(RUN)["state"] == "completed"
+    finally:
+        study.slurm.controller.resume()
+    output, _ = driver.communicate()
+    assert driver.returncode == 0, output
+    assert "Slurm has not answered for" in output
+    whole(study)
+    assert study.failures() == []
+
+
+def test_the_time_limit(study: ClusterWorkspace) -> None:
+    study.count([2], steps=3000, needs={"time": "1m"})
+    driver = study.drive()
+    output, _ = driver.communicate()
+    assert driver.returncode == 1
+    assert "ended by Slurm: time limit" in output
+    [failure] = study.failures()
+    assert failure["cause"] == "ended by Slurm: time limit"

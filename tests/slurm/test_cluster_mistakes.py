@@ -1,0 +1,153 @@
+"""What is wrong is told in one line that says what to change, before anything is submitted."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cluster import Cluster
+from cluster_workspace import ClusterWorkspace
+from workspace import BIN, Workspace
+
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
+RUN = "nodes2-ranks1-repeat1"
+SITE = "slurm/testbed/site.yaml"
+
+
+def edit_site(workspace: Workspace, **changes: Any) -> None:
+    """Change keys of the site's file; a dotted one, written with __, of its only queue or hardware."""
+    path = workspace.path / SITE
+    content = yaml.safe_load(path.read_text())
+    for key, value in changes.items():
+        *folders, last = key.split("__")
+        place = content
+        for folder in folders:
+            place = place.setdefault(folder, {})
+        place[last] = value
+    path.write_text(yaml.safe_dump(content))
+
+
+def complaint(workspace: ClusterWorkspace) -> str:
+    """The line of the output that says what is wrong; nothing has been submitted."""
+    driver = workspace.drive()
+    output, _ = driver.communicate()
+    assert driver.returncode != 0
+    assert "Traceback" not in output
+    assert workspace.jobs(RUN) == []
+    lines = [line for line in output.splitlines() if ".yaml: " in line or "error: " in line]
+    assert lines, output
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "words"),
+    [
+        ({"queues__main__options__partition": "gpu"}, "queues.main.options.partition", "gpu"),
+        ({"options": {"gres": "gpu:h900:1"}}, "options.gres", "refuses"),
+        ({"options": {"constraint": "moon"}}, "options.constraint", "feature"),
+        ({"partitoin": "main"}, "partitoin: no such key", "site.yaml"),
+        ({"hardware__cpu__cores": "four"}, "hardware.cpu.cores", "four"),
+    ],
+)
+def test_a_wrong_site_file(
+    workspace: ClusterWorkspace, changes: dict[str, Any], key: str, words: str
+) -> None:
+    workspace.count([2])
+    edit_site(workspace, **changes)
+    line = complaint(workspace)
+    assert f"{SITE}: {key}" in line
+    assert words.lower() in line.lower()
+
+
+def test_what_the_site_is_known_not_to_have(workspace: ClusterWorkspace) -> None:
+    workspace.count([2, 8])
+    assert f"{SITE}: no queue takes 8 nodes for 10m on cpu: main: at most 4 nodes" in complaint(
+        workspace
+    )
+    workspace.count([2], needs={"time": "2d"})
+    assert "main: at most 1d with 2 nodes" in complaint(workspace)
+
+
+@pytest.mark.parametrize(
+    ("study", "key"),
+    [
+        ({"nodes": [2, 8]}, "experiments.count.scale.nodes"),
+        ({"nodes": [2], "needs": {"time": "20m"}}, "experiments.count.needs.time"),
+    ],
+)
+def test_what_only_slurm_knows(
+    workspace: ClusterWorkspace, study: dict[str, Any], key: str
+) -> None:
+    """The site's file holds no limits; Slurm is asked before anything is submitted."""
+    workspace.count(**study)
+    edit_site(workspace, queues__main__limits=[{}], queues__main__options__partition="short")
+    line = complaint(workspace)
+    assert f"config.yaml: {key}" in line
+    assert "Slurm" in line
+
+
+@pytest.fixture
+def accounted(
+    accounting_cluster: Cluster, make_cluster_workspace: Callable[..., ClusterWorkspace]
+) -> Iterator[ClusterWorkspace]:
+    """A project where accounts and QoS are enforced."""
+    yield make_cluster_workspace(accounting_cluster)
+    accounting_cluster.run("scancel", "--me")
+    accounting_cluster.wait_until_idle()
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"account": "nobody_s"}, "account"),
+        ({"account_required": True}, "account"),
+        ({"options": {"qos": "express"}}, "options.qos"),
+    ],
+)
+def test_accounts_and_qos(accounted: ClusterWorkspace, changes: dict[str, Any], key: str) -> None:
+    accounted.count([2])
+    edit_site(accounted, **changes)
+    assert f"{SITE}: {key}" in complaint(accounted)
+
+
+def test_without_slurm(workspace: ClusterWorkspace, tmp_path: Path) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for program in ("bash", "env", "git", "uname"):
+        (tools / program).symlink_to(str(shutil.which(program)))
+    here = Workspace(
+        workspace.path, {**workspace.environment, "PATH": f"{BIN}{os.pathsep}{tools}"}, "testbed"
+    )
+    workspace.count([2])
+    status, output = here.run(BIN / "snakemake", "--profile", "slurm/testbed")
+    assert status != 0
+    assert f"{SITE}: scheduler: it is slurm, but there is no `sinfo` on this machine" in output
+
+
+def test_without_munge(workspace: ClusterWorkspace) -> None:
+    workspace.count([2])
+    workspace.slurm.munge.kill()
+    try:
+        assert "munge" in complaint(workspace)
+    finally:
+        workspace.slurm.munge.start()
+        # Slurm's daemons try again in their own time.
+        workspace.slurm.run("srun", "true", timeout=120)
+
+
+def test_a_node_that_cannot_write_the_results(workspace: ClusterWorkspace) -> None:
+    workspace.count([1])
+    run_dir = workspace.run_dir("count", "nodes1-ranks1-repeat1")
+    results = workspace.path / "results"
+    results.mkdir()
+    with ExitStack() as hidden:
+        for node in workspace.slurm.nodes:
+            hidden.enter_context(node.without(results))
+        driver = workspace.drive()
+        output, _ = driver.communicate()
+    assert driver.returncode != 0
+    assert f"can the compute nodes write to {run_dir}?" in output, output

@@ -1,0 +1,112 @@
+"""Warnings, checkpoints and requeues: a run goes on where it was, and each of its steps counts once."""
+
+import json
+from pathlib import Path
+
+import pytest
+from cluster_workspace import ClusterWorkspace
+
+from argosy.results.tables import fetch, open_tables
+
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
+RUN = "nodes2-ranks1-repeat1"
+CHECKPOINTS = {"warning": "30s", "requeues": 3}
+
+
+def recorded_steps(workspace: ClusterWorkspace) -> dict[int, list[int]]:
+    """The steps of each rank as the tables have them."""
+    with open_tables(workspace.path / "results/testbed/tables") as tables:
+        rows = fetch(tables, "SELECT rank, step FROM steps ORDER BY rank, step")
+    ranks = {row["rank"] for row in rows}
+    return {rank: [row["step"] for row in rows if row["rank"] == rank] for rank in ranks}
+
+
+def each_step_once(workspace: ClusterWorkspace, count: int) -> bool:
+    """Whether rank 0, which saves, has each step once, and rank 1 none twice.
+
+    The counting ranks do not wait for each other, as training ones do: rank 1 may have been a few steps
+    behind what rank 0 saved.
+    """
+    steps = recorded_steps(workspace)
+    assert steps[0] == [*range(count)]
+    assert len(steps[1]) == len(set(steps[1])) > count - 10
+    return True
+
+
+def incarnations(workspace: ClusterWorkspace) -> dict[str, str]:
+    """The state of each incarnation that has a verdict."""
+    verdicts = workspace.run_dir("count", RUN).glob("records/*/verdict.json")
+    found = [json.loads(path.read_text()) for path in sorted(verdicts)]
+    return {each["incarnation"]: each["state"] for each in found}
+
+
+def test_a_warned_job_saves_and_goes_back_to_the_queue_and_on(workspace: ClusterWorkspace) -> None:
+    workspace.count([2], steps=100, checkpoints=CHECKPOINTS)
+    driver = workspace.drive()
+    workspace.wait_for(lambda: workspace.steps_done(RUN) > 10, "the first steps")
+    [job] = workspace.jobs(RUN)
+    # What Slurm does before the time limit, sooner.
+    workspace.slurm.run("scancel", "--batch", "--signal=USR1", job["job_id"])
+    output, _ = driver.communicate()
+    assert driver.returncode == 0, output
+    states = incarnations(workspace)
+    assert states == {f"{job['job_id']}.0": "interrupted", f"{job['job_id']}.1": "completed"}
+    assert "1 requeued" in output
+    assert each_step_once(workspace, 100)
+    [interrupted] = workspace.failures()
+    assert interrupted["state"] == "interrupted"
+
+
+def test_the_time_limit_warns_in_time(workspace: ClusterWorkspace) -> None:
+    """A minute is the shortest limit; forty seconds before it the ranks have saved and gone."""
+    workspace.count([2], steps=400, checkpoints={"warning": "40s"}, needs={"time": "1m"})
+    driver = workspace.drive()
+    output, _ = driver.communicate()
+    assert driver.returncode == 0, output
+    states = [*incarnations(workspace).values()]
+    assert states[-1] == "completed"
+    assert len(states) > 1
+    assert set(states[:-1]) == {"interrupted"}
+    assert each_step_once(workspace, 400)
+
+
+def test_a_cancelled_job_stays_cancelled_and_a_later_one_goes_on(
+    workspace: ClusterWorkspace,
+) -> None:
+    workspace.count([2], steps=60, checkpoints=CHECKPOINTS)
+    driver = workspace.drive()
+    workspace.wait_for(lambda: workspace.steps_done(RUN) > 25, "some steps")
+    [job] = workspace.jobs(RUN)
+    workspace.slurm.run("scancel", job["job_id"])
+    output, _ = driver.communicate()
+    assert driver.returncode != 0
+    assert "cancelled" in output or "interrupted" in output
+    assert workspace.slurm.run("squeue", "-h", "--me").stdout == ""
+    driver = workspace.drive()
+    output, _ = driver.communicate()
+    assert driver.returncode == 0, output
+    assert each_step_once(workspace, 60)
+    second = workspace.jobs(RUN)[-1]["job_id"]
+    claim = workspace.run_dir("count", RUN) / "records" / f"{second}.0" / "claim.json"
+    assert json.loads(claim.read_text())["continues"]["step"] >= 20
+
+
+def test_a_preempted_job_goes_on_where_it_was(workspace: ClusterWorkspace) -> None:
+    in_partition(workspace.path, "low")
+    workspace.count([2], steps=100, checkpoints=CHECKPOINTS)
+    driver = workspace.drive()
+    workspace.wait_for(lambda: workspace.steps_done(RUN) > 10, "the first steps")
+    workspace.slurm.run(
+        "sbatch", "--partition=high", "--nodes=4", "--exclusive", "--output=/dev/null",
+        input="#!/bin/bash\nsleep 2\n",
+    )  # fmt: skip
+    output, _ = driver.communicate()
+    assert driver.returncode == 0, output
+    assert [*incarnations(workspace).values()] == ["interrupted", "completed"]
+    assert each_step_once(workspace, 100)
+
+
+def in_partition(project: Path, partition: str) -> None:
+    """Have the testbed's jobs go there."""
+    path = project / "slurm/testbed/site.yaml"
+    path.write_text(path.read_text().replace("partition: main", f"partition: {partition}"))
