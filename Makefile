@@ -38,6 +38,33 @@ test: lint image ## All tests
 bench-demo: ## Time a cold and a warm `make demo` from a clean clone
 	python3 benchmarks/demo.py
 
+.PHONY: bench-rendezvous
+bench-rendezvous: image ## Time how the ranks of large jobs find each other
+	@$(BIN)/python benchmarks/rendezvous.py
+
+.PHONY: bench-start
+bench-start: image ## Time from srun to the first training step on four nodes
+	@$(BIN)/python benchmarks/start.py
+
+.PHONY: bench-scheduler
+bench-scheduler: $(VENV)/.ready ## Time and count what 100 jobs cost on a Slurm cluster
+	@PYTHONPATH=tests/slurm PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/scheduler.py
+
 .PHONY: check-bare
 check-bare: ## As root: set up and build on a Debian that has only Python and make
 	bash tests/machines/bare-debian.sh
+
+# Standard library only, so no environment is needed.
+CLUSTER := PYTHONPATH=tests/slurm PYTHONDONTWRITEBYTECODE=1 python3 -m cluster
+
+.PHONY: cluster-up
+cluster-up: ## A Slurm cluster of four nodes on this machine
+	@$(CLUSTER) up .cluster $(if $(ACCOUNTING),--accounting)
+
+.PHONY: cluster-run
+cluster-run: ## CMD='squeue': a command on its login side
+	@$(CLUSTER) run .cluster bash -c '$(subst ','\'',$(CMD))'
+
+.PHONY: cluster-down
+cluster-down: ## End it
+	@$(CLUSTER) down .cluster
