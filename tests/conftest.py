@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,11 @@ def store(tmp_path: Path, project_store: Store, base_layer: tuple[str, Path]) ->
 def no_store_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests say themselves which store they use."""
     monkeypatch.delenv("ARGOSY_STORE", raising=False)
+
+
+def pytest_configure() -> None:
+    """Tests interrupt what they start; started in the background of a shell, all would ignore it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -65,6 +65,12 @@ class RunFiles:
         if state == "completed":
             write_json(self.path / "result.json", verdict)
 
+    def claim(self, incarnation: str, continues: tuple[str, int] | None = None) -> None:
+        """How the incarnation began; `continues` is an older one and the steps that it had done."""
+        checkpoint = continues and {"incarnation": continues[0], "step": continues[1]}
+        content = {"schema_version": 1, "unix": STARTED, "continues": checkpoint}
+        write_json(self.records(incarnation) / "claim.json", content)
+
     def node_status(
         self,
         incarnation: str,
@@ -113,6 +119,7 @@ class RunFiles:
         phases: Mapping[str, float] | None = None,
         metrics: Mapping[str, Any] | None = None,
         ranks: Sequence[int] | None = None,
+        first_step: int = 0,
     ) -> None:
         """Records of every rank: five slow steps, then steps of `step_s`; `phases` are shares.
 
@@ -135,7 +142,7 @@ class RunFiles:
                 }
             ]
             at = monotonic
-            for step in range(steps):
+            for step in range(first_step, steps):
                 seconds = (warm_up_s if step < 5 else step_s) * (1 - 0.001 * rank)
                 lines.append(
                     {

@@ -11,8 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
-
-from conftest import BIN, Workspace
+from workspace import BIN, Workspace
 
 pytestmark = pytest.mark.udocker
 RUN = "nodes2-ranks1-repeat1"

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from conftest import Workspace
+from workspace import Workspace
 
 pytestmark = pytest.mark.udocker
 RUN = "nodes1-ranks1-repeat1"
@@ -98,7 +97,7 @@ def test_an_unknown_site_names_those_there_are(workspace: Workspace) -> None:
     workspace.configure({"odd": experiment("true")})
     status, output = workspace.snakemake("--config", "site=atlantis")
     assert status != 0
-    assert "slurm/atlantis/site.yaml: there is no such site; there are local" in output
+    assert "slurm/atlantis/site.yaml: there is no such site; there are archer2, " in output
 
 
 def test_results_of_an_older_schema_are_refused_and_kept(workspace: Workspace) -> None:

@@ -5,8 +5,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-
-from conftest import Workspace
+from workspace import Workspace
 
 pytestmark = pytest.mark.udocker
 
