@@ -87,5 +87,20 @@ def test_an_interrupt_does_with_the_jobs_as_chosen(study: ClusterWorkspace, choi
     if choice == "cancel":
         assert queue == []
     else:
-        assert len(queue) > 4
+        assert queue, "the jobs that had not ended by then"
         finish(study)
+
+
+def test_an_interrupt_while_slurmctld_is_away_says_that_the_jobs_go_on(
+    study: ClusterWorkspace,
+) -> None:
+    driver = study.drive()
+    study.wait_for(lambda: study.steps_done(RUNS[0]) > 0, "the first run's steps")
+    study.slurm.controller.kill()
+    try:
+        driver.send_signal(signal.SIGINT)
+        output, _ = driver.communicate()
+    finally:
+        study.slurm.controller.start()
+    assert "The jobs could not be cancelled and go on" in output
+    assert "Traceback" not in output

@@ -99,6 +99,18 @@ def test_cancelled_by_hand(study: ClusterWorkspace) -> None:
     assert (failure["incarnation"], failure["state"]) == (f"{job}.0", "cancelled")
 
 
+def test_killed_by_hand_with_no_time_for_a_last_word(study: ClusterWorkspace) -> None:
+    driver = study.drive()
+    job = begun(study, driver)
+    study.slurm.run("scancel", "--signal=KILL", "--full", job)
+    study.slurm.run("scancel", job)
+    output, _ = driver.communicate()
+    assert driver.returncode != 0
+    assert f"testbed/count/{RUN}: cancelled" in output
+    [failure] = study.failures()
+    assert (failure["incarnation"], failure["state"]) == (f"{job}.0", "cancelled")
+
+
 def test_slurmctld_that_starts_again(study: ClusterWorkspace) -> None:
     driver = study.drive()
     begun(study, driver)

@@ -1,14 +1,12 @@
 """What Slurm says, understood: states, refusals, and the difference between no and no answer."""
 
-import math
 from pathlib import Path
 
 import pytest
 
 from argosy.jobs.schedulers.base import State, Status, describe_queue
-from argosy.jobs.schedulers.slurm import commands
+from argosy.jobs.schedulers.slurm import commands, spans
 from argosy.jobs.schedulers.slurm.commands import MissingError, NoAnswerError, SlurmError, call
-from argosy.jobs.schedulers.slurm.preflight import _minutes
 from argosy.jobs.schedulers.slurm.refusals import TOO_MANY_NOW, explain
 
 
@@ -103,8 +101,20 @@ def test_the_queue_in_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "minutes"),
-    [("10:00", 10), ("1:30:00", 90), ("1-00:00:00", 1440), ("infinite", math.inf), ("30", 30)],
+    ("text", "seconds"),
+    [
+        ("0:07", 7),
+        ("10:00", 600),
+        ("1:30:00", 5400),
+        ("1-00:00:00", 86_400),
+        ("2-03", 183_600),
+        ("2-03:30", 185_400),
+        ("30", 1800),
+        ("infinite", None),
+        ("UNLIMITED", None),
+        ("INVALID", None),
+        ("", None),
+    ],
 )
-def test_times_as_sinfo_writes_them(text: str, minutes: float) -> None:
-    assert _minutes(text) == pytest.approx(minutes)
+def test_spans_of_time_as_slurm_writes_them(text: str, seconds: float | None) -> None:
+    assert spans.seconds(text) == seconds

@@ -39,8 +39,8 @@ class Run:
         }
         (self.records / f"node-{number}.json").write_text(json.dumps(status))
 
-    def judge(self) -> tuple[int, Any]:
-        code = main([str(self.folder), "7.0"])
+    def judge(self, *reason: str) -> tuple[int, Any]:
+        code = main([str(self.folder), "7.0", *reason])
         return code, json.loads((self.records / "verdict.json").read_text())
 
     @property
@@ -186,6 +186,18 @@ def test_slurm_s_own_word_is_the_cause(run: Run, text: str, cause: str) -> None:
     _, verdict = run.judge()
     assert verdict["state"] == "failed"
     assert verdict["failure"]["cause"] == f"ended by Slurm: {cause}"
+
+
+def test_a_job_that_was_cancelled_before_it_could_say_anything_is_cancelled(run: Run) -> None:
+    run.node(0, "running")
+    code, verdict = run.judge("scancel")
+    assert (code, verdict["state"], verdict["failure"]) == (130, "cancelled", None)
+
+
+def test_a_failure_that_came_before_scancel_stays_one(run: Run) -> None:
+    run.node(1, "failed", CONCRETE)
+    _, verdict = run.judge("scancel")
+    assert (verdict["state"], verdict["failure"]) == ("failed", CONCRETE)
 
 
 def test_what_slurm_said_of_an_earlier_incarnation_does_not_count(run: Run) -> None:

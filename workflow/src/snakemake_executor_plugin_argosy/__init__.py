@@ -22,7 +22,7 @@ from snakemake_interface_executor_plugins.settings import CommonSettings, Execut
 from argosy.jobs import job_file
 from argosy.jobs.driver_lock import DriverLock, LockedError
 from argosy.jobs.schedulers import make_scheduler
-from argosy.jobs.schedulers.base import Scheduler, State, Status, describe_queue
+from argosy.jobs.schedulers.base import Scheduler, SchedulerError, State, Status, describe_queue
 from argosy.jobs.verdicts import newest_incarnation, read_ending, read_verdict, settle, uncollected
 from snakemake_executor_plugin_argosy.timers import end_timers
 
@@ -157,7 +157,16 @@ class Executor(RemoteExecutor):
         if self._leave:
             self.logger.info("The jobs are left to run; the next snakemake finds them again.")
         else:
-            self._scheduler.cancel()
+            self._cancel(self._scheduler)
+
+    def _cancel(self, scheduler: Scheduler) -> None:
+        try:
+            scheduler.cancel()
+        except SchedulerError as problem:
+            self.logger.error(
+                f"The jobs could not be cancelled and go on ({problem}). `scancel --me` cancels all of "
+                "yours; the next snakemake finds those that still run."
+            )
 
     def shutdown(self) -> None:
         """Give the project's lock back."""

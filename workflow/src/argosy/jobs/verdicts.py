@@ -62,10 +62,15 @@ def settle(run_dir: Path, status: Status) -> None:
         verdict = read_verdict(run_dir, incarnation)
         restarted = incarnation != newest and verdict and verdict["state"] == "cancelled"
         if verdict is None or restarted:
-            why = ENDED_FROM_OUTSIDE.get(status.state, "") if incarnation == newest else ""
+            why = _reason(status.state) if incarnation == newest else ""
             program = Path(argosy.__file__).parent / "runtime" / "verdict.py"
             command = [sys.executable, str(program), str(run_dir), incarnation, why]
             subprocess.run(command, capture_output=True)
+
+
+def _reason(state: State) -> str:
+    """The reason as verdict.py takes it."""
+    return "scancel" if state is State.CANCELLED else ENDED_FROM_OUTSIDE.get(state, "")
 
 
 def newest_incarnation(run_dir: Path, job_id: str | None) -> str | None:

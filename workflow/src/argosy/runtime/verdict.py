@@ -1,10 +1,11 @@
 """Say how a run ended, from what its agents wrote: ``python3 verdict.py RUN_DIR INCARNATION [REASON]``.
 
-Runs on the host at the end of job.sbatch; where that did not come to its end the driver does it,
-and gives the REASON that it knows from the queue. Writes records/<incarnation>/verdict.json and, when the
-run completed, result.json. Exit code: 0 completed, 1 failed, 75 interrupted, 130 cancelled. A second
-call repeats the first one's verdict. What Slurm itself said of the job's end, in its log file
-`logs/slurm-<job>.log`, is the cause of a job that was ended from outside.
+Runs on the host at the end of job.sbatch; where that did not come to its end the driver does it, and
+gives the REASON that it knows from the queue (`scancel`: the job was cancelled by somebody). Writes
+records/<incarnation>/verdict.json and, when the run completed, result.json. Exit code: 0 completed,
+1 failed, 75 interrupted, 130 cancelled. A second call repeats the first one's verdict. What Slurm itself
+said of the job's end, in its log file `logs/slurm-<job>.log`, is the cause of a job that was ended from
+outside.
 """
 
 from __future__ import annotations
@@ -169,7 +170,7 @@ def decide(
     else:
         state = "failed" if failure else "completed"
     if said_by_slurm and state != "completed":
-        state, failure = _ended_from_outside(state, failure, said_by_slurm, now)
+        state, failure = _ended_from_outside(state, failure, reports, said_by_slurm, now)
     started = min((report.started for report in reports if report.started), default=now)
     ended = max((report.ended or now for report in reports), default=now)
     return {
@@ -204,9 +205,17 @@ def find_failure(
 
 
 def _ended_from_outside(
-    state: str, failure: Mapping[str, Any] | None, said: str, now: float
+    state: str,
+    failure: Mapping[str, Any] | None,
+    reports: Sequence[NodeReport],
+    said: str,
+    now: float,
 ) -> tuple[str, Mapping[str, Any] | None]:
     """State and failure of a job that Slurm ended: its word is the cause, not what followed from it."""
+    if said == "scancel":
+        # The queue's own word: silence then means nothing, but a failure that came first is one.
+        known = any(report.concrete() for report in reports)
+        return (state, failure) if known else ("cancelled", None)
     if said == "cancelled":
         return ("cancelled", None) if state == "cancelled" else (state, failure)
     if state == "interrupted":

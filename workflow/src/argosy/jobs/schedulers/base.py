@@ -18,6 +18,10 @@ def job_name(run_dir: Path) -> str:
     return f"argosy-{run_dir.parent.name}-{run_dir.name}"
 
 
+class SchedulerError(Exception):
+    """The scheduler could not do what it was asked; the text is its own, in one line."""
+
+
 class State(Enum):
     """A job as its scheduler sees it. Whether the run went well is in its verdict, not here."""
 
@@ -74,7 +78,11 @@ class Scheduler(Protocol):
         """The status of all runs taken over, by one look; those that ended are given back by it."""
 
     def cancel(self) -> None:
-        """End the jobs of all runs taken over, and return when they have been told."""
+        """End the jobs of all runs taken over, and return when they have been told.
+
+        Raises:
+            SchedulerError: when they could not be told.
+        """
 
 
 def describe_queue(statuses: Collection[Status]) -> str:

@@ -5,6 +5,8 @@ import re
 import subprocess
 from pathlib import Path
 
+from argosy.jobs.schedulers.base import SchedulerError
+
 TIMEOUT_S = 100.0
 """A command that takes longer got no answer. Without munge Slurm tries for some 50 s before it says so."""
 
@@ -26,7 +28,7 @@ NO_ANSWER = re.compile(
 """slurmctld is away or overloaded: nothing is known, and nothing is wrong with the job."""
 
 
-class SlurmError(Exception):
+class SlurmError(SchedulerError):
     """A command failed; the text is what Slurm said, in one line."""
 
 

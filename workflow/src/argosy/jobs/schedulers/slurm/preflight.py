@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from argosy.errors import ArgosyError
+from argosy.jobs.schedulers.slurm import spans
 from argosy.jobs.schedulers.slurm.commands import MissingError, SlurmError, call
 from argosy.jobs.schedulers.slurm.refusals import explain
 
@@ -62,20 +63,9 @@ def _partition_limits(script: Path) -> dict[str, tuple[float, float]]:
     limits = {}
     for line in _ask(script, "sinfo", "--noheader", "--format=%R|%l|%s").splitlines():
         name, time, size = line.split("|")
-        limits[name] = (_minutes(time), _most(size))
+        span = spans.seconds(time)
+        limits[name] = (math.inf if span is None else span / 60, _most(size))
     return limits
-
-
-def _minutes(text: str) -> float:
-    """A time of Slurm's, such as `1-00:00:00`, `10:00` or `infinite`."""
-    days, dash, clock = text.rpartition("-")
-    parts = [int(part) for part in clock.split(":") if part.isdigit()]
-    if not parts:
-        return math.inf
-    # minutes:seconds, hours:minutes:seconds, and after days, hours[:minutes[:seconds]]
-    weights = (60, 1, 1 / 60) if dash or len(parts) == 3 else (1, 1 / 60)
-    clock_minutes = sum(part * weight for part, weight in zip(parts, weights, strict=False))
-    return clock_minutes + int(days or 0) * 1440
 
 
 def _most(size: str) -> float:

@@ -1,6 +1,5 @@
 """What Slurm says of all of the user's jobs: one question, one answer."""
 
-import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from argosy.jobs.schedulers.base import State
+from argosy.jobs.schedulers.slurm import spans
 from argosy.jobs.schedulers.slurm.commands import NoAnswerError, SlurmError, ask
 
 FIELDS = (
@@ -22,7 +22,6 @@ FIELDS = (
     "StartTime",
     "WorkDir",
 )
-TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 
 STATES = {
     "PENDING": State.PENDING,
@@ -98,17 +97,8 @@ def _parse(text: str) -> Iterator[Listed]:
         plain = "" if reason == "None" else reason
         yield Listed(
             job_id, found, plain, count, nodes, name, Path(work_dir),
-            _seconds(used), _seconds(left), _unix(start),
+            spans.seconds(used), spans.seconds(left), _unix(start),
         )  # fmt: skip
-
-
-def _seconds(text: str) -> float | None:
-    """A span such as 1-02:03:04 or 2:03; words such as UNLIMITED and INVALID are none."""
-    found = TIME.fullmatch(text.strip())
-    if not found:
-        return None
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
-    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
 def _unix(text: str) -> float | None:
