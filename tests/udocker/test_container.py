@@ -126,15 +126,16 @@ def test_the_execution_mode_is_chosen_by_trying(
         choose_mode(project_store, tmp_path)
 
 
+@pytest.mark.parametrize("below", [(), ("nohup",)])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_nothing_is_left_when_the_runner_is_ended(
-    project: Path, torch_digest: str, tmp_path: Path, number: signal.Signals
+    project: Path, torch_digest: str, tmp_path: Path, number: signal.Signals, below: tuple[str]
 ) -> None:
     marker = f"argosy-test-{os.getpid()}-{number}"
     program = f"import time; print('{marker}', flush=True); time.sleep(60)"
     command = [sys.executable, "-m", "argosy.images.run", "--digest", torch_digest]
     runner = subprocess.Popen(
-        [*command, "--log-dir", tmp_path, "--", "python3", "-c", program],
+        [*below, *command, "--log-dir", tmp_path, "--", "python3", "-c", program],
         cwd=project,
         env={**os.environ, "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,

@@ -13,6 +13,7 @@ import fcntl
 import os
 import pty
 import shutil
+import signal
 import subprocess
 import tempfile
 import termios
@@ -155,15 +156,17 @@ def _start(store: Store, container: Container, folder: Path) -> tuple[subprocess
             stderr=inner,
             start_new_session=True,
             # Were this process killed, the terminal would hang up on the container and end it.
-            # One system call, so other threads are no danger to it.
-            preexec_fn=_make_controlling_terminal,  # noqa: PLW1509
+            # Two system calls, so other threads are no danger to it.
+            preexec_fn=_be_hung_up_on,  # noqa: PLW1509
         )
     finally:
         os.close(inner)
     return process, terminal
 
 
-def _make_controlling_terminal() -> None:
+def _be_hung_up_on() -> None:
+    # Below nohup it would be ignored, here and in all that is started from here.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
