@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.images.containerfile import read_containerfile
-from argosy.images.recipe import plan
+from argosy.images.build.recipe import plan
 from argosy.images.store import Store
 from argosy.images.tools import ensure_udocker
 
@@ -35,7 +34,7 @@ def torch_digest(
     project: Path, project_store: Store, tmp_path_factory: pytest.TempPathFactory
 ) -> str:
     """The digest of the frozen torch-cpu image, built if it is not."""
-    from argosy.images.builder import build_image
+    from argosy.images.build.builder import build_image
 
     folder = tmp_path_factory.mktemp("torch-cpu")
     image = project / "containers" / "torch-cpu"
@@ -49,7 +48,7 @@ def base_layer(
     """Key and folder of the cached base system, so that tests need not make it again and again."""
     folder = tmp_path_factory.mktemp("base")
     (folder / "Containerfile").write_text(f"FROM {BASE}\n")
-    key = plan(read_containerfile(folder / "Containerfile"))[0].key
+    key = plan(folder).final.key
     return key, project_store.layer(key)
 
 

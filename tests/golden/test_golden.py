@@ -17,6 +17,7 @@ from golden_cases import ODD_FOLDER, SITES, Case, cases
 
 import argosy
 from argosy.errors import ArgosyError
+from argosy.images.config import ImageConfig
 from argosy.images.lockfile import ImageLock, LockedBase
 from argosy.jobs import planning
 from argosy.jobs.planning import Project, Where, plan_run, write_run
@@ -33,9 +34,7 @@ LOCK = ImageLock(
     architecture="x86_64",
     base=LockedBase(reference="debian", source="archive", diff_id="sha256:0"),
     steps=(),
-    environment={},
-    workdir="/",
-    labels={},
+    config=ImageConfig(),
 )
 
 

@@ -2,20 +2,25 @@
 
 import os
 import signal
+import stat
 import subprocess
 import sys
+import tarfile
 import time
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 
+import psutil
 import pytest
 
 from argosy.errors import ArgosyError
 from argosy.images import container
-from argosy.images.builder import build_image
+from argosy.images.build.builder import build_image
+from argosy.images.build.workspace import OverlayWorkspace
 from argosy.images.container import Container
 from argosy.images.lockfile import ImageLock, read_lock
-from argosy.images.store import Store
+from argosy.images.store import Store, remove_tree
 
 pytestmark = pytest.mark.udocker
 BASE = "FROM docker.io/library/debian:bookworm-slim\n"
@@ -42,18 +47,24 @@ def test_instructions_do_what_they_say(store: Store, tmp_path: Path) -> None:
     (folder / "sub").mkdir(parents=True)
     (folder / "sub" / "b").write_text("b")
     (folder / "a").write_text("a")
+    (folder / "link").symlink_to("a")
+    (folder / "sub" / "link").symlink_to("b")
     lock = build(
         store,
         folder,
         'ARG WHO=world\nENV GREETING="hello $WHO"\nWORKDIR /srv/app\n'
-        'RUN echo "$GREETING" > said && pwd > where\nCOPY a sub /files/\n'
+        'RUN echo "$GREETING" > said && pwd > where\nCOPY a link sub /files/\n'
         'RUN ["/bin/sh", "-c", "echo exec > /exec"]\nLABEL a.b=c\n',
     )
     assert read(store, lock, "srv/app/said") == "hello world\n"
     assert read(store, lock, "srv/app/where") == "/srv/app\n"
     assert read(store, lock, "files/a") + read(store, lock, "files/b") == "ab"
+    files = store.root(lock.digest) / "files"
+    # The link in the folder came last, and stays one.
+    assert (files / "link").readlink() == Path("b")
     assert read(store, lock, "exec") == "exec\n"
-    assert (lock.environment, lock.workdir) == ({"GREETING": "hello world"}, "/srv/app")
+    assert lock.config.environment["GREETING"] == "hello world"
+    assert (lock.config.workdir, lock.config.labels) == ("/srv/app", {"a.b": "c"})
     assert read_lock(folder / "image.lock") == lock
 
 
@@ -71,6 +82,162 @@ def test_packages_that_give_files_away_and_users_install_without_root(
     assert "member:" in read(store, lock, "etc/passwd")
     assert "_ssh:" in read(store, lock, "etc/group")
     assert (store.root(lock.digest) / "usr/bin/ssh-agent").exists()
+
+
+def test_stages_and_what_is_copied_between_them(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "image"
+    folder.mkdir()
+    (folder / "unused").write_text("x")
+    text = """
+FROM docker.io/library/debian:bookworm-slim AS tools
+RUN mkdir /out && echo one > /out/one && ln -s /out/one /out/link && chmod 700 /out/one
+FROM docker.io/library/debian:bookworm-slim AS unneeded
+RUN exit 9
+FROM scratch
+COPY --from=tools /out/ /from/tools/
+COPY --from=tools --chmod=755 /out/o* /program
+ENTRYPOINT ["/program"]
+CMD ["--help"]
+USER 1000
+EXPOSE 80 443/udp
+STOPSIGNAL SIGINT
+VOLUME /data
+"""
+    (folder / "Containerfile").write_text(text)
+    lock = build_image(store, folder, folder / "image.lock", folder / "build.log")
+    root = store.root(lock.digest)
+    assert read(store, lock, "from/tools/one") == "one\n"
+    assert (root / "from/tools/link").readlink() == Path("/out/one")
+    assert stat.S_IMODE((root / "from/tools/one").stat().st_mode) == 0o700
+    assert stat.S_IMODE((root / "program").stat().st_mode) == 0o755
+    assert not (root / "bin").exists()
+    config = lock.config
+    assert (config.entrypoint, config.cmd) == (("/program",), ("--help",))
+    assert (config.user, config.exposed, config.stop_signal) == (
+        "1000",
+        ("443/udp", "80/tcp"),
+        "SIGINT",
+    )
+    assert config.volumes == ("/data",)
+
+
+def test_another_image_of_the_project_is_a_stage(store: Store, tmp_path: Path) -> None:
+    build(store, tmp_path / "shared", "RUN echo wheel > /wheel\n")
+    assert len(steps_run(tmp_path / "shared")) == 1
+    folder = tmp_path / "image"
+    lock = build(store, folder, "COPY --from=localhost/shared /wheel /wheels/\n")
+    assert steps_run(folder) == ["COPY --from=localhost/shared /wheel /wheels/"]
+    assert read(store, lock, "wheels/wheel") == "wheel\n"
+
+
+def test_here_documents(store: Store, tmp_path: Path) -> None:
+    text = """ENV WHO=me
+RUN <<EOF
+set -e
+echo "$WHO" > /by-shell
+EOF
+RUN <<'EOF'
+#!/usr/bin/env -S sed -n w/by-program
+a line
+EOF
+RUN cat <<A > /a && cat <<B >> /a
+first $WHO
+A
+second
+B
+COPY --chmod=600 <<one <<"two" /files/
+$WHO "quoted"
+one
+$WHO
+two
+SHELL ["/bin/bash", "-c"]
+RUN [[ -e /a ]] && echo bash > /by-bash
+"""
+    lock = build(store, tmp_path / "image", text)
+    assert read(store, lock, "by-shell") == "me\n"
+    assert read(store, lock, "a") == "first me\nsecond\n"
+    assert read(store, lock, "files/one") == 'me "quoted"\n'
+    assert read(store, lock, "files/two") == "$WHO\n"
+    assert read(store, lock, "by-bash") == "bash\n"
+
+
+def test_mounts_of_a_step_leave_nothing_in_the_image(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "image"
+    folder.mkdir()
+    (folder / "input").write_text("data")
+    text = """FROM docker.io/library/debian:bookworm-slim AS other
+RUN echo from-stage > /file
+FROM docker.io/library/debian:bookworm-slim
+RUN --mount=type=cache,target=/cache date +%N > /cache/x && cp /cache/x /first
+RUN --mount=type=cache,target=/cache cp /cache/x /second
+RUN --mount=source=input,target=/in/put --mount=from=other,source=/file,target=/of/stage \
+    cat /in/put /of/stage > /both && ! touch /in/put
+RUN --mount=source=.,target=/context,rw touch /context/new && ls /context > /listed
+RUN --mount=type=tmpfs,target=/scratch touch /scratch/x
+"""
+    (folder / "Containerfile").write_text(text)
+    lock = build_image(store, folder, tmp_path / "image.lock", tmp_path / "build.log")
+    assert read(store, lock, "first") == read(store, lock, "second")
+    assert read(store, lock, "both") == "datafrom-stage\n"
+    assert "new" in read(store, lock, "listed")
+    assert not (folder / "new").exists()
+    root = store.root(lock.digest)
+    assert not [
+        name for name in ("cache", "in", "of", "context", "scratch") if (root / name).exists()
+    ]
+
+
+def test_archives_are_unpacked_by_add_alone(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "image"
+    folder.mkdir()
+    with tarfile.open(folder / "a.tar.gz", "w:gz") as archive:
+        member = tarfile.TarInfo("inner/file")
+        member.size, member.mode = 4, 0o640
+        archive.addfile(member, BytesIO(b"text"))
+    lock = build(store, folder, "ADD a.tar.gz /unpacked/\nCOPY a.tar.gz /kept/\n")
+    assert read(store, lock, "unpacked/inner/file") == "text"
+    assert (store.root(lock.digest) / "kept/a.tar.gz").is_file()
+
+
+def test_a_step_that_changes_nothing_is_no_layer(store: Store, tmp_path: Path) -> None:
+    lock = build(store, tmp_path / "image", "RUN touch /x && rm /x\nRUN true\n")
+    assert [step.diff_id for step in lock.steps[1:]] == [None, None]
+
+
+def test_without_an_overlay_the_same_files_come_out(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "image"
+    text = (
+        "RUN mkdir -p /d/sub && echo 1 > /d/sub/x && echo 1 > /d/y && ln -s d /link && touch /gone\n"
+        "RUN rm -r /d/sub /gone && mkdir /d/sub && echo 2 > /d/sub/z && chmod 711 /d\n"
+        "RUN rm -r /d && echo file > /d && rm /etc/motd\n"
+    )
+    by_overlay = build(store, folder, text)
+    expected = listing(store.root(by_overlay.digest))
+    for key in store.layer("").parent.iterdir():
+        if not key.is_symlink():
+            remove_tree(key)
+    monkeypatch.setattr(OverlayWorkspace, "works", staticmethod(lambda folder: False))
+    by_copies = build(store, folder, text)
+    assert len(steps_run(folder)) == 3
+    assert listing(store.root(by_copies.digest)) == expected
+    # What was made without an overlay serves with one.
+    monkeypatch.undo()
+    more = build(store, folder, text + "RUN ls / > /listed\n")
+    assert "link" in read(store, more, "listed")
+    assert "gone" not in read(store, more, "listed")
+
+
+def listing(root: Path) -> list[tuple[str, str, int]]:
+    return [
+        (
+            str(path.relative_to(root)),
+            stat.filemode(path.lstat().st_mode),
+            path.lstat().st_size if path.is_file() else 0,
+        )
+        for path in sorted(root.rglob("*"))
+    ]
 
 
 def test_only_the_edited_last_step_runs_again(store: Store, tmp_path: Path) -> None:
@@ -134,19 +301,22 @@ def test_a_killed_build_goes_on_at_the_last_whole_step(store: Store, tmp_path: P
     folder.mkdir()
     text = "RUN date +%N > /first\nRUN touch /started && sleep 30\n"
     (folder / "Containerfile").write_text(BASE + text)
-    started = store.work("image") / "root" / "started"
     builder = subprocess.Popen(
         [sys.executable, "-m", "argosy.cli", "image", "build", "image"],
         cwd=make_project(tmp_path, folder),
         env={**os.environ, "ARGOSY_STORE": str(store.path)},
     )
     deadline = time.monotonic() + 60
-    while not started.exists():
+    while not list(store.work("image").glob("trees/*/upper/started")):
         assert builder.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.05)
+    family = psutil.Process(builder.pid).children(recursive=True)
+    assert len(family) > 2
     builder.send_signal(signal.SIGKILL)
     builder.wait()
+    _, alive = psutil.wait_procs(family, timeout=5)
+    assert not alive
     build(store, folder, text.replace("sleep 30", "true"))
     assert steps_run(folder) == ["RUN touch /started && true"]
 
@@ -191,7 +361,7 @@ def test_the_hosts_settings_reach_the_build_and_stay_out_of_the_image(
         text=True,
     )
     assert found.stdout == ""
-    assert "PIP_FIND_LINKS" not in lock.environment
+    assert "PIP_FIND_LINKS" not in lock.config.environment
 
 
 def test_a_frozen_image_of_a_build_runs(store: Store, tmp_path: Path) -> None:

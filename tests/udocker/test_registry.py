@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from argosy.images import tools
-from argosy.images.builder import build_image
+from argosy.images.archive import layer_tar
+from argosy.images.build.builder import build_image
+from argosy.images.layers import read_overlay
 from argosy.images.store import Store
 
 pytestmark = pytest.mark.udocker
@@ -97,7 +99,10 @@ def oci_layout(folder: Path, layer: Path) -> Path:
 def test_a_base_is_pulled_and_built_upon(
     store: Store, project_store: Store, base_layer: tuple[str, Path], tmp_path: Path
 ) -> None:
-    layout = oci_layout(tmp_path, base_layer[1] / "layer.tar")
+    diff, layer = base_layer[1] / "diff", tmp_path / "layer.tar"
+    with layer_tar(diff, read_overlay(diff)) as stream:
+        layer.write_bytes(stream.read())
+    layout = oci_layout(tmp_path, layer)
     skopeo = tools.require(project_store, "skopeo", print)
     with registry(project_store, tmp_path) as address:
         reference = f"{address}/library/debian:test"
@@ -114,8 +119,8 @@ def test_a_base_is_pulled_and_built_upon(
         )
         lock = build_image(store, folder, folder / "image.lock", folder / "build.log")
     assert (lock.base.source, lock.base.reference) == ("registry", reference)
-    assert lock.environment["FROM_THE_BASE"] == "yes it is"
-    assert lock.environment["MORE"] == "1"
+    assert lock.config.environment["FROM_THE_BASE"] == "yes it is"
+    assert lock.config.environment["MORE"] == "1"
     root = store.root(lock.digest)
     assert (root / "said").read_text() == "yes it is\n"
     assert (root / "etc/debian_version").exists()

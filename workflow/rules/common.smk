@@ -5,7 +5,8 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from argosy.errors import ArgosyError
-from argosy.images.recipe import image_inputs
+from argosy.images.build.recipe import image_inputs
+from argosy.images.importing import is_imported
 from argosy.jobs.planning import Project, Where, plan_run
 from argosy.study.config import parse_config
 from argosy.study.runs import expand as expand_runs
@@ -28,7 +29,7 @@ try:
     IMAGE_FILES = {
         run.image: image_inputs(Path("containers") / run.image)
         for run in RUNS.values()
-        if run.image
+        if run.image and not is_imported(PROJECT, run.image)
     }
 except ArgosyError as problem:
     raise WorkflowError(str(problem))
@@ -47,8 +48,8 @@ def image_lock(wildcards):
 
 
 def image_files(wildcards):
-    """The Containerfile and all files that it copies into the image."""
-    return IMAGE_FILES[wildcards.image]
+    """The Containerfile and all files that it copies into the image; none of an imported one."""
+    return IMAGE_FILES.get(wildcards.image, [])
 
 
 def script_templates():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from argosy.images.base import ARCHIVE_REFERENCE, Reference
+from argosy.images.build.base import ARCHIVE_REFERENCE, Reference
 
 
 @pytest.mark.parametrize(

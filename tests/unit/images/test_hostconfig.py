@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.images.hostconfig import HostConfig, read_host_config
+from argosy.images.build.hostconfig import HostConfig, read_host_config
 
 
 def read(tmp_path: Path) -> HostConfig:
@@ -57,5 +57,5 @@ def test_proxies_and_the_ca_bundle_reach_the_build(
     config = read(tmp_path)
     assert config.environment["https_proxy"] == "http://proxy.example.org:3128"
     inside = config.environment["SSL_CERT_FILE"]
-    assert inside == config.environment["PIP_CERT"] == "/run/argosy/host/ca-certificates.crt"
+    assert inside == config.environment["PIP_CERT"] == "/dev/argosy/host/ca-certificates.crt"
     assert (tmp_path / "host/ca-certificates.crt").read_text() == "a certificate"

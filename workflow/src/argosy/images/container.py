@@ -1,15 +1,11 @@
-"""Runs one command in one container, made by udocker from a root file system on disk.
+"""Runs one command in one container, from a frozen root file system on disk.
 
-udocker 1.3.17 is used through its command line alone, with these of its faults kept away from users:
-
-* Without a terminal its R1 mode loses the exit status and breaks on UTF-8, so it always gets a
-  pseudo-terminal.
-* It writes run-time state beside the container or, with `--location`, into the working directory.
-  Each call has a private working directory, so any number may run from one root file system.
-* Its own exit status is not trusted: `Outcome.status` is what the first process wrote.
+The engine `runc` starts runc itself, which is quicker than by udocker and shows the root file system
+read-only. The others are udocker's execution modes, for hosts where that does not work (see `udocker`).
 """
 
 import fcntl
+import json
 import os
 import pty
 import shutil
@@ -24,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from argosy.errors import ArgosyError
-from argosy.images import tools
+from argosy.images import runc, tools, udocker
 from argosy.images.ending import ended_with_us
 from argosy.images.store import Store
 
@@ -36,6 +32,9 @@ GUEST_DIR = "/run/argosy"
 
 HOST_FILES = ("resolv.conf", "hosts")
 """Files of the host's /etc that a container sees as they are when it starts."""
+
+ENGINES = ("runc", "R1", "P2", "P1")
+"""runc, by itself and by udocker; and udocker's two ways by proot, for hosts without user namespaces."""
 
 # The first process of the container. It passes on what asks for an end, which a first process would
 # otherwise ignore, and writes the status itself: what udocker returns is not proof of anything.
@@ -62,15 +61,14 @@ class Bind:
 
 @dataclass(frozen=True)
 class Container:
-    """What to run. A `writable` root is a build's; others are frozen and stay as they are."""
+    """What to run, in the frozen `root`, which stays as it is; `engine` is one of `ENGINES`."""
 
     root: Path
     command: Sequence[str]
     binds: Sequence[Bind] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     workdir: str = "/"
-    writable: bool = False
-    mode: str = "R1"
+    engine: str = "runc"
 
 
 @dataclass(frozen=True)
@@ -127,10 +125,12 @@ def _check(container: Container) -> None:
     for bind in container.binds:
         if not bind.source.is_dir():
             raise ArgosyError(f"{bind.source}: this folder is to be mounted and does not exist")
-        if ":" in f"{bind.source}{bind.target}":
+        if not os.path.lexists(f"{container.root}{bind.target}"):
+            raise ArgosyError(f"{bind.target}: the frozen image has no such folder to mount at")
+        if container.engine != "runc" and ":" in f"{bind.source}{bind.target}":
             raise ArgosyError(f"{bind.source}: udocker cannot mount a path that holds a colon")
     for name, value in container.environment.items():
-        if "\n" in value:
+        if container.engine != "runc" and "\n" in value:
             raise ArgosyError(f"{name}: udocker cannot pass on a variable that holds a line break")
 
 
@@ -147,10 +147,11 @@ def _start(store: Store, container: Container, folder: Path) -> tuple[subprocess
     # The container has a terminal of its own that turns \n into \r\n; this one must not add to it.
     tty.setraw(inner)
     try:
+        own = container.engine == "runc"
         process = subprocess.Popen(
-            _udocker_command(store, container, folder),
+            (_runc_command if own else _udocker_command)(store, container, folder),
             cwd=_subfolder(folder, "cwd"),
-            env=_udocker_environment(store, container, folder),
+            env=None if own else udocker.run_environment(store, container.engine, folder),
             stdin=inner,
             stdout=inner,
             stderr=inner,
@@ -176,57 +177,50 @@ def _subfolder(folder: Path, name: str) -> Path:
     return path
 
 
-def _udocker_command(store: Store, container: Container, folder: Path) -> list[str]:
-    # Values go through a file: what stands in argv can be read by every user of the machine.
-    environment = folder / "environment"
-    lines = [f"{name}={value}\n" for name, value in container.environment.items()]
-    environment.write_text("".join(lines), encoding="utf-8")
-    volumes = [
-        Bind(folder / "guest", GUEST_DIR),
-        Bind(_subfolder(folder, "tmp"), "/tmp"),
-        *container.binds,
-    ]
+def _volumes(container: Container, folder: Path) -> list[Bind]:
+    own = [Bind(folder / "guest", GUEST_DIR), Bind(_subfolder(folder, "tmp"), "/tmp")]
+    return [*own, *container.binds]
+
+
+def _runc_command(store: Store, container: Container, folder: Path) -> list[str | Path]:
+    program = tools.container_runtime(store)
+    if program is None:
+        raise ArgosyError("runc is missing; make the container tools available with: argosy setup")
+    specification = runc.Specification(
+        container.root.absolute(),
+        ["/bin/sh", "-c", _FIRST_PROCESS, "argosy", *container.command],
+        container.environment,
+        container.workdir,
+        [
+            *(
+                runc.Mount(bind.source.absolute(), bind.target)
+                for bind in _volumes(container, folder)
+            ),
+            *runc.devices(),
+        ],
+        writable=False,
+    )
+    bundle = _subfolder(folder, "bundle")
+    (bundle / "config.json").write_text(json.dumps(specification.content()), encoding="utf-8")
+    # The first process of these namespaces is killed with unshare, and takes all others along.
     return [
-        *tools.udocker_command(),
-        "--quiet",
-        *([] if container.writable else [f"--config={_read_only_config(folder)}"]),
-        "run",
-        f"--location={container.root}",
-        "--containerauth",
-        "--user=root",
-        "--nobanner",
-        f"--workdir={container.workdir}",
-        f"--env-file={environment}",
-        *(f"--volume={bind.source}:{bind.target}" for bind in volumes),
-        # With --location udocker still takes its first argument as a container's name.
-        "root",
-        *("/bin/sh", "-c", _FIRST_PROCESS, "argosy"),
-        *container.command,
+        *("unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child"),
+        *("--mount-proc", "--propagation", "slave"),
+        *runc.command(program, bundle),
     ]
 
 
-def _read_only_config(folder: Path) -> Path:
-    """udocker gives containers CAP_DAC_OVERRIDE, to which a read-only file is writable; not here."""
-    path = folder / "udocker.conf"
-    path.write_text("[DEFAULT]\nrunc_capabilities =\n", encoding="utf-8")
-    return path
-
-
-KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "HOME", "USER", "LANG", "UDOCKER_DIR")
-
-
-def _udocker_environment(store: Store, container: Container, folder: Path) -> dict[str, str]:
-    """udocker's settings, and of the user's environment only what udocker itself needs."""
-    surroundings = tools.udocker_environment(store)
-    runtime = tools.container_runtime(store)
-    return {
-        "LANG": "C.UTF-8",
-        **{name: surroundings[name] for name in KEPT_VARIABLES if name in surroundings},
-        "TERM": "dumb",
-        "TMPDIR": str(_subfolder(folder, "udocker-tmp")),
-        "UDOCKER_DEFAULT_EXECUTION_MODE": container.mode,
-        **({"UDOCKER_USE_RUNC_EXECUTABLE": str(runtime)} if runtime else {}),
-    }
+def _udocker_command(store: Store, container: Container, folder: Path) -> list[str | Path]:
+    volumes = [f"{bind.source}:{bind.target}" for bind in _volumes(container, folder)]
+    command = [*("/bin/sh", "-c", _FIRST_PROCESS, "argosy"), *container.command]
+    return udocker.run_command(
+        container.root,
+        command,
+        volumes=volumes,
+        environment=container.environment,
+        workdir=container.workdir,
+        folder=folder,
+    )
 
 
 def _relay(terminal: int, on_output: Callable[[bytes], None]) -> None:

@@ -5,10 +5,13 @@ One frozen tree serves every node and job at once, since nothing in it changes a
 
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 from argosy.errors import ArgosyError
 from argosy.images.container import GUEST_DIR, HOST_FILES
+from argosy.images.flatten import flatten
+from argosy.images.layers import Layer
 
 MOUNT_POINTS = (
     GUEST_DIR,
@@ -18,15 +21,33 @@ MOUNT_POINTS = (
 )
 
 
+def freeze_layers(layers: Sequence[Layer], making: Path, target: Path) -> None:
+    """Make the frozen root `target` of these layers, by way of the new folder `making` beside it.
+
+    Files are the layers' own, by a second name; what is written to one would be written to the other.
+    """
+    flatten(layers, making)
+    freeze(making)
+    put_in_place(making, target)
+
+
+def put_in_place(making: Path, target: Path) -> None:
+    """Move a frozen tree to where it is used."""
+    # A folder without write permission cannot be renamed by its owner on every file system.
+    making.chmod(0o755)
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    making.rename(target)
+    target.chmod(0o555)
+
+
 def freeze(root: Path) -> None:
-    """Make the mount points and take away every permission to write."""
+    """Make the mount points, and take away every permission to change a folder."""
     link_host_files(root)
     for target in MOUNT_POINTS:
         inside(root, target).mkdir(parents=True, exist_ok=True)
-    for folder, _, files in os.walk(root, topdown=False):
-        for name in files:
-            _drop_write(Path(folder) / name)
-        _drop_write(Path(folder))
+    for folder, _, _ in os.walk(root, topdown=False):
+        path = Path(folder)
+        path.chmod(stat.S_IMODE(path.stat().st_mode) & ~0o222)
 
 
 def link_host_files(root: Path) -> None:
@@ -64,9 +85,3 @@ def inside(root: Path, path: str) -> Path:
             else:
                 resolved.append(part)
     raise ArgosyError(f"{root}: {path}: symbolic links in the image go round in a circle")
-
-
-def _drop_write(path: Path) -> None:
-    mode = path.lstat().st_mode
-    if not stat.S_ISLNK(mode):
-        path.chmod(stat.S_IMODE(mode) & ~0o222)

@@ -1,155 +1,156 @@
-"""A step's layer: what changed in a root file system, as an OCI layer tar.
+"""A step's layer: what it changed in a root file system.
 
-Format: https://github.com/opencontainers/image-spec/blob/main/layer.md (whiteouts `.wh.NAME`).
-Owners are not kept: a user without root has only one id to give.
+<store>/layers/<key>/
+    layer.json   what the step was and what it removed; written last: without it there is no layer
+    diff/        the files that it added or changed, as the lower folder of an overlay
+
+In `diff` a removed file is a character device 0:0 and a replaced folder has the attribute
+`user.overlay.opaque`, as the kernel's overlay file system wants it; `layer.json` lists both, so that a
+layer means the same where neither can be made. Owners are not kept: a user without root has one id to give.
 """
 
-import hashlib
 import os
 import stat
-import subprocess
-import tarfile
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from argosy.errors import ArgosyError
-
-WHITEOUT = ".wh."
-
-# Made by the container runtime or rewritten at each start; never part of a layer.
-TRANSIENT = ("dev", "proc", "sys", "tmp", "run", "etc/resolv.conf", "etc/hosts", ".bind_host_files")
-
-Snapshot = dict[str, tuple[int, ...]]
-"""Relative path to what changes when the file does: type and mode, size, times, inode."""
+OPAQUE = "user.overlay.opaque"
 
 
 @dataclass(frozen=True)
 class Change:
-    """Paths relative to the root: those added or changed, and those gone."""
+    """What a layer does to what lies below it, beside the files in its `diff`.
 
-    changed: tuple[str, ...]
-    removed: tuple[str, ...]
+    Args:
+        removed: paths relative to the root, gone from below; a removed folder takes all in it along.
+        opaque: folders of the diff that hide the folder of the same name below.
+        entries: how many files, links and folders the diff holds.
+        size: bytes of its files.
+    """
+
+    removed: tuple[str, ...] = ()
+    opaque: tuple[str, ...] = ()
+    entries: int = 0
+    size: int = 0
 
     def __bool__(self) -> bool:
-        return bool(self.changed or self.removed)
+        return bool(self.entries or self.removed or self.opaque)
 
 
-def snapshot(root: Path) -> Snapshot:
-    """The state of all that can be part of a layer. The change time catches what mtime would not."""
-    return {path: _fingerprint(status) for path, status in _walk(root, "")}
+@dataclass(frozen=True)
+class Layer:
+    """A finished layer on disk: its files, the names it removed by the folder they were in, and the
+    folders that hide those below them."""
+
+    diff: Path
+    removed: Mapping[str, frozenset[str]]
+    opaque: frozenset[str]
+
+    @classmethod
+    def of(cls, diff: Path, change: Change) -> "Layer":
+        """The layer with this diff and change."""
+        removed: dict[str, set[str]] = {}
+        for path in change.removed:
+            folder, _, name = path.rpartition("/")
+            removed.setdefault(folder, set()).add(name)
+        by_folder = {folder: frozenset(names) for folder, names in removed.items()}
+        return cls(diff, by_folder, frozenset(change.opaque))
+
+    def hides(self, path: str) -> bool:
+        """Whether what lies below it at `path` cannot be seen through this layer."""
+        parts = path.split("/")
+        for depth, name in enumerate(parts):
+            folder = "/".join(parts[:depth])
+            inner = f"{folder}/{name}" if folder else name
+            if name in self.removed.get(folder, ()) or inner in self.opaque:
+                return True
+            place = self.diff / inner
+            if os.path.lexists(place) and (place.is_symlink() or not place.is_dir()):
+                return True
+        return False
 
 
-def _walk(root: Path, folder: str) -> Iterator[tuple[str, os.stat_result]]:
-    with os.scandir(root / folder) as entries:
+def find_below(layers: Sequence[Layer], path: str) -> Path | None:
+    """The file or folder at `path` that can be seen through `layers`, the uppermost of which is first.
+
+    The way there is by real folders: links in an image may lead anywhere, out of it as well.
+    """
+    names = path.split("/")
+    for layer in layers:
+        for depth in range(1, len(names)):
+            found = status_of(layer.diff.joinpath(*names[:depth]))
+            if found is None:
+                break
+            if not stat.S_ISDIR(found.st_mode):
+                return None
+        else:
+            place = layer.diff / path
+            found = status_of(place)
+            if found and not stat.S_ISCHR(found.st_mode):
+                return place
+        if layer.hides(path):
+            return None
+    return None
+
+
+def status_of(path: Path) -> os.stat_result | None:
+    """What is there itself, be it a link; None: nothing."""
+    try:
+        return path.lstat()
+    except FileNotFoundError:
+        return None
+
+
+def walk(folder: Path, below: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Everything in a folder with its path relative to it; folders before what is in them, sorted."""
+    with os.scandir(folder / below if below else folder) as entries:
         found = sorted(entries, key=lambda entry: entry.name)
     for entry in found:
-        path = f"{folder}/{entry.name}" if folder else entry.name
+        path = f"{below}/{entry.name}" if below else entry.name
+        yield path, entry
+        if entry.is_dir(follow_symlinks=False):
+            yield from walk(folder, path)
+
+
+def read_overlay(diff: Path) -> Change:
+    """The change that an overlay's upper folder holds."""
+    removed, opaque, entries, size = [], [], 0, 0
+    for path, entry in walk(diff):
         status = entry.stat(follow_symlinks=False)
-        yield path, status
-        if entry.is_dir(follow_symlinks=False) and path not in TRANSIENT:
-            yield from _walk(root, path)
+        if is_whiteout(status):
+            removed.append(path)
+            continue
+        entries += 1
+        if stat.S_ISDIR(status.st_mode) and is_opaque(entry.path):
+            opaque.append(path)
+        if stat.S_ISREG(status.st_mode):
+            size += status.st_size
+    return Change(tuple(removed), tuple(opaque), entries, size)
 
 
-def _fingerprint(status: os.stat_result) -> tuple[int, ...]:
-    if stat.S_ISDIR(status.st_mode):
-        return (status.st_mode,)
-    return (status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+def is_whiteout(status: os.stat_result) -> bool:
+    """Whether this is how an overlay notes a removed file."""
+    return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
 
 
-def difference(before: Snapshot, after: Snapshot) -> Change:
-    """What turns the one state into the other."""
-    files = {path for path in TRANSIENT if "/" in path}
-    changed = [path for path, state in after.items() if before.get(path) != state]
-    removed = [path for path in before if path not in after or _lost_folder(path, before, after)]
-    gone = set(removed)
-    return Change(
-        tuple(path for path in changed if path not in files),
-        # The whiteout of a folder takes all below it along.
-        tuple(
-            path for path in removed if path.rpartition("/")[0] not in gone and path not in files
-        ),
-    )
+def mark_for_overlay(diff: Path, change: Change) -> bool:
+    """Note in `diff` itself what was removed; False where this file system cannot hold such notes."""
+    try:
+        for path in change.removed:
+            place = diff / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            os.mknod(place, stat.S_IFCHR, 0)
+        for path in change.opaque:
+            os.setxattr(diff / path, OPAQUE, b"y")
+    except OSError:
+        return False
+    return True
 
 
-def _lost_folder(path: str, before: Snapshot, after: Snapshot) -> bool:
-    """A folder in whose place there is something else now, such as a link: its content is gone."""
-    return stat.S_ISDIR(before[path][0]) and not stat.S_ISDIR(after[path][0])
-
-
-def pack(root: Path, change: Change, layer: Path) -> str:
-    """Write the change as a tar; returns its digest, `sha256:…`.
-
-    Raises:
-        ArgosyError: when tar fails, for instance on a full disk.
-    """
-    # Without the last option tar would put its own process id and access times into the archive.
-    options = ["--format=posix", "--no-recursion", "--owner=0", "--group=0", "--numeric-owner"]
-    options += ["--pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime"]
-    _run(["tar", "--create", "--file", layer, *options, *_listed_in(root)], change.changed)
-    with tempfile.TemporaryDirectory(prefix="argosy-") as folder:
-        markers = [_marker(Path(folder), path) for path in change.removed]
-        if markers:
-            _run(["tar", "--append", "--file", layer, *options, *_listed_in(Path(folder))], markers)
-    return digest_of(layer)
-
-
-def _marker(folder: Path, path: str) -> str:
-    """Make the empty file that stands for the removal of `path`."""
-    parent, _, name = path.rpartition("/")
-    marker = folder / parent / f"{WHITEOUT}{name}"
-    marker.parent.mkdir(parents=True, exist_ok=True)
-    marker.touch()
-    return str(marker.relative_to(folder))
-
-
-def _listed_in(folder: Path) -> list[str | Path]:
-    return ["--directory", folder, "--null", "--files-from=-"]
-
-
-def unpack(layer: Path, root: Path) -> None:
-    """Apply a layer that `pack` made to `root`.
-
-    Removals come first: they speak of the state below, where a folder is not yet, say, a link to
-    somewhere else. tar itself refuses members that lead out of `root`: absolute names lose their
-    slash, `..` is skipped, and symbolic links are made last.
-    """
-    for path in _whiteouts(layer):
-        _remove(root, path)
-    options = ["--no-same-owner", "--preserve-permissions", "--delay-directory-restore"]
-    options += ["--unlink-first", f"--exclude={WHITEOUT}*"]
-    _run(["tar", "--extract", "--file", layer, "--directory", root, *options], ())
-
-
-def _whiteouts(layer: Path) -> Iterator[str]:
-    """The paths that a layer removes; read by name, as tar's own listing is for people."""
-    with tarfile.open(layer, errors="surrogateescape") as archive:
-        for name in archive.getnames():
-            folder, _, base = name.removeprefix("./").rpartition("/")
-            if base.startswith(WHITEOUT):
-                yield f"{folder}/{base.removeprefix(WHITEOUT)}".lstrip("/")
-
-
-def _remove(root: Path, path: str) -> None:
-    target = root / path
-    if not target.parent.resolve().is_relative_to(root.resolve()):
-        raise ArgosyError(f"{root}: a layer asks to remove {path}, which lies outside of the image")
-    if target.is_dir() and not target.is_symlink():
-        subprocess.run(["rm", "-rf", "--", target], check=True)
-    else:
-        target.unlink(missing_ok=True)
-
-
-def _run(command: Sequence[str | Path], names: Iterable[str]) -> None:
-    listed = "".join(f"./{name}\0" for name in names).encode("utf-8", "surrogateescape")
-    done = subprocess.run(command, input=listed, capture_output=True)
-    if done.returncode != 0:
-        message = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        raise ArgosyError(f"{command[3]}: {' '.join(message) or 'tar failed'}")
-
-
-def digest_of(path: Path) -> str:
-    """The file's digest, `sha256:…`."""
-    with path.open("rb") as stream:
-        return f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"
+def is_opaque(folder: str) -> bool:
+    """Whether an overlay's folder hides the one below it."""
+    try:
+        return os.getxattr(folder, OPAQUE) == b"y"
+    except OSError:
+        return False

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from argosy.errors import ArgosyError
 from argosy.files import write_json
+from argosy.images.config import ImageConfig
 
 
 class LockModel(BaseModel):
@@ -26,7 +27,7 @@ class LockedBase(LockModel):
     """What FROM named and where it came from."""
 
     reference: str
-    source: Literal["registry", "archive"]
+    source: Literal["registry", "archive", "scratch", "file"]
     diff_id: str
 
 
@@ -37,15 +38,13 @@ class ImageLock(LockModel):
     again when the image is another one, and only then.
     """
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     name: str
     digest: str
     architecture: str
     base: LockedBase
     steps: tuple[LockedStep, ...]
-    environment: dict[str, str]
-    workdir: str
-    labels: dict[str, str]
+    config: ImageConfig
 
 
 def read_lock(path: Path) -> ImageLock:

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
@@ -16,7 +17,7 @@ from typing import BinaryIO
 from argosy.errors import ArgosyError
 from argosy.images import container
 from argosy.images.container import DEFAULT_PATH, Bind, Container
-from argosy.images.engines import choose_mode
+from argosy.images.engines import choose_engine
 from argosy.images.store import STORE_VARIABLE, Store
 
 DEFAULTS = {"PATH": DEFAULT_PATH, "LANG": "C.UTF-8", "HOME": "/tmp"}
@@ -43,10 +44,12 @@ def run_image(digest: str, command: Sequence[str], binds: Sequence[Bind], log: P
     """Run `command` in the frozen image; its output goes to standard output and to `log`.
 
     Raises:
-        ArgosyError: when the image is not in the store or no execution mode works on this host.
+        ArgosyError: when the image is not in the store or no engine works on this host.
     """
     store = Store.of_project(Path.cwd())
-    environment, workdir = _read_description(store.description(digest))
+    description = store.description(digest)
+    environment, workdir = _read_description(description)
+    _note_use(description)
     inside = Container(
         store.root(digest),
         command,
@@ -57,9 +60,8 @@ def run_image(digest: str, command: Sequence[str], binds: Sequence[Bind], log: P
     with log.open("ab", buffering=0) as stream:
         outcome = container.run(store, inside, lambda data: _tee(data, stream))
         if outcome.failed_to_start:
-            # Hardly ever: the other modes are for hosts without user namespaces.
-            mode = choose_mode(store, inside.root)
-            inside = replace(inside, mode=mode)
+            # Hardly ever: the other engines are for hosts without user namespaces.
+            inside = replace(inside, engine=choose_engine(store, inside.root))
             outcome = container.run(store, inside, lambda data: _tee(data, stream))
     return KILLED if outcome.status is None else outcome.status
 
@@ -72,7 +74,15 @@ def _read_description(path: Path) -> tuple[dict[str, str], str]:
     if not path.is_file():
         raise ArgosyError(f"{path}: this image is not here; build it with: argosy image build")
     description = json.loads(path.read_text(encoding="utf-8"))
-    return description["environment"], description["workdir"]
+    return description["config"]["environment"], description["config"]["workdir"]
+
+
+def _note_use(description: Path) -> None:
+    """Let the file's time say when the image was used last, for `argosy image prune`."""
+    # One node of a job is enough. Where only others may write to the store, it is theirs to prune.
+    if os.environ.get("ARGOSY_NODE", "0") == "0":
+        with suppress(OSError):
+            os.utime(description)
 
 
 def _tee(data: bytes, log: BinaryIO) -> None:

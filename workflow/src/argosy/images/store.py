@@ -2,9 +2,11 @@
 
 <store>/tools/           container tools put together from the distribution's packages
 <store>/udocker/         udocker's own folder (UDOCKER_DIR)
-<store>/layers/<key>/    one cached build step: layer.tar and step.json
+<store>/layers/<key>/    one cached build step: diff/ and layer.json
 <store>/roots/<digest>/  a frozen root file system, complete and read-only
-<store>/builds/<image>/  the root file system of a build under way
+<store>/builds/<image>/  what a build under way works with
+<store>/history/         what the last build of each image was made of
+<store>/trash/           what is being deleted
 <store>/cache/           downloads kept between builds, never part of an image
 <store>/locks/           one file for each thing that one process does at a time
 """
@@ -61,6 +63,10 @@ class Store:
         root = self.root(digest)
         return root.with_name(f"{root.name}.json")
 
+    def history(self, image: str) -> Path:
+        """What the last build of an image was made of."""
+        return self.path / "history" / f"{image}.json"
+
     def work(self, image: str) -> Path:
         """The folder of a build under way."""
         return self.path / "builds" / image
@@ -84,11 +90,30 @@ class Store:
         except Timeout:
             raise ArgosyError(f"{path}: another process has held this lock for 2 h") from None
 
+    @contextmanager
+    def changing(self, image: str) -> Iterator[None]:
+        """Build or import an image: nobody else does meanwhile, and nothing is pruned.
+
+        Raises:
+            ArgosyError: as `locked`.
+        """
+        with self.locked(f"image-{image}"):
+            # `prune` holds this one and then looks for the other; whoever comes second sees the first.
+            with self.locked("prune"):
+                pass
+            yield
+
 
 def remove_tree(path: Path) -> None:
-    """Delete a tree that may hold read-only folders, as images do."""
-    if not path.exists():
-        return
-    for folder, _, _ in os.walk(path):
-        Path(folder).chmod(0o700)
-    shutil.rmtree(path)
+    """Delete a tree that may hold folders without permission to read or write, as images do."""
+    if os.path.lexists(path):
+        _open_up(path)
+        shutil.rmtree(path)
+
+
+def _open_up(folder: Path) -> None:
+    folder.chmod(0o700)
+    with os.scandir(folder) as entries:
+        inner = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    for path in inner:
+        _open_up(Path(path))

@@ -77,6 +77,15 @@ def container_runtime(store: Store) -> Path | None:
     return find(store, "runc")
 
 
+def require_runtime(store: Store, say: Say) -> Path:
+    """The runc that builds use.
+
+    Raises:
+        ArgosyError: when it is missing and cannot be had.
+    """
+    return container_runtime(store) or require(store, "runc", say)
+
+
 def find(store: Store, program: str) -> Path | None:
     """A program on PATH, in the system's folders or among the unpacked packages."""
     folders = [os.environ.get("PATH", ""), *SYSTEM_FOLDERS, *map(str, _unpacked_folders(store))]

@@ -3,17 +3,18 @@
 All of it reaches the build through variables and mounted folders, so none of it stays in the image.
 """
 
-import ast
 import os
 import shutil
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from argosy.images.container import GUEST_DIR, Bind
+from argosy.images.build.pip_settings import pip_settings
+from argosy.images.container import Bind
+
+BUILD_DIR = "/dev/argosy"
+"""Where a build sees what is the host's: in /dev, which no image keeps, so that nothing of it remains."""
 
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
 CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
@@ -34,7 +35,7 @@ def read_host_config(folder: Path, downloads: Path) -> HostConfig:
     Files that builds read are written into the empty `folder`; what they download is kept in
     `downloads`.
     """
-    pip = _pip_settings()
+    pip = pip_settings()
     mounts: dict[Path, str] = {}
     environment = {name: value for name, value in os.environ.items() if _is_proxy(name)}
     for key, value in pip.items():
@@ -43,15 +44,15 @@ def read_host_config(folder: Path, downloads: Path) -> HostConfig:
     bundle = _ca_bundle(pip.get("cert"))
     if bundle:
         shutil.copyfile(bundle, folder / "ca-certificates.crt")
-        inside = f"{GUEST_DIR}/host/ca-certificates.crt"
+        inside = f"{BUILD_DIR}/host/ca-certificates.crt"
         environment |= dict.fromkeys((*CA_VARIABLES, "PIP_CERT"), inside)
     # apt would change to its own user, and no other id than root's is mapped.
     (folder / "apt.conf").write_text('APT::Sandbox::User "root";\n', encoding="ascii")
-    environment["APT_CONFIG"] = f"{GUEST_DIR}/host/apt.conf"
+    environment["APT_CONFIG"] = f"{BUILD_DIR}/host/apt.conf"
     # Downloads are kept between builds, outside the image.
-    environment["PIP_CACHE_DIR"] = f"{GUEST_DIR}/cache/pip"
-    binds = [Bind(folder, f"{GUEST_DIR}/host")]
-    binds += [Bind(downloads, f"{GUEST_DIR}/cache")]
+    environment["PIP_CACHE_DIR"] = f"{BUILD_DIR}/cache/pip"
+    binds = [Bind(folder, f"{BUILD_DIR}/host")]
+    binds += [Bind(downloads, f"{BUILD_DIR}/cache")]
     binds += [Bind(path, target) for path, target in mounts.items()]
     return HostConfig(environment, tuple(binds))
 
@@ -62,24 +63,6 @@ def _is_proxy(name: str) -> bool:
 
 def _variable(key: str) -> str:
     return "PIP_" + key.upper().replace("-", "_")
-
-
-def _pip_settings() -> dict[str, str]:
-    """pip's own view of its files and variables, the latter winning as they do for pip."""
-    command = [sys.executable, "-m", "pip", "config", "list"]
-    listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    settings = list(_settings(listed))
-    from_files = {key: value for section, key, value in settings if section != ":env:"}
-    return from_files | {key: value for section, key, value in settings if section == ":env:"}
-
-
-def _settings(listed: str) -> Iterator[tuple[str, str, str]]:
-    """Lines such as `global.find-links='/a\\n/b'`, as (section, key, value)."""
-    for line in listed.splitlines():
-        name, equals, quoted = line.partition("=")
-        section, _, key = name.rpartition(".")
-        if equals and section in ("global", "install", "download", "wheel", ":env:"):
-            yield section, key, str(ast.literal_eval(quoted))
 
 
 def _as_seen_inside(value: str, key: str, mounts: dict[Path, str]) -> str:
@@ -96,7 +79,7 @@ def _location_inside(location: str, key: str, mounts: dict[Path, str]) -> str:
         return location
     # An index's pages point to files beside the index, so its parent has to be seen as well.
     mounted = path if key == "find-links" else path.parent
-    target = mounts.setdefault(mounted, f"{GUEST_DIR}/wheels-{len(mounts)}")
+    target = mounts.setdefault(mounted, f"{BUILD_DIR}/wheels-{len(mounts)}")
     inside = f"{target}/{path.relative_to(mounted)}" if path != mounted else target
     return f"file://{inside}" if parts.scheme else inside
 

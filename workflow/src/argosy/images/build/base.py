@@ -1,8 +1,8 @@
 """The root file system that FROM names: pulled from a registry, or made from the Debian archive.
 
 Registry: udocker pulls and unpacks. Archive: for `debian:<suite>` where no registry is in reach,
-mmdebstrap unpacks the minimal system and dpkg configures it inside a container. Neither needs root or
-a range of subordinate ids; both need user namespaces only as far as the execution mode does.
+mmdebstrap unpacks the minimal system, which dpkg then configures as a step of the build. Neither needs
+root or a range of subordinate ids.
 """
 
 import json
@@ -10,17 +10,15 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from argosy.errors import ArgosyError
-from argosy.images import container, tools
-from argosy.images.container import DEFAULT_PATH, Container
-from argosy.images.engines import choose_mode
-from argosy.images.freeze import link_host_files
-from argosy.images.hostconfig import HostConfig
+from argosy.images import tools
+from argosy.images.build.cache import CachedBase
+from argosy.images.config import ImageConfig
+from argosy.images.container import DEFAULT_PATH
 from argosy.images.store import Store, remove_tree
 
 Say = Callable[[str], None]
@@ -64,25 +62,25 @@ class Reference:
         return f"{scheme}://{self.registry}"
 
 
-@dataclass(frozen=True)
-class Base:
-    """Where a base system came from, and the environment that it sets for its programs."""
+CONFIGURE = (
+    "dpkg --force-depends --force-unsafe-io --install /var/cache/apt/archives/*.deb"
+    " && apt-get clean"
+)
+"""Has dpkg install what mmdebstrap unpacked; the packages are still where apt put them."""
 
-    source: Literal["registry", "archive"]
-    environment: Mapping[str, str]
 
+def fetch(store: Store, reference: str, root: Path, say: Say) -> CachedBase:
+    """Make the new folder `root`, the file system of `reference`.
 
-def make_base(store: Store, reference: str, root: Path, host: HostConfig, say: Say) -> Base:
-    """Fill the empty folder `root` with the file system of `reference`.
+    From the archive it has yet to be configured (`CONFIGURE`, then `tidy`).
 
     Raises:
         ArgosyError: when neither a registry nor the archive can give it.
     """
     say(f"pulling {reference}")
-    environment = _pull(store, Reference.parse(reference), root)
-    if environment is not None:
-        _add_fakeroot(store, root, host)
-        return Base("registry", environment)
+    config = _pull(store, Reference.parse(reference), root)
+    if config is not None:
+        return CachedBase(reference=reference, source="registry", config=config)
     suite = ARCHIVE_REFERENCE.fullmatch(reference)
     if not suite:
         raise ArgosyError(
@@ -90,14 +88,28 @@ def make_base(store: Store, reference: str, root: Path, host: HostConfig, say: S
             "and only debian:<suite> can be made from the Debian archive instead"
         )
     say(f"no registry in reach: making Debian {suite[1]} from the Debian archive")
-    _bootstrap(store, suite[1], root, host, say)
-    return Base("archive", {})
+    _bootstrap(store, suite[1], root, say)
+    config = ImageConfig(environment={"PATH": DEFAULT_PATH}, cmd=("bash",))
+    return CachedBase(reference=reference, source="archive", config=config)
 
 
-def _pull(store: Store, reference: Reference, root: Path) -> dict[str, str] | None:
+def tidy(root: Path) -> None:
+    """Take away what only the installation of the base system needed."""
+    remove_tree(root / "var/lib/apt/lists")
+    (root / "var/lib/apt/lists/partial").mkdir(parents=True)
+
+
+def empty_dev(root: Path) -> None:
+    """Take away device files, which only an administrator could make: every container gets its own."""
+    if (root / "dev").is_dir() and not (root / "dev").is_symlink():
+        remove_tree(root / "dev")
+    (root / "dev").mkdir(exist_ok=True)
+
+
+def _pull(store: Store, reference: Reference, root: Path) -> ImageConfig | None:
     """Let udocker pull the image and unpack it, and take the unpacked tree over.
 
-    Returns the image's environment, or None when it cannot be pulled.
+    Returns the image's configuration, or None when it cannot be pulled.
     """
     name = f"{reference.repository}:{reference.tag}"
     registry = [f"--registry={reference.registry_url}"] if reference.registry_url else []
@@ -108,20 +120,12 @@ def _pull(store: Store, reference: Reference, root: Path) -> dict[str, str] | No
         if not _udocker(store, "create", f"--name={container_name}", name):
             return None
         created = (store.udocker / "containers" / container_name).resolve()
-        environment = _environment_of(created / "container.json")
-        root.rmdir()
+        content = json.loads((created / "container.json").read_text(encoding="utf-8"))
         (created / "ROOT").rename(root)
     finally:
         _udocker(store, "rm", "-f", container_name)
         _udocker(store, "rmi", "-f", name)
-    return environment
-
-
-def _environment_of(description: Path) -> dict[str, str]:
-    """The `Env` of an image's configuration, as udocker keeps it beside the container."""
-    content = json.loads(description.read_text(encoding="utf-8"))
-    entries = (content.get("config") or {}).get("Env") or []
-    return dict(entry.split("=", 1) for entry in entries if "=" in entry)
+    return ImageConfig.from_oci(content.get("config") or {})
 
 
 def _udocker(store: Store, *arguments: str) -> bool:
@@ -134,12 +138,11 @@ def _udocker(store: Store, *arguments: str) -> bool:
     return done.returncode == 0
 
 
-def _bootstrap(store: Store, suite: str, root: Path, host: HostConfig, say: Say) -> None:
+def _bootstrap(store: Store, suite: str, root: Path, say: Say) -> None:
     program = tools.require(store, "mmdebstrap", say)
-    root.rmdir()
     command = [str(program), "--quiet", "--mode=chrootless", "--variant=extract"]
     command += ["--include=?essential", "--include=?priority(required)"]
-    command += ["--include=apt,fakeroot,ca-certificates,usr-is-merged"]
+    command += ["--include=apt,ca-certificates,usr-is-merged"]
     command += [f"--setup-hook={MERGED_USR}"]
     command += ["--skip=cleanup/apt,download/empty,extract/unlink", suite, str(root)]
     done = subprocess.run(command, env=tools.environment(store), capture_output=True, text=True)
@@ -150,59 +153,6 @@ def _bootstrap(store: Store, suite: str, root: Path, host: HostConfig, say: Say)
             f"debian:{suite}: the Debian archive cannot be used from here: "
             f"{' '.join(reason) or 'mmdebstrap failed'}"
         )
-    say("configuring the base system")
-    _configure(store, root, host)
-
-
-def _configure(store: Store, root: Path, host: HostConfig) -> None:
-    """Have dpkg install what mmdebstrap unpacked; the packages are still where apt put them."""
+    # dpkg's maintainer scripts look up users before the package with the lists is configured.
     for name in ("passwd", "group"):
         shutil.copyfile(root / f"usr/share/base-passwd/{name}.master", root / "etc" / name)
-    install = "dpkg --force-depends --force-unsafe-io --install /var/cache/apt/archives/*.deb"
-    output: list[bytes] = []
-    outcome = _run_shell(store, root, host, f"fakeroot-sysv {install} && apt-get clean", output)
-    if not outcome.ok:
-        last = b"".join(output).decode(errors="replace").strip().splitlines()[-3:]
-        raise ArgosyError(f"{root}: the base system cannot be configured: {' / '.join(last)}")
-    remove_tree(root / "var/lib/apt/lists")
-    (root / "var/lib/apt/lists/partial").mkdir(parents=True)
-
-
-def _add_fakeroot(store: Store, root: Path, host: HostConfig) -> None:
-    """Give a Debian-like image the fakeroot that later steps need; others do without, as they are."""
-    if not (root / "usr/bin/apt-get").exists() or fakeroot_in(root):
-        return
-    install = "apt-get update && apt-get install -y --no-install-recommends fakeroot"
-    _run_shell(store, root, host, f"{install} && rm -rf /var/lib/apt/lists/*", [])
-
-
-def _run_shell(
-    store: Store, root: Path, host: HostConfig, line: str, output: list[bytes]
-) -> container.Outcome:
-    link_host_files(root)
-    build = Container(
-        root,
-        ["/bin/sh", "-c", line],
-        binds=host.binds,
-        environment={**BUILD_VARIABLES, **host.environment},
-        writable=True,
-        mode=choose_mode(store, root),
-    )
-    return container.run(store, build, output.append)
-
-
-def fakeroot_in(root: Path) -> str | None:
-    """The image's fakeroot, by the name that works before and after update-alternatives."""
-    names = ("usr/bin/fakeroot-sysv", "usr/bin/fakeroot")
-    return next((f"/{name}" for name in names if (root / name).exists()), None)
-
-
-BUILD_VARIABLES = {
-    "PATH": DEFAULT_PATH,
-    "HOME": "/root",
-    "LANG": "C.UTF-8",
-    "DEBIAN_FRONTEND": "noninteractive",
-    # Where one id is mapped, giving a file to another fails with EINVAL, which fakeroot passes on.
-    "FAKEROOTDONTTRYCHOWN": "1",
-}
-"""What every build step has unless the Containerfile says otherwise."""

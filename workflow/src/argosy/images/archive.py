@@ -1,0 +1,98 @@
+"""A layer as the tar that registries and other tools know, and its digest.
+
+Format: https://github.com/opencontainers/image-spec/blob/main/layer.md. The same layer always gives the
+same bytes.
+"""
+
+import hashlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from argosy.errors import ArgosyError
+from argosy.images.layers import Change, is_whiteout, walk
+
+WHITEOUT = ".wh."
+OPAQUE_MARKER = ".wh..wh..opq"
+_CHUNK = 1 << 20
+
+# Without the last option tar would put its own process id and access times into the archive.
+_OPTIONS = (
+    "--format=posix",
+    "--no-recursion",
+    "--owner=0",
+    "--group=0",
+    "--numeric-owner",
+    "--pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime",
+)
+
+
+def digest_of_layer(diff: Path, change: Change) -> str:
+    """The layer's diff_id, `sha256:…`, which is the digest of its tar."""
+    digest = hashlib.sha256()
+    with layer_tar(diff, change) as stream:
+        while chunk := stream.read(_CHUNK):
+            digest.update(chunk)
+    return f"sha256:{digest.hexdigest()}"
+
+
+@contextmanager
+def layer_tar(diff: Path, change: Change) -> Iterator[IO[bytes]]:
+    """The layer as a stream of tar.
+
+    Raises:
+        ArgosyError: when tar fails, for instance because a file cannot be read.
+    """
+    with tempfile.TemporaryDirectory(prefix="argosy-") as folder:
+        scratch = Path(folder)
+        names = _listed(scratch / "names", _members(diff))
+        markers = _listed(scratch / "markers", _markers(scratch / "tree", change))
+        (scratch / "tree").mkdir(exist_ok=True)
+        command: list[str | Path] = ["tar", "--create", *_OPTIONS, "--null"]
+        command += ["--directory", diff, f"--files-from={names}"]
+        command += ["--directory", scratch / "tree", f"--files-from={markers}"]
+        with (scratch / "said").open("w+b") as said:
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said)
+            assert process.stdout
+            with process.stdout:
+                yield process.stdout
+            if process.wait() != 0:
+                said.seek(0)
+                first = said.read().decode(errors="replace").strip().splitlines()[:1]
+                raise ArgosyError(f"{diff}: {' '.join(first) or 'tar failed'}")
+
+
+def _members(diff: Path) -> Iterator[str]:
+    for path, entry in walk(diff):
+        known = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
+        if known or entry.is_symlink() or not is_whiteout(entry.stat(follow_symlinks=False)):
+            yield path
+
+
+def _markers(tree: Path, change: Change) -> Iterator[str]:
+    """Make the empty files that stand for removals; their names."""
+    for path in change.removed:
+        folder, _, name = path.rpartition("/")
+        yield _marker(tree, f"{folder}/{WHITEOUT}{name}" if folder else f"{WHITEOUT}{name}")
+    for path in change.opaque:
+        yield _marker(tree, f"{path}/{OPAQUE_MARKER}")
+
+
+def _marker(tree: Path, path: str) -> str:
+    place = tree / path
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.touch()
+    # The tar must be the same whenever it is made, and whoever makes it.
+    place.chmod(0o644)
+    os.utime(place, (0, 0))
+    return path
+
+
+def _listed(path: Path, names: Iterable[str]) -> Path:
+    content = "".join(f"./{name}\0" for name in names)
+    path.write_bytes(content.encode("utf-8", "surrogateescape"))
+    return path

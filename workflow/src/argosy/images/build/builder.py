@@ -1,0 +1,177 @@
+"""Builds an image from its Containerfile, step by step, each step cached by what went into it.
+
+A finished step is a layer on disk, so an interrupted build goes on at the last step that was finished.
+"""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from argosy.errors import ArgosyError
+from argosy.images.build import base, cache, history
+from argosy.images.build.execution import Executor
+from argosy.images.build.progress import Progress
+from argosy.images.build.recipe import Chain, Recipe, Step, plan
+from argosy.images.config import ImageConfig
+from argosy.images.freeze import freeze_layers
+from argosy.images.lockfile import ImageLock, LockedBase, LockedStep, write_lock
+from argosy.images.namespaces import in_own_namespaces
+from argosy.images.store import Store, remove_tree
+from argosy.images.tools import ensure_udocker, require_runtime
+
+
+def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> ImageLock:
+    """Build the image of `containers/<name>/` as far as it is not cached, freeze it and lock it.
+
+    People are told on standard error; everything that the steps print is in `log_path`.
+
+    Raises:
+        ArgosyError: naming the Containerfile's line when a step fails; finished steps stay cached.
+    """
+    name = folder.name
+    plan_image(store, folder)
+    log_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with store.changing(name), log_path.open("wb", buffering=0) as log:
+        progress = Progress(log)
+        recipe = plan_image(store, folder)
+        # Written now, so that it explains a failure, too.
+        history.record(store, name, recipe.final)
+        for note in recipe.notes:
+            progress.say(note)
+        if missing_steps(store, recipe):
+            _build_missing(store, folder, recipe, progress)
+            recipe = plan_image(store, folder)
+            history.record(store, name, recipe.final)
+        else:
+            progress.say(f"image {name}: all {len(recipe.final.steps)} steps are cached")
+        lock = lock_of(store, name, recipe.final)
+        if not store.root(lock.digest).is_dir():
+            with progress.step("freezing"):
+                _freeze(store, name, recipe.final, lock)
+        write_lock(store.description(lock.digest), lock)
+        write_lock(lock_path, lock)
+        progress.say(f"image {name} {lock.digest[:19]} is frozen in {store.root(lock.digest)}")
+    return lock
+
+
+def plan_image(store: Store, folder: Path) -> Recipe:
+    """The recipe, as far as the bases that it knows are in the store.
+
+    Raises:
+        ArgosyError: naming file and line, for what cannot be built.
+    """
+    return plan(folder, lambda key: _base_config(store, key))
+
+
+def _base_config(store: Store, key: str) -> ImageConfig | None:
+    found = cache.read_step(store, key)
+    return found.base.config if found and found.base else None
+
+
+def missing_steps(store: Store, recipe: Recipe) -> list[Step]:
+    """The steps that have to be carried out, in an order in which they can be."""
+    missing: dict[str, Step] = {}
+    _add_missing(store, recipe.final, missing)
+    return list(missing.values())
+
+
+def _add_missing(store: Store, chain: Chain, missing: dict[str, Step]) -> None:
+    for step in chain.steps:
+        if step.key in missing or cache.read_step(store, step.key):
+            continue
+        for used in step.uses.values():
+            _add_missing(store, used, missing)
+        missing[step.key] = step
+
+
+def _build_missing(store: Store, folder: Path, recipe: Recipe, progress: Progress) -> None:
+    """Fetch bases as the user, and do the rest in namespaces of our own."""
+    runc = require_runtime(store, progress.say)
+    work = store.work(folder.name)
+    remove_tree(work)
+    work.mkdir(parents=True, mode=0o700)
+    store.downloads.mkdir(exist_ok=True, mode=0o700)
+    try:
+        unknown = [step for step in recipe.unknown if step in missing_steps(store, recipe)]
+        if unknown:
+            ensure_udocker(store, progress.say)
+        fetched = {step.key: _fetch(store, step, work, progress) for step in unknown}
+
+        def build() -> str:
+            with tempfile.TemporaryDirectory(prefix="argosy-") as scratch:
+                executor = Executor(store, runc, work, Path(scratch), progress)
+                for step in unknown:
+                    executor.finish_base(step, fetched[step.key], work / step.key)
+                again = plan_image(store, folder)
+                steps = missing_steps(store, again)
+                _carry_out(executor, again, steps, progress)
+            return ""
+
+        in_own_namespaces(build)
+    finally:
+        remove_tree(work)
+
+
+def _fetch(store: Store, step: Step, work: Path, progress: Progress) -> cache.CachedBase:
+    assert step.base
+    with progress.step(step.entry.text):
+        return base.fetch(store, step.base, work / step.key, progress.say)
+
+
+def _carry_out(
+    executor: Executor, recipe: Recipe, steps: Sequence[Step], progress: Progress
+) -> None:
+    chains = recipe.final.with_used()
+    total = len({step.key for chain in chains for step in chain.steps})
+    done = total - len(steps)
+    if done:
+        progress.say(f"{done} of {total} steps are cached")
+    for number, step in enumerate(steps, start=done + 1):
+        chain = next(chain for chain in chains if step in chain.steps)
+        below = chain.steps[: chain.steps.index(step)]
+        with progress.step(f"[{number}/{total}] {_shortened(step.entry.text)}"):
+            executor.carry_out(step, below)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 90 else text[:89] + "…"
+
+
+def lock_of(store: Store, name: str, chain: Chain) -> ImageLock:
+    """The lock of an image all of whose steps are finished."""
+    finished = [(step, cache.read_step(store, step.key)) for step in chain.steps]
+    done = [(step, found) for step, found in finished if found]
+    if len(done) < len(finished):
+        source = chain.steps[-1].context.source
+        raise ArgosyError(f"{source.context}: files changed while they were built; build it again")
+    diff_ids = [found.diff_id for _, found in done if found.diff_id]
+    bases = [found.base for _, found in done if found.base]
+    config = chain.settings.config
+    return ImageLock(
+        name=name,
+        digest=config.digest(diff_ids),
+        architecture=config.to_oci(())["architecture"],
+        base=LockedBase(
+            reference=bases[0].reference if bases else "scratch",
+            source=bases[0].source if bases else "scratch",
+            diff_id=diff_ids[0] if diff_ids else "",
+        ),
+        steps=tuple(
+            LockedStep(instruction=step.entry.text, diff_id=found.diff_id) for step, found in done
+        ),
+        config=config,
+    )
+
+
+def _freeze(store: Store, name: str, chain: Chain, lock: ImageLock) -> None:
+    """Make the frozen root beside its place, and put it there in one step."""
+    keys = [step.key for step in chain.steps]
+    found = [(key, cache.read_step(store, key)) for key in keys]
+    layers = [cache.read_layer(store, key) for key, step in found if step and step.diff_id]
+    work = store.work(name)
+    remove_tree(work)
+    work.mkdir(parents=True, mode=0o700)
+    try:
+        freeze_layers(layers, work / "root", store.root(lock.digest))
+    finally:
+        remove_tree(work)

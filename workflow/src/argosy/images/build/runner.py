@@ -1,0 +1,140 @@
+"""RUN: a command in a file system, as if it were root's.
+
+runc starts it. The user's id is the only one there, so whatever gives files to other users, or becomes
+another user, is answered with success by the kernel's system call filter and left undone: what package
+managers ask for then works without root, and nobody but the user owns anything in an image.
+"""
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from argosy.images.freeze import inside
+from argosy.images.runc import Mount, Specification
+from argosy.images.runc import command as runc_command
+
+CAPABILITIES = (
+    *("CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL"),
+    *("CAP_MKNOD", "CAP_NET_BIND_SERVICE", "CAP_NET_RAW", "CAP_SETFCAP", "CAP_SETGID"),
+    *("CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT"),
+)
+"""Docker's default set."""
+
+GIVE_AWAY = ("chown", "fchown", "lchown", "fchownat", "chown32", "fchown32", "lchown32")
+BECOME = tuple(
+    f"set{what}{width}"
+    for what in ("uid", "gid", "groups", "reuid", "regid", "resuid", "resgid", "fsuid", "fsgid")
+    for width in ("", "32")
+)
+DEVICE_KINDS = (0o020000, 0o060000)
+KIND_OF_FILE = 0o170000
+
+_ARCHITECTURES = {
+    "x86_64": ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"],
+    "aarch64": ["SCMP_ARCH_AARCH64", "SCMP_ARCH_ARM"],
+    "ppc64le": ["SCMP_ARCH_PPC64LE"],
+}
+
+
+@dataclass(frozen=True)
+class Command:
+    """What to run, and what it sees."""
+
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+    workdir: str
+    mounts: Sequence[Mount]
+
+
+def run_command(
+    runc: Path, root: Path, command: Command, scratch: Path, on_output: Callable[[bytes], None]
+) -> int:
+    """Run the command in `root` to its end; its exit status, 128 + the signal that killed it.
+
+    To be called in namespaces of our own (`namespaces.in_own_namespaces`). `scratch` is an empty folder.
+    """
+    with _mount_points(root, command.mounts) as mounts:
+        specification = Specification(
+            root,
+            command.arguments,
+            command.environment,
+            command.workdir,
+            mounts,
+            writable=True,
+            capabilities=CAPABILITIES,
+            seccomp=_seccomp(),
+        )
+        text = json.dumps(specification.content())
+        (scratch / "config.json").write_text(text, encoding="utf-8")
+        process = subprocess.Popen(
+            runc_command(runc, scratch),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        assert process.stdout
+        with process.stdout as output:
+            while data := os.read(output.fileno(), 1 << 16):
+                on_output(data)
+        return process.wait()
+
+
+def _seccomp() -> dict[str, Any]:
+    success: dict[str, Any] = {"action": "SCMP_ACT_ERRNO", "errnoRet": 0}
+    calls: list[dict[str, Any]] = [{"names": [*GIVE_AWAY, *BECOME], **success}]
+    for name, argument in (("mknod", 1), ("mknodat", 2)):
+        for kind in DEVICE_KINDS:
+            mode = {"index": argument, "value": KIND_OF_FILE, "valueTwo": kind}
+            calls.append(
+                {"names": [name], **success, "args": [{**mode, "op": "SCMP_CMP_MASKED_EQ"}]}
+            )
+    architectures = _ARCHITECTURES.get(platform.machine(), [])
+    return {"defaultAction": "SCMP_ACT_ALLOW", "architectures": architectures, "syscalls": calls}
+
+
+@contextmanager
+def _mount_points(root: Path, mounts: Sequence[Mount]) -> Iterator[list[Mount]]:
+    """Places for the mounts, which are taken away again where the image had none."""
+    made: list[Path] = []
+    placed = []
+    for mount in mounts:
+        if mount.target.startswith("/dev/"):
+            placed.append(mount)
+        else:
+            place = inside(root, mount.target)
+            _make_place(place, mount.source, made)
+            placed.append(replace(mount, target=f"/{place.relative_to(root)}"))
+    for name in ("proc", "dev", "sys"):
+        _make_place(root / name, None, made)
+    try:
+        yield placed
+    finally:
+        for path in reversed(made):
+            _remove_if_empty(path)
+
+
+def _make_place(place: Path, source: Path | None, made: list[Path]) -> None:
+    missing = [path for path in (place, *place.parents) if not path.exists()]
+    for path in reversed(missing):
+        if path == place and source and source.is_file():
+            path.touch(mode=0o644)
+        else:
+            path.mkdir(mode=0o755)
+        made.append(path)
+
+
+def _remove_if_empty(path: Path) -> None:
+    try:
+        if path.is_dir():
+            path.rmdir()
+        elif path.is_file() and path.stat().st_size == 0:
+            path.unlink()
+    except OSError:
+        # The step has put something there.
+        return

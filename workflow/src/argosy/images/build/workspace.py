@@ -1,0 +1,208 @@
+"""Where a step changes files: a file system that begins as the layers below, and what became of it.
+
+The kernel's overlay does that at once and without copying. Where it cannot be had (older kernels, network
+file systems), the files are copied and compared.
+"""
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+from argosy.images.flatten import copy, flatten
+from argosy.images.layers import (
+    Change,
+    Layer,
+    find_below,
+    is_opaque,
+    mark_for_overlay,
+    read_overlay,
+    walk,
+)
+from argosy.images.namespaces import mount, unmount
+from argosy.images.store import remove_tree
+
+MOST_LAYERS = 60
+"""The names of all have to fit into one page of memory."""
+
+
+class Tree(Protocol):
+    """A file system that a step may change."""
+
+    root: Path
+
+    def save(self, diff: Path) -> Change:
+        """Make `diff` of what was changed, and end the use of `root`."""
+
+
+class Workspace(Protocol):
+    """Makes such file systems, one at a time or several to read from."""
+
+    def open(self, layers: Sequence[Layer]) -> AbstractContextManager[Tree]:
+        """The file system of these layers, from the lowest to the uppermost."""
+
+
+class OverlayWorkspace:
+    """By the kernel's overlay; `folder` is for this build alone, on the file system of the store."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._count = 0
+
+    @staticmethod
+    def works(folder: Path) -> bool:
+        """Whether the kernel does it on this file system, tried on the spot."""
+        place = folder / "overlay-probe"
+        try:
+            with OverlayWorkspace(place).open(()) as tree:
+                (tree.root / "file").touch()
+                return tree.save(place / "diff").entries == 1
+        except OSError:
+            return False
+        finally:
+            remove_tree(place)
+
+    @contextmanager
+    def open(self, layers: Sequence[Layer]) -> Iterator["_OverlayTree"]:
+        """The file system of these layers, from the lowest to the uppermost."""
+        self._count += 1
+        place = self._folder / str(self._count)
+        for name in ("upper", "work", "root", "empty"):
+            (place / name).mkdir(parents=True)
+        (place / "upper").chmod(0o755)
+        if layers:
+            shutil.copymode(layers[-1].diff, place / "upper")
+        _mount(layers, place)
+        try:
+            yield _OverlayTree(place, layers)
+        finally:
+            unmount(place / "root")
+            remove_tree(place)
+
+
+class _OverlayTree:
+    def __init__(self, place: Path, layers: Sequence[Layer]) -> None:
+        self.root = place / "root"
+        self._upper = place / "upper"
+        self._below = [*reversed(layers)]
+
+    def save(self, diff: Path) -> Change:
+        """Make `diff` of what was changed."""
+        self._drop_untouched("")
+        change = read_overlay(self._upper)
+        self._upper.rename(diff)
+        return change
+
+    def _drop_untouched(self, folder: str) -> None:
+        """Forget folders in which something came and went, and nothing stayed."""
+        with os.scandir(self._upper / folder) as entries:
+            found = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        for name in found:
+            path = f"{folder}/{name}" if folder else name
+            upper = self._upper / path
+            if is_opaque(str(upper)):
+                continue
+            self._drop_untouched(path)
+            lower = find_below(self._below, path)
+            if lower and lower.is_dir() and lower.stat().st_mode == upper.stat().st_mode:
+                # One that is not empty stays.
+                with suppress(OSError):
+                    upper.rmdir()
+
+
+def _mount(layers: Sequence[Layer], place: Path) -> None:
+    """Short names, relative to the folder of all layers: their number is limited by their length."""
+    names = [layer.diff for layer in reversed(layers)] or [place / "empty"]
+    common = Path(os.path.commonpath([names[0].parents[1], place]))
+    before = Path.cwd()
+    os.chdir(common)
+    try:
+        lower = ":".join(str(name.relative_to(common)) for name in names)
+        upper, work = (place.relative_to(common) / name for name in ("upper", "work"))
+        options = f"lowerdir={lower},upperdir={upper},workdir={work},userxattr"
+        mount("overlay", place / "root", "overlay", options=options)
+    finally:
+        os.chdir(before)
+
+
+class CopyingWorkspace:
+    """By copying the layers' files, and comparing all files before and after."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._count = 0
+
+    @contextmanager
+    def open(self, layers: Sequence[Layer]) -> Iterator["_CopiedTree"]:
+        """The file system of these layers, from the lowest to the uppermost."""
+        self._count += 1
+        place = self._folder / str(self._count)
+        place.mkdir(parents=True)
+        root = place / "root"
+        if layers:
+            flatten(layers, root, copy)
+        else:
+            root.mkdir(mode=0o755)
+        try:
+            yield _CopiedTree(root)
+        finally:
+            remove_tree(place)
+
+
+class _CopiedTree:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._before = _snapshot(root)
+
+    def save(self, diff: Path) -> Change:
+        """Make `diff` of what was changed."""
+        after = _snapshot(self.root)
+        changed = [path for path, state in after.items() if self._before.get(path) != state]
+        gone = {path for path in self._before if path not in after}
+        diff.mkdir(mode=0o755)
+        shutil.copystat(self.root, diff)
+        size = sum(self._move(path, diff) for path in changed)
+        removed = tuple(path for path in sorted(gone) if self._shows_removal(path, after))
+        for path in removed:
+            self._make_parents(path, diff)
+        change = Change(removed, (), len(changed), size)
+        mark_for_overlay(diff, change)
+        return change
+
+    def _shows_removal(self, path: str, after: dict[str, tuple[int, ...]]) -> bool:
+        """Whether it is not gone already with the folder that it was in."""
+        folder = path.rpartition("/")[0]
+        return not folder or (folder in after and stat.S_ISDIR(after[folder][0]))
+
+    def _move(self, path: str, diff: Path) -> int:
+        """Put a changed file into `diff`; its size."""
+        source, target = self.root / path, diff / path
+        self._make_parents(path, diff)
+        status = source.lstat()
+        if stat.S_ISDIR(status.st_mode):
+            target.mkdir(exist_ok=True)
+            shutil.copystat(source, target)
+            return 0
+        copy(str(source), str(target))
+        return status.st_size if stat.S_ISREG(status.st_mode) else 0
+
+    def _make_parents(self, path: str, diff: Path) -> None:
+        """The folders around a path, as they are."""
+        for folder in reversed(Path(path).parents[:-1]):
+            if not (diff / folder).is_dir():
+                (diff / folder).mkdir()
+                shutil.copystat(self.root / folder, diff / folder)
+
+
+def _snapshot(root: Path) -> dict[str, tuple[int, ...]]:
+    """Path to what changes when the file does; the change time catches what mtime would not."""
+    return {path: _fingerprint(entry.stat(follow_symlinks=False)) for path, entry in walk(root)}
+
+
+def _fingerprint(status: os.stat_result) -> tuple[int, ...]:
+    if stat.S_ISDIR(status.st_mode):
+        return (status.st_mode,)
+    return (status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)

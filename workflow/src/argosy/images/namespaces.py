@@ -1,0 +1,136 @@
+"""Runs a function as "root" of namespaces of its own, where file systems can be mounted.
+
+What is mounted there is seen by nobody else and is gone with the last process, however that ends. The
+user's own id is the only one there; to everybody else what happens there is done by the user.
+"""
+
+import ctypes
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from argosy.errors import ArgosyError
+
+NEW_MOUNTS = 0x00020000
+NEW_USER = 0x10000000
+NEW_PIDS = 0x20000000
+
+BIND = 1 << 12
+RECURSIVE = 1 << 14
+SLAVE = 1 << 19
+DETACH = 2
+
+_SET_PARENT_DEATH_SIGNAL = 1
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def in_own_namespaces(function: Callable[[], str]) -> str:
+    """Call `function` in a child with its own users, mounts and processes; what it returned.
+
+    All of its processes end when this one does, even by SIGKILL.
+
+    Raises:
+        ArgosyError: as the function raised it, or when this host allows no user namespaces.
+        RuntimeError: when the child ended otherwise; its traceback has been printed.
+    """
+    reader, writer = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        os._exit(_be_child(function, writer))
+    os.close(writer)
+    with os.fdopen(reader, encoding="utf-8") as said:
+        text = said.read()
+    _, status = os.waitpid(child, 0)
+    answer = json.loads(text) if text else {}
+    if "error" in answer:
+        raise ArgosyError(answer["error"])
+    if "interrupted" in answer:
+        raise KeyboardInterrupt
+    if "result" not in answer:
+        raise RuntimeError(f"the build's process ended with status {status}")
+    return str(answer["result"])
+
+
+def mount(source: str, target: Path, kind: str | None, flags: int = 0, options: str = "") -> None:
+    """mount(2).
+
+    Raises:
+        OSError: when the kernel refuses.
+    """
+    names = (source.encode(), os.fsencode(target), kind.encode() if kind else None)
+    _call("mount", *names, ctypes.c_ulong(flags), options.encode())
+
+
+def unmount(target: Path) -> None:
+    """Take a mount away, now for new users and later for those who still hold files of it."""
+    _call("umount2", os.fsencode(target), DETACH)
+
+
+def die_with_parent() -> None:
+    """Be killed when the parent ends, however it ends."""
+    _call("prctl", _SET_PARENT_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
+
+
+def _be_child(function: Callable[[], str], writer: int) -> int:
+    """The child: makes the namespaces, and the grandchild that is the first process in them."""
+    die_with_parent()
+    try:
+        _enter()
+    except OSError as problem:
+        reason = f"this host allows no user namespaces ({problem.strerror})"
+        _tell(writer, error=f"{reason}: ask the site for user.max_user_namespaces above 0")
+        return 1
+    first = os.fork()
+    if first == 0:
+        os._exit(_be_first(function, writer))
+    os.close(writer)
+    # Ctrl-C reaches the grandchild as well, whose answer is waited for.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return os.waitstatus_to_exitcode(os.waitpid(first, 0)[1]) & 0xFF
+
+
+def _be_first(function: Callable[[], str], writer: int) -> int:
+    try:
+        die_with_parent()
+        mount("none", Path("/"), None, RECURSIVE | SLAVE)
+        mount("proc", Path("/proc"), "proc")
+        _tell(writer, result=function())
+        return 0
+    except ArgosyError as problem:
+        _tell(writer, error=str(problem))
+    except KeyboardInterrupt:
+        _tell(writer, interrupted="")
+    except OSError as problem:
+        # A full disk, say: the researcher's, not ours.
+        _tell(writer, error=f"{problem.filename or 'a file'}: {problem.strerror or problem}")
+    except BaseException:
+        traceback.print_exc()
+    return 1
+
+
+def _enter() -> None:
+    user, group = os.geteuid(), os.getegid()
+    _call("unshare", NEW_USER | NEW_MOUNTS | NEW_PIDS)
+    # Group ids may be mapped by an ordinary user only where no group can be given up.
+    Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
+    Path("/proc/self/uid_map").write_text(f"0 {user} 1", encoding="ascii")
+    Path("/proc/self/gid_map").write_text(f"0 {group} 1", encoding="ascii")
+
+
+def _tell(writer: int, **answer: str) -> None:
+    with os.fdopen(writer, "w", encoding="utf-8") as stream:
+        json.dump(answer, stream)
+
+
+def _call(function: str, *arguments: object) -> None:
+    if getattr(_libc, function)(*arguments) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), function)
