@@ -19,7 +19,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-image_app = typer.Typer(help="Build images.", no_args_is_help=True)
+image_app = typer.Typer(help="Build images, look after them, exchange them.", no_args_is_help=True)
 app.add_typer(image_app, name="image")
 
 # The rooms are imported where they are used: a command should not wait for libraries it has no use for.
@@ -41,7 +41,7 @@ def image_build(
     log: Annotated[Path | None, typer.Option(help="File for all that the steps print.")] = None,
 ) -> None:
     """Build containers/NAME/Containerfile, as far as it is not cached, and freeze it."""
-    from argosy.images.builder import build_image
+    from argosy.images.build.builder import build_image
     from argosy.images.store import Store
 
     build_image(
@@ -50,6 +50,84 @@ def image_build(
         lock or Path("resources/images") / name / "image.lock",
         log or Path("logs/images") / f"{name}.log",
     )
+
+
+@image_app.command("list")
+def image_list() -> None:
+    """List the images in the store, and what the cache of build steps takes."""
+    from argosy.images.keeping.inventory import read_inventory
+    from argosy.images.keeping.tables import of_inventory
+    from argosy.images.store import Store
+
+    inventory = read_inventory(Store.of_project(Path.cwd()))
+    Console(highlight=False).print(*of_inventory(inventory), sep="\n")
+
+
+@image_app.command("why")
+def image_why(name: Annotated[str, typer.Argument(help="A folder of containers/.")]) -> None:
+    """Tell which steps of containers/NAME are cached, and why the others have to run."""
+    from argosy.images.build import cache, history
+    from argosy.images.build.builder import plan_image
+    from argosy.images.build.why import explain
+    from argosy.images.keeping.tables import of_findings
+    from argosy.images.store import Store
+
+    store = Store.of_project(Path.cwd())
+    final = plan_image(store, Path("containers") / name).final
+    last = history.read(store, name)
+    findings = explain(final, last, lambda key: cache.read_step(store, key) is not None)
+    Console(highlight=False).print(*of_findings(name, findings), sep="\n")
+
+
+@image_app.command("prune")
+def image_prune(
+    older_than: Annotated[
+        str | None, typer.Option(help="What was not used for so long, such as 30d.")
+    ] = None,
+    keep: Annotated[
+        str | None, typer.Option(help="The least recently used, until the rest is so small: 20G.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+) -> None:
+    """Remove images and cached steps that no image.lock of the project names.
+
+    Without an option all of them go. Where several projects share a store, or runs of an older image
+    are under way, say --older-than.
+    """
+    from argosy.images.keeping.prune import Limits, prune
+    from argosy.images.store import Store
+
+    limits = Limits.parse(older_than, keep)
+    prune(Store.of_project(Path.cwd()), Path.cwd(), limits, print, dry_run=dry_run)
+
+
+@image_app.command("export")
+def image_export(
+    name: Annotated[str, typer.Argument(help="A folder of resources/images/.")],
+    file: Annotated[Path, typer.Argument(help="The archive to write.")],
+) -> None:
+    """Write a built image as an OCI archive, which podman, docker and skopeo read."""
+    from argosy.images.exchange.exporting import export_image
+    from argosy.images.lockfile import read_lock
+    from argosy.images.store import Store
+    from argosy.units import amount
+
+    lock = read_lock(Path("resources/images") / name / "image.lock")
+    size = export_image(Store.of_project(Path.cwd()), lock, file)
+    print(f"{file}: image {name} {lock.digest[:19]}, {amount(size)}")
+
+
+@image_app.command("import")
+def image_import(
+    file: Annotated[Path, typer.Argument(help="An OCI archive, or one of docker save.")],
+    name: Annotated[str, typer.Argument(help="What the project calls the image.")],
+) -> None:
+    """Take an image of podman, docker or skopeo into the store, for runs to use."""
+    from argosy.images.exchange.importing import import_image
+    from argosy.images.store import Store
+
+    lock = import_image(Store.of_project(Path.cwd()), Path.cwd(), file, name)
+    print(f"image {name} {lock.digest[:19]}: {len(lock.steps)} layers from {lock.base.reference}")
 
 
 @app.command("plan-run")

@@ -41,6 +41,16 @@ def mebibytes(value: Any) -> Any:
     return max(1, kibibytes // 1024)
 
 
+def amount(value: int) -> str:
+    """Bytes for people, to three digits: `0 B`, `512 B`, `1.23 GiB`."""
+    size, unit = float(value), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if size < 1000:
+            break
+        size, unit = size / 1024, larger
+    return f"{value} B" if unit == "B" else f"{size:.3g} {unit}"
+
+
 Count = Annotated[int, Field(ge=1, strict=True)]
 Seconds = Annotated[int, BeforeValidator(seconds), Field(ge=1)]
 Mebibytes = Annotated[int, BeforeValidator(mebibytes), Field(ge=1)]

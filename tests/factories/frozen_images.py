@@ -1,0 +1,60 @@
+"""Stores with layers and images in them that no build has made."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from argosy.images.build import cache
+from argosy.images.build.cache import CachedStep
+from argosy.images.config import ImageConfig
+from argosy.images.freeze import freeze_layers
+from argosy.images.layers import Change, read_overlay
+from argosy.images.lockfile import ImageLock, LockedBase, LockedStep, write_lock
+from argosy.images.store import Store
+
+
+def make_layer(store: Store, key: str, files: Mapping[str, str]) -> CachedStep:
+    """A finished step that made these files."""
+
+    def make(diff: Path) -> Change:
+        diff.mkdir()
+        for path, content in files.items():
+            (diff / path).parent.mkdir(parents=True, exist_ok=True)
+            (diff / path).write_text(content)
+        return read_overlay(diff)
+
+    return cache.write_layer(store, key, f"COPY {' '.join(files)} /", {}, make)
+
+
+def make_image(store: Store, project: Path, name: str, keys: Sequence[str]) -> ImageLock:
+    """A frozen image of these layers, which the project locks as `name`."""
+    steps = [cache.read_step(store, key) for key in keys]
+    assert all(steps)
+    diff_ids = [step.diff_id for step in steps if step and step.diff_id]
+    config = ImageConfig(labels={"name": name})
+    lock = ImageLock(
+        name=name,
+        digest=config.digest(diff_ids),
+        architecture="amd64",
+        base=LockedBase(reference="scratch", source="scratch", diff_id=diff_ids[0]),
+        steps=tuple(LockedStep(instruction=s.instruction, diff_id=s.diff_id) for s in steps if s),
+        config=config,
+    )
+    making = store.work(name)
+    making.parent.mkdir(exist_ok=True)
+    layers = [cache.read_layer(store, key) for key in keys]
+    freeze_layers(layers, making, store.root(lock.digest))
+    write_lock(store.description(lock.digest), lock)
+    write_lock(project / "resources" / "images" / name / "image.lock", lock)
+    return lock
+
+
+def unlock(project: Path, name: str) -> None:
+    """The project has this image no more."""
+    (project / "resources" / "images" / name / "image.lock").unlink()
+
+
+def last_used(path: Path, days_ago: float, now: float) -> None:
+    """Let a layer's or an image's description say so."""
+    moment = now - days_ago * 86400
+    os.utime(path, (moment, moment))

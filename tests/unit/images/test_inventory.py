@@ -1,0 +1,113 @@
+"""What is in a store, and what it takes of the disk."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from frozen_images import make_image, make_layer, unlock
+from rich.console import Console
+
+from argosy.errors import ArgosyError
+from argosy.images.keeping.disk import freed, measure, total
+from argosy.images.keeping.inventory import find_layers, read_inventory
+from argosy.images.keeping.tables import ago, of_inventory
+from argosy.images.lockfile import ImageLock
+from argosy.images.store import Store, remove_tree
+from argosy.units import amount
+
+BIG = "x" * 100_000
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Store:
+    return Store(tmp_path / ".argosy")
+
+
+def two_images(store: Store, project: Path) -> tuple[ImageLock, ImageLock]:
+    make_layer(store, "base", {"usr/big": BIG})
+    make_layer(store, "one", {"one": "1"})
+    make_layer(store, "two", {"two": "2"})
+    make_layer(store, "stage", {"compiler": BIG})
+    first = make_image(store, project, "first", ["base", "one"])
+    return first, make_image(store, project, "second", ["base", "two"])
+
+
+def du(*paths: Path) -> int:
+    """Bytes of disk by the program of that name, which counts a file with several names once."""
+    found = subprocess.run(
+        ["du", "--block-size=1", "--summarize", "--total", *paths],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return int(found.stdout.splitlines()[-1].split()[0])
+
+
+def test_sizes_count_files_of_several_names_once(own: Store, tmp_path: Path) -> None:
+    two_images(own, tmp_path)
+    inventory = read_inventory(own)
+    places = [*own.root("").iterdir(), *own.layer("").iterdir()]
+    assert total(inventory.usages) == du(*places)
+    # The base's file has three names, and takes its room once.
+    assert sum(total([usage]) for usage in inventory.usages) > total(inventory.usages) + 150_000
+
+
+def test_what_would_be_free_is_what_has_no_name_elsewhere(own: Store, tmp_path: Path) -> None:
+    two_images(own, tmp_path)
+    base, roots = own.layer("base"), own.root("")
+    assert freed([measure(base)]) < 20_000
+    assert freed([measure(base), measure(roots)]) > len(BIG)
+
+
+def test_layers_are_known_as_shared_or_used_by_nobody(own: Store, tmp_path: Path) -> None:
+    first, _ = two_images(own, tmp_path)
+    inventory = read_inventory(own)
+    image = next(image for image in inventory.images if image.digest == first.digest)
+    assert inventory.shared(image) == {first.steps[0].diff_id}
+    assert [layer.key for layer in inventory.unused] == ["stage"]
+    assert len(BIG) < inventory.freed_by(inventory.unused) < len(BIG) + 30_000
+
+
+def test_the_table_names_what_is_there(own: Store, tmp_path: Path) -> None:
+    first, _ = two_images(own, tmp_path)
+    text = shown(own)
+    assert first.digest.removeprefix("sha256:")[:12] in text
+    assert "1 own, 1 shared" in text
+    assert "just now" in text
+    assert "cache of steps: 4 layers" in text
+    assert "in 1 that no image uses" in text
+
+
+def test_an_empty_store_and_a_damaged_one_are_told(own: Store, tmp_path: Path) -> None:
+    assert "no image has been built" in shown(own)
+    first, _ = two_images(own, tmp_path)
+    own.description(first.digest).write_text("{}")
+    (own.layer("one") / "layer.json").write_text("")
+    assert "from another version of Argosy, or damaged" in shown(own)
+
+
+def test_the_layers_of_an_image_are_found_in_their_order(own: Store, tmp_path: Path) -> None:
+    first, _ = two_images(own, tmp_path)
+    assert [key for key, _, _ in find_layers(own, first)] == ["base", "one"]
+    remove_tree(own.layer("one"))
+    with pytest.raises(ArgosyError, match=r"'COPY one /' is not in .*argosy image build first"):
+        find_layers(own, first)
+    unlock(tmp_path, "first")
+
+
+def shown(store: Store) -> str:
+    console = Console(width=200)
+    with console.capture() as captured:
+        console.print(*of_inventory(read_inventory(store)), sep="\n")
+    return captured.get()
+
+
+def test_amounts_and_spans_in_words() -> None:
+    assert [amount(size) for size in (0, 512, 2048, 1_600_000, 3 << 30)] == [
+        "0 B",
+        "512 B",
+        "2 KiB",
+        "1.53 MiB",
+        "3 GiB",
+    ]
+    assert [ago(seconds) for seconds in (3, 200, 100_000)] == ["just now", "3m ago", "1d ago"]

@@ -1,0 +1,288 @@
+"""What goes from a store, in which order, and what never does."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+from frozen_images import last_used, make_image, make_layer, unlock
+
+from argosy.errors import ArgosyError
+from argosy.images.build.history import History, RecordedChain, RecordedStep
+from argosy.images.keeping import trash
+from argosy.images.keeping.prune import Limits, prune
+from argosy.images.lockfile import ImageLock
+from argosy.images.store import Store
+
+BIG = "x" * 1_500_000
+
+
+class Project:
+    """Two images on one base; `old` was used 40 days ago, `new` is used now, neither is locked."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.store = Store(folder / ".argosy")
+        self.said: list[str] = []
+        for key in ("base", "old", "new", "stage"):
+            make_layer(self.store, key, {key: BIG + key})
+        self.old = self.image("old", 40)
+        self.new = self.image("new", 0)
+        last_used(self.store.layer("stage") / "layer.json", 10, time.time())
+
+    def image(self, name: str, days: float) -> ImageLock:
+        lock = make_image(self.store, self.folder, name, ["base", name])
+        unlock(self.folder, name)
+        for path in (self.store.layer(name) / "layer.json", self.store.description(lock.digest)):
+            last_used(path, days, time.time())
+        return lock
+
+    def lock(self, name: str) -> None:
+        lock = {"old": self.old, "new": self.new}[name]
+        text = self.store.description(lock.digest).read_text()
+        (self.folder / "resources" / "images" / name / "image.lock").write_text(text)
+
+    def prune(self, age: str | None = None, size: str | None = None, *, dry: bool = False) -> None:
+        self.said = []
+        prune(self.store, self.folder, Limits.parse(age, size), self.said.append, dry_run=dry)
+
+    @property
+    def left(self) -> set[str]:
+        layers = {path.name for path in self.store.layer("").iterdir()}
+        roots = {"old": self.old.digest, "new": self.new.digest}
+        return layers | {f"/{name}" for name, d in roots.items() if self.store.root(d).exists()}
+
+
+EVERYTHING = {"base", "old", "new", "stage", "/old", "/new"}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+def record(project: Project, image: str, keys: list[str]) -> None:
+    """The image's last build was of these steps."""
+    steps = tuple(RecordedStep(instruction=key, key=key, inputs={}) for key in keys)
+    path = project.store.history(image)
+    path.parent.mkdir()
+    path.write_text(History(chains=(RecordedChain(name="0", steps=steps),)).model_dump_json())
+
+
+def used(folder: Path) -> int:
+    found = subprocess.run(["du", "-s", "-B1", folder], capture_output=True, text=True, check=True)
+    return int(found.stdout.split()[0])
+
+
+def freed(line: str) -> float:
+    number, unit = line.partition("freed ")[2].partition(";")[0].split()
+    return float(number) * 1024 ** ("B", "KiB", "MiB").index(unit)
+
+
+def test_what_an_image_lock_names_stays_with_its_layers(project: Project) -> None:
+    project.lock("new")
+    before = used(project.store.path)
+    project.prune()
+    assert project.left == {"base", "new", "/new"}
+    assert [line.partition(" sha256")[0] for line in project.said[:1]] == ["removing image old"]
+    # What it says is what the disk says.
+    assert freed(project.said[-1]) == pytest.approx(before - used(project.store.path), rel=0.03)
+    assert not any((project.store.path / "trash").iterdir())
+
+
+def test_without_an_image_lock_all_goes(project: Project) -> None:
+    project.prune()
+    assert project.left == set()
+    assert project.said[-1].endswith("what stays: 0 images, 0 cached steps")
+
+
+def test_a_dry_run_tells_the_same_and_removes_nothing(project: Project) -> None:
+    project.lock("new")
+    project.prune(dry=True)
+    would = project.said
+    assert project.left == EVERYTHING
+    project.prune()
+    assert [line.replace("would remove", "removing") for line in would[:-1]] == project.said[:-1]
+    assert would[-1].replace("would free", "freed") == project.said[-1]
+
+
+def test_by_age_what_was_used_since_stays_and_what_is_below_it(project: Project) -> None:
+    # The base is as old as the old image, but the new one stands on it.
+    last_used(project.store.layer("base") / "layer.json", 40, time.time())
+    project.prune(age="30d")
+    assert project.left == {"base", "new", "/new", "stage"}
+    project.prune(age="5d")
+    assert project.left == {"base", "new", "/new"}
+
+
+def test_by_size_the_least_recently_used_goes_first(project: Project) -> None:
+    project.prune(size="7M")
+    assert project.left == EVERYTHING
+    # The old image and its layer are one file: both have to go before anything is won.
+    project.prune(size="5M")
+    assert project.left == {"base", "new", "/new", "stage"}
+    project.prune(size="4M")
+    assert project.left == {"base", "new", "/new"}
+    project.prune(size="1M")
+    assert project.left == set()
+
+
+def test_age_and_size_together_remove_what_either_does(project: Project) -> None:
+    project.prune(age="30d", size="4M")
+    assert project.left == {"base", "new", "/new"}
+
+
+def test_a_layer_goes_before_those_that_it_stands_on(project: Project) -> None:
+    record(project, "image", ["base", "stage", "old"])
+    now = time.time()
+    # A build that was killed has used the upper ones last.
+    for key, days in {"base": 9, "stage": 8, "old": 7, "new": 8}.items():
+        last_used(project.store.layer(key) / "layer.json", days, now)
+    for lock in (project.old, project.new):
+        last_used(project.store.description(lock.digest), 50, now)
+    project.prune(dry=True)
+    order = [line.split()[5] for line in project.said if "would remove step" in line]
+    assert order == ["new", "old", "stage", "base"]
+
+
+def test_the_steps_of_the_last_build_of_a_locked_image_stay(project: Project) -> None:
+    project.lock("new")
+    record(project, "new", ["stage"])
+    project.prune()
+    assert project.left == {"base", "new", "/new", "stage"}
+
+
+def test_while_a_build_is_under_way_nothing_goes(project: Project) -> None:
+    locks = project.store.path / "locks"
+    locks.mkdir()
+    holding = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import sys, time, filelock\n"
+            "with filelock.FileLock(sys.argv[1]): print('held', flush=True); time.sleep(60)",
+            locks / "image-other.lock",
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holding.stdout
+    try:
+        assert holding.stdout.readline() == "held\n"
+        with pytest.raises(ArgosyError, match="a build of other is under way; try again"):
+            project.prune()
+    finally:
+        holding.kill()
+        holding.wait()
+    assert project.left == EVERYTHING
+    project.prune()
+    assert project.left == set()
+
+
+def test_a_build_waits_until_a_prune_has_taken_things_away(project: Project) -> None:
+    begun = project.folder / "begun"
+    (project.store.path / "locks").mkdir()
+    with FileLock(project.store.path / "locks" / "prune.lock"):
+        program = (
+            "import sys\nfrom pathlib import Path\nfrom argosy.images.store import Store\n"
+            "with Store(Path(sys.argv[1])).changing('x'): Path(sys.argv[2]).touch()"
+        )
+        build = subprocess.Popen([sys.executable, "-c", program, project.store.path, begun])
+        deadline = time.monotonic() + 30
+        while not (project.store.path / "locks" / "image-x.lock").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        time.sleep(0.2)
+        assert not begun.exists()
+    assert build.wait(timeout=30) == 0
+    assert begun.exists()
+
+
+def test_what_dead_builds_left_goes_too(project: Project) -> None:
+    store = project.store
+    for place in (
+        store.work("dead") / "trees",
+        store.layer(".making-abc") / "diff",
+        store.path / "trash" / "1234",
+        store.root("") / ".gone-5678",
+    ):
+        place.mkdir(parents=True)
+        (place / "file").write_text(BIG)
+        place.chmod(0o555)
+    project.lock("new")
+    project.prune(age="1000d", dry=True)
+    assert freed(project.said[-1].replace("would free", "freed")) > 4 * len(BIG)
+    project.prune(age="1000d")
+    assert freed(project.said[-1]) > 4 * len(BIG)
+    assert not any((store.path / "builds").iterdir())
+    assert not any((store.path / "trash").iterdir())
+    assert project.left == EVERYTHING
+
+
+def test_a_removal_that_is_cut_off_leaves_whole_things(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = []
+
+    def stop_at(number: int) -> None:
+        """Every renaming may be the last thing that happens."""
+        rename = Path.rename
+
+        def counted(self: Path, target: Path) -> Path:
+            steps.append(target)
+            if len(steps) == number:
+                raise KeyboardInterrupt
+            return rename(self, target)
+
+        monkeypatch.setattr(Path, "rename", counted)
+
+    for number in range(1, 30):
+        steps.clear()
+        with monkeypatch.context():
+            stop_at(number)
+            try:
+                project.prune()
+            except KeyboardInterrupt:
+                monkeypatch.undo()
+            else:
+                monkeypatch.undo()
+                break
+        for key in project.left & {"base", "old", "new", "stage"}:
+            assert (project.store.layer(key) / "layer.json").is_file()
+            assert (project.store.layer(key) / "diff" / key).is_file()
+        for name, lock in {"old": project.old, "new": project.new}.items():
+            root = project.store.root(lock.digest)
+            if root.exists():
+                assert (root / name).is_file()
+                assert root.stat().st_mode & 0o777 == 0o555
+    assert project.left == set()
+    project.prune()
+    assert not any((project.store.path / "trash").iterdir())
+
+
+def test_an_unreadable_image_lock_stops_it(project: Project) -> None:
+    lock = project.folder / "resources" / "images" / "new" / "image.lock"
+    lock.write_text(json.dumps({"schema_version": 1}))
+    with pytest.raises(ArgosyError, match="remove the file and build the image again"):
+        project.prune()
+    assert project.left == EVERYTHING
+
+
+def test_a_cached_step_that_is_a_link_goes_without_what_it_leads_to(project: Project) -> None:
+    elsewhere = project.folder / "elsewhere"
+    project.store.layer("stage").rename(elsewhere)
+    project.store.layer("stage").symlink_to(elsewhere)
+    trash.throw_away(project.store, project.store.layer("stage"))
+    assert trash.empty(project.store) == 0
+    assert (elsewhere / "layer.json").is_file()
+    assert not os.path.lexists(project.store.layer("stage"))
+
+
+@pytest.mark.parametrize(("age", "size"), [("a month", None), (None, "20 GB"), ("1.5d", None)])
+def test_options_written_otherwise_are_named(age: str | None, size: str | None) -> None:
+    with pytest.raises(ArgosyError, match=f"--(older-than|keep) {age or size}: write a"):
+        Limits.parse(age, size)

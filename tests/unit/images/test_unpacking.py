@@ -1,0 +1,480 @@
+"""Archives of others: what is unpacked from them, and what is refused and leaves nothing."""
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import random
+import shutil
+import stat
+import subprocess
+import tarfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.errors import ArgosyError
+from argosy.images.archive import digest_of_layer, layer_tar
+from argosy.images.config import architecture
+from argosy.images.exchange import unpacking
+from argosy.images.exchange.importing import import_image, is_imported
+from argosy.images.exchange.streams import Hashing
+from argosy.images.exchange.unpacking import unpack
+from argosy.images.layers import Change, Layer, is_opaque, is_whiteout
+from argosy.images.lockfile import ImageLock, read_lock
+from argosy.images.store import Store
+
+Fields = Mapping[str, Any]
+
+
+def member(name: str, content: bytes = b"", **fields: Any) -> tuple[tarfile.TarInfo, bytes]:
+    info = tarfile.TarInfo(name)
+    info.size = len(content)
+    for field, value in fields.items():
+        setattr(info, field, value)
+    return info, content
+
+
+def folder(name: str, **fields: Any) -> tuple[tarfile.TarInfo, bytes]:
+    return member(name, type=tarfile.DIRTYPE, mode=fields.pop("mode", 0o755), **fields)
+
+
+def symlink(name: str, target: str) -> tuple[tarfile.TarInfo, bytes]:
+    return member(name, type=tarfile.SYMTYPE, linkname=target)
+
+
+def hardlink(name: str, target: str) -> tuple[tarfile.TarInfo, bytes]:
+    return member(name, type=tarfile.LNKTYPE, linkname=target)
+
+
+def tar(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for info, content in members:
+            archive.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def end_of(content: bytes) -> int:
+    """Where the zeros begin that end a tar."""
+    return -(-len(content.rstrip(b"\0")) // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+
+
+def sha256(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def take(diff: Path, content: bytes, below: list[Layer] | None = None) -> Change:
+    return unpack(Hashing(io.BytesIO(content)), diff, below or [], "x.tar: layer")
+
+
+class Project:
+    """One whose images are all imported, and a file beside it that must stay as it is."""
+
+    def __init__(self, place: Path) -> None:
+        self.folder = place / "project"
+        self.store = Store(self.folder / ".argosy")
+        self.file = place / "image.tar"
+        self.outside = place / "outside"
+        self.outside.mkdir()
+        (self.outside / "secret").write_text("secret")
+
+    def take(self, name: str = "image") -> ImageLock:
+        return import_image(self.store, self.folder, self.file, name)
+
+    def write_docker(self, *layers: bytes, **config: Any) -> None:
+        """As `docker save` writes it."""
+        whole = {**configuration(layers), **config}
+        blob = json.dumps(whole).encode()
+        names = [f"{number}/layer.tar" for number in range(len(layers))]
+        name = f"{sha256(blob).removeprefix('sha256:')}.json"
+        manifest = [{"Config": name, "RepoTags": ["an/image:1"], "Layers": names}]
+        files = {name: blob, **dict(zip(names, layers, strict=True))}
+        self.write({**files, "manifest.json": json.dumps(manifest).encode()})
+
+    def write_oci(
+        self, *layers: bytes, pack: Callable[[bytes], bytes] = bytes, platforms: bool = False
+    ) -> None:
+        """As an OCI archive; with `platforms`, an index of two."""
+        packed = [pack(layer) for layer in layers]
+        blobs = {sha256(blob): blob for blob in packed}
+
+        def add(value: Any) -> dict[str, Any]:
+            blob = json.dumps(value).encode()
+            blobs[sha256(blob)] = blob
+            return {"digest": sha256(blob), "size": len(blob)}
+
+        config = add(configuration(layers))
+        described = [{"digest": sha256(blob), "size": len(blob)} for blob in packed]
+        manifest = add({"config": config, "layers": described})
+        if platforms:
+            other = add({"config": config, "layers": []})
+            both = [
+                {**other, "platform": {"os": "linux", "architecture": "s390x"}},
+                {**manifest, "platform": {"os": "linux", "architecture": architecture()}},
+            ]
+            manifest = add({"manifests": both})
+        index = {"manifests": [manifest]}
+        files = {f"blobs/{name.replace(':', '/')}": blob for name, blob in blobs.items()}
+        self.write({**files, "index.json": json.dumps(index).encode()})
+
+    def write(self, files: Mapping[str, bytes]) -> None:
+        self.file.write_bytes(tar(*(member(name, content) for name, content in files.items())))
+
+    def refuses(self, *parts: str) -> None:
+        """It says why in one line that names the file, and leaves nothing."""
+        with pytest.raises(ArgosyError) as problem:
+            self.take()
+        message = str(problem.value)
+        assert message.startswith(f"{self.file}: ")
+        assert "\n" not in message
+        for part in parts:
+            assert part in message
+        left = [path for path in self.folder.rglob("*") if not path.is_dir()]
+        assert {path.parent.name for path in left} <= {"locks"}
+        assert not any(self.store.path.glob("builds/*"))
+        assert [path.name for path in self.outside.iterdir()] == ["secret"]
+        status = (self.outside / "secret").stat()
+        assert (status.st_nlink, status.st_size) == (1, 6)
+
+
+def configuration(layers: tuple[bytes, ...]) -> dict[str, Any]:
+    return {
+        "architecture": architecture(),
+        "os": "linux",
+        "config": {"Env": ["PATH=/bin", "A=b=c"], "Cmd": ["sh"], "WorkingDir": "/srv"},
+        "rootfs": {"type": "layers", "diff_ids": [sha256(layer) for layer in layers]},
+        "history": [
+            {"created_by": "ENV A=b=c", "empty_layer": True},
+            *({"created_by": f"RUN {number}"} for number in range(len(layers))),
+        ],
+    }
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+LAYER = tar(folder("srv", mode=0o750), member("srv/file", b"content", mode=0o640))
+
+
+# What is taken.
+
+
+def test_files_have_their_modes_times_and_links(tmp_path: Path) -> None:
+    moment = {"pax_headers": {"mtime": "1500000000.123456789"}}
+    content = tar(
+        folder("./bin", mode=0o555, **moment),
+        member("./bin/su", b"su", mode=0o4755, **moment),
+        hardlink("./bin/other", "./bin/su"),
+        symlink("./sh", "/bin/su"),
+        symlink("./up", "../../.."),
+        member("./pipe", type=tarfile.FIFOTYPE, mode=0o600),
+        member("./dev/null", type=tarfile.CHRTYPE, devmajor=1, devminor=3),
+    )
+    diff = tmp_path / "diff"
+    change = take(diff, content)
+    status = (diff / "bin/su").stat()
+    assert stat.S_IMODE(status.st_mode) == 0o4755
+    assert status.st_mtime_ns == (diff / "bin").stat().st_mtime_ns == 1500000000123456789
+    assert stat.S_IMODE((diff / "bin").stat().st_mode) == 0o555
+    assert (diff / "bin/other").stat().st_ino == status.st_ino
+    assert str((diff / "sh").readlink()) == "/bin/su"
+    assert stat.S_ISFIFO((diff / "pipe").stat().st_mode)
+    # Of the devices there is only the folder that they would be in.
+    assert [*(diff / "dev").iterdir()] == []
+    assert (change.entries, change.size) == (7, 4)
+    (diff / "bin").chmod(0o755)
+
+
+def test_removed_files_and_hidden_folders_are_noted(tmp_path: Path) -> None:
+    content = tar(
+        folder("a"),
+        member("a/.wh..wh..opq"),
+        member("b/.wh.gone"),
+        member(".wh.again"),
+        folder("again"),
+        member("b/.wh.made"),
+        member("b/made", b"x"),
+        member(".wh..wh.plnk"),
+        member("over", type=tarfile.CHRTYPE),
+    )
+    change = take(tmp_path / "diff", content)
+    assert change.removed == ("b/gone", "over")
+    assert change.opaque == ("a", "again")
+    assert is_whiteout((tmp_path / "diff/b/gone").lstat())
+    assert is_opaque(str(tmp_path / "diff/again"))
+
+
+def test_a_layer_that_was_unpacked_has_its_digest_again(tmp_path: Path) -> None:
+    first = tmp_path / "first"
+    change = take(first, tar(folder("a"), member("a/x", b"1" * 700), member("a/.wh.y")))
+    with layer_tar(first, change) as stream:
+        content = stream.read()
+    old = os.umask(0o077)
+    try:
+        again = take(tmp_path / "second", content)
+        assert again == change
+        assert digest_of_layer(tmp_path / "second", again) == sha256(content)
+    finally:
+        os.umask(old)
+
+
+def test_a_later_member_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
+    content = tar(
+        folder("a"), member("a/b", b"1"), symlink("a", "/etc"), member("a", b"2"), folder("a")
+    )
+    change = take(tmp_path / "diff", content)
+    assert [*(tmp_path / "diff/a").iterdir()] == []
+    assert change.entries == 1
+
+
+def test_folders_that_the_tar_leaves_out_are_as_below(tmp_path: Path) -> None:
+    lower = tmp_path / "lower"
+    change = take(lower, tar(folder("srv", mode=0o1777), member("srv/file", b"x")))
+    upper = tmp_path / "upper"
+    content = tar(member("srv/more", b"y"), hardlink("srv/same", "srv/file"))
+    take(upper, content, [Layer.of(lower, change)])
+    assert stat.S_IMODE((upper / "srv").stat().st_mode) == 0o1777
+    assert (upper / "srv/same").read_text() == "x"
+
+
+@pytest.mark.parametrize("kind", ["docker", "oci", "gzip", "platforms", "whole"])
+def test_an_image_is_taken_in_every_form(project: Project, kind: str) -> None:
+    upper = tar(member("srv/.wh.file"), member("srv/new", b"new"))
+    match kind:
+        case "docker":
+            project.write_docker(LAYER, upper)
+        case "gzip":
+            project.write_oci(LAYER, upper, pack=gzip.compress)
+        case "platforms":
+            project.write_oci(LAYER, upper, platforms=True)
+        case _:
+            project.write_oci(LAYER, upper)
+    if kind == "whole":
+        project.file.write_bytes(gzip.compress(project.file.read_bytes()))
+    lock = project.take()
+    root = project.store.root(lock.digest)
+    assert [path.name for path in (root / "srv").iterdir()] == ["new"]
+    assert (lock.config.environment, lock.config.workdir) == ({"PATH": "/bin", "A": "b=c"}, "/srv")
+    assert [step.instruction for step in lock.steps] == ["RUN 0", "RUN 1"]
+    assert lock.base.source == "file"
+    assert read_lock(project.folder / "resources/images/image/image.lock") == lock
+    assert read_lock(project.store.description(lock.digest)) == lock
+    assert is_imported(project.folder, "image")
+    # Taken again, by another name, it is the same image.
+    assert project.take("other").digest == lock.digest
+
+
+@pytest.mark.skipif(not shutil.which("zstd"), reason="there is no zstd")
+def test_layers_by_zstd_are_taken_and_damaged_ones_refused(project: Project) -> None:
+    def pack(content: bytes) -> bytes:
+        return subprocess.run(["zstd"], input=content, capture_output=True, check=True).stdout
+
+    project.write_oci(LAYER, pack=lambda content: pack(content)[:-9])
+    project.refuses("damaged or cut off")
+    project.write_oci(LAYER, pack=pack)
+    assert (project.store.root(project.take().digest) / "srv/file").read_text() == "content"
+
+
+def test_without_zstd_it_says_what_is_missing(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    project.write_oci(LAYER, pack=lambda content: b"\x28\xb5\x2f\xfd" + content)
+    project.refuses("there is no program zstd on PATH")
+
+
+def test_an_image_that_is_built_elsewhere_may_be_carried_here(project: Project) -> None:
+    (project.folder / "containers" / "image").mkdir(parents=True)
+    project.write_docker(LAYER)
+    project.take()
+    # Its files are what the workflow compares the lock with.
+    assert not is_imported(project.folder, "image")
+    with pytest.raises(ArgosyError, match=r"^'../x': a name consists of"):
+        project.take("../x")
+
+
+# What is refused: members.
+
+HOSTILE = {
+    "the way out by name": [member("../outside/evil", b"x")],
+    "the way out from inside": [folder("a"), member("a/../../outside/evil", b"x")],
+    "an absolute name": [member("/outside/evil", b"x")],
+    "below a link out": [symlink("a", "../outside"), member("a/evil", b"x")],
+    "below an absolute link": [symlink("a", "/tmp"), member("a/evil", b"x")],
+    "below a link to a link": [symlink("b", ".."), symlink("a", "b"), member("a/b/evil", b"x")],
+    "a folder below a link": [symlink("a", ".."), folder("a/evil")],
+    "a removal below a link": [symlink("a", ".."), member("a/.wh.outside")],
+    "a hiding below a link": [symlink("a", ".."), member("a/outside/.wh..wh..opq")],
+    "a removal of what is around": [member("a/.wh..")],
+    "a removal of the folder": [member("a/.wh.")],
+    "a link by way of a link": [symlink("a", ".."), hardlink("b", "a/outside/secret")],
+    "an absolute hard link": [hardlink("b", "/etc/passwd")],
+    "a hard link out": [hardlink("b", "../outside/secret")],
+    "a hard link to nothing": [hardlink("b", "not-there")],
+    "a hard link to a folder": [folder("a"), hardlink("b", "a")],
+    "a hard link to itself": [member("a", b"x"), hardlink("a", "a")],
+    "a block device": [member("disk", type=tarfile.BLKTYPE, devmajor=8)],
+    "a device": [member("mem", type=tarfile.CHRTYPE, devmajor=1, devminor=1)],
+    "a file in a file": [member("a", b"x"), member("a/b", b"x")],
+    "below a removed name": [member("a/.wh.b/c", b"x")],
+    "the root as a file": [member(".", b"x")],
+    "a name that is too long": [member("n" * 300, b"x")],
+    "no end of folders": [member("/".join("n" * 300), b"x")],
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_hostile_member_is_refused_and_named(project: Project, kind: str) -> None:
+    members = HOSTILE[kind]
+    project.write_docker(tar(member("before", b"x"), *members))
+    project.refuses("0/layer.tar: ", repr(members[-1][0].name))
+
+
+def test_links_of_a_layer_below_are_not_followed_either(project: Project) -> None:
+    lower = tar(symlink("a", str(project.outside)))
+    project.write_docker(lower, tar(member("a/evil", b"x")))
+    project.refuses("1/layer.tar: 'a/evil'", "symbolic link a of another layer")
+    project.write_docker(lower, tar(hardlink("b", "a/secret")))
+    project.refuses("1/layer.tar: 'b'", "which is not in the image")
+
+
+def test_what_would_fill_the_disk_is_refused(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = os.statvfs(project.outside)
+    free = found.f_bavail * found.f_frsize
+    monkeypatch.setattr(unpacking, "RESERVE", free - 1_000_000)
+    # Two megabytes of zeros are two kilobytes.
+    project.write_oci(tar(member("zeros", bytes(2_000_000))), pack=gzip.compress)
+    project.refuses("'zeros': 1.91 MiB do not fit, ", "free")
+    monkeypatch.setattr(unpacking, "MOST_FILES_LEFT", 1 << 62)
+    project.write_oci(LAYER)
+    project.refuses("the file system can hold no more files")
+
+
+def test_headers_that_would_fill_the_memory_are_refused(project: Project) -> None:
+    begin = LAYER[: end_of(LAYER)]
+    for kind, why in (
+        (tarfile.XHDTYPE, "a header that is too long"),
+        (tarfile.GNUTYPE_LONGNAME, "a header that is too long"),
+        (tarfile.GNUTYPE_SPARSE, "a sparse file"),
+    ):
+        header = tarfile.TarInfo("x")
+        header.type, header.size = kind, 1 << 32
+        project.write_docker(header.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
+        project.refuses("0/layer.tar", why)
+        project.write_docker(begin + header.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
+        project.refuses("0/layer.tar", why)
+
+
+# What is refused: archives.
+
+
+def test_a_layer_with_another_digest_is_refused(project: Project) -> None:
+    other = tar(member("srv/file", b"contenT"))
+    project.write_docker(LAYER, rootfs={"diff_ids": [sha256(other)]})
+    project.refuses("0/layer.tar: not the layer sha256:")
+
+
+def test_a_cut_off_tar_within_a_layer_is_refused(project: Project) -> None:
+    content = tar(member("a", b"x" * 5000))
+    for cut in (content[:3000], content[:512], content[:100], b""):
+        project.write_docker(cut, rootfs={"diff_ids": [sha256(content)]})
+        project.refuses("0/layer.tar")
+
+
+def test_a_damaged_or_cut_off_archive_is_refused_wherever_it_is(project: Project) -> None:
+    project.write_oci(
+        LAYER, tar(member("big", random.Random(1).randbytes(5000))), pack=gzip.compress
+    )
+    whole = project.file.read_bytes()
+    for end in range(0, end_of(whole), 512):
+        project.file.write_bytes(whole[:end])
+        project.refuses()
+    for place in range(600, end_of(whole), 397):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0xFF
+        project.file.write_bytes(damaged)
+        try:
+            digest = project.take().digest
+        except ArgosyError as problem:
+            assert "\n" not in str(problem)
+        else:
+            # A bit that says nothing: of padding, of a time or a mode of the outer tar.
+            assert (project.store.root(digest) / "big").stat().st_size == 5000
+            shutil.rmtree(project.store.layer(""))
+    project.file.write_bytes(gzip.compress(whole)[:3000])
+    project.store = Store(project.folder / "another")
+    with pytest.raises(ArgosyError, match=r"image.tar: damaged or cut off"):
+        project.take()
+
+
+def test_a_blob_that_is_not_what_names_it_is_refused(project: Project) -> None:
+    project.write_oci(LAYER)
+    with tarfile.open(project.file) as archive:
+        files = {m.name: archive.extractfile(m).read() for m in archive}  # type: ignore[union-attr]
+    for name, content in files.items():
+        if name.startswith("blobs"):
+            changed = content.replace(b"content", b"contenT").replace(b"layers", b"Layers")
+            project.write({**files, name: changed})
+            project.refuses(name, "damaged")
+
+
+@pytest.mark.parametrize(
+    ("files", "why"),
+    [
+        ({"x": b""}, "neither an OCI archive nor one of docker save"),
+        ({"index.json": b"no"}, "'index.json' is not JSON"),
+        ({"index.json": b"[" * 100_000}, "'index.json' is not JSON"),
+        ({"index.json": b"[]"}, "not the description of an image"),
+        ({"index.json": b'{"manifests": []}'}, "it holds: none"),
+        ({"index.json": b'{"manifests": [{"digest": "sha256:../../x"}]}'}, "is not a digest"),
+        ({"index.json": b'{"manifests": [{"digest": 3}]}'}, "not the description of an image"),
+        ({"manifest.json": b"[]"}, "must name one image; it names 0"),
+        ({"manifest.json": b'[{"Config": "c", "Layers": []}]'}, "'c' is not in it"),
+    ],
+)
+def test_what_describes_no_image_is_refused(
+    project: Project, files: Mapping[str, bytes], why: str
+) -> None:
+    project.write(files)
+    project.refuses(why)
+
+
+def test_an_image_for_another_machine_is_refused(project: Project) -> None:
+    project.write_docker(LAYER, architecture="s390x")
+    project.refuses("made for linux/s390x; this is linux/")
+    project.write_docker(LAYER, config={"Env": "PATH"})
+    project.refuses("not one of an image")
+
+
+def test_an_image_that_cannot_be_used_is_refused(project: Project) -> None:
+    project.write_docker(LAYER, tar(member("etc", b"a file")))
+    project.refuses("the image cannot be used: ", "etc: File exists")
+    project.write_docker(tar(folder("etc/hosts")))
+    project.refuses("the image cannot be used: ", "etc/hosts: Is a directory")
+    project.write_docker()
+    project.refuses("this image has no files")
+
+
+def test_mount_points_stay_inside_whatever_an_image_holds(project: Project) -> None:
+    project.write_docker(
+        tar(symlink("etc", str(project.outside)), symlink("run", "../../../../outside"))
+    )
+    lock = project.take()
+    assert [path.name for path in project.outside.iterdir()] == ["secret"]
+    assert (project.store.root(lock.digest) / "outside/argosy").is_dir()
+
+
+def test_what_is_no_archive_is_refused(project: Project) -> None:
+    project.refuses("No such file")
+    project.file.write_text("no archive")
+    project.refuses("no archive")
+    project.file.write_bytes(b"\x28\xb5\x2f\xfd")
+    project.refuses("zstd --decompress")

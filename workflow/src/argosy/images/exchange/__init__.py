@@ -1,0 +1,1 @@
+"""Images to and from other tools: archives written, and archives of strangers unpacked safely."""

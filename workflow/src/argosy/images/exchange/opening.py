@@ -1,0 +1,95 @@
+"""Archives of files that describe and hold an image, read as what they are: somebody else's."""
+
+import hashlib
+import json
+import posixpath
+import tarfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from argosy.errors import ArgosyError
+from argosy.images.exchange.members import Member
+from argosy.images.exchange.streams import GZIP, ZSTD
+
+LONGEST_DESCRIPTION = 16 << 20
+"""Bytes of a manifest or configuration; those of real images have some thousand."""
+
+_DAMAGE = (tarfile.TarError, EOFError, zlib.error)
+
+
+class Archive:
+    """An archive that is open."""
+
+    def __init__(self, path: Path, tar: tarfile.TarFile) -> None:
+        self.path = path
+        self._tar = tar
+        self._members = {posixpath.normpath(member.name): member for member in tar.getmembers()}
+
+    def __contains__(self, name: str) -> bool:
+        return posixpath.normpath(name) in self._members
+
+    def open(self, name: str) -> IO[bytes]:
+        """A file of the archive.
+
+        Raises:
+            ArgosyError: when it is not there.
+        """
+        member = self._members.get(posixpath.normpath(name))
+        if member and member.issym():
+            # Docker stored a layer that stands in two images once.
+            target = posixpath.join(posixpath.dirname(member.name), member.linkname)
+            member = self._members.get(posixpath.normpath(target))
+        elif member and member.islnk():
+            member = self._members.get(posixpath.normpath(member.linkname))
+        stream = self._tar.extractfile(member) if member and member.isreg() else None
+        if stream is None:
+            raise self.error(name, "is not in it; was the archive cut off?")
+        return stream
+
+    def read(self, name: str, digest: str | None = None) -> Any:
+        """A description in JSON.
+
+        Raises:
+            ArgosyError: when it is not there, is none or has another digest.
+        """
+        with self.open(name) as stream:
+            content = stream.read(LONGEST_DESCRIPTION + 1)
+        if len(content) > LONGEST_DESCRIPTION:
+            raise self.error(name, f"is longer than {LONGEST_DESCRIPTION >> 20} MiB")
+        if digest and f"sha256:{hashlib.sha256(content).hexdigest()}" != digest:
+            raise self.error(name, f"is damaged: its digest is not {digest}")
+        try:
+            return json.loads(content)
+        except (ValueError, RecursionError):
+            raise self.error(name, "is not JSON") from None
+
+    def error(self, name: str, problem: str) -> ArgosyError:
+        """A problem with one of its files."""
+        return ArgosyError(f"{self.path}: {name!r} {problem}")
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Archive]:
+    """The archive, compressed as a whole or not.
+
+    Raises:
+        ArgosyError: when it is damaged, cut off or no archive, then or while it is read.
+    """
+    try:
+        with path.open("rb") as stream:
+            begin = stream.read(len(ZSTD))
+        if begin == ZSTD:
+            raise ArgosyError(f"{path}: compressed as a whole; run: zstd --decompress {path}")
+        mode: Literal["r:gz", "r:"] = "r:gz" if begin.startswith(GZIP) else "r:"
+        with tarfile.open(path, mode, tarinfo=Member) as tar:
+            yield Archive(path, tar)
+    except OSError as problem:
+        # gzip's own complaint has no number.
+        if problem.errno and problem.filename is None:
+            raise
+        raise ArgosyError(f"{path}: {problem.strerror or problem}") from None
+    except _DAMAGE as problem:
+        raise ArgosyError(f"{path}: damaged or cut off, or no archive: {problem}") from None

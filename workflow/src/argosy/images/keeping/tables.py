@@ -1,0 +1,98 @@
+"""What the commands of images show in a terminal."""
+
+import time
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from argosy.images.build.why import Finding
+from argosy.images.keeping.disk import total
+from argosy.images.keeping.inventory import FrozenImage, Inventory, diff_ids
+from argosy.units import amount, duration
+
+GAP = (0, 2, 0, 0)
+UNREADABLE = "from another version of Argosy, or damaged"
+
+
+def of_inventory(inventory: Inventory) -> Iterator[RenderableType]:
+    """The frozen images, and what the cache of steps comes to."""
+    if inventory.images:
+        yield _table(inventory)
+        everything = amount(total(inventory.usages))
+        yield Text(f"all together, what is shared counted once: {everything}")
+    else:
+        yield Text("no image has been built or imported yet; see: argosy image build --help")
+    yield Text(_cache_line(inventory))
+
+
+def of_findings(image: str, findings: Iterable[Finding]) -> Iterator[RenderableType]:
+    """The steps of an image, and why some have to run again."""
+    table = Table(box=None, show_header=False, pad_edge=False, padding=GAP)
+    table.add_column(justify="right", style="dim")
+    table.add_column(overflow="fold")
+    table.add_column(overflow="fold")
+    missing = count = 0
+    for finding in findings:
+        count += 1
+        missing += bool(finding.reasons)
+        said = Text("; ".join(finding.reasons), "yellow") if finding.reasons else Text("cached")
+        table.add_row(str(finding.line), Text(_shortened(finding.instruction)), said)
+    yield table
+    if missing:
+        yield Text(f"\n{missing} of {count} steps of {image} have to run")
+    else:
+        yield Text(f"\nall {count} steps of {image} are cached")
+
+
+def _table(inventory: Inventory) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=GAP)
+    for heading in ("image", "digest", "base"):
+        table.add_column(heading, overflow="fold")
+    table.add_column("size", justify="right", no_wrap=True)
+    for heading in ("layers", "built", "last used"):
+        table.add_column(heading, no_wrap=True)
+    for image in inventory.images:
+        table.add_row(*map(Text, _cells(inventory, image)))
+    return table
+
+
+def _cells(inventory: Inventory, image: FrozenImage) -> tuple[str, ...]:
+    times = (f"{datetime.fromtimestamp(image.built):%Y-%m-%d}", ago(time.time() - image.used))
+    size = amount(total([image.usage]))
+    digest = image.digest.removeprefix("sha256:")[:12]
+    if image.lock is None:
+        return ("?", digest, UNREADABLE, size, "", *times)
+    shared, own = _counts(inventory, image)
+    layers = f"{own} own, {shared} shared" if shared else f"{own} own"
+    base = image.lock.base.reference.removeprefix("docker.io/").removeprefix("library/")
+    return (image.lock.name, digest, base, size, layers, *times)
+
+
+def _counts(inventory: Inventory, image: FrozenImage) -> tuple[int, int]:
+    shared = len(inventory.shared(image))
+    return shared, len(diff_ids(image.lock)) - shared
+
+
+def _cache_line(inventory: Inventory) -> str:
+    number = len(inventory.layers)
+    size = amount(total(layer.usage for layer in inventory.layers))
+    line = f"cache of steps: {number} {'layer' if number == 1 else 'layers'}, {size}"
+    if unused := inventory.unused:
+        line += f"; {amount(inventory.freed_by(unused))} of it in {len(unused)} that no image uses"
+    return line
+
+
+def ago(seconds: float) -> str:
+    """`just now`, `5m ago`, `3d ago`: to the largest unit."""
+    for unit in (86400, 3600, 60):
+        if seconds >= unit:
+            return f"{duration(int(seconds // unit * unit))} ago"
+    return "just now"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 70 else text[:69] + "…"
