@@ -50,6 +50,14 @@ bench-start: image ## Time from srun to the first training step on four nodes
 bench-scheduler: $(VENV)/.ready ## Time and count what 100 jobs cost on a Slurm cluster
 	@PYTHONPATH=tests/slurm PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/scheduler.py
 
+.PHONY: bench-images
+bench-images: setup ## Time image builds beside ch-image and podman, as an ordinary user
+	@$(BIN)/python benchmarks/image_build.py
+
+.PHONY: bench-containers
+bench-containers: image ## Time the start of containers by each engine
+	@$(BIN)/python benchmarks/container_start.py
+
 .PHONY: check-bare
 check-bare: ## As root: set up and build on a Debian that has only Python and make
 	bash tests/machines/bare-debian.sh
