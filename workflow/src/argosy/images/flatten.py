@@ -5,6 +5,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.images.layers import Layer, is_whiteout
@@ -37,51 +38,64 @@ def copy(source: str, target: str) -> None:
 def flatten(layers: Sequence[Layer], root: Path, place: Place = link) -> None:
     """Make the tree that `layers` come to, from the lowest to the uppermost, in the new folder `root`.
 
+    Paths are strings here: there may be a hundred thousand, and builds wait for it.
+
     Raises:
         OSError: when the file system is full or not writable.
     """
-    _merge([*reversed(layers)], "", root, place)
+    _merge([_Part(layer, str(layer.diff), "") for layer in reversed(layers)], str(root), place)
 
 
-def _merge(layers: Sequence[Layer], path: str, target: Path, place: Place) -> None:
-    """Make the folder `path` as the layers, uppermost first, all of which have it, come to."""
-    target.mkdir(mode=0o700)
-    for name, holders in _entries(layers, path).items():
-        below = f"{path}/{name}" if path else name
-        first = f"{holders[0].diff}/{below}"
-        if stat.S_ISDIR(os.lstat(first).st_mode):
-            _merge(holders, below, target / name, place)
-        else:
-            place(first, f"{target}/{name}")
-    uppermost = layers[0].diff / path if path else layers[0].diff
-    shutil.copystat(uppermost, target)
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What a layer has of a folder: where that is on disk, and its path in the image."""
+
+    layer: Layer
+    folder: str
+    path: str
+
+    def below(self, name: str) -> "_Part":
+        path = f"{self.path}/{name}" if self.path else name
+        return _Part(self.layer, f"{self.folder}/{name}", path)
 
 
-def _entries(layers: Sequence[Layer], path: str) -> dict[str, list[Layer]]:
-    """Name to the layers that have part in it, uppermost first; more than one for folders alone."""
-    found: dict[str, list[Layer]] = {}
+def _merge(parts: Sequence[_Part], target: str, place: Place) -> None:
+    """Make the folder that the parts, uppermost first, come to."""
+    os.mkdir(target, 0o700)
+    folders: dict[str, list[_Part]] = {}
     # Names of which nothing further down counts.
     closed: set[str] = set()
-    for layer in layers:
-        with os.scandir(layer.diff / path if path else layer.diff) as entries:
-            for entry in entries:
-                if entry.name in closed or _is_whiteout(entry):
-                    continue
-                if entry.is_dir(follow_symlinks=False):
-                    found.setdefault(entry.name, []).append(layer)
-                    if (
-                        layer.opaque
-                        and (f"{path}/{entry.name}" if path else entry.name) in layer.opaque
-                    ):
-                        closed.add(entry.name)
-                else:
-                    # Below a folder it ends what the folder hides.
-                    found.setdefault(entry.name, [layer])
-                    closed.add(entry.name)
-        closed |= layer.removed.get(path, frozenset())
-    return found
+    for part in parts:
+        _add(part, target, place, folders, closed)
+    for name, holders in folders.items():
+        _merge(holders, f"{target}/{name}", place)
+    status = os.stat(parts[0].folder)
+    os.chmod(target, stat.S_IMODE(status.st_mode))
+    os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def _add(
+    part: _Part, target: str, place: Place, folders: dict[str, list[_Part]], closed: set[str]
+) -> None:
+    """Place the files of a part that nothing above hides, and note its folders."""
+    with os.scandir(part.folder) as entries:
+        for entry in entries:
+            name = entry.name
+            if name in closed:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                below = part.below(name)
+                folders.setdefault(name, []).append(below)
+                if below.path in part.layer.opaque:
+                    closed.add(name)
+            elif not _is_whiteout(entry):
+                closed.add(name)
+                # Below a folder it only ends what the folder hides.
+                if name not in folders:
+                    place(entry.path, f"{target}/{name}")
+    closed |= part.layer.removed.get(part.path, frozenset())
 
 
 def _is_whiteout(entry: os.DirEntry[str]) -> bool:
-    known = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
-    return not (known or entry.is_symlink()) and is_whiteout(entry.stat(follow_symlinks=False))
+    known = entry.is_file(follow_symlinks=False) or entry.is_symlink()
+    return not known and is_whiteout(entry.stat(follow_symlinks=False))
