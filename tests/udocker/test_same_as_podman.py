@@ -1,0 +1,243 @@
+"""Ordinary Dockerfiles come to the same image here as with podman."""
+
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from argosy.images.build.builder import build_image
+from argosy.images.exchange.exporting import export_image
+from argosy.images.exchange.importing import import_image
+from argosy.images.lockfile import ImageLock
+from argosy.images.store import Store, remove_tree
+
+BASE = "docker.io/library/debian:bookworm-slim"
+pytestmark = [
+    pytest.mark.udocker,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(not shutil.which("podman"), reason="no podman"),
+]
+
+APPLICATION = f"""FROM {BASE}
+ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+RUN apt-get update \\
+    && apt-get install --yes --no-install-recommends python3-minimal \\
+    && rm -rf /var/lib/apt/lists/*
+WORKDIR /app
+COPY requirements.txt .
+COPY . .
+RUN python3 -c "print(6 * 7)" > answer && chmod 640 answer
+EXPOSE 8000
+USER nobody
+CMD ["python3", "main.py"]
+"""
+
+COMPILED = f"""ARG SUITE=bookworm-slim
+FROM docker.io/library/debian:${{SUITE}} AS build
+RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev
+WORKDIR /src
+COPY hello.c .
+RUN gcc -O2 -static -o /hello hello.c && strip /hello && rm -rf /src/*
+FROM {BASE} AS unneeded
+RUN exit 1
+FROM scratch
+COPY --from=build /hello /bin/
+COPY --from=build /etc/os-release /etc/
+ENTRYPOINT ["/bin/hello"]
+CMD ["world"]
+"""
+
+SERVICE = f"""FROM {BASE}
+LABEL maintainer="somebody" org.opencontainers.image.title="A service"
+ARG UID=1500
+RUN groupadd --gid $UID service && useradd --uid $UID --gid service --create-home service \\
+    && mkdir -p /var/lib/service/data && chown -R service:service /var/lib/service \\
+    && chmod 2770 /var/lib/service/data && cp /bin/ls /usr/local/bin/as-owner \\
+    && chown service /usr/local/bin/as-owner && chmod u+s /usr/local/bin/as-owner
+COPY --chmod=755 --chown=service:service entrypoint.sh /usr/local/bin/
+VOLUME /var/lib/service/data
+STOPSIGNAL SIGQUIT
+ENTRYPOINT ["entrypoint.sh"]
+"""
+
+CLUSTER = f"""FROM {BASE}
+SHELL ["/bin/bash", "-o", "pipefail", "-c"]
+RUN apt-get update && apt-get install -y --no-install-recommends openssh-client dbus \\
+    # Comments between continued lines are left out.
+    && apt-get clean && rm -rf /var/lib/apt/lists/* /var/lib/dbus/machine-id /etc/machine-id
+ARG STRICT=no
+RUN sed -i "s/#   StrictHostKeyChecking ask/    StrictHostKeyChecking ${{STRICT:-ask}}/" \\
+    /etc/ssh/ssh_config | cat
+ENV PREFIX=/opt/tool \\
+    OTHER='single $PREFIX'
+ENV PATH="$PREFIX/bin:$PATH" GREETING=hello\\ there
+RUN mkdir -p "$PREFIX/bin" && ln -s /usr/bin/ssh "$PREFIX/bin/remote"
+CMD remote -V
+"""
+
+FILES = f"""FROM {BASE}
+WORKDIR /srv
+WORKDIR files
+ADD bundle.tar.gz ./unpacked/
+COPY bundle.tar.gz data/*.csv data/[a-b]?.txt ./
+COPY data/ nested/deeper/
+COPY ["with space.txt", "/srv/with space/"]
+COPY --chmod=0600 link /srv/from-link
+RUN rm -r /srv/files/nested/deeper/sub && mkdir /srv/files/nested/deeper/sub \\
+    && rm /etc/motd && mv /etc/issue /etc/issue.old && touch -d 2001-01-01 /srv/old
+RUN rm -rf /usr/share/doc /srv/old && ln -s /srv/files /latest && mkfifo /srv/pipe
+"""
+
+DATA_ONLY = """FROM scratch AS data
+COPY data /data
+FROM scratch
+COPY --from=data /data/sub /only/sub/
+COPY --from=0 /data/one.csv /renamed.csv
+ADD --chmod=444 requirements.txt /
+LABEL a="1" b="two words"
+WORKDIR /work
+"""
+
+ORDINARY = {
+    "application": APPLICATION,
+    "compiled": COMPILED,
+    "service": SERVICE,
+    "cluster": CLUSTER,
+    "files": FILES,
+    "data-only": DATA_ONLY,
+}
+
+OWN_TIMES = (
+    "var/log/", "var/cache/ldconfig/", "var/cache/debconf/", "var/lib/apt/lists/", "etc/passwd-",
+)  # fmt: skip
+"""What is written with the time or by chance: that it is there is compared, and its mode."""
+
+OF_THE_FREEZING = (
+    "argosy", "data", "dev", "job", "proc", "sys", "tmp", "run", "workloads", "etc/hosts",
+    "etc/resolv.conf", "run/argosy", ".bind_host_files", "etc",
+)  # fmt: skip
+"""Mount points of frozen trees, and what podman leaves in images for its own."""
+
+
+@pytest.fixture(scope="module")
+def storage() -> Iterator[Path]:
+    """A folder of a short name, as podman wants it."""
+    folder = Path(tempfile.mkdtemp(prefix="pod-"))
+    yield folder
+    subprocess.run(["podman", "unshare", "rm", "-rf", folder / "root"], check=False)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def podman(storage: Path, *arguments: str | Path) -> str:
+    stores = ["--root", storage / "root", "--runroot", storage / "run"]
+    done = subprocess.run(
+        ["podman", *stores, "--storage-driver", "overlay", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.fixture
+def with_base(store: Store, storage: Path, tmp_path: Path) -> Store:
+    """The store, whose base podman has as well."""
+    if podman(storage, "images", "--quiet"):
+        return store
+    folder = tmp_path / "base"
+    folder.mkdir()
+    (folder / "Containerfile").write_text(f"FROM {BASE}\n")
+    lock = build_image(store, folder, tmp_path / "base.lock", tmp_path / "log")
+    export_image(store, lock, tmp_path / "base.tar")
+    podman(storage, "load", "--input", tmp_path / "base.tar")
+    podman(storage, "tag", podman(storage, "images", "--quiet").split()[0], BASE)
+    return store
+
+
+def fill(folder: Path) -> None:
+    """The files that the Dockerfiles copy."""
+    (folder / "data/sub").mkdir(parents=True)
+    for name in ("requirements.txt", "main.py", "data/one.csv", "data/two.csv", "data/a1.txt"):
+        (folder / name).write_text(f"this is {name}\n")
+    for name in ("data/c1.txt", "data/sub/inner", "with space.txt", "secret.env", "keep.env"):
+        (folder / name).write_text(f"this is {name}\n")
+    (folder / "data/sub/inner").chmod(0o400)
+    (folder / "data/link").symlink_to("one.csv")
+    (folder / "link").symlink_to("data/two.csv")
+    (folder / "entrypoint.sh").write_text('#!/bin/sh\nexec "$@"\n')
+    (folder / "hello.c").write_text('#include <stdio.h>\nint main(void) { puts("hello"); }\n')
+    (folder / ".dockerignore").write_text(
+        "*.env\n!keep.env\n**/c?.txt\n.dockerignore\nDockerfile\n"
+    )
+    with tarfile.open(folder / "bundle.tar.gz", "w:gz") as archive:
+        for name, mode in (("a/b/run", 0o755), ("a/readme", 0o640)):
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = 4, mode
+            archive.addfile(member, BytesIO(b"text"))
+
+
+def listing(root: Path) -> dict[str, tuple[str, str]]:
+    """Path to mode, and content or target."""
+    found = {}
+    for folder, folders, files in os.walk(root):
+        for name in (*folders, *files):
+            path = Path(folder) / name
+            relative = str(path.relative_to(root))
+            found[relative] = (
+                _mode(path),
+                "" if relative.startswith(OWN_TIMES) else _content(path),
+            )
+    return {path: each for path, each in found.items() if path not in OF_THE_FREEZING}
+
+
+def _mode(path: Path) -> str:
+    mode = path.lstat().st_mode
+    # Folders of frozen trees are read-only; that a folder had been so is not compared.
+    return stat.filemode(mode & ~0o222 if stat.S_ISDIR(mode) else mode)
+
+
+def _content(path: Path) -> str:
+    if path.is_symlink():
+        return str(path.readlink())
+    if not path.is_file():
+        return ""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def by_podman(storage: Path, folder: Path, tmp_path: Path) -> tuple[Store, ImageLock]:
+    """podman's image, unpacked by our import."""
+    options = ["--isolation", "chroot", "--network", "host", "--format", "oci", "--tag", "theirs"]
+    podman(storage, "build", *options, folder)
+    podman(storage, "save", "--format", "oci-archive", "-o", tmp_path / "theirs.tar", "theirs")
+    other = Store(tmp_path / "their store")
+    return other, import_image(other, tmp_path / "their project", tmp_path / "theirs.tar", "theirs")
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_the_same_files_modes_and_configuration(
+    name: str, with_base: Store, storage: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "image"
+    fill(folder)
+    (folder / "Dockerfile").write_text(ORDINARY[name])
+    own = build_image(with_base, folder, tmp_path / "image.lock", tmp_path / "build.log")
+    other, theirs = by_podman(storage, folder, tmp_path)
+
+    ours, expected = listing(with_base.root(own.digest)), listing(other.root(theirs.digest))
+    assert sorted(set(ours) ^ set(expected)) == []
+    assert {
+        path: (ours[path], expected[path]) for path in ours if ours[path] != expected[path]
+    } == {}
+    # buildah writes its own name and version into the labels.
+    labels = {k: v for k, v in theirs.config.labels.items() if k != "io.buildah.version"}
+    assert own.config == theirs.config.model_copy(update={"labels": labels})
+    remove_tree(other.path)
