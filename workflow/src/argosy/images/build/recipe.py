@@ -16,6 +16,7 @@ from argosy.images.build.context import Context
 from argosy.images.build.inputs import inputs_of_copy, inputs_of_run
 from argosy.images.build.settings import Settings, after
 from argosy.images.config import ImageConfig, architecture
+from argosy.images.container import DEFAULT_PATH
 from argosy.images.containerfile.instructions import (
     Copy,
     Entry,
@@ -155,7 +156,8 @@ class _Planner:
 
     def _chain(self, stage: Stage) -> Chain:
         steps: list[Step] = []
-        settings = Settings()
+        # As docker and podman have it in an image FROM scratch.
+        settings = Settings(ImageConfig(environment={"PATH": DEFAULT_PATH}))
         if stage.parent is not None:
             below = self._chains[stage.parent]
             steps, settings = [*below.steps], below.settings.inherited()
