@@ -17,7 +17,7 @@ import pytest
 from argosy.errors import ArgosyError
 from argosy.images import container
 from argosy.images.build.builder import build_image
-from argosy.images.build.workspace import OverlayWorkspace
+from argosy.images.build.workspace import MOST_LAYERS, OverlayWorkspace
 from argosy.images.container import Container
 from argosy.images.lockfile import ImageLock, read_lock
 from argosy.images.store import Store, remove_tree
@@ -197,6 +197,21 @@ def test_archives_are_unpacked_by_add_alone(store: Store, tmp_path: Path) -> Non
     lock = build(store, folder, "ADD a.tar.gz /unpacked/\nCOPY a.tar.gz /kept/\n")
     assert read(store, lock, "unpacked/inner/file") == "text"
     assert (store.root(lock.digest) / "kept/a.tar.gz").is_file()
+
+
+def test_more_steps_than_one_mount_can_join(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "image"
+    folder.mkdir()
+    (folder / "file").write_text("x")
+    steps = MOST_LAYERS + 20
+    text = "FROM docker.io/library/debian:bookworm-slim\n"
+    text += "".join(f"COPY file /files/{number}\n" for number in range(steps))
+    text += "RUN rm /files/0 /files/79 && ls /files | wc -l > /count\n"
+    (folder / "Containerfile").write_text(text)
+    lock = build_image(store, folder, tmp_path / "image.lock", tmp_path / "build.log")
+    assert read(store, lock, "count") == f"{steps - 2}\n"
+    left = {path.name for path in (store.root(lock.digest) / "files").iterdir()}
+    assert left == {str(number) for number in range(1, steps - 1)}
 
 
 def test_a_step_that_changes_nothing_is_no_layer(store: Store, tmp_path: Path) -> None:

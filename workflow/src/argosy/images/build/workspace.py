@@ -26,7 +26,7 @@ from argosy.images.namespaces import mount, unmount
 from argosy.images.store import remove_tree
 
 MOST_LAYERS = 60
-"""The names of all have to fit into one page of memory."""
+"""Of one mount: the names of all have to fit into one page of memory."""
 
 
 class Tree(Protocol):
@@ -75,7 +75,7 @@ class OverlayWorkspace:
         (place / "upper").chmod(0o755)
         if layers:
             shutil.copymode(layers[-1].diff, place / "upper")
-        _mount(layers, place)
+        _mount(_joined(layers, place / "joined"), place)
         try:
             yield _OverlayTree(place, layers)
         finally:
@@ -107,10 +107,20 @@ class _OverlayTree:
                 continue
             self._drop_untouched(path)
             lower = find_below(self._below, path)
-            if lower and lower.is_dir() and lower.stat().st_mode == upper.stat().st_mode:
+            # The mode says as well that it is a folder.
+            if lower and lower.lstat().st_mode == upper.lstat().st_mode:
                 # One that is not empty stays.
                 with suppress(OSError):
                     upper.rmdir()
+
+
+def _joined(layers: Sequence[Layer], folder: Path) -> list[Layer]:
+    """The layers; where they are too many for one mount, the lowest ones as one, of the same files."""
+    if len(layers) <= MOST_LAYERS:
+        return list(layers)
+    lowest, others = layers[: 1 - MOST_LAYERS], layers[1 - MOST_LAYERS :]
+    flatten(lowest, folder)
+    return [Layer.of(folder, Change()), *others]
 
 
 def _mount(layers: Sequence[Layer], place: Path) -> None:
