@@ -6,7 +6,7 @@ from snakemake.exceptions import WorkflowError
 
 from argosy.errors import ArgosyError
 from argosy.images.build.recipe import image_inputs
-from argosy.images.exchange.importing import is_imported
+from argosy.images.lockfile import is_imported
 from argosy.jobs.planning import Project, Where, plan_run
 from argosy.study.config import parse_config
 from argosy.study.runs import expand as expand_runs

@@ -20,11 +20,11 @@ from argosy.errors import ArgosyError
 from argosy.images.archive import digest_of_layer, layer_tar
 from argosy.images.config import architecture
 from argosy.images.exchange import unpacking
-from argosy.images.exchange.importing import import_image, is_imported
+from argosy.images.exchange.importing import import_image
 from argosy.images.exchange.streams import Hashing
 from argosy.images.exchange.unpacking import unpack
 from argosy.images.layers import Change, Layer, is_opaque, is_whiteout
-from argosy.images.lockfile import ImageLock, read_lock
+from argosy.images.lockfile import ImageLock, is_imported, read_lock
 from argosy.images.store import Store
 
 Fields = Mapping[str, Any]

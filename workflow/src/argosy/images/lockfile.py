@@ -47,6 +47,16 @@ class ImageLock(LockModel):
     config: ImageConfig
 
 
+def lock_path(project: Path, name: str) -> Path:
+    """Where a project's image is locked."""
+    return project / "resources" / "images" / name / "image.lock"
+
+
+def is_imported(project: Path, name: str) -> bool:
+    """Whether an image is there though nothing in the project says how it is built."""
+    return not (project / "containers" / name).exists() and lock_path(project, name).is_file()
+
+
 def read_lock(path: Path) -> ImageLock:
     """Read an image.lock.
 

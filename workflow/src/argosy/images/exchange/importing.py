@@ -25,7 +25,7 @@ from argosy.images.exchange.unpacking import unpack
 from argosy.images.flatten import flatten
 from argosy.images.freeze import freeze, put_in_place
 from argosy.images.layers import Change, Layer
-from argosy.images.lockfile import ImageLock, LockedBase, LockedStep, write_lock
+from argosy.images.lockfile import ImageLock, LockedBase, LockedStep, lock_path, write_lock
 from argosy.images.store import Store, remove_tree
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
@@ -56,16 +56,6 @@ def import_image(store: Store, project: Path, file: Path, name: str) -> ImageLoc
         write_lock(store.description(lock.digest), lock)
         write_lock(lock_path(project, name), lock)
     return lock
-
-
-def lock_path(project: Path, name: str) -> Path:
-    """Where a project's image is locked."""
-    return project / "resources" / "images" / name / "image.lock"
-
-
-def is_imported(project: Path, name: str) -> bool:
-    """Whether an image is there though nothing in the project says how it is built."""
-    return not (project / "containers" / name).exists() and lock_path(project, name).is_file()
 
 
 def _take(store: Store, work: Path, file: Path, name: str) -> ImageLock:
