@@ -14,7 +14,7 @@
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,9 +106,11 @@ class Store:
 
 def remove_tree(path: Path) -> None:
     """Delete a tree that may hold folders without permission to read or write, as images do."""
-    if os.path.lexists(path):
-        _open_up(path)
-        shutil.rmtree(path)
+    while os.path.lexists(path):
+        # A process that was killed may not have come to its end yet, and take something away as well.
+        with suppress(FileNotFoundError):
+            _open_up(path)
+            shutil.rmtree(path)
 
 
 def _open_up(folder: Path) -> None:

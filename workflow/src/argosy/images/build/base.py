@@ -93,10 +93,21 @@ def fetch(store: Store, reference: str, root: Path, say: Say) -> CachedBase:
     return CachedBase(reference=reference, source="archive", config=config)
 
 
+SPECIAL_FOLDERS = {
+    **dict.fromkeys(("tmp", "var/tmp", "run/lock"), 0o1777),
+    **dict.fromkeys(("var/local", "var/mail"), 0o2775),
+    "root": 0o700,
+}
+"""Of base-files. An ordinary user who unpacks it gets plain folders, and dpkg leaves those as they are."""
+
+
 def tidy(root: Path) -> None:
-    """Take away what only the installation of the base system needed."""
+    """Take away what only the installation of the base system needed, and give folders their modes."""
     remove_tree(root / "var/lib/apt/lists")
     (root / "var/lib/apt/lists/partial").mkdir(parents=True)
+    for name, mode in SPECIAL_FOLDERS.items():
+        if (root / name).is_dir():
+            (root / name).chmod(mode)
 
 
 def empty_dev(root: Path) -> None:
@@ -145,7 +156,10 @@ def _bootstrap(store: Store, suite: str, root: Path, say: Say) -> None:
     command += ["--include=apt,ca-certificates,usr-is-merged"]
     command += [f"--setup-hook={MERGED_USR}"]
     command += ["--skip=cleanup/apt,download/empty,extract/unlink", suite, str(root)]
-    done = subprocess.run(command, env=tools.environment(store), capture_output=True, text=True)
+    # Folders of a strict umask would be nobody's but root's in the image.
+    done = subprocess.run(
+        command, env=tools.environment(store), capture_output=True, text=True, umask=0o022
+    )
     if done.returncode != 0:
         remove_tree(root)
         reason = [line for line in done.stderr.splitlines() if line.startswith("E:")][:1]

@@ -3,6 +3,7 @@
 A finished step is a layer on disk, so an interrupted build goes on at the last step that was finished.
 """
 
+import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -98,6 +99,8 @@ def _build_missing(store: Store, folder: Path, recipe: Recipe, progress: Progres
         fetched = {step.key: _fetch(store, step, work, progress) for step in unknown}
 
         def build() -> str:
+            # What the image holds must not depend on the user's own.
+            os.umask(0o022)
             with tempfile.TemporaryDirectory(prefix="argosy-") as scratch:
                 executor = Executor(store, runc, work, Path(scratch), progress)
                 for step in unknown:

@@ -4,7 +4,7 @@ import hashlib
 import os
 import shutil
 import stat
-import tarfile
+import subprocess
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
@@ -133,12 +133,16 @@ class Copier:
 
     def _unpack(self, source: Path) -> None:
         _make_folder(self._place)
-        try:
-            with tarfile.open(source) as archive:
-                # The filter refuses what would lead out of the folder.
-                archive.extractall(self._place, filter="tar", numeric_owner=True)
-        except (tarfile.TarError, EOFError, OSError) as problem:
-            raise self._error(f"{source.name} cannot be unpacked: {problem}") from None
+        # tar itself refuses members that lead out of the folder: absolute names lose their slash, `..`
+        # is skipped, and symbolic links are made last.
+        options = ["--no-same-owner", "--preserve-permissions", "--delay-directory-restore"]
+        where = ["--file", str(source), "--directory", str(self._place)]
+        done = subprocess.run(
+            ["tar", "--extract", *where, *options], capture_output=True, text=True
+        )
+        if done.returncode != 0:
+            problem = (done.stderr.strip().splitlines() or ["tar failed"])[0]
+            raise self._error(f"{source.name} cannot be unpacked: {problem}")
 
     def _error(self, message: str) -> ArgosyError:
         source = self._step.context.source
