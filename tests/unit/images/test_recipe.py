@@ -218,10 +218,10 @@ def test_arguments_are_not_part_of_the_image(folder: Path) -> None:
 
 
 def test_a_base_s_environment_is_expanded_and_kept(folder: Path) -> None:
-    base = ImageConfig(environment={"PATH": "/base/bin", "A": "1"}, workdir="/work", user="me")
+    base = ImageConfig(environment={"PATH": "/base/bin", "A": "1"}, workdir="/place", user="me")
     found = config(folder, "FROM base\nENV PATH=/own:$PATH B=$A\nWORKDIR sub\n", base)
     assert found.environment == {"PATH": "/own:/base/bin", "A": "1", "B": "1"}
-    assert (found.workdir, found.user) == ("/work/sub", "me")
+    assert (found.workdir, found.user) == ("/place/sub", "me")
 
 
 def test_a_base_s_configuration_counts_once_it_is_known(folder: Path) -> None:

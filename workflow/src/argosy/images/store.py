@@ -22,6 +22,9 @@ from argosy.errors import ArgosyError
 
 STORE_VARIABLE = "ARGOSY_STORE"
 
+REMOVALS = 10
+"""How often the removal of a tree begins anew when somebody else removes parts of it."""
+
 
 @dataclass(frozen=True)
 class Store:
@@ -106,8 +109,10 @@ class Store:
 
 def remove_tree(path: Path) -> None:
     """Delete a tree that may hold folders without permission to read or write, as images do."""
-    while os.path.lexists(path):
-        # A process that was killed may not have come to its end yet, and take something away as well.
+    # A process that was killed may not have come to its end yet, and take something away as well.
+    for _ in range(REMOVALS):
+        if not os.path.lexists(path):
+            return
         with suppress(FileNotFoundError):
             _open_up(path)
             shutil.rmtree(path)
