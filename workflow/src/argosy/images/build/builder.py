@@ -168,9 +168,7 @@ def lock_of(store: Store, name: str, chain: Chain) -> ImageLock:
 
 def _freeze(store: Store, name: str, chain: Chain, lock: ImageLock) -> None:
     """Make the frozen root beside its place, and put it there in one step."""
-    keys = [step.key for step in chain.steps]
-    found = [(key, cache.read_step(store, key)) for key in keys]
-    layers = [cache.read_layer(store, key) for key, step in found if step and step.diff_id]
+    layers = cache.read_layers(store, chain.steps)
     work = store.work(name)
     remove_tree(work)
     work.mkdir(parents=True, mode=0o700)

@@ -1,7 +1,7 @@
 """The cache of build steps: a layer each, there whole or not at all."""
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -60,6 +60,16 @@ def read_layer(store: Store, key: str) -> Layer:
     cached = read_step(store, key)
     assert cached, key
     return Layer.of(store.layer(key) / "diff", cached.change)
+
+
+def read_layers(store: Store, steps: Iterable[Step]) -> list[Layer]:
+    """The files of finished steps, as far as they changed any."""
+    found = ((step.key, read_step(store, step.key)) for step in steps)
+    return [
+        Layer.of(store.layer(key) / "diff", cached.change)
+        for key, cached in found
+        if cached and cached.diff_id
+    ]
 
 
 def write_step(

@@ -20,7 +20,6 @@ from argosy.images.containerfile import mounts as declared
 from argosy.images.containerfile.instructions import Copy, Run
 from argosy.images.containerfile.text import Heredoc
 from argosy.images.freeze import inside
-from argosy.images.layers import Layer
 from argosy.images.runc import Mount
 from argosy.images.store import Store
 
@@ -72,7 +71,7 @@ class Executor:
         Raises:
             ArgosyError: naming the line, when it fails.
         """
-        with self._workspace.open(self._layers(below)) as tree:
+        with self._workspace.open(cache.read_layers(self._store, below)) as tree:
             if isinstance(step.entry, Run):
                 self._carry_out_run(step, step.entry, tree)
             elif isinstance(step.entry, Copy):
@@ -80,14 +79,6 @@ class Executor:
             else:
                 inside(tree.root, step.settings.config.workdir).mkdir(parents=True, exist_ok=True)
             cache.write_step(self._store, step, tree.save)
-
-    def _layers(self, steps: Sequence[Step]) -> list[Layer]:
-        found = []
-        for step in steps:
-            cached = cache.read_step(self._store, step.key)
-            if cached and cached.diff_id:
-                found.append(cache.read_layer(self._store, step.key))
-        return found
 
     def _carry_out_copy(self, step: Step, entry: Copy, tree: Tree) -> None:
         if entry.stage is None:
@@ -99,7 +90,7 @@ class Executor:
     @contextmanager
     def _opened(self, chain: Chain) -> Iterator[Path]:
         """The files of another stage, to be read."""
-        with self._workspace.open(self._layers(chain.steps)) as tree:
+        with self._workspace.open(cache.read_layers(self._store, chain.steps)) as tree:
             yield tree.root
 
     def _carry_out_run(self, step: Step, entry: Run, tree: Tree) -> None:
