@@ -336,6 +336,35 @@ def test_a_killed_build_goes_on_at_the_last_whole_step(store: Store, tmp_path: P
     assert steps_run(folder) == ["RUN touch /started && true"]
 
 
+BUILD = """
+import sys
+from pathlib import Path
+from argosy.images.build.builder import build_image
+from argosy.images.store import Store
+folder = Path(sys.argv[2])
+build_image(Store(Path(sys.argv[1])), folder, folder / "image.lock", folder / "build.log")
+"""
+
+
+def test_a_step_that_two_images_share_is_carried_out_once(store: Store, tmp_path: Path) -> None:
+    step = "RUN --mount=type=cache,target=/kept echo once >> /kept/done; sleep 1; cp /kept/done /done\n"
+    builds = []
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "Containerfile").write_text(f"{BASE}{step}RUN echo {name} > /name\n")
+        command = [sys.executable, "-c", BUILD, store.path, folder]
+        builds.append((folder, subprocess.Popen(command, stderr=subprocess.PIPE)))
+    for folder, process in builds:
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said.decode()
+        lock = read_lock(folder / "image.lock")
+        assert (read(store, lock, "done"), read(store, lock, "name")) == (
+            "once\n",
+            f"{folder.name}\n",
+        )
+
+
 def make_project(tmp_path: Path, image: Path) -> Path:
     project = tmp_path / "project"
     (project / "containers").mkdir(parents=True)

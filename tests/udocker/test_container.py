@@ -16,7 +16,6 @@ import pytest
 from argosy.errors import ArgosyError
 from argosy.images import container
 from argosy.images.container import Bind, Container, Outcome
-from argosy.images.engines import choose_engine
 from argosy.images.store import Store
 
 pytestmark = pytest.mark.udocker
@@ -115,14 +114,6 @@ def test_a_missing_image_or_folder_is_one_clear_error(project_store: Store, tmp_
         run(project_store, tmp_path / "nowhere", "true")
     with pytest.raises(ArgosyError, match="is to be mounted and does not exist"):
         run(project_store, tmp_path, "true", binds=[Bind(tmp_path / "gone", "/job")])
-
-
-def test_the_engine_is_chosen_by_trying(project_store: Store, root: Path, tmp_path: Path) -> None:
-    assert choose_engine(project_store, root) == "runc"
-    with pytest.raises(
-        ArgosyError, match=r"no engine for containers works on this host \(runc: .*P1: "
-    ):
-        choose_engine(project_store, tmp_path)
 
 
 @pytest.mark.parametrize("below", [(), ("nohup",)])

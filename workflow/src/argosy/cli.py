@@ -79,6 +79,24 @@ def image_why(name: Annotated[str, typer.Argument(help="A folder of containers/.
     Console(highlight=False).print(*of_findings(name, findings), sep="\n")
 
 
+@image_app.command("engines")
+def image_engines(
+    name: Annotated[str, typer.Argument(help="A built image, a folder of resources/images/.")],
+) -> None:
+    """Measure each engine of containers on this host, and note which one runs here will use.
+
+    The first run on a new kind of host does so by itself.
+    """
+    from argosy.images.engines import choose_engine
+    from argosy.images.keeping.tables import of_trials
+    from argosy.images.lockfile import lock_path, read_lock
+    from argosy.images.store import Store
+
+    store = Store.of_project(Path.cwd())
+    choice = choose_engine(store, store.root(read_lock(lock_path(Path.cwd(), name)).digest))
+    Console(highlight=False).print(*of_trials(choice.trials, choice.engine), sep="\n")
+
+
 @image_app.command("prune")
 def image_prune(
     older_than: Annotated[

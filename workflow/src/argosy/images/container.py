@@ -1,7 +1,8 @@
 """Runs one command in one container, from a frozen root file system on disk.
 
-The engine `runc` starts runc itself, which is quicker than by udocker and shows the root file system
-read-only. The others are udocker's execution modes, for hosts where that does not work (see `udocker`).
+The engines `runc` and `crun` start that program itself, which is quicker than by udocker and shows the
+root file system read-only. The others are udocker's execution modes, for hosts where that does not work
+(see `udocker`).
 """
 
 import fcntl
@@ -33,8 +34,11 @@ GUEST_DIR = "/run/argosy"
 HOST_FILES = ("resolv.conf", "hosts")
 """Files of the host's /etc that a container sees as they are when it starts."""
 
-ENGINES = ("runc", "R1", "P2", "P1")
-"""runc, by itself and by udocker; and udocker's two ways by proot, for hosts without user namespaces."""
+OWN_ENGINES = ("runc", "crun")
+"""Programs that read the same description of a container."""
+
+ENGINES = (*OWN_ENGINES, "R1", "P2", "P1")
+"""Besides, udocker's: runc, and two ways by proot, for hosts without user namespaces."""
 
 # The first process of the container. It passes on what asks for an end, which a first process would
 # otherwise ignore, and writes the status itself: what udocker returns is not proof of anything.
@@ -127,10 +131,10 @@ def _check(container: Container) -> None:
             raise ArgosyError(f"{bind.source}: this folder is to be mounted and does not exist")
         if not os.path.lexists(f"{container.root}{bind.target}"):
             raise ArgosyError(f"{bind.target}: the frozen image has no such folder to mount at")
-        if container.engine != "runc" and ":" in f"{bind.source}{bind.target}":
+        if container.engine not in OWN_ENGINES and ":" in f"{bind.source}{bind.target}":
             raise ArgosyError(f"{bind.source}: udocker cannot mount a path that holds a colon")
     for name, value in container.environment.items():
-        if container.engine != "runc" and "\n" in value:
+        if container.engine not in OWN_ENGINES and "\n" in value:
             raise ArgosyError(f"{name}: udocker cannot pass on a variable that holds a line break")
 
 
@@ -147,9 +151,9 @@ def _start(store: Store, container: Container, folder: Path) -> tuple[subprocess
     # The container has a terminal of its own that turns \n into \r\n; this one must not add to it.
     tty.setraw(inner)
     try:
-        own = container.engine == "runc"
+        own = container.engine in OWN_ENGINES
         process = subprocess.Popen(
-            (_runc_command if own else _udocker_command)(store, container, folder),
+            (_own_command if own else _udocker_command)(store, container, folder),
             cwd=_subfolder(folder, "cwd"),
             env=None if own else udocker.run_environment(store, container.engine, folder),
             stdin=inner,
@@ -182,10 +186,12 @@ def _volumes(container: Container, folder: Path) -> list[Bind]:
     return [*own, *container.binds]
 
 
-def _runc_command(store: Store, container: Container, folder: Path) -> list[str | Path]:
-    program = tools.container_runtime(store)
+def _own_command(store: Store, container: Container, folder: Path) -> list[str | Path]:
+    program = tools.find(store, container.engine)
     if program is None:
-        raise ArgosyError("runc is missing; make the container tools available with: argosy setup")
+        raise ArgosyError(
+            f"{container.engine} is missing; make the container tools available with: argosy setup"
+        )
     specification = runc.Specification(
         container.root.absolute(),
         ["/bin/sh", "-c", _FIRST_PROCESS, "argosy", *container.command],

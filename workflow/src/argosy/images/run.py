@@ -61,7 +61,7 @@ def run_image(digest: str, command: Sequence[str], binds: Sequence[Bind], log: P
         outcome = container.run(store, inside, lambda data: _tee(data, stream))
         if outcome.failed_to_start:
             # Hardly ever: the other engines are for hosts without user namespaces.
-            inside = replace(inside, engine=choose_engine(store, inside.root))
+            inside = replace(inside, engine=choose_engine(store, inside.root).engine)
             outcome = container.run(store, inside, lambda data: _tee(data, stream))
     return KILLED if outcome.status is None else outcome.status
 

@@ -115,10 +115,17 @@ def devices() -> Iterator[Mount]:
             yield Mount(path, str(path))
 
 
-def command(runc: Path, folder: Path) -> list[str | Path]:
-    """Runs the container whose config.json lies in `folder`, where runc's own state goes as well."""
+def command(program: Path, folder: Path) -> list[str | Path]:
+    """Runs the container whose config.json lies in `folder`, where the program's own state goes as well.
+
+    Args:
+        program: runc or crun.
+    """
+    # A job's control groups are Slurm's; crun alone would want some of its own.
+    options = ["--cgroup-manager=disabled"] if program.name == "crun" else []
     return [
-        runc,
+        program,
+        *options,
         "--root",
         folder / "state",
         "run",

@@ -5,6 +5,7 @@
 <store>/layers/<key>/    one cached build step: diff/ and layer.json
 <store>/roots/<digest>/  a frozen root file system, complete and read-only
 <store>/builds/<image>/  what a build under way works with
+<store>/engines/         which engine is the fastest, for each kind of host
 <store>/history/         what the last build of each image was made of
 <store>/trash/           what is being deleted
 <store>/cache/           downloads kept between builds, never part of an image
@@ -47,6 +48,11 @@ class Store:
     def udocker(self) -> Path:
         """What UDOCKER_DIR is set to."""
         return self.path / "udocker"
+
+    @property
+    def engines(self) -> Path:
+        """Which engine is the fastest, for each kind of host."""
+        return self.path / "engines"
 
     @property
     def downloads(self) -> Path:

@@ -107,7 +107,7 @@ def _build_missing(store: Store, folder: Path, recipe: Recipe, progress: Progres
                     executor.finish_base(step, fetched[step.key], work / step.key)
                 again = plan_image(store, folder)
                 steps = missing_steps(store, again)
-                _carry_out(executor, again, steps, progress)
+                _carry_out(store, executor, again, steps, progress)
             return ""
 
         in_own_namespaces(build)
@@ -122,7 +122,7 @@ def _fetch(store: Store, step: Step, work: Path, progress: Progress) -> cache.Ca
 
 
 def _carry_out(
-    executor: Executor, recipe: Recipe, steps: Sequence[Step], progress: Progress
+    store: Store, executor: Executor, recipe: Recipe, steps: Sequence[Step], progress: Progress
 ) -> None:
     chains = recipe.final.with_used()
     total = len({step.key for chain in chains for step in chain.steps})
@@ -132,8 +132,13 @@ def _carry_out(
     for number, step in enumerate(steps, start=done + 1):
         chain = next(chain for chain in chains if step in chain.steps)
         below = chain.steps[: chain.steps.index(step)]
-        with progress.step(f"[{number}/{total}] {_shortened(step.entry.text)}"):
-            executor.carry_out(step, below)
+        # Images share steps, such as a long compilation: who builds another image waits for it.
+        with (
+            progress.step(f"[{number}/{total}] {_shortened(step.entry.text)}"),
+            store.locked(f"step-{step.key[:2]}"),
+        ):
+            if cache.read_step(store, step.key) is None:
+                executor.carry_out(step, below)
 
 
 def _shortened(text: str) -> str:

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from argosy.images.build.why import Finding
+from argosy.images.engines import CALLS, Trial
 from argosy.images.keeping.disk import total
 from argosy.images.keeping.inventory import FrozenImage, Inventory, diff_ids
 from argosy.units import amount, duration
@@ -46,6 +47,23 @@ def of_findings(image: str, findings: Iterable[Finding]) -> Iterator[RenderableT
         yield Text(f"\n{missing} of {count} steps of {image} have to run")
     else:
         yield Text(f"\nall {count} steps of {image} are cached")
+
+
+def of_trials(trials: Iterable[Trial], chosen: str) -> Iterator[RenderableType]:
+    """What each engine of containers does on this host."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=GAP)
+    for heading in ("engine", "starts in", f"{CALLS:,} system calls"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("", overflow="fold")
+    for trial in trials:
+        times = ("", "") if trial.start_s is None else (_ms(trial.start_s), _ms(trial.calls_s or 0))
+        said = "chosen: the fastest" if trial.engine == chosen else trial.said
+        table.add_row(trial.engine, *times, Text(said))
+    yield table
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:,.0f} ms"
 
 
 def _table(inventory: Inventory) -> Table:

@@ -1,0 +1,102 @@
+"""Makes of Horovod 0.28.1's source the one that is built: `python3 modify.py SOURCE`.
+
+It is Horovod's last release (Apache License 2.0, https://github.com/horovod/horovod). Each change says
+why it is made; one that does not find what it changes, as often as it expects it, is an error. The
+licence wants changed files to say so: a list of all changes goes into the file NOTICE.argosy.
+"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Change:
+    """In each of the files, the one place that holds `old` gets `new` instead."""
+
+    why: str
+    files: tuple[str, ...]
+    old: str
+    new: str
+
+
+KERAS_3 = """\
+    if not any(hasattr(optimizer, name) for name in
+               ('_aggregate_gradients', 'aggregate_gradients', '_compute_gradients')):
+        raise RuntimeError(
+            "Horovod's DistributedOptimizer cannot average the gradients of a Keras 3 optimizer: every "
+            "rank would train a model of its own. Set TF_USE_LEGACY_KERAS=1 before TensorFlow is "
+            "imported (with tf-keras installed), or use horovod.tensorflow.DistributedGradientTape in "
+            "a loop of your own.")
+"""
+
+GLOO_DEVICE = "  auto dev = CreateDevice(device_attr);\n\n  global_ctx = global_context.ctx;\n"
+
+OPTIMIZER = "    class _DistributedOptimizer(*optimizer.__class__.__bases__):\n"
+
+CHANGES = (
+    Change(
+        "the headers of PyTorch 2 and TensorFlow 2 need C++17",
+        ("CMakeLists.txt", "horovod/torch/CMakeLists.txt"),
+        "set(CMAKE_CXX_STANDARD 14)",
+        "set(CMAKE_CXX_STANDARD 17)",
+    ),
+    Change(
+        "C++17 for CUDA, too: current compilers know no older standard",
+        ("horovod/common/ops/cuda/CMakeLists.txt",),
+        "set(CMAKE_CUDA_STANDARD 11)",
+        "set(CMAKE_CUDA_STANDARD 17)",
+    ),
+    Change(
+        "process set 0 obeys HOROVOD_GLOO_IFACE as the others do; without this, jobs of several nodes "
+        "take whatever interface the host's name leads to",
+        ("horovod/common/gloo/gloo_context.cc",),
+        GLOO_DEVICE,
+        "  device_attr.iface = global_context.gloo_iface_;\n" + GLOO_DEVICE,
+    ),
+    Change(
+        "the operations inside of XLA are left out: current TensorFlow ships no headers for them",
+        ("horovod/tensorflow/CMakeLists.txt",),
+        'list(APPEND TF_SOURCES "${PROJECT_SOURCE_DIR}/horovod/tensorflow/xla_mpi_ops.cc")\n',
+        "",
+    ),
+    Change(
+        "the backend of the Keras that TensorFlow uses, instead of another one that is installed, too",
+        ("horovod/tensorflow/keras/__init__.py", "horovod/tensorflow/keras/callbacks.py"),
+        "from keras import backend as K",
+        "from tensorflow.keras import backend as K",
+    ),
+    Change(
+        "an optimizer of Keras 3 is refused: its gradients were never averaged, without a word",
+        ("horovod/_keras/__init__.py",),
+        OPTIMIZER,
+        KERAS_3 + OPTIMIZER,
+    ),
+)
+
+
+def apply(change: Change, source: Path) -> None:
+    """Make the change in all of its files."""
+    for name in change.files:
+        path = source / name
+        text = path.read_text(encoding="utf-8")
+        if text.count(change.old) != 1:
+            sys.exit(f"{path}: {change.old!r} is there {text.count(change.old)} times, not once")
+        path.write_text(text.replace(change.old, change.new), encoding="utf-8")
+
+
+def notice() -> str:
+    """What the licence wants said of the changes."""
+    said = [f"* {', '.join(change.files)}: {change.why}." for change in CHANGES]
+    return "Horovod 0.28.1, Apache License 2.0, MODIFIED in these files:\n" + "\n".join(said) + "\n"
+
+
+def main() -> None:
+    source = Path(sys.argv[1])
+    for change in CHANGES:
+        apply(change, source)
+    (source / "NOTICE.argosy").write_text(notice(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""Engines of containers, measured on this host; and the faults of udocker that its engine keeps away."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from argosy.errors import ArgosyError
+from argosy.images import tools
+from argosy.images.container import ENGINES
+from argosy.images.engines import choose_engine, engine_of_host, try_engine
+from argosy.images.store import Store
+
+pytestmark = pytest.mark.udocker
+
+
+@pytest.fixture
+def root(project_store: Store, torch_digest: str) -> Path:
+    """The frozen torch-cpu image."""
+    return project_store.root(torch_digest)
+
+
+def test_engines_are_measured_once_and_the_fastest_is_noted(store: Store, root: Path) -> None:
+    choice = choose_engine(store, root)
+    assert [trial.engine for trial in choice.trials] == list(ENGINES)
+    by_name = {trial.engine: trial for trial in choice.trials}
+    for name in ("runc", "R1"):
+        assert by_name[name].start_s, by_name[name]
+        assert by_name[name].calls_s is not None
+    assert by_name[choice.engine].cost_s == min(trial.cost_s for trial in choice.trials)
+    assert "proot" in by_name["P1"].said
+
+    (note,) = store.engines.iterdir()
+    noted = json.loads(note.read_text())
+    assert noted["engine"] == choice.engine
+    # The note is what decides from now on.
+    note.write_text(json.dumps({**noted, "engine": "R1"}))
+    assert engine_of_host(store, root) == "R1"
+    note.write_text("half of")
+    assert engine_of_host(store, root) == choice.engine
+
+
+def test_where_nothing_can_run_every_engine_says_why(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(ArgosyError, match=r"no engine for containers works .*runc: .*P1: "):
+        choose_engine(store, tmp_path)
+    assert not store.engines.exists()
+
+
+CRUN = """
+import sys
+from pathlib import Path
+from argosy.images.engines import try_engine
+from argosy.images.store import Store
+trial = try_engine(Store(Path(sys.argv[1])), Path(sys.argv[2]), "crun")
+print(trial)
+sys.exit(trial.start_s is None)
+"""
+
+
+def test_crun_works_where_control_groups_are_not_mixed(project_store: Store, root: Path) -> None:
+    tools.require(project_store, "crun", print)
+    # It refuses hosts that have version 1 and 2 of control groups at once, which this may be one of.
+    hide = 'mount -t tmpfs none /sys/fs/cgroup && exec "$@"'
+    command = ["unshare", "-rm", "sh", "-c", hide, "sh", sys.executable, "-c", CRUN]
+    done = subprocess.run(
+        [*command, project_store.path, root], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_an_engine_that_does_not_work_says_why_in_plain_text(store: Store, root: Path) -> None:
+    trial = try_engine(store, root, "P1")
+    assert trial.start_s is None
+    assert trial.said.isprintable()
+
+
+def udocker_run(
+    store: Store, root: Path, folder: Path, script: str
+) -> subprocess.CompletedProcess[bytes]:
+    """udocker as its users call it, without a terminal."""
+    command = [*tools.udocker_command(), "--quiet", "run", f"--location={root}", "--nobanner"]
+    runtime = tools.container_runtime(store)
+    return subprocess.run(
+        [*command, "--containerauth", "--user=root", "root", "/bin/sh", "-c", script],
+        cwd=folder,
+        env={
+            **tools.udocker_environment(store),
+            "UDOCKER_DEFAULT_EXECUTION_MODE": "R1",
+            "UDOCKER_USE_RUNC_EXECUTABLE": str(runtime),
+            "LANG": "C.UTF-8",
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+
+
+def test_udocker_without_a_terminal_still_loses_the_exit_status(
+    project_store: Store, root: Path, tmp_path: Path
+) -> None:
+    """When this fails, udocker has been mended: `container` need not write the status itself."""
+    done = udocker_run(project_store, root, tmp_path, "exit 0")
+    assert done.returncode == 1
+    assert b"<Popen" in done.stdout + done.stderr
+
+
+def test_udocker_without_a_terminal_still_breaks_on_utf_8(
+    project_store: Store, root: Path, tmp_path: Path
+) -> None:
+    """When this fails, udocker has been mended: `container` need not give it a terminal."""
+    done = udocker_run(project_store, root, tmp_path, "printf 'a\\303\\251b'; exit 0")
+    assert "aéb".encode() not in done.stdout
+    assert b"Traceback" in done.stderr
+
+
+def test_udocker_still_writes_its_state_into_the_working_folder(
+    project_store: Store, root: Path, tmp_path: Path
+) -> None:
+    """When this fails, udocker has been mended: calls need no working folders of their own."""
+    udocker_run(project_store, root, tmp_path, "exit 0")
+    assert list(tmp_path.iterdir())

@@ -1,0 +1,23 @@
+"""Which engine is chosen, by what was measured."""
+
+import pytest
+
+from argosy.errors import ArgosyError
+from argosy.images.engines import Trial, fastest
+
+
+def test_the_quickest_of_those_that_work() -> None:
+    broken = Trial("P1", said="no proot")
+    # A start happens once on a node; the program's calls go on.
+    slow_calls = Trial("P2", start_s=0.05, calls_s=3.0)
+    slow_start = Trial("R1", start_s=0.30, calls_s=0.1)
+    assert fastest([broken, slow_calls, slow_start]) == slow_start
+    assert fastest([slow_start, Trial("runc", start_s=0.1, calls_s=0.1)]).engine == "runc"
+
+
+def test_where_none_works_each_has_its_say() -> None:
+    trials = [Trial("runc", said="forbidden"), Trial("P1", said="no proot")]
+    with pytest.raises(
+        ArgosyError, match=r"works on this host \(runc: forbidden; P1: no proot\); ask"
+    ):
+        fastest(trials)
