@@ -129,13 +129,18 @@ def _check(container: Container) -> None:
     for bind in container.binds:
         if not bind.source.is_dir():
             raise ArgosyError(f"{bind.source}: this folder is to be mounted and does not exist")
-        if not os.path.lexists(f"{container.root}{bind.target}"):
+        if not _is_ours(bind) and not os.path.lexists(f"{container.root}{bind.target}"):
             raise ArgosyError(f"{bind.target}: the frozen image has no such folder to mount at")
         if container.engine not in OWN_ENGINES and ":" in f"{bind.source}{bind.target}":
             raise ArgosyError(f"{bind.source}: udocker cannot mount a path that holds a colon")
     for name, value in container.environment.items():
         if container.engine not in OWN_ENGINES and "\n" in value:
             raise ArgosyError(f"{name}: udocker cannot pass on a variable that holds a line break")
+
+
+def _is_ours(bind: Bind) -> bool:
+    """Whether it goes into the folder that every container is given, and not into the image's own."""
+    return bind.target.startswith(f"{GUEST_DIR}/")
 
 
 def _copy_host_files(guest: Path) -> None:
@@ -182,6 +187,8 @@ def _subfolder(folder: Path, name: str) -> Path:
 
 
 def _volumes(container: Container, folder: Path) -> list[Bind]:
+    for bind in filter(_is_ours, container.binds):
+        (folder / "guest" / bind.target.removeprefix(f"{GUEST_DIR}/")).mkdir(exist_ok=True)
     own = [Bind(folder / "guest", GUEST_DIR), Bind(_subfolder(folder, "tmp"), "/tmp")]
     return [*own, *container.binds]
 

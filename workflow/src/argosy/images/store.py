@@ -5,6 +5,7 @@
 <store>/layers/<key>/    one cached build step: diff/ and layer.json
 <store>/roots/<digest>/  a frozen root file system, complete and read-only
 <store>/builds/<image>/  what a build under way works with
+<store>/drivers/<v>/     NVIDIA's driver in that version, for containers
 <store>/engines/         which engine is the fastest, for each kind of host
 <store>/history/         what the last build of each image was made of
 <store>/trash/           what is being deleted
@@ -48,6 +49,10 @@ class Store:
     def udocker(self) -> Path:
         """What UDOCKER_DIR is set to."""
         return self.path / "udocker"
+
+    def driver(self, version: str) -> Path:
+        """What belongs to this version of NVIDIA's driver."""
+        return self.path / "drivers" / version
 
     @property
     def engines(self) -> Path:

@@ -1,0 +1,126 @@
+"""NVIDIA's driver in containers, from a stand-in: a folder as the driver's installer leaves it."""
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from argosy.errors import ArgosyError
+from argosy.images import container
+from argosy.images.container import Container
+from argosy.images.nvidia import DRIVER_DIR, Host, driver_mount, driver_version, with_driver
+from argosy.images.store import Store
+
+pytestmark = pytest.mark.udocker
+VERSION = "999.10.01"
+MODULE = (
+    "NVRM version: NVIDIA UNIX {} " + VERSION + "  Thu Jan  1 00:00:00 UTC 2026\nGCC version:\n"
+)
+OF_THE_LISTS = ("libcuda", "libnvidia-ml")
+OF_A_NEW_DRIVER = "libnvidia-brandnew"
+LOAD = """
+import ctypes, subprocess
+for name in ("libcuda.so.1", "libnvidia-ml.so.1", "libnvidia-brandnew.so.999.10.01"):
+    print(name, bool(ctypes.CDLL(name)))
+print(subprocess.run(["nvidia-smi"], capture_output=True, text=True).stdout.strip())
+"""
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    """A host with the driver, its libraries real ones under other names."""
+    libraries, programs = tmp_path / "lib folder", tmp_path / "bin"
+    libraries.mkdir()
+    programs.mkdir()
+    source = next(Path("/lib").glob("*-linux-gnu/libz.so.1")).resolve()
+    for name in (*OF_THE_LISTS, OF_A_NEW_DRIVER):
+        shutil.copyfile(source, libraries / f"{name}.so.{VERSION}")
+    for name in OF_THE_LISTS:
+        (libraries / f"{name}.so.1").symlink_to(f"{name}.so.{VERSION}")
+    # What is none of this driver's: another version's, and somebody else's.
+    shutil.copyfile(source, libraries / "libcuda.so.111.22")
+    shutil.copyfile(source, libraries / "libother.so.3")
+    (programs / "nvidia-smi").write_text("#!/bin/sh\necho the stand-in was asked\n")
+    (programs / "nvidia-smi").chmod(0o755)
+    (tmp_path / "version").write_text(MODULE.format("x86_64 Kernel Module "))
+    cache = tmp_path / "cache"
+    lines = [f"\t{p.name} (libc6,x86-64) => {p}" for p in sorted(libraries.iterdir())]
+    # The linker's cache knows links and not every file; of other architectures it tells as well.
+    lines = [line for line in lines if OF_A_NEW_DRIVER not in line]
+    lines.append("\tlibcuda.so.1 (libc6) => /usr/lib/i386-linux-gnu/libcuda.so.1")
+    cache.write_text(f"{len(lines)} libs found in cache\n" + "\n".join(lines) + "\n")
+    return Host(tmp_path / "version", ("cat", str(cache)), (programs,))
+
+
+@pytest.mark.parametrize("engine", ["runc", "R1"])
+def test_programs_in_a_container_find_the_driver(
+    store: Store, project_store: Store, torch_digest: str, host: Host, engine: str
+) -> None:
+    mount = driver_mount(store, host)
+    assert mount
+    output: list[bytes] = []
+    inside = Container(
+        project_store.root(torch_digest),
+        ["python3", "-c", LOAD],
+        binds=[mount],
+        environment=with_driver({"PATH": "/opt/venv/bin:/usr/bin:/bin"}),
+        engine=engine,
+    )
+    outcome = container.run(project_store, inside, output.append)
+    said = b"".join(output).decode()
+    assert outcome.status == 0, said
+    assert said.count("True") == 3
+    assert said.endswith("the stand-in was asked\n")
+
+
+def test_it_is_copied_once_and_nothing_else_is(store: Store, host: Host) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        mounts = list(pool.map(lambda _: driver_mount(store, host), range(8)))
+    assert len({mount.source for mount in mounts if mount}) == 1
+    folder = store.driver(VERSION)
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "bin",
+        "libcuda.so.1",
+        f"libcuda.so.{VERSION}",
+        f"libnvidia-brandnew.so.{VERSION}",
+        "libnvidia-ml.so.1",
+        f"libnvidia-ml.so.{VERSION}",
+    ]
+    assert [path.name for path in folder.parent.iterdir()] == [VERSION]
+    before = folder.stat().st_ino
+    driver_mount(store, host)
+    assert folder.stat().st_ino == before
+
+
+def test_another_version_has_a_folder_of_its_own(store: Store, host: Host) -> None:
+    driver_mount(store, host)
+    host.version_file.write_text(
+        MODULE.format("Open Kernel Module for aarch64 ").replace("10.01", "11")
+    )
+    assert driver_version(host) == "999.11"
+    with pytest.raises(
+        ArgosyError, match=r"999\.11, and its libcuda\.so is not in the linker's cache"
+    ):
+        driver_mount(store, host)
+    assert [path.name for path in store.driver(VERSION).parent.iterdir()] == [VERSION]
+
+
+def test_a_host_without_a_driver_has_nothing_to_mount(store: Store, tmp_path: Path) -> None:
+    assert driver_mount(store, Host(tmp_path / "none")) is None
+    assert not store.driver("1").parent.exists()
+
+
+def test_a_version_that_cannot_be_read_is_an_error(store: Store, host: Host) -> None:
+    host.version_file.write_text("something new\n")
+    with pytest.raises(ArgosyError, match="no version of a driver in it: 'something new"):
+        driver_mount(store, host)
+
+
+def test_the_images_own_variables_stay(tmp_path: Path) -> None:
+    found = with_driver({"PATH": "/opt/bin", "LD_LIBRARY_PATH": "/opt/lib", "A": "b"})
+    assert found == {
+        "PATH": f"/opt/bin:{DRIVER_DIR}/bin",
+        "LD_LIBRARY_PATH": f"{DRIVER_DIR}:/opt/lib",
+        "A": "b",
+    }
