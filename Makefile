@@ -58,6 +58,10 @@ bench-images: setup ## Time image builds beside ch-image and podman, as an ordin
 bench-containers: image ## Time the start of containers by each engine
 	@$(BIN)/python benchmarks/container_start.py
 
+.PHONY: bench-overhead
+bench-overhead: image ## Time training in a container beside the same wheels without one
+	@$(BIN)/python benchmarks/overhead.py
+
 .PHONY: check-bare
 check-bare: ## As root: set up and build on a Debian that has only Python and make
 	bash tests/machines/bare-debian.sh

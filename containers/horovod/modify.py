@@ -30,6 +30,16 @@ KERAS_3 = """\
             "a loop of your own.")
 """
 
+STREAM_HEADER = "#endif // TENSORFLOW_VERSION >= 2011000000\n#endif // HAVE_GPU\n"
+
+STREAM_VALUE = """\
+namespace stream_executor::gpu {
+inline GpuStreamHandle AsGpuStreamValue(Stream* stream) {
+  return static_cast<GpuStreamHandle>(stream->platform_specific_handle().stream);
+}
+} // namespace stream_executor::gpu
+"""
+
 GLOO_DEVICE = "  auto dev = CreateDevice(device_attr);\n\n  global_ctx = global_context.ctx;\n"
 
 OPTIMIZER = "    class _DistributedOptimizer(*optimizer.__class__.__bases__):\n"
@@ -59,6 +69,12 @@ CHANGES = (
         ("horovod/tensorflow/CMakeLists.txt",),
         'list(APPEND TF_SOURCES "${PROJECT_SOURCE_DIR}/horovod/tensorflow/xla_mpi_ops.cc")\n',
         "",
+    ),
+    Change(
+        "a GPU's stream is asked for its handle: TensorFlow no longer exports the function that did so",
+        ("horovod/tensorflow/mpi_ops.cc",),
+        STREAM_HEADER,
+        STREAM_HEADER.replace("#endif // HAVE_GPU\n", STREAM_VALUE + "#endif // HAVE_GPU\n"),
     ),
     Change(
         "the backend of the Keras that TensorFlow uses, instead of another one that is installed, too",
