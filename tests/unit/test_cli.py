@@ -43,5 +43,8 @@ def test_a_full_disk_leaves_no_traceback(
     with pytest.raises(SystemExit) as leaving:
         cli.main()
     assert leaving.value.code == 2
-    expected = "error: /x: No space left on device; free space and run again\n"
+    expected = (
+        "error: No space left on device (at /x): make room, for instance by `argosy image prune`, and run "
+        "it again; what is finished is kept\n"
+    )
     assert capsys.readouterr().err == expected

@@ -1,6 +1,5 @@
 """The command line: thin commands over the rooms, and errors in one line."""
 
-import errno
 import json
 import sys
 from pathlib import Path
@@ -10,7 +9,7 @@ import typer
 from pydantic import ValidationError
 from rich.console import Console
 
-from argosy.errors import ArgosyError
+from argosy.errors import FULL, ArgosyError, explained
 
 app = typer.Typer(
     name="argosy",
@@ -254,9 +253,6 @@ def logs(
     show_log(run, rank=rank, node=node, job=job, follow=follow)
 
 
-NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-
-
 def main() -> None:
     """Run the command line; a user's mistake is one line on standard error and exit status 2."""
     try:
@@ -264,9 +260,9 @@ def main() -> None:
     except ArgosyError as problem:
         _leave(str(problem))
     except OSError as problem:
-        if problem.errno not in NO_SPACE:
+        if problem.errno not in FULL:
             raise
-        _leave(f"{problem.filename or 'the disk'}: {problem.strerror}; free space and run again")
+        _leave(explained(problem))
 
 
 def _leave(message: str) -> NoReturn:

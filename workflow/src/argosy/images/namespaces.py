@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from argosy.errors import ArgosyError
+from argosy.errors import ArgosyError, explained
 
 NEW_MOUNTS = 0x00020000
 NEW_USER = 0x10000000
@@ -109,7 +109,7 @@ def _be_first(function: Callable[[], str], writer: int) -> int:
         _tell(writer, interrupted="")
     except OSError as problem:
         # A full disk, say: the researcher's, not ours.
-        _tell(writer, error=f"{problem.filename or 'a file'}: {problem.strerror or problem}")
+        _tell(writer, error=explained(problem))
     except BaseException:
         traceback.print_exc()
     return 1

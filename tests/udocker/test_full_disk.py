@@ -1,0 +1,58 @@
+"""A disk that is full while an image is built: a clear error, a whole store, and a rerun that succeeds."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.udocker
+
+BUILD = """
+import subprocess, sys
+from pathlib import Path
+from argosy.errors import ArgosyError
+from argosy.images.build.builder import build_image
+from argosy.images.store import Store
+
+disk, folder = Path(sys.argv[1]), Path(sys.argv[2])
+store = Store(disk / "store")
+
+def build():
+    return build_image(store, folder, folder / "image.lock", folder / "build.log")
+
+def mount(*options):
+    subprocess.run(["mount", *options, "tmpfs", disk], check=True)
+
+mount("-t", "tmpfs", "-o", "size=8m")
+try:
+    build()
+except ArgosyError as problem:
+    print("error:", problem)
+layers = [path for path in (store.path / "layers").iterdir()]
+print("layers:", len(layers), all((path / "layer.json").is_file() for path in layers))
+print("left:", sorted(path.name for path in (store.path / "builds").iterdir()))
+print("frozen:", store.path.joinpath("roots").exists())
+mount("-t", "tmpfs", "-o", "remount,size=200m")
+lock = build()
+print("then:", (store.root(lock.digest) / "large").stat().st_size)
+"""
+
+
+def test_a_build_on_a_full_disk(tmp_path: Path) -> None:
+    disk, folder = tmp_path / "disk", tmp_path / "image"
+    disk.mkdir()
+    folder.mkdir()
+    (folder / "small").write_bytes(b"x" * 1_000_000)
+    (folder / "large").write_bytes(bytes(30_000_000))
+    (folder / "Containerfile").write_text("FROM scratch\nCOPY small /\nCOPY large /\n")
+    command = ["unshare", "--user", "--map-root-user", "--mount", sys.executable, "-c", BUILD]
+    done = subprocess.run([*command, disk, folder], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = done.stdout
+    assert "error: " in said
+    assert "No space left on device (at " in said
+    assert "make room, for instance by `argosy image prune`, and run it again" in said
+    assert "Traceback" not in said + done.stderr
+    assert "layers: 1 True\nleft: []\nfrozen: False\n" in said
+    assert said.endswith("then: 30000000\n")
