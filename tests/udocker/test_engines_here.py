@@ -60,7 +60,7 @@ sys.exit(trial.start_s is None)
 
 
 def test_crun_works_where_control_groups_are_not_mixed(project_store: Store, root: Path) -> None:
-    tools.require(project_store, "crun", print)
+    assert tools.find(project_store, "crun"), "the package crun is missing"
     # It refuses hosts that have version 1 and 2 of control groups at once, which this may be one of.
     hide = 'mount -t tmpfs none /sys/fs/cgroup && exec "$@"'
     command = ["unshare", "-rm", "sh", "-c", hide, "sh", sys.executable, "-c", CRUN]
