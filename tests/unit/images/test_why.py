@@ -1,13 +1,16 @@
 """Why a step has to run again."""
 
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from argosy.images.build import history
 from argosy.images.build.history import History
 from argosy.images.build.recipe import Chain, plan
 from argosy.images.build.why import compare, explain
+from argosy.images.keeping.tables import of_findings
 from argosy.images.store import Store
 
 TEXT = """\
@@ -143,3 +146,20 @@ def test_a_damaged_record_is_as_good_as_none(image: Project) -> None:
     image.store.history("image").write_text('{"chains": 3}')
     assert history.read(image.store, "image") is None
     assert isinstance(history.read(image.store, "other"), History | None)
+
+
+def test_a_step_of_another_image_is_named_by_that_images_file(tmp_path: Path) -> None:
+    for name, text in (
+        ("wheel", "FROM scratch\nCOPY a /\n"),
+        ("mine", "FROM localhost/wheel\nCOPY a /b\n"),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a").write_text(name)
+        (tmp_path / name / "Containerfile").write_text(text)
+    final = plan(tmp_path / "mine").final
+    found = [(each.image, each.line) for each in explain(final, None, lambda _: True)]
+    assert found == [("wheel", 2), ("mine", 2)]
+    shown = StringIO()
+    table = of_findings("mine", explain(final, None, lambda _: True))
+    Console(file=shown, width=100).print(*table, sep="\n")
+    assert "wheel:2  COPY" in shown.getvalue()

@@ -19,9 +19,14 @@ UNFINISHED = "the last build did not finish it, or it has been pruned since"
 
 @dataclass(frozen=True)
 class Finding:
-    """A step, and why it has to run; no reasons: it is cached."""
+    """A step, and why it has to run; no reasons: it is cached.
+
+    Args:
+        image: in whose file the line stands, which may be another one than is built.
+    """
 
     chain: str
+    image: str
     line: int
     instruction: str
     reasons: tuple[str, ...]
@@ -41,7 +46,8 @@ def explain(
                 # What a base sets is known when it has been fetched; until then all would look changed.
                 reasons = [ABOVE] if unknown and pairs else _reasons(step, pairs, above)
                 shown = tuple(reasons) if missing else ()
-                yield Finding(chain.name, step.entry.line, step.entry.text, shown)
+                image = step.context.source.context.name
+                yield Finding(chain.name, image, step.entry.line, step.entry.text, shown)
             told.add(step.key)
             above = above or missing
             unknown = unknown or (missing and step.base is not None)

@@ -41,7 +41,8 @@ def of_findings(image: str, findings: Iterable[Finding]) -> Iterator[RenderableT
         count += 1
         missing += bool(finding.reasons)
         said = Text("; ".join(finding.reasons), "yellow") if finding.reasons else Text("cached")
-        table.add_row(str(finding.line), Text(_shortened(finding.instruction)), said)
+        file = "" if finding.image == image else f"{finding.image}:"
+        table.add_row(f"{file}{finding.line}", Text(_shortened(finding.instruction)), said)
     yield table
     if missing:
         yield Text(f"\n{missing} of {count} steps of {image} have to run")
