@@ -30,7 +30,7 @@ def setup() -> None:
     from argosy.images.store import Store
     from argosy.images.tools import ensure_udocker
 
-    ensure_udocker(Store.of_project(Path.cwd()), lambda line: print(line, file=sys.stderr))
+    ensure_udocker(Store.of_project(Path.cwd()), _say)
 
 
 @image_app.command("build")
@@ -136,14 +136,23 @@ def image_export(
 
 @image_app.command("import")
 def image_import(
-    file: Annotated[Path, typer.Argument(help="An OCI archive, or one of docker save.")],
+    source: Annotated[
+        str,
+        typer.Argument(help="An OCI archive or folder, a file of docker save, docker://REFERENCE."),
+    ],
     name: Annotated[str, typer.Argument(help="What the project calls the image.")],
 ) -> None:
-    """Take an image of podman, docker or skopeo into the store, for runs to use."""
-    from argosy.images.exchange.importing import import_image
+    """Take an image of podman, docker, skopeo or of a registry into the store, for runs to use."""
+    from argosy.images.exchange.importing import import_from_registry, import_image
+    from argosy.images.registry.reference import TRANSPORT, Reference
     from argosy.images.store import Store
 
-    lock = import_image(Store.of_project(Path.cwd()), Path.cwd(), file, name)
+    store, project = Store.of_project(Path.cwd()), Path.cwd()
+    if source.startswith(TRANSPORT):
+        reference = Reference.parse(source)
+        lock = import_from_registry(store, project, reference, name, _say)
+    else:
+        lock = import_image(store, project, Path(source), name)
     print(f"image {name} {lock.digest[:19]}: {len(lock.steps)} layers from {lock.base.reference}")
 
 
@@ -251,6 +260,10 @@ def logs(
     from argosy.live.logs import show_log
 
     show_log(run, rank=rank, node=node, job=job, follow=follow)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
 
 
 def main() -> None:

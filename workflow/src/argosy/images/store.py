@@ -10,6 +10,7 @@
 <store>/history/         what the last build of each image was made of
 <store>/trash/           what is being deleted
 <store>/cache/           downloads kept between builds, never part of an image
+<store>/cache/blobs/     what was downloaded of images whose pull is not finished
 <store>/locks/           one file for each thing that one process does at a time
 """
 
@@ -63,6 +64,11 @@ class Store:
     def downloads(self) -> Path:
         """Kept between builds, bound into them, never part of an image."""
         return self.path / "cache"
+
+    @property
+    def blobs(self) -> Path:
+        """Downloads of images: whole ones by the digits of their digests, and parts."""
+        return self.downloads / "blobs"
 
     def layer(self, key: str) -> Path:
         """The folder of one cached step."""

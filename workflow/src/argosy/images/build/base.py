@@ -1,12 +1,10 @@
 """The root file system that FROM names: pulled from a registry, or made from the Debian archive.
 
-Registry: udocker pulls and unpacks. Archive: for `debian:<suite>` where no registry is in reach,
+Registry: its layers are unpacked to one tree. Archive: for `debian:<suite>` where no registry is in reach,
 mmdebstrap unpacks the minimal system, which dpkg then configures as a step of the build. Neither needs
 root or a range of subordinate ids.
 """
 
-import json
-import os
 import re
 import shutil
 import subprocess
@@ -19,47 +17,26 @@ from argosy.images import tools
 from argosy.images.build.cache import CachedBase
 from argosy.images.config import ImageConfig
 from argosy.images.container import DEFAULT_PATH
+from argosy.images.exchange.incoming import describe
+from argosy.images.exchange.opening import Folder
+from argosy.images.exchange.proving import config_of, unpack_layer
+from argosy.images.exchange.rights import unhindered
+from argosy.images.flatten import flatten
+from argosy.images.layers import Layer
+from argosy.images.registry.client import Client
+from argosy.images.registry.errors import UnreachableError
+from argosy.images.registry.pulling import Pulled, pull
+from argosy.images.registry.reference import Reference
 from argosy.images.store import Store, remove_tree
 
 Say = Callable[[str], None]
 
 ARCHIVE_REFERENCE = re.compile(r"(?:docker\.io/)?(?:library/)?debian:([a-z]+)(?:-slim)?")
-PULL_TIMEOUT_S = 1800
 
 MERGED_USR = (
     'for folder in bin sbin lib lib64; do mkdir -p "$1/usr/$folder"; '
     'ln -s "usr/$folder" "$1/$folder"; done'
 )
-
-
-@dataclass(frozen=True)
-class Reference:
-    """`[registry/]repository[:tag]` as people write it after FROM."""
-
-    registry: str | None
-    repository: str
-    tag: str
-
-    @classmethod
-    def parse(cls, text: str) -> "Reference":
-        """Read a reference; the first part is a registry when it looks like a host."""
-        first, slash, rest = text.partition("/")
-        is_host = bool(slash) and ("." in first or ":" in first or first == "localhost")
-        name = rest if is_host else text
-        repository, _, tag = name.partition(":")
-        registry = first if is_host and first != "docker.io" else None
-        if "/" not in repository:
-            repository = f"library/{repository}"
-        return cls(registry, repository, tag or "latest")
-
-    @property
-    def registry_url(self) -> str | None:
-        """The registry's address; loopback is spoken to without TLS, as docker and podman do."""
-        if self.registry is None:
-            return None
-        host = self.registry.partition(":")[0]
-        scheme = "http" if host in ("localhost", "127.0.0.1") else "https"
-        return f"{scheme}://{self.registry}"
 
 
 CONFIGURE = (
@@ -69,7 +46,19 @@ CONFIGURE = (
 """Has dpkg install what mmdebstrap unpacked; the packages are still where apt put them."""
 
 
-def fetch(store: Store, reference: str, root: Path, say: Say) -> CachedBase:
+@dataclass(frozen=True)
+class Fetched:
+    """A base whose files are in a folder.
+
+    Args:
+        pulled: where it is from a registry, what has no use any more once the base is in the cache.
+    """
+
+    base: CachedBase
+    pulled: Pulled | None = None
+
+
+def fetch(store: Store, reference: str, root: Path, say: Say) -> Fetched:
     """Make the new folder `root`, the file system of `reference`.
 
     From the archive it has yet to be configured (`CONFIGURE`, then `tidy`).
@@ -77,20 +66,42 @@ def fetch(store: Store, reference: str, root: Path, say: Say) -> CachedBase:
     Raises:
         ArgosyError: when neither a registry nor the archive can give it.
     """
-    say(f"pulling {reference}")
-    config = _pull(store, Reference.parse(reference), root)
-    if config is not None:
-        return CachedBase(reference=reference, source="registry", config=config)
     suite = ARCHIVE_REFERENCE.fullmatch(reference)
-    if not suite:
-        raise ArgosyError(
-            f"{reference}: cannot be pulled from here (no network, wrong name or no permission), "
-            "and only debian:<suite> can be made from the Debian archive instead"
-        )
-    say(f"no registry in reach: making Debian {suite[1]} from the Debian archive")
-    _bootstrap(store, suite[1], root, say)
-    config = ImageConfig(environment={"PATH": DEFAULT_PATH}, cmd=("bash",))
-    return CachedBase(reference=reference, source="archive", config=config)
+    client = Client(Reference.parse(reference))
+    say(f"asking {client.reference.host} for {reference}")
+    try:
+        # Where packets get lost without a word, a second try would only be a longer wait.
+        client.reach(tries=1 if suite else None)
+    except UnreachableError as problem:
+        if not suite:
+            raise ArgosyError(
+                f"{problem}; only debian:<suite> can be made without a registry, from the Debian archive"
+            ) from None
+        say(f"no registry in reach ({problem}): making Debian {suite[1]} from the Debian archive")
+        _bootstrap(store, suite[1], root, say)
+        config = ImageConfig(environment={"PATH": DEFAULT_PATH}, cmd=("bash",))
+        return Fetched(CachedBase(reference=reference, source="archive", config=config))
+    pulled = pull(store, client, root.with_name(f"{root.name}.pulled"), say)
+    text = unhindered(lambda: _unpack(pulled, root).model_dump_json())
+    base = CachedBase(
+        reference=str(pulled.reference),
+        source="registry",
+        config=ImageConfig.model_validate_json(text),
+    )
+    return Fetched(base, pulled)
+
+
+def _unpack(pulled: Pulled, root: Path) -> ImageConfig:
+    """Make one tree of all layers; the image's configuration."""
+    archive = Folder(pulled.folder, str(pulled.reference))
+    image = describe(archive)
+    config = config_of(archive, image)
+    layers: list[Layer] = []
+    for number, layer in enumerate(image.layers):
+        diff = root.with_name(f"{root.name}.layer-{number}")
+        layers.append(Layer.of(diff, unpack_layer(archive, layer, diff, layers)))
+    flatten(layers, root)
+    return config
 
 
 SPECIAL_FOLDERS = {
@@ -115,38 +126,6 @@ def empty_dev(root: Path) -> None:
     if (root / "dev").is_dir() and not (root / "dev").is_symlink():
         remove_tree(root / "dev")
     (root / "dev").mkdir(exist_ok=True)
-
-
-def _pull(store: Store, reference: Reference, root: Path) -> ImageConfig | None:
-    """Let udocker pull the image and unpack it, and take the unpacked tree over.
-
-    Returns the image's configuration, or None when it cannot be pulled.
-    """
-    name = f"{reference.repository}:{reference.tag}"
-    registry = [f"--registry={reference.registry_url}"] if reference.registry_url else []
-    if not _udocker(store, "pull", *registry, name):
-        return None
-    container_name = f"argosy-base-{os.getpid()}"
-    try:
-        if not _udocker(store, "create", f"--name={container_name}", name):
-            return None
-        created = (store.udocker / "containers" / container_name).resolve()
-        content = json.loads((created / "container.json").read_text(encoding="utf-8"))
-        (created / "ROOT").rename(root)
-    finally:
-        _udocker(store, "rm", "-f", container_name)
-        _udocker(store, "rmi", "-f", name)
-    return ImageConfig.from_oci(content.get("config") or {})
-
-
-def _udocker(store: Store, *arguments: str) -> bool:
-    command = [*tools.udocker_command(), "--quiet", *arguments]
-    variables = tools.udocker_environment(store)
-    try:
-        done = subprocess.run(command, env=variables, capture_output=True, timeout=PULL_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0
 
 
 def _bootstrap(store: Store, suite: str, root: Path, say: Say) -> None:

@@ -18,7 +18,7 @@ from argosy.images.freeze import freeze_layers
 from argosy.images.lockfile import ImageLock, LockedBase, LockedStep, write_lock
 from argosy.images.namespaces import in_own_namespaces
 from argosy.images.store import Store, remove_tree
-from argosy.images.tools import ensure_udocker, require_runtime
+from argosy.images.tools import require_runtime
 
 
 def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> ImageLock:
@@ -91,11 +91,8 @@ def _build_missing(store: Store, folder: Path, recipe: Recipe, progress: Progres
     work = store.work(folder.name)
     remove_tree(work)
     work.mkdir(parents=True, mode=0o700)
-    store.downloads.mkdir(exist_ok=True, mode=0o700)
     try:
         unknown = [step for step in recipe.unknown if step in missing_steps(store, recipe)]
-        if unknown:
-            ensure_udocker(store, progress.say)
         fetched = {step.key: _fetch(store, step, work, progress) for step in unknown}
 
         def build() -> str:
@@ -115,7 +112,7 @@ def _build_missing(store: Store, folder: Path, recipe: Recipe, progress: Progres
         remove_tree(work)
 
 
-def _fetch(store: Store, step: Step, work: Path, progress: Progress) -> cache.CachedBase:
+def _fetch(store: Store, step: Step, work: Path, progress: Progress) -> base.Fetched:
     assert step.base
     with progress.step(step.entry.text):
         return base.fetch(store, step.base, work / step.key, progress.say)

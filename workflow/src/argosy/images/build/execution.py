@@ -52,9 +52,9 @@ class Executor:
         (scratch / "host").mkdir()
         self._host: HostConfig = read_host_config(scratch / "host", store.downloads)
 
-    def finish_base(self, step: Step, fetched: cache.CachedBase, root: Path) -> None:
+    def finish_base(self, step: Step, fetched: base.Fetched, root: Path) -> None:
         """Put a fetched file system into the cache, configured where that is still to be done."""
-        if fetched.source == "archive":
+        if fetched.base.source == "archive":
             self._progress.say("configuring the base system")
             command = ["/bin/sh", "-c", base.CONFIGURE]
             status = self._run(root, Command(command, self._environment(step, "/root"), "/", []))
@@ -63,7 +63,9 @@ class Executor:
                 raise ArgosyError(f"{step.base}: the base system cannot be configured: {last}")
             base.tidy(root)
         base.empty_dev(root)
-        cache.write_step(self._store, step, cache.move_diff(root), fetched)
+        cache.write_step(self._store, step, cache.move_diff(root), fetched.base)
+        if fetched.pulled:
+            fetched.pulled.forget_downloads()
 
     def carry_out(self, step: Step, below: Sequence[Step]) -> None:
         """Do what the instruction says on top of the steps below it, and cache what it changed.

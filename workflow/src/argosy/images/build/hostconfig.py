@@ -51,8 +51,10 @@ def read_host_config(folder: Path, downloads: Path) -> HostConfig:
     environment["APT_CONFIG"] = f"{BUILD_DIR}/host/apt.conf"
     # Downloads are kept between builds, outside the image.
     environment["PIP_CACHE_DIR"] = f"{BUILD_DIR}/cache/pip"
+    packages = downloads / "pip"
+    packages.mkdir(parents=True, exist_ok=True, mode=0o700)
     binds = [Bind(folder, f"{BUILD_DIR}/host")]
-    binds += [Bind(downloads, f"{BUILD_DIR}/cache")]
+    binds += [Bind(packages, f"{BUILD_DIR}/cache/pip")]
     binds += [Bind(path, target) for path, target in mounts.items()]
     return HostConfig(environment, tuple(binds))
 

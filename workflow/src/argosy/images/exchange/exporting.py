@@ -21,13 +21,16 @@ from argosy.images.build.cache import CachedStep
 from argosy.images.exchange.rights import unhindered
 from argosy.images.keeping.inventory import find_layers
 from argosy.images.lockfile import ImageLock
+from argosy.images.oci import (
+    CONFIG_TYPE,
+    INDEX_TYPE,
+    LAYER_TYPE,
+    LAYOUT,
+    LAYOUT_FILE,
+    MANIFEST_TYPE,
+    NAME_ANNOTATION,
+)
 from argosy.images.store import Store
-
-MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
-CONFIG_TYPE = "application/vnd.oci.image.config.v1+json"
-LAYER_TYPE = "application/vnd.oci.image.layer.v1.tar"
-INDEX_TYPE = "application/vnd.oci.image.index.v1+json"
-NAME_ANNOTATION = "org.opencontainers.image.ref.name"
 
 _CHUNK = 1 << 20
 
@@ -71,7 +74,7 @@ def _describe(
     archive.add(
         "index.json", _json({"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": [index]})
     )
-    archive.add("oci-layout", _json({"imageLayoutVersion": "1.0.0"}))
+    archive.add(LAYOUT_FILE, _json(LAYOUT))
     docker = {"Config": _path(config["digest"]), "RepoTags": [name]}
     archive.add(
         "manifest.json",

@@ -1,4 +1,4 @@
-"""Takes an image of another tool, in an OCI or Docker archive, into the store and locks it.
+"""Takes an image of another tool, from an archive, a folder or a registry, into the store and locks it.
 
 What the archive says is proved before anything is used: each file by its digest, each layer by its
 diff_id. Owners and extended attributes are not kept, as in images built here, so that a layer may get
@@ -9,31 +9,34 @@ that it had. `udocker load` takes the exported archives, too, as Docker's.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-
-from pydantic import ValidationError
+from typing import Literal
 
 from argosy.errors import ArgosyError
 from argosy.images.build import cache
-from argosy.images.config import ImageConfig
-from argosy.images.exchange.incoming import IncomingImage, IncomingLayer, describe
-from argosy.images.exchange.opening import Archive, opened
+from argosy.images.exchange.incoming import IncomingLayer, describe
+from argosy.images.exchange.opening import Archive, Folder, opened
+from argosy.images.exchange.proving import config_of, unpack_layer
 from argosy.images.exchange.rights import unhindered
-from argosy.images.exchange.streams import DAMAGE, Hashing, decompressed
-from argosy.images.exchange.unpacking import unpack
 from argosy.images.flatten import flatten
 from argosy.images.freeze import freeze, put_in_place
 from argosy.images.layers import Change, Layer
 from argosy.images.lockfile import ImageLock, LockedBase, LockedStep, lock_path, write_lock
+from argosy.images.registry.client import Client
+from argosy.images.registry.pulling import Pulled, pull
+from argosy.images.registry.reference import Reference
 from argosy.images.store import Store, remove_tree
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 KEY_FORMAT = "argosy-import-1"
 
+Say = Callable[[str], None]
+
 
 def import_image(store: Store, project: Path, file: Path, name: str) -> ImageLock:
-    """Make the image of the archive the project's image `name`.
+    """Make the image of an archive or OCI image layout the project's image `name`.
 
     It may be one that the project builds elsewhere; the workflow builds it here only when a file that it
     is made of is newer than its image.lock.
@@ -42,6 +45,31 @@ def import_image(store: Store, project: Path, file: Path, name: str) -> ImageLoc
         ArgosyError: naming file and member, when the archive is damaged or not to be trusted. Nothing
             is left in the store then.
     """
+    with _importing(store, name) as work:
+        return _lock(store, project, lambda: _take_file(store, work, file, name))
+
+
+def import_from_registry(
+    store: Store, project: Path, reference: Reference, name: str, say: Say
+) -> ImageLock:
+    """Make an image of a registry the project's image `name`.
+
+    Raises:
+        ArgosyError: as `import_image`, and when it cannot be pulled. What was downloaded is kept then.
+    """
+    with _importing(store, name) as work:
+        client = Client(reference)
+        client.reach()
+        pulled = pull(store, client, work / "pulled", say)
+        say(f"unpacking {pulled.reference}")
+        lock = _lock(store, project, lambda: _take_pulled(store, work, pulled, name))
+        pulled.forget_downloads()
+    return lock
+
+
+@contextmanager
+def _importing(store: Store, name: str) -> Iterator[Path]:
+    """A folder to work in while nobody else changes the image."""
     if not NAME.fullmatch(name):
         raise ArgosyError(f"{name!r}: a name consists of letters, digits and . _ -")
     with store.changing(name):
@@ -49,22 +77,36 @@ def import_image(store: Store, project: Path, file: Path, name: str) -> ImageLoc
         remove_tree(work)
         work.mkdir(parents=True, mode=0o700)
         try:
-            text = unhindered(lambda: _take(store, work, file, name).model_dump_json())
+            yield work
         finally:
             remove_tree(work)
-        lock = ImageLock.model_validate_json(text)
-        write_lock(store.description(lock.digest), lock)
-        write_lock(lock_path(project, name), lock)
+
+
+def _lock(store: Store, project: Path, take: Callable[[], ImageLock]) -> ImageLock:
+    """Have the image taken, and lock it."""
+    lock = ImageLock.model_validate_json(unhindered(lambda: take().model_dump_json()))
+    write_lock(store.description(lock.digest), lock)
+    write_lock(lock_path(project, lock.name), lock)
     return lock
 
 
-def _take(store: Store, work: Path, file: Path, name: str) -> ImageLock:
-    """Unpack the archive into the store and freeze it."""
+def _take_file(store: Store, work: Path, file: Path, name: str) -> ImageLock:
     with opened(file) as archive:
-        image = describe(archive)
-        config = _config(archive, image)
-        keys = _keys(image.layers)
-        _unpack_missing(store, work, archive, image.layers, keys)
+        return _take(store, work, archive, name, "file")
+
+
+def _take_pulled(store: Store, work: Path, pulled: Pulled, name: str) -> ImageLock:
+    return _take(store, work, Folder(pulled.folder, str(pulled.reference)), name, "registry")
+
+
+def _take(
+    store: Store, work: Path, archive: Archive, name: str, source: Literal["file", "registry"]
+) -> ImageLock:
+    """Unpack the archive into the store and freeze it."""
+    image = describe(archive)
+    config = config_of(archive, image)
+    keys = _keys(image.layers)
+    _unpack_missing(store, work, archive, image.layers, keys)
     steps = [cache.read_step(store, key) for key in keys]
     diff_ids = [step.diff_id for step in steps if step and step.diff_id]
     lock = ImageLock(
@@ -72,7 +114,7 @@ def _take(store: Store, work: Path, file: Path, name: str) -> ImageLock:
         digest=config.digest(diff_ids),
         architecture=config.to_oci(())["architecture"],
         base=LockedBase(
-            reference=image.reference, source="file", diff_id=diff_ids[0] if diff_ids else ""
+            reference=image.reference, source=source, diff_id=diff_ids[0] if diff_ids else ""
         ),
         steps=tuple(
             LockedStep(instruction=layer.instruction, diff_id=step.diff_id if step else None)
@@ -85,26 +127,15 @@ def _take(store: Store, work: Path, file: Path, name: str) -> ImageLock:
     return lock
 
 
-def _freeze(file: Path, layers: Sequence[Layer], making: Path) -> None:
+def _freeze(title: str, layers: Sequence[Layer], making: Path) -> None:
     try:
         flatten(layers, making)
         freeze(making)
     except OSError as problem:
         # For instance an /etc that is a file.
         raise ArgosyError(
-            f"{file}: the image cannot be used: {problem.filename}: {problem.strerror}"
+            f"{title}: the image cannot be used: {problem.filename}: {problem.strerror}"
         ) from None
-
-
-def _config(archive: Archive, image: IncomingImage) -> ImageConfig:
-    try:
-        values = image.config.get("config") or {}
-        if isinstance(values.get("Env"), str):
-            raise TypeError
-        config = ImageConfig.from_oci(values)
-        return config.model_copy(update={"author": str(image.config.get("author") or "")})
-    except (ValidationError, AttributeError, TypeError, ValueError):
-        raise ArgosyError(f"{archive.path}: its configuration is not one of an image") from None
 
 
 def _keys(layers: Sequence[IncomingLayer]) -> list[str]:
@@ -130,10 +161,10 @@ def _unpack_missing(
             all_layers.append(cache.read_layer(store, key))
             continue
         diff = work / key
-        change = _unpack(archive, layer, diff, all_layers)
+        change = unpack_layer(archive, layer, diff, all_layers)
         all_layers.append(Layer.of(diff, change))
         made.append((key, layer, change))
-    _freeze(archive.path, all_layers, work / "root")
+    _freeze(archive.title, all_layers, work / "root")
     for key, layer, change in made:
         inputs = {"diff_id": layer.diff_id}
         cache.write_layer(store, key, layer.instruction, inputs, _moving(work / key, change))
@@ -145,23 +176,3 @@ def _moving(source: Path, change: Change) -> Callable[[Path], Change]:
         return change
 
     return move
-
-
-def _unpack(archive: Archive, layer: IncomingLayer, diff: Path, below: Sequence[Layer]) -> Change:
-    """Unpack one layer, and prove that it is the one that the image names."""
-    where = f"{archive.path}: {layer.member}"
-    try:
-        with archive.open(layer.member) as packed:
-            outer = Hashing(packed)
-            with decompressed(outer, where) as plain:
-                inner = Hashing(plain)
-                change = unpack(inner, diff, below, where)
-                diff_id = inner.drain()
-            digest = outer.drain()
-    except DAMAGE as problem:
-        raise ArgosyError(f"{where}: damaged or cut off: {problem}") from None
-    if layer.digest not in (None, digest):
-        raise ArgosyError(f"{where}: damaged: its digest is {digest}")
-    if diff_id != layer.diff_id:
-        raise ArgosyError(f"{where}: not the layer {layer.diff_id}: its content is {diff_id}")
-    return change

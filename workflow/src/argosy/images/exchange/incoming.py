@@ -5,19 +5,16 @@ names the configuration and the layers. Everything is checked against the digest
 """
 
 import posixpath
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from argosy.errors import ArgosyError
 from argosy.images.config import architecture
-from argosy.images.exchange.exporting import NAME_ANNOTATION
 from argosy.images.exchange.opening import Archive
+from argosy.images.oci import DIGEST, NAME_ANNOTATION
 
 MOST_NESTED = 4
-
-DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -56,9 +53,11 @@ def describe(archive: Archive) -> IncomingImage:
         if "manifest.json" in archive:
             return _describe_docker(archive)
     except (AttributeError, KeyError, TypeError, IndexError) as problem:
-        raise ArgosyError(f"{archive.path}: not the description of an image: {problem!r}") from None
+        raise ArgosyError(
+            f"{archive.title}: not the description of an image: {problem!r}"
+        ) from None
     raise ArgosyError(
-        f"{archive.path}: neither an OCI archive nor one of docker save: it has no index.json and no "
+        f"{archive.title}: neither an OCI archive nor one of docker save: it has no index.json and no "
         "manifest.json"
     )
 
@@ -69,7 +68,7 @@ def _describe_oci(archive: Archive) -> IncomingImage:
     if len(here) != 1:
         names = ", ".join(name or "without a name" for name, _, _ in here) or "none"
         raise ArgosyError(
-            f"{archive.path}: it must hold one image for linux/{architecture()}; it holds: {names}"
+            f"{archive.title}: it must hold one image for linux/{architecture()}; it holds: {names}"
         )
     [(reference, manifest, _)] = here
     digests = [str(layer["digest"]) for layer in manifest["layers"]]
@@ -119,20 +118,20 @@ def _image(
 ) -> IncomingImage:
     kind = f"{config['os']}/{config['architecture']}"
     if kind != f"linux/{architecture()}":
-        raise ArgosyError(f"{archive.path}: made for {kind}; this is linux/{architecture()}")
+        raise ArgosyError(f"{archive.title}: made for {kind}; this is linux/{architecture()}")
     diff_ids = config["rootfs"]["diff_ids"]
     if len(diff_ids) != len(layers):
         raise ArgosyError(
-            f"{archive.path}: {len(layers)} layers, and digests for {len(diff_ids)} of them"
+            f"{archive.title}: {len(layers)} layers, and digests for {len(diff_ids)} of them"
         )
     if not layers:
-        raise ArgosyError(f"{archive.path}: this image has no files")
+        raise ArgosyError(f"{archive.title}: this image has no files")
     for diff_id in diff_ids:
         _checked(archive, diff_id)
     names = _instructions(config, len(layers))
     found = zip(layers, diff_ids, names, strict=True)
     return IncomingImage(
-        reference or archive.path.name,
+        reference or archive.name,
         config,
         tuple(IncomingLayer(*layer, diff_id, name) for layer, diff_id, name in found),
     )
@@ -153,5 +152,5 @@ def _blob(archive: Archive, digest: str) -> str:
 
 def _checked(archive: Archive, digest: str) -> str:
     if not DIGEST.fullmatch(digest):
-        raise ArgosyError(f"{archive.path}: {digest!r} is not a digest by sha256")
+        raise ArgosyError(f"{archive.title}: {digest!r} is not a digest by sha256")
     return digest

@@ -1,10 +1,11 @@
-"""Archives of files that describe and hold an image, read as what they are: somebody else's."""
+"""Archives and folders of files that describe and hold an image, read as what they are: somebody else's."""
 
 import hashlib
 import json
 import posixpath
 import tarfile
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,34 +21,28 @@ LONGEST_DESCRIPTION = 16 << 20
 _DAMAGE = (tarfile.TarError, EOFError, zlib.error)
 
 
-class Archive:
-    """An archive that is open."""
+class Archive(ABC):
+    """An archive that is open, be it one file or a folder.
 
-    def __init__(self, path: Path, tar: tarfile.TarFile) -> None:
-        self.path = path
-        self._tar = tar
-        self._members = {posixpath.normpath(member.name): member for member in tar.getmembers()}
+    Args:
+        title: what messages begin with.
+        name: what the image is called where it does not say.
+    """
 
-    def __contains__(self, name: str) -> bool:
-        return posixpath.normpath(name) in self._members
+    def __init__(self, title: str, name: str) -> None:
+        self.title = title
+        self.name = name
 
+    @abstractmethod
+    def __contains__(self, name: str) -> bool: ...
+
+    @abstractmethod
     def open(self, name: str) -> IO[bytes]:
         """A file of the archive.
 
         Raises:
             ArgosyError: when it is not there.
         """
-        member = self._members.get(posixpath.normpath(name))
-        if member and member.issym():
-            # Docker stored a layer that stands in two images once.
-            target = posixpath.join(posixpath.dirname(member.name), member.linkname)
-            member = self._members.get(posixpath.normpath(target))
-        elif member and member.islnk():
-            member = self._members.get(posixpath.normpath(member.linkname))
-        stream = self._tar.extractfile(member) if member and member.isreg() else None
-        if stream is None:
-            raise self.error(name, "is not in it; was the archive cut off?")
-        return stream
 
     def read(self, name: str, digest: str | None = None) -> Any:
         """A description in JSON.
@@ -68,24 +63,77 @@ class Archive:
 
     def error(self, name: str, problem: str) -> ArgosyError:
         """A problem with one of its files."""
-        return ArgosyError(f"{self.path}: {name!r} {problem}")
+        return ArgosyError(f"{self.title}: {name!r} {problem}")
+
+
+class TarArchive(Archive):
+    """A tar."""
+
+    def __init__(self, path: Path, tar: tarfile.TarFile) -> None:
+        super().__init__(str(path), path.name)
+        self._tar = tar
+        self._members = {posixpath.normpath(member.name): member for member in tar.getmembers()}
+
+    def __contains__(self, name: str) -> bool:
+        return posixpath.normpath(name) in self._members
+
+    def open(self, name: str) -> IO[bytes]:
+        """A file of the archive."""
+        member = self._members.get(posixpath.normpath(name))
+        if member and member.issym():
+            # Docker stored a layer that stands in two images once.
+            target = posixpath.join(posixpath.dirname(member.name), member.linkname)
+            member = self._members.get(posixpath.normpath(target))
+        elif member and member.islnk():
+            member = self._members.get(posixpath.normpath(member.linkname))
+        stream = self._tar.extractfile(member) if member and member.isreg() else None
+        if stream is None:
+            raise self.error(name, "is not in it; was the archive cut off?")
+        return stream
+
+
+class Folder(Archive):
+    """An OCI image layout as a folder, or what an archive unpacks to."""
+
+    def __init__(self, path: Path, title: str | None = None) -> None:
+        super().__init__(title or str(path), path.name)
+        self._path = path
+
+    def __contains__(self, name: str) -> bool:
+        return self._file(name) is not None
+
+    def open(self, name: str) -> IO[bytes]:
+        """A file of the folder."""
+        path = self._file(name)
+        if path is None:
+            raise self.error(name, "is not in it")
+        return path.open("rb")
+
+    def _file(self, name: str) -> Path | None:
+        """A file that is in the folder by its name and really; a pipe, say, would never end."""
+        place = self._path / name
+        inside = place.resolve().is_relative_to(self._path.resolve())
+        return place if inside and place.is_file() else None
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[Archive]:
-    """The archive, compressed as a whole or not.
+    """The archive, compressed as a whole or not, or a folder.
 
     Raises:
         ArgosyError: when it is damaged, cut off or no archive, then or while it is read.
     """
     try:
+        if path.is_dir():
+            yield Folder(path)
+            return
         with path.open("rb") as stream:
             begin = stream.read(len(ZSTD))
         if begin == ZSTD:
             raise ArgosyError(f"{path}: compressed as a whole; run: zstd --decompress {path}")
         mode: Literal["r:gz", "r:"] = "r:gz" if begin.startswith(GZIP) else "r:"
         with tarfile.open(path, mode, tarinfo=Member) as tar:
-            yield Archive(path, tar)
+            yield TarArchive(path, tar)
     except OSError as problem:
         # gzip's own complaint has no number.
         if problem.errno and problem.filename is None:

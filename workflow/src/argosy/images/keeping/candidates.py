@@ -6,7 +6,7 @@ from pathlib import Path
 
 from argosy.images.build import history
 from argosy.images.keeping.disk import Usage
-from argosy.images.keeping.inventory import CachedLayer, FrozenImage, Inventory, diff_ids
+from argosy.images.keeping.inventory import CachedLayer, Download, FrozenImage, Inventory, diff_ids
 from argosy.images.lockfile import ImageLock
 from argosy.images.store import Store
 
@@ -37,6 +37,7 @@ def candidates(store: Store, inventory: Inventory, locks: Sequence[ImageLock]) -
         for layer in inventory.layers
         if layer.diff_id not in needed and layer.key not in keys
     ]
+    found += [(one.used, 0, _of_download(one)) for one in inventory.downloads]
     return [candidate for _, _, candidate in sorted(found, key=lambda one: one[:2])]
 
 
@@ -81,3 +82,8 @@ def _of_layer(layer: CachedLayer, used: float) -> Candidate:
     title = layer.step.instruction if layer.step else "of another version of Argosy, or damaged"
     shown = title if len(title) <= 70 else title[:69] + "…"
     return Candidate(f"step {layer.key[:12]} {shown}", (layer.folder,), used, layer.usage)
+
+
+def _of_download(download: Download) -> Candidate:
+    title = f"download {download.path.name[:12]} of a pull that was not finished"
+    return Candidate(title, (download.path,), download.used, download.usage)

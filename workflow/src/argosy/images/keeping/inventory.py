@@ -1,6 +1,7 @@
 """What is in a store: frozen images, and the layers of build steps, with what they take of the disk."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,16 +48,28 @@ class CachedLayer:
 
 
 @dataclass(frozen=True)
+class Download:
+    """A blob of an image whose pull did not come to its end, or a part of one."""
+
+    path: Path
+    used: float
+    usage: Usage
+
+
+@dataclass(frozen=True)
 class Inventory:
     """All of a store."""
 
     images: tuple[FrozenImage, ...]
     layers: tuple[CachedLayer, ...]
+    downloads: tuple[Download, ...] = ()
 
     @property
     def usages(self) -> list[Usage]:
         """Of everything."""
-        return [image.usage for image in self.images] + [layer.usage for layer in self.layers]
+        parts: tuple[FrozenImage | CachedLayer | Download, ...]
+        parts = (*self.images, *self.layers, *self.downloads)
+        return [one.usage for one in parts]
 
     @property
     def unused(self) -> list[CachedLayer]:
@@ -78,7 +91,7 @@ def read_inventory(store: Store) -> Inventory:
     """What is in the store at this moment, those that were used last first."""
     images = sorted(_images(store), key=lambda image: -image.used)
     layers = sorted(_layers(store), key=lambda layer: -layer.used)
-    return Inventory(tuple(images), tuple(layers))
+    return Inventory(tuple(images), tuple(layers), tuple(_downloads(store)))
 
 
 def diff_ids(lock: ImageLock | None) -> set[str]:
@@ -129,6 +142,13 @@ def _layers(store: Store) -> Iterator[CachedLayer]:
         except FileNotFoundError:
             continue
         yield CachedLayer(folder.name, folder, step, used, measure(folder))
+
+
+def _downloads(store: Store) -> Iterator[Download]:
+    found = sorted(store.blobs.glob("[0-9a-f]*")) if store.blobs.is_dir() else []
+    for path in found:
+        with suppress(FileNotFoundError):
+            yield Download(path, path.stat().st_mtime, measure(path))
 
 
 def _read(description: Path) -> ImageLock | None:

@@ -87,7 +87,8 @@ def _cells(inventory: Inventory, image: FrozenImage) -> tuple[str, ...]:
         return ("?", digest, UNREADABLE, size, "", *times)
     shared, own = _counts(inventory, image)
     layers = f"{own} own, {shared} shared" if shared else f"{own} own"
-    base = image.lock.base.reference.removeprefix("docker.io/").removeprefix("library/")
+    base = image.lock.base.reference.partition("@")[0]
+    base = base.removeprefix("docker.io/").removeprefix("library/")
     return (image.lock.name, digest, base, size, layers, *times)
 
 

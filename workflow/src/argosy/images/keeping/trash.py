@@ -13,7 +13,7 @@ HIDDEN = ".gone-"
 def leftovers(store: Store) -> list[Path]:
     """What those who were cut off left behind; to be asked for while nothing is being built."""
     found = [*(store.path / "builds").glob("*"), *store.layer("").glob(".making-*")]
-    for folder in (store.root(""), store.layer("")):
+    for folder in (store.root(""), store.layer(""), store.blobs):
         found += folder.glob(f"{HIDDEN}*")
     return sorted(found)
 

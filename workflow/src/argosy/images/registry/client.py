@@ -1,0 +1,225 @@
+"""Asks a registry for what one repository of it holds.
+
+The protocol: https://github.com/opencontainers/distribution-spec/blob/main/spec.md.
+"""
+
+import json
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+import requests
+from pydantic import SecretStr
+from urllib3.exceptions import HTTPError, InvalidHeader
+from urllib3.util import Retry
+
+from argosy.errors import ArgosyError
+from argosy.images.registry.errors import PassingError, UnreachableError
+from argosy.images.registry.logins import Login, find_login
+from argosy.images.registry.patience import Patience
+from argosy.images.registry.reference import Reference
+from argosy.images.registry.tokens import Challenge, basic, fetch_token, read_challenge
+from argosy.images.registry.transport import CONNECT_S, READ_S, exchange
+
+LONGEST_MANIFEST = 4 << 20
+"""Bytes; what the protocol asks registries to take at least."""
+
+_BUSY = (408, 425, 429)
+
+
+@dataclass(frozen=True)
+class Document:
+    """A manifest as the registry holds it: its bytes, and what it says that they are."""
+
+    content: bytes
+    kind: str
+    digest: str | None
+
+
+class Client:
+    """Speaks to the registry of a reference, as who we are to it.
+
+    Several threads may use it at once.
+
+    Args:
+        read_s: seconds of silence after which an answer is given up.
+    """
+
+    def __init__(
+        self, reference: Reference, patience: Patience | None = None, read_s: float = READ_S
+    ) -> None:
+        self.reference = reference
+        self.patience = patience or Patience()
+        self._read_s = read_s
+        self._login: Login | None = find_login(reference)
+        self._authorization: SecretStr | None = None
+        self._authorizing = threading.Lock()
+
+    def reach(self, tries: int | None = None) -> None:
+        """Find out whether anybody answers there, be it with a refusal.
+
+        Silence is waited for no longer than a connection may take, whatever the number of addresses that
+        its name has and the number of servers that are asked for them.
+
+        Args:
+            tries: how often; None: as for everything else.
+
+        Raises:
+            UnreachableError: when nobody does.
+            ArgosyError: when it cannot be trusted.
+        """
+        pauses = self.patience.pauses if tries is None else self.patience.pauses[: tries - 1]
+        Patience(pauses, self.patience.stop).with_it(self._reach_once)
+
+    def _reach_once(self) -> None:
+        problems: list[Exception] = []
+
+        def ask() -> None:
+            try:
+                with exchange(self.reference.api, {}, read_s=CONNECT_S):
+                    pass
+            except Exception as problem:
+                problems.append(problem)
+
+        # Looking up a name cannot be interrupted otherwise.
+        asking = threading.Thread(target=ask, daemon=True)
+        asking.start()
+        asking.join(CONNECT_S)
+        if asking.is_alive():
+            raise UnreachableError(f"{self.reference.host}: no answer within {CONNECT_S:.0f} s")
+        if problems:
+            raise problems[0]
+
+    def manifest(self, wanted: str, kinds: tuple[str, ...]) -> Document:
+        """The manifest of a tag or digest; `kinds` are the media types that we understand.
+
+        Raises:
+            PassingError: when the registry cannot answer even after several tries.
+            ArgosyError: saying why there is none.
+        """
+
+        def fetch() -> Document:
+            path = f"{self.reference.repository}/manifests/{wanted}"
+            with self._asked(path, {"Accept": ", ".join(kinds)}) as response:
+                content = response.raw.read(LONGEST_MANIFEST + 1, decode_content=True)
+                if len(content) > LONGEST_MANIFEST:
+                    raise self._error(f"its manifest is longer than {LONGEST_MANIFEST >> 20} MiB")
+                kind = _media_type(response)
+                if "html" in kind:
+                    raise self._error(f"{self._host} is no registry: it answers with a page")
+                return Document(content, kind, response.headers.get("Docker-Content-Digest"))
+
+        return self.patience.with_it(fetch)
+
+    @contextmanager
+    def blob(self, digest: str, begin: int) -> Iterator[requests.Response]:
+        """A blob from byte `begin` on; the answer may be 206, 200 for all of it, or 416.
+
+        Raises:
+            PassingError: when it should be tried again.
+            ArgosyError: saying why there is none.
+        """
+        # Compressed once more on the way, its parts would not be parts of it.
+        headers = {"Accept-Encoding": "identity"}
+        if begin:
+            headers["Range"] = f"bytes={begin}-"
+        with self._asked(f"{self.reference.repository}/blobs/{digest}", headers) as response:
+            yield response
+
+    @contextmanager
+    def _asked(self, path: str, headers: Mapping[str, str]) -> Iterator[requests.Response]:
+        """The answer to one question; when we must say who we are first, to the second."""
+        url, known = f"{self.reference.api}{path}", self._authorization
+        with exchange(url, _with(headers, known), read_s=self._read_s) as response:
+            if response.status_code != 401:
+                self._check(response, path)
+                yield response
+                return
+            challenge = read_challenge(response.headers.get("WWW-Authenticate", ""))
+        if challenge is None:
+            raise self._refused(None)
+        authorization = self._authorize(challenge, known)
+        with exchange(url, _with(headers, authorization), read_s=self._read_s) as response:
+            self._check(response, path)
+            yield response
+
+    def _authorize(self, challenge: Challenge, known: SecretStr | None) -> SecretStr:
+        """What is to be answered; of several threads that are asked at once one gets it for all."""
+        with self._authorizing:
+            if self._authorization is None or self._authorization is known:
+                self._authorization = SecretStr(self._answer(challenge))
+            return self._authorization
+
+    def _answer(self, challenge: Challenge) -> str:
+        if challenge.scheme == "bearer":
+            scope = challenge.scope or f"repository:{self.reference.repository}:pull"
+            asked = Challenge("bearer", challenge.realm, challenge.service, scope)
+            return fetch_token(asked, self._login)
+        if self._login is None or self._login.is_identity_token:
+            raise self._refused(401)
+        return basic(self._login)
+
+    def _check(self, response: requests.Response, path: str) -> None:
+        """Whether it is an answer that holds something."""
+        status = response.status_code
+        if status in (200, 206) or (status == 416 and "/blobs/" in path):
+            return
+        if status in _BUSY or status >= 500:
+            wait = _retry_after(response)
+            asks = f", and asks to be left alone for {wait:.0f} s" if wait else ""
+            raise PassingError(f"{self._host}: cannot answer now (HTTP {status}{asks})", wait)
+        if status in (401, 403):
+            raise self._refused(status)
+        if status == 404 and "html" in _media_type(response):
+            raise self._error(f"{self._host} is no registry: it answers with a page (HTTP 404)")
+        if status == 404:
+            what = "a part of it" if "/blobs/" in path else "no such name or tag"
+            raise self._error(f"the registry does not have it: {what}{_codes(response)} (HTTP 404)")
+        raise self._error(f"the registry refuses{_codes(response)} (HTTP {status})")
+
+    @property
+    def _host(self) -> str:
+        return self.reference.host
+
+    def _refused(self, status: int | None) -> ArgosyError:
+        code = f" (HTTP {status})" if status else ""
+        if self._login:
+            return self._error(
+                f"the registry does not let {self._login.user} have it{code}; the login is from "
+                f"{self._login.source}; log in again with: podman login {self._host}"
+            )
+        return self._error(
+            f"the registry lets only those have it who log in, or there is no such name{code}; no login "
+            f"for {self._host} was found; log in with: podman login {self._host}"
+        )
+
+    def _error(self, problem: str) -> ArgosyError:
+        return ArgosyError(f"{self.reference}: {problem}")
+
+
+def _with(headers: Mapping[str, str], authorization: SecretStr | None) -> dict[str, str]:
+    if authorization is None:
+        return dict(headers)
+    return {**headers, "Authorization": authorization.get_secret_value()}
+
+
+def _media_type(response: requests.Response) -> str:
+    return response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+
+def _retry_after(response: requests.Response) -> float:
+    """Seconds, from a number or a date."""
+    with suppress(InvalidHeader, ValueError):
+        return max(0.0, Retry().parse_retry_after(response.headers.get("Retry-After", "0")))
+    return 0.0
+
+
+def _codes(response: requests.Response) -> str:
+    """The protocol's words for what is wrong, where the registry says one; its sentences may say more."""
+    with suppress(ValueError, TypeError, KeyError, AttributeError, HTTPError, RecursionError):
+        content = json.loads(response.raw.read(1 << 16, decode_content=True))
+        codes = [str(one["code"]) for one in content["errors"]]
+        return "".join(f", {code}" for code in codes[:3] if re.fullmatch(r"[A-Z_]{1,40}", code))
+    return ""

@@ -1,0 +1,120 @@
+"""Downloads one blob, goes on where an earlier try ended, and believes nothing but its digest."""
+
+import errno
+import hashlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+import requests
+
+from argosy.errors import ArgosyError
+from argosy.images.registry.client import Client
+from argosy.images.registry.errors import PassingError
+from argosy.images.registry.manifests import Descriptor
+
+CHUNK = 1 << 18
+PART = ".part"
+ENOUGH = 1 << 20
+"""Bytes of a try that was not in vain: a long file may be cut off any number of times."""
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+Count = Callable[[int], None]
+"""Is told of bytes that came, or with a minus that have to come again."""
+
+
+def download(client: Client, blob: Descriptor, place: Path, count: Count) -> None:
+    """Make the file `place` of a blob; what is there of it already in `place`.part is used.
+
+    Raises:
+        PassingError: when the registry does not give all of it even after several tries.
+        ArgosyError: when what it gives is something else, twice, or the disk is full.
+    """
+    part = place.with_name(place.name + PART)
+    for is_last in (False, True):
+        _complete(client, blob, part, count)
+        if digest_of(part) == blob.digest:
+            part.rename(place)
+            return
+        # Bytes of an earlier try may be at fault, or what was in between this time.
+        count(-part.stat().st_size)
+        part.unlink()
+        if is_last:
+            raise ArgosyError(
+                f"{blob.digest}: what came is something else, twice: the registry, or something in "
+                "between, is at fault"
+            )
+
+
+def digest_of(path: Path) -> str:
+    """The digest of a file, `sha256:…`."""
+    with path.open("rb") as stream:
+        return f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"
+
+
+def _complete(client: Client, blob: Descriptor, part: Path, count: Count) -> None:
+    """Go on until the part is as long as the blob."""
+    if part.exists() and part.stat().st_size > blob.size:
+        part.unlink()
+    part.touch(mode=0o600)
+    count(part.stat().st_size)
+    while part.stat().st_size < blob.size:
+        before = part.stat().st_size
+        try:
+            client.patience.with_it(lambda: _fetch_more(client, blob, part, count))
+        except PassingError:
+            if client.patience.stop.is_set() or part.stat().st_size - before < ENOUGH:
+                raise
+
+
+def _fetch_more(client: Client, blob: Descriptor, part: Path, count: Count) -> None:
+    """One request for what is missing.
+
+    Raises:
+        PassingError: when not all of it came.
+    """
+    begin = part.stat().st_size
+    with client.blob(blob.digest, begin) as response, _writing(part) as stream:
+        if begin and not _goes_on(response, begin):
+            count(-begin)
+            stream.truncate(0)
+        if response.status_code == 416:
+            raise PassingError(f"{blob.digest}: the registry has less than {blob.size} bytes of it")
+        stream.seek(0, 2)
+        while chunk := response.raw.read(CHUNK, decode_content=False):
+            if client.patience.stop.is_set():
+                raise PassingError(f"{blob.digest}: given up, as another part failed")
+            if stream.tell() + len(chunk) > blob.size:
+                raise ArgosyError(
+                    f"{blob.digest}: the registry sends more than its {blob.size} bytes"
+                )
+            _write(stream, chunk)
+            count(len(chunk))
+        if stream.tell() < blob.size:
+            raise PassingError(f"{blob.digest}: {stream.tell()} of {blob.size} bytes came")
+
+
+def _goes_on(response: requests.Response, begin: int) -> bool:
+    """Whether the answer begins where the part ends; else it is all of it, or nothing."""
+    told = re.match(rf"bytes {begin}-", response.headers.get("Content-Range", ""))
+    return response.status_code == 206 and told is not None
+
+
+def _writing(part: Path) -> IO[bytes]:
+    # Not buffered: what came is in the part whatever happens next.
+    return part.open("r+b", buffering=0)
+
+
+def _write(stream: IO[bytes], chunk: bytes) -> None:
+    try:
+        left = memoryview(chunk)
+        while left:
+            left = left[stream.write(left) :]
+    except OSError as problem:
+        if problem.errno not in _NO_SPACE:
+            raise
+        raise ArgosyError(
+            f"{stream.name}: {problem.strerror}; free space and run again: what came is kept"
+        ) from None

@@ -1,0 +1,41 @@
+"""Trying again what may pass by itself, with pauses that grow."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Event
+from typing import TypeVar
+
+from argosy.images.registry.errors import PassingError
+
+PAUSES_S = (1.0, 2.0, 4.0, 8.0)
+"""Between the tries of one thing, of which there is one more."""
+
+LONGEST_WAIT_S = 120.0
+"""What a registry may ask us to wait; beyond it people should know."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How often something is tried; `stop` ends all pauses, and with them the tries."""
+
+    pauses: tuple[float, ...] = PAUSES_S
+    stop: Event = field(default_factory=Event)
+
+    def with_it(self, action: Callable[[], T]) -> T:
+        """What `action` returns at last.
+
+        Raises:
+            PassingError: of the same kind as the last one, saying how often it was tried.
+        """
+        for number in range(1, len(self.pauses) + 2):
+            try:
+                return action()
+            except PassingError as problem:
+                left = self.pauses[number - 1 :]
+                if not left or problem.wait > LONGEST_WAIT_S or self.stop.is_set():
+                    times = f" (tried {number} times)" if number > 1 else ""
+                    raise type(problem)(f"{problem}{times}", problem.wait) from None
+                self.stop.wait(max(left[0], problem.wait))
+        raise AssertionError("the last try returns or raises")
