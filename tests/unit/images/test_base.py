@@ -1,31 +1,16 @@
-"""References as people write them after FROM."""
+"""Where a base comes from when no registry is in reach."""
+
+import re
+import time
+from pathlib import Path
 
 import pytest
 
-from argosy.images.build.base import ARCHIVE_REFERENCE, Reference
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("debian", Reference(None, "library/debian", "latest")),
-        ("debian:bookworm-slim", Reference(None, "library/debian", "bookworm-slim")),
-        ("docker.io/library/debian:12", Reference(None, "library/debian", "12")),
-        ("someone/tool:1", Reference(None, "someone/tool", "1")),
-        ("localhost:5000/a/b:c", Reference("localhost:5000", "a/b", "c")),
-        ("registry.example.org/a:1", Reference("registry.example.org", "library/a", "1")),
-    ],
-)
-def test_parse(text: str, expected: Reference) -> None:
-    assert Reference.parse(text) == expected
-
-
-def test_only_loopback_is_spoken_to_without_tls() -> None:
-    assert Reference.parse("127.0.0.1:5000/a:1").registry_url == "http://127.0.0.1:5000"
-    assert (
-        Reference.parse("localhost.example.org/a:1").registry_url == "https://localhost.example.org"
-    )
-    assert Reference.parse("a").registry_url is None
+from argosy.errors import ArgosyError
+from argosy.images.build import base
+from argosy.images.build.base import ARCHIVE_REFERENCE
+from argosy.images.registry import client
+from argosy.images.store import Store
 
 
 def test_which_references_the_debian_archive_can_serve() -> None:
@@ -33,3 +18,26 @@ def test_which_references_the_debian_archive_can_serve() -> None:
     assert ARCHIVE_REFERENCE.fullmatch("debian:trixie")
     assert not ARCHIVE_REFERENCE.fullmatch("ubuntu:jammy")
     assert not ARCHIVE_REFERENCE.fullmatch("registry.example.org/debian:bookworm")
+    assert not ARCHIVE_REFERENCE.fullmatch(f"debian:bookworm@sha256:{'0' * 64}")
+
+
+def test_an_address_where_nobody_is_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ArgosyError, match=r"127.0.0.1:1: no connection \(Connection refused\)"):
+        client.Client(base.Reference.parse("127.0.0.1:1/a:1")).reach(tries=1)
+
+
+def test_without_a_registry_debian_comes_from_the_archive_after_one_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network that drops packets gives no answer at all, to a question for a name as well."""
+    monkeypatch.setattr(client, "CONNECT_S", 0.3)
+    monkeypatch.setattr(client, "exchange", lambda *_, **__: time.sleep(5))
+    made: list[str] = []
+    monkeypatch.setattr(base, "_bootstrap", lambda store, suite, root, say: made.append(suite))
+    said: list[str] = []
+    began = time.monotonic()
+    fetched = base.fetch(Store(tmp_path), "debian:bookworm-slim", tmp_path / "root", said.append)
+    assert time.monotonic() - began < 2
+    assert (fetched.base.source, fetched.base.reference) == ("archive", "debian:bookworm-slim")
+    assert made == ["bookworm"]
+    assert re.search("no registry in reach .* from the Debian archive", said[-1])

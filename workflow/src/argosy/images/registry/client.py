@@ -21,10 +21,12 @@ from argosy.images.registry.logins import Login, find_login
 from argosy.images.registry.patience import Patience
 from argosy.images.registry.reference import Reference
 from argosy.images.registry.tokens import Challenge, basic, fetch_token, read_challenge
-from argosy.images.registry.transport import CONNECT_S, READ_S, exchange
+from argosy.images.registry.transport import CONNECT_S, READ_S, exchange, read_body
 
 LONGEST_MANIFEST = 4 << 20
 """Bytes; what the protocol asks registries to take at least."""
+
+LONGEST_COMPLAINT = 1 << 16
 
 _BUSY = (408, 425, 429)
 
@@ -103,7 +105,7 @@ class Client:
         def fetch() -> Document:
             path = f"{self.reference.repository}/manifests/{wanted}"
             with self._asked(path, {"Accept": ", ".join(kinds)}) as response:
-                content = response.raw.read(LONGEST_MANIFEST + 1, decode_content=True)
+                content = read_body(response, LONGEST_MANIFEST)
                 if len(content) > LONGEST_MANIFEST:
                     raise self._error(f"its manifest is longer than {LONGEST_MANIFEST >> 20} MiB")
                 kind = _media_type(response)
@@ -219,7 +221,7 @@ def _retry_after(response: requests.Response) -> float:
 def _codes(response: requests.Response) -> str:
     """The protocol's words for what is wrong, where the registry says one; its sentences may say more."""
     with suppress(ValueError, TypeError, KeyError, AttributeError, HTTPError, RecursionError):
-        content = json.loads(response.raw.read(1 << 16, decode_content=True))
+        content = json.loads(read_body(response, LONGEST_COMPLAINT))
         codes = [str(one["code"]) for one in content["errors"]]
         return "".join(f", {code}" for code in codes[:3] if re.fullmatch(r"[A-Z_]{1,40}", code))
     return ""

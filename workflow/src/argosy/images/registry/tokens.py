@@ -16,7 +16,7 @@ from requests.utils import parse_dict_header
 from argosy.errors import ArgosyError
 from argosy.images.registry.errors import PassingError
 from argosy.images.registry.logins import Login
-from argosy.images.registry.transport import exchange
+from argosy.images.registry.transport import exchange, read_body
 
 CLIENT_NAME = "argosy"
 LONGEST_TOKEN_ANSWER = 1 << 20
@@ -91,7 +91,7 @@ def fetch_token(challenge: Challenge, login: Login | None) -> str:
 
 def _token(host: str, response: requests.Response) -> str:
     try:
-        content = json.loads(response.raw.read(LONGEST_TOKEN_ANSWER, decode_content=True))
+        content = json.loads(read_body(response, LONGEST_TOKEN_ANSWER))
         token = content.get("token") or content.get("access_token")
         if isinstance(token, str) and token.isprintable() and token.isascii() and token:
             return token

@@ -5,6 +5,7 @@ Redirects are followed here and not by requests: what authorizes us is for one h
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import cast
 from urllib.parse import urljoin, urlsplit
 
 import requests
@@ -75,6 +76,21 @@ def spoken(url: str) -> Iterator[None]:
         raise PassingError(f"{host}: the answer broke off ({type(problem).__name__})") from None
 
 
+def read_body(response: requests.Response, longest: int) -> bytes:
+    """The body, or as much of it as is longer than `longest` by one byte.
+
+    Raises:
+        HTTPError: when it breaks off, which a single call would not tell.
+    """
+    body = b""
+    while len(body) <= longest:
+        chunk = response.raw.read(longest + 1 - len(body), decode_content=True)
+        if not chunk:
+            break
+        body += chunk
+    return body
+
+
 def _send(
     session: requests.Session,
     url: str,
@@ -108,7 +124,7 @@ def _send(
 _SECRET = ("Authorization",)
 
 # To requests this means that those of the environment are not for this one.
-_NO_PROXIES: dict[str, str] = dict.fromkeys(("http", "https", "all"))  # type: ignore[misc]
+_NO_PROXIES = cast(dict[str, str], dict.fromkeys(("http", "https", "all")))
 
 
 def _origin(url: str) -> tuple[str, str]:

@@ -1,0 +1,269 @@
+"""Real registries on loopback, images to fill them with, and somebody in between who spoils things."""
+
+import gzip
+import hashlib
+import http.client
+import io
+import json
+import os
+import socket
+import subprocess
+import tarfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from argosy.images import tools
+from argosy.images.config import architecture
+from argosy.images.store import Store
+
+OCI = "application/vnd.oci.image"
+
+
+@contextmanager
+def registry(store: Store, folder: Path, **settings: Any) -> Iterator[str]:
+    """Debian's docker-registry with its data in `folder`; gives its HOST:PORT."""
+    folder.mkdir(exist_ok=True)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    http_settings = {"addr": address, **settings.pop("http", {})}
+    whole = {
+        "version": 0.1,
+        "storage": {"filesystem": {"rootdirectory": str(folder / "data")}},
+        "http": http_settings,
+        **settings,
+    }
+    (folder / "registry.json").write_text(json.dumps(whole))
+    program = tools.require(store, "docker-registry", print)
+    with (folder / "registry.log").open("wb") as log:
+        server = subprocess.Popen(
+            [program, "serve", folder / "registry.json"],
+            env=tools.environment(store),
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        wait_for(address)
+        yield address
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def wait_for(address: str) -> None:
+    host, _, port = address.partition(":")
+    for _ in range(100):
+        try:
+            socket.create_connection((host, int(port)), 1).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise AssertionError(f"nobody listens on {address}")
+
+
+def push(store: Store, layout: Path, reference: str, *options: str, login: str = "") -> None:
+    """Have skopeo copy an OCI image layout into a registry."""
+    auth = layout.parent / "nobody.json"
+    auth.write_text("{}")
+    command = [str(tools.require(store, "skopeo", print)), "--insecure-policy", "copy", "--quiet"]
+    command += ["--dest-tls-verify=false", *options, *([f"--dest-creds={login}"] if login else [])]
+    done = subprocess.run(
+        [*command, f"oci:{layout}", f"docker://{reference}"],
+        # Its own place for logins may be somebody else's.
+        env={**tools.environment(store), "REGISTRY_AUTH_FILE": str(auth)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def tar_of(files: Mapping[str, bytes | None]) -> bytes:
+    """A tar of these files; None stands for a folder."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.mode = 0o755
+            member.type = tarfile.DIRTYPE if content is None else tarfile.REGTYPE
+            member.size = len(content or b"")
+            archive.addfile(member, io.BytesIO(content or b""))
+    return buffer.getvalue()
+
+
+def digest_of(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def quick_gzip(content: bytes) -> bytes:
+    return gzip.compress(content, 1, mtime=0)
+
+
+class Layout:
+    """An OCI image layout in the new `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "blobs" / "sha256").mkdir(parents=True)
+        (folder / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
+
+    def blob(self, content: bytes, kind: str) -> dict[str, Any]:
+        digest = digest_of(content)
+        (self.folder / "blobs" / digest.replace(":", "/")).write_bytes(content)
+        return {"mediaType": f"{OCI}.{kind}", "digest": digest, "size": len(content)}
+
+    def document(self, value: Any, kind: str) -> dict[str, Any]:
+        return self.blob(json.dumps(value).encode(), kind)
+
+    def image(
+        self,
+        *layers: bytes,
+        machine: str | None = None,
+        pack: Callable[[bytes], bytes] = quick_gzip,
+        **config: Any,
+    ) -> dict[str, Any]:
+        """Add an image; its manifest's descriptor, with the platform."""
+        machine = machine or architecture()
+        described = {
+            "architecture": machine,
+            "os": "linux",
+            "config": config,
+            "rootfs": {"type": "layers", "diff_ids": [digest_of(layer) for layer in layers]},
+        }
+        kind = "layer.v1.tar+gzip" if pack is quick_gzip else "layer.v1.tar"
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": f"{OCI}.manifest.v1+json",
+            "config": self.document(described, "config.v1+json"),
+            "layers": [self.blob(pack(layer), kind) for layer in layers],
+        }
+        platform = {"os": "linux", "architecture": machine}
+        return {**self.document(manifest, "manifest.v1+json"), "platform": platform}
+
+    def index(self, *images: dict[str, Any]) -> dict[str, Any]:
+        """Add an index of several."""
+        content = {
+            "schemaVersion": 2,
+            "mediaType": f"{OCI}.index.v1+json",
+            "manifests": list(images),
+        }
+        return self.document(content, "index.v1+json")
+
+    def finish(self, entry: dict[str, Any]) -> Path:
+        """Make this one the layout's image."""
+        entry = {name: value for name, value in entry.items() if name != "platform"}
+        (self.folder / "index.json").write_text(
+            json.dumps({"schemaVersion": 2, "manifests": [entry]})
+        )
+        return self.folder
+
+
+@dataclass
+class Answer:
+    """What somebody in between makes of an answer, before or after asking the registry."""
+
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    length: int | None = None
+    """Told instead of the true one; the connection ends early then."""
+
+
+@dataclass
+class Request:
+    """One that came through."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+
+
+Spoil = Callable[[Request, int, Callable[[], Answer]], Answer]
+"""Makes the answer to a request, the n-th (from 1) of its path, maybe by asking the registry."""
+
+
+def ask(upstream: str, request: Request) -> Answer:
+    connection = http.client.HTTPConnection(upstream, timeout=30)
+    connection.request(request.method, request.path, headers=dict(request.headers))
+    response = connection.getresponse()
+    dropped = ("content-length", "transfer-encoding", "connection")
+    headers = {key: value for key, value in response.getheaders() if key.lower() not in dropped}
+    answer = Answer(response.status, headers, response.read())
+    connection.close()
+    return answer
+
+
+class Server:
+    """An HTTP server on loopback; `requests` are those that came."""
+
+    def __init__(self, answer: Callable[[Request, int], Answer]) -> None:
+        self.requests: list[Request] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                request = Request(self.command, self.path, dict(self.headers.items()))
+                outer.requests.append(request)
+                number = sum(one.path == self.path for one in outer.requests)
+                self.body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+                if self.body:
+                    request.headers = {**request.headers, "_body": self.body.decode()}
+                self._give(answer(request, number))
+
+            do_POST = do_GET  # noqa: N815
+
+            def _give(self, given: Answer) -> None:
+                self.send_response(given.status)
+                for name, value in given.headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(given.length or len(given.body)))
+                self.send_header("Connection", "close")
+                self.end_headers()
+                self.wfile.write(given.body)
+                self.close_connection = True
+
+            def log_message(self, *arguments: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.address = f"127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def asked(self, part: str) -> list[Request]:
+        """The requests whose path holds this."""
+        return [one for one in self.requests if part in one.path]
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@contextmanager
+def serving(answer: Callable[[Request, int], Answer]) -> Iterator[Server]:
+    """A server that answers so."""
+    server = Server(answer)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def between(upstream: str, spoil: Spoil) -> Any:
+    """A server in front of a registry that spoils its answers."""
+    return serving(lambda request, number: spoil(request, number, lambda: ask(upstream, request)))
+
+
+def no_logins(folder: Path) -> dict[str, str]:
+    """The environment of somebody who has logged in nowhere."""
+    path = folder / "no-logins.json"
+    path.write_text("{}")
+    return {**os.environ, "REGISTRY_AUTH_FILE": str(path)}

@@ -1,0 +1,143 @@
+"""What goes to whom, and what is said when nothing comes back."""
+
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+import requests
+from registries import Answer, Request, serving
+
+from argosy.errors import ArgosyError
+from argosy.images.registry.errors import PassingError, UnreachableError
+from argosy.images.registry.transport import exchange, read_body, spoken
+
+SECRET = {"Authorization": "Bearer s3cret", "Accept": "x/y"}
+
+
+def test_what_authorizes_stays_on_its_host() -> None:
+    with serving(lambda *_: Answer(body=b"blob")) as storage:
+        target = f"http://{storage.address}/blob?signature=abc"
+
+        def answer(request: Request, _: int) -> Answer:
+            here = {"/far": target, "/near": "/there"}
+            if request.path in here:
+                return Answer(307, {"Location": here[request.path]})
+            return Answer(body=b"near")
+
+        with serving(answer) as registry:
+            for path, body in (("far", b"blob"), ("near", b"near")):
+                with exchange(f"http://{registry.address}/{path}", SECRET) as response:
+                    assert response.content == body
+    [moved] = storage.requests
+    assert "Authorization" not in moved.headers
+    assert moved.headers["Accept"] == "x/y"
+    assert [one.headers["Authorization"] for one in registry.requests] == ["Bearer s3cret"] * 3
+
+
+def test_what_lies_in_netrc_is_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("default login joe password s3cret\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    with serving(lambda *_: Answer()) as storage:
+        moved = Answer(307, {"Location": f"http://localhost:{storage.address[10:]}/x"})
+        with serving(lambda *_: moved) as registry:
+            # It would be used otherwise.
+            plain = requests.get(f"http://{storage.address}/plain")
+            assert "Authorization" in plain.request.headers
+            for headers in (SECRET, {}):
+                with exchange(f"http://{registry.address}/", headers) as response:
+                    assert response.status_code == 200
+    assert all("Authorization" not in one.headers for one in storage.asked("/x"))
+    assert [one.headers.get("Authorization") for one in registry.requests] == [
+        "Bearer s3cret",
+        None,
+    ]
+
+
+def test_loopback_is_not_asked_by_way_of_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    with (
+        serving(lambda *_: Answer(body=b"x")) as server,
+        exchange(f"http://{server.address}/", SECRET) as response,
+    ):
+        assert response.content == b"x"
+
+
+@pytest.mark.parametrize(
+    "target", ["http://registry.example.org/x", "ftp://127.0.0.1/x", "file:///etc/passwd"]
+)
+def test_nobody_is_sent_to_where_it_is_not_safe(target: str) -> None:
+    with (
+        serving(lambda *_: Answer(302, {"Location": target})) as server,
+        pytest.raises(ArgosyError, match="only https is safe"),
+        exchange(f"http://{server.address}/", SECRET),
+    ):
+        pass
+
+
+def test_circles_end() -> None:
+    with (
+        serving(lambda *_: Answer(302, {"Location": "/x"})) as server,
+        pytest.raises(ArgosyError, match="from one address to the next without end"),
+        exchange(f"http://{server.address}/x", {}),
+    ):
+        pass
+    assert len(server.requests) == 6
+
+
+def test_silence_and_closed_doors_are_told_from_each_other() -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        with (
+            pytest.raises(UnreachableError, match=f"{address}: no answer in time"),
+            exchange(f"http://{address}/?s=s3cret", {}, read_s=0.2),
+        ):
+            pass
+    with (
+        pytest.raises(UnreachableError, match=r"no connection \(Connection refused\)"),
+        exchange(f"http://{address}/", {}),
+    ):
+        pass
+    with (
+        pytest.raises(UnreachableError, match="there is no host of this name"),
+        exchange("https://registry.invalid/?s=s3cret", {}),
+    ):
+        pass
+
+
+def test_an_answer_that_breaks_off_is_told() -> None:
+    with (
+        serving(lambda *_: Answer(body=b"half", length=8)) as server,
+        pytest.raises(PassingError, match=r"the answer broke off \(IncompleteRead\)") as problem,
+        exchange(f"http://{server.address}/?s=s3cret", {}) as response,
+    ):
+        read_body(response, 100)
+    assert "s3cret" not in str(problem.value)
+
+
+def test_no_message_holds_an_address_with_its_secrets() -> None:
+    def rude() -> None:
+        door = socket.socket()
+        door.bind(("127.0.0.1", 0))
+        door.listen()
+        doors.append(door)
+        ready.set()
+        door.accept()[0].close()
+
+    doors: list[socket.socket] = []
+    ready = threading.Event()
+    threading.Thread(target=rude, daemon=True).start()
+    ready.wait()
+    url = f"http://127.0.0.1:{doors[0].getsockname()[1]}/blob?signature=s3cret"
+    with pytest.raises(UnreachableError) as problem, spoken(url), exchange(url, {}):
+        pass
+    doors[0].close()
+    assert "the connection broke off" in str(problem.value)
+    assert "s3cret" not in str(problem.value)
