@@ -105,6 +105,15 @@ def quick_gzip(content: bytes) -> bytes:
     return gzip.compress(content, 1, mtime=0)
 
 
+def zstd(content: bytes) -> bytes:
+    return subprocess.run(
+        ["zstd", "--stdout", "--quiet"], input=content, capture_output=True, check=True
+    ).stdout
+
+
+PACKING: Mapping[str, Callable[[bytes], bytes]] = {"gzip": quick_gzip, "zstd": zstd}
+
+
 class Layout:
     """An OCI image layout in the new `folder`."""
 
@@ -125,7 +134,7 @@ class Layout:
         self,
         *layers: bytes,
         machine: str | None = None,
-        pack: Callable[[bytes], bytes] = quick_gzip,
+        packed: str = "gzip",
         **config: Any,
     ) -> dict[str, Any]:
         """Add an image; its manifest's descriptor, with the platform."""
@@ -136,12 +145,13 @@ class Layout:
             "config": config,
             "rootfs": {"type": "layers", "diff_ids": [digest_of(layer) for layer in layers]},
         }
-        kind = "layer.v1.tar+gzip" if pack is quick_gzip else "layer.v1.tar"
         manifest = {
             "schemaVersion": 2,
             "mediaType": f"{OCI}.manifest.v1+json",
             "config": self.document(described, "config.v1+json"),
-            "layers": [self.blob(pack(layer), kind) for layer in layers],
+            "layers": [
+                self.blob(PACKING[packed](layer), f"layer.v1.tar+{packed}") for layer in layers
+            ],
         }
         platform = {"os": "linux", "architecture": machine}
         return {**self.document(manifest, "manifest.v1+json"), "platform": platform}

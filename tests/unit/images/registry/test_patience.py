@@ -36,7 +36,7 @@ def test_in_the_end_it_says_how_often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_other_problems_do_not_pass() -> None:
     flaky = Flaky(ArgosyError("no"))
-    with pytest.raises(ArgosyError, match="^no$"):
+    with pytest.raises(ArgosyError, match=r"^no$"):
         Patience((0.0, 0.0)).with_it(flaky)
     assert flaky.calls == 1
 
@@ -46,7 +46,7 @@ def test_it_waits_as_long_as_it_is_asked_to_but_not_for_ever() -> None:
     Patience((0.0,)).with_it(Flaky(PassingError("busy", 0.3)))
     assert time.monotonic() - began >= 0.3
     flaky = Flaky(PassingError("busy", LONGEST_WAIT_S + 1))
-    with pytest.raises(PassingError, match="^busy$"):
+    with pytest.raises(PassingError, match=r"^busy$"):
         Patience((0.0,)).with_it(flaky)
     assert flaky.calls == 1
 

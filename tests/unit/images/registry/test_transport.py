@@ -115,7 +115,7 @@ def test_silence_and_closed_doors_are_told_from_each_other() -> None:
 def test_an_answer_that_breaks_off_is_told() -> None:
     with (
         serving(lambda *_: Answer(body=b"half", length=8)) as server,
-        pytest.raises(PassingError, match=r"the answer broke off \(IncompleteRead\)") as problem,
+        pytest.raises(PassingError, match="the answer broke off") as problem,
         exchange(f"http://{server.address}/?s=s3cret", {}) as response,
     ):
         read_body(response, 100)

@@ -5,6 +5,7 @@ mmdebstrap unpacks the minimal system, which dpkg then configures as a step of t
 root or a range of subordinate ids.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -122,10 +123,16 @@ def tidy(root: Path) -> None:
 
 
 def empty_dev(root: Path) -> None:
-    """Take away device files, which only an administrator could make: every container gets its own."""
+    """Take away device files, which only an administrator could make: every container gets its own.
+
+    The same image gives the same files, times included.
+    """
+    before = root.stat()
     if (root / "dev").is_dir() and not (root / "dev").is_symlink():
         remove_tree(root / "dev")
     (root / "dev").mkdir(exist_ok=True)
+    os.utime(root / "dev", (0, 0))
+    os.utime(root, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def _bootstrap(store: Store, suite: str, root: Path, say: Say) -> None:
