@@ -1,0 +1,334 @@
+"""A registry, or what is in between, that fails in the middle of a pull."""
+
+import random
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from registries import Answer, Layout, Request, between, no_logins, push, registry, tar_of
+
+from argosy.errors import ArgosyError
+from argosy.images.registry.client import Client
+from argosy.images.registry.errors import PassingError, UnreachableError
+from argosy.images.registry.patience import Patience
+from argosy.images.registry.pulling import Pulled, pull
+from argosy.images.registry.reference import Reference
+from argosy.images.store import Store
+
+pytestmark = pytest.mark.udocker
+
+SIZE = 3_000_000
+LITTLE = 900_000
+"""Bytes; with more of them a try was not in vain, and others follow."""
+QUICK = (0.01, 0.02, 0.04)
+
+
+@pytest.fixture(scope="module")
+def image(project_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A registry's address; it has `team/tool:1`, of one large layer and a small one."""
+    folder = tmp_path_factory.mktemp("registry")
+    layout = Layout(folder / "layout")
+    content = random.Random(1).randbytes(SIZE)
+    layout.finish(layout.image(tar_of({"big": content}), tar_of({"small": b"x"})))
+    with registry(project_store, folder / "registry") as address:
+        push(project_store, layout.folder, f"{address}/team/tool:1")
+        yield address
+
+
+class Puller:
+    """Pulls by way of somebody in between into a store of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.store = Store(folder / "store")
+        self.count = 0
+        self.said: list[str] = []
+
+    def __call__(
+        self, address: str, pauses: tuple[float, ...] = QUICK, read_s: float = 10.0
+    ) -> Pulled:
+        self.count += 1
+        client = Client(Reference.parse(f"{address}/team/tool:1"), Patience(pauses), read_s)
+        return pull(self.store, client, self.folder / f"pulled-{self.count}", self.said.append)
+
+    @property
+    def parts(self) -> list[Path]:
+        return sorted(self.store.blobs.glob("*.part"))
+
+    @property
+    def whole(self) -> list[Path]:
+        return [path for path in sorted(self.store.blobs.iterdir()) if not path.suffix]
+
+
+@pytest.fixture
+def puller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Puller:
+    monkeypatch.setenv("REGISTRY_AUTH_FILE", no_logins(tmp_path)["REGISTRY_AUTH_FILE"])
+    return Puller(tmp_path)
+
+
+def complete(pulled: Pulled) -> bool:
+    """Whether all blobs are there, each of them what its name says."""
+    blobs = pulled.folder / "blobs" / "sha256"
+    sums = "".join(f"{path.name}  {path.name}\n" for path in blobs.iterdir())
+    done = subprocess.run(["sha256sum", "--check", "--quiet"], cwd=blobs, input=sums, text=True)
+    return done.returncode == 0 and len(list(blobs.iterdir())) == 4
+
+
+def is_big(request: Request, answer: Answer) -> bool:
+    """Whether it is an answer with the large layer, or a part of it."""
+    return "/blobs/" in request.path and (len(answer.body) > 100_000 or "Range" in request.headers)
+
+
+def ranges(requests: list[Request]) -> list[str]:
+    return [one.headers["Range"] for one in requests if "Range" in one.headers]
+
+
+def cut(answer: Answer, end: int) -> Answer:
+    return Answer(answer.status, answer.headers, answer.body[:end], len(answer.body))
+
+
+Ask = Callable[[], Answer]
+
+
+def test_what_fails_twice_is_asked_a_third_time(image: str, puller: Puller) -> None:
+    def spoil(request: Request, number: int, ask: Ask) -> Answer:
+        return Answer(500) if number <= 2 else ask()
+
+    with between(image, spoil) as front:
+        assert complete(puller(front.address))
+    assert len(front.asked("/manifests/1")) == 3
+    assert {len(front.asked(path.name)) for path in puller.whole} == {3}
+
+
+@pytest.mark.parametrize("part", ["/manifests/", "/blobs/"])
+def test_what_fails_for_ever_is_given_up_and_said(image: str, puller: Puller, part: str) -> None:
+    def spoil(request: Request, number: int, ask: Ask) -> Answer:
+        return Answer(503) if part in request.path else ask()
+
+    with (
+        between(image, spoil) as front,
+        pytest.raises(PassingError, match=r"cannot answer now \(HTTP 503\) \(tried 4 times\)$"),
+    ):
+        puller(front.address)
+
+
+def test_a_registry_may_ask_for_a_pause(image: str, puller: Puller) -> None:
+    def spoil(request: Request, number: int, ask: Ask) -> Answer:
+        busy = "/manifests/" in request.path and number == 1
+        return Answer(429, {"Retry-After": "1"}) if busy else ask()
+
+    with between(image, spoil) as front:
+        began = time.monotonic()
+        assert complete(puller(front.address))
+        assert time.monotonic() - began >= 1
+
+    def never(request: Request, number: int, ask: Ask) -> Answer:
+        return Answer(429, {"Retry-After": "3600"})
+
+    with (
+        between(image, never) as front,
+        pytest.raises(PassingError, match=r"asks to be left alone for 3600 s\)$"),
+    ):
+        puller(front.address)
+    assert len(front.requests) == 1
+
+
+def test_a_layer_that_is_cut_off_goes_on_where_it_ended(image: str, puller: Puller) -> None:
+    def spoil(request: Request, number: int, ask: Ask) -> Answer:
+        answer = ask()
+        return cut(answer, SIZE // 3) if is_big(request, answer) and number <= 2 else answer
+
+    with between(image, spoil) as front:
+        assert complete(puller(front.address))
+    third = SIZE // 3
+    assert ranges(front.requests) == [f"bytes={third}-", f"bytes={2 * third}-"]
+
+
+def test_the_next_pull_goes_on_as_well(image: str, puller: Puller) -> None:
+    def spoil(request: Request, number: int, ask: Ask) -> Answer:
+        answer = ask()
+        return cut(answer, LITTLE) if is_big(request, answer) else answer
+
+    with between(image, spoil) as front, pytest.raises(PassingError):
+        puller(front.address, pauses=())
+    [part] = puller.parts
+    assert part.stat().st_size == LITTLE
+    assert part.stat().st_mode & 0o077 == 0
+    with between(image, lambda request, number, ask: ask()) as front:
+        pulled = puller(front.address)
+        assert complete(pulled)
+    assert ranges(front.requests) == [f"bytes={LITTLE}-"]
+    assert puller.parts == []
+    pulled.forget_downloads()
+    assert puller.whole == []
+    assert complete(pulled)
+
+
+def test_a_registry_without_ranges_gives_all_of_it_again(image: str, puller: Puller) -> None:
+    def spoil(request: Request, number: int, ask: Ask) -> Answer:
+        request.headers = {k: v for k, v in request.headers.items() if k != "Range"}
+        answer = ask()
+        return cut(answer, SIZE // 2) if is_big(request, answer) and number == 1 else answer
+
+    with between(image, spoil) as front:
+        assert complete(puller(front.address))
+
+
+def test_a_range_that_is_another_one_is_not_used(image: str, puller: Puller) -> None:
+    def spoil(request: Request, number: int, ask: Ask) -> Answer:
+        answer = ask()
+        if is_big(request, answer) and number == 1:
+            return cut(answer, SIZE // 2)
+        if answer.status == 206 and number == 2:
+            answer.headers["Content-Range"] = "bytes 0-9/10"
+        return answer
+
+    with between(image, spoil) as front:
+        assert complete(puller(front.address))
+
+
+def test_a_layer_of_other_bytes_is_fetched_once_more_and_then_refused(
+    image: str, puller: Puller
+) -> None:
+    def spoil(request: Request, number: int, ask: Ask) -> Answer:
+        answer = ask()
+        if is_big(request, answer) and number <= times:
+            answer.body = answer.body[:-1] + bytes([answer.body[-1] ^ 1])
+        return answer
+
+    times = 1
+    with between(image, spoil) as front:
+        assert complete(puller(front.address))
+    for path in puller.whole:
+        path.unlink()
+    times = 99
+    with (
+        between(image, spoil) as front,
+        pytest.raises(ArgosyError, match="what came is something else, twice"),
+    ):
+        puller(front.address)
+    assert puller.parts == []
+    assert all(path.stat().st_size < SIZE for path in puller.whole)
+
+
+def test_a_layer_that_is_too_short_or_too_long_is_refused(image: str, puller: Puller) -> None:
+    def short(request: Request, number: int, ask: Ask) -> Answer:
+        if "Range" in request.headers:
+            return Answer(416)
+        answer = ask()
+        if is_big(request, answer):
+            answer.body = answer.body[:-10]
+        return answer
+
+    with (
+        between(image, short) as front,
+        pytest.raises(PassingError, match=r"(the registry has less|bytes came).*tried"),
+    ):
+        puller(front.address)
+
+    def long(request: Request, number: int, ask: Ask) -> Answer:
+        answer = ask()
+        if "/blobs/" in request.path:
+            answer.body += b"more"
+        return answer
+
+    for path in [*puller.parts, *puller.whole]:
+        path.unlink()
+    with (
+        between(image, long) as front,
+        pytest.raises(ArgosyError, match="sends more than its"),
+    ):
+        puller(front.address)
+
+
+def test_silence_is_waited_for_only_so_long(image: str, puller: Puller) -> None:
+    def spoil(request: Request, number: int, ask: Ask) -> Answer:
+        if "/blobs/" in request.path:
+            time.sleep(1)
+        return ask()
+
+    with (
+        between(image, spoil) as front,
+        pytest.raises(PassingError, match=r"no answer in time \(tried 2 times\)"),
+    ):
+        puller(front.address, pauses=(0.01,), read_s=0.2)
+
+
+def test_a_missing_blob_is_named(image: str, puller: Puller) -> None:
+    def spoil(request: Request, number: int, ask: Ask) -> Answer:
+        return Answer(404) if "/blobs/" in request.path else ask()
+
+    with (
+        between(image, spoil) as front,
+        pytest.raises(ArgosyError, match="does not have it: a part of it"),
+    ):
+        puller(front.address)
+
+
+def test_a_damaged_download_of_an_earlier_pull_is_not_used(image: str, puller: Puller) -> None:
+    puller(image)
+    for path in puller.whole:
+        path.write_bytes(bytes(path.stat().st_size))
+    assert complete(puller(image))
+    part = max(puller.whole, key=lambda path: path.stat().st_size)
+    part.rename(f"{part}.part")
+    (part.with_name(f"{part.name}.part")).write_bytes(bytes(SIZE // 2))
+    assert complete(puller(image))
+
+
+def test_progress_is_told_now_and_then(
+    image: str, puller: Puller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("argosy.images.registry.pulling.SAY_EVERY_S", 0.0)
+    puller(image)
+    assert ": 2 layers, 2.86 MiB" in puller.said[0]
+    assert any("of 3 files whole, " in line and " of 2.86 MiB here" in line for line in puller.said)
+    monkeypatch.undo()
+
+
+ON_A_SMALL_DISK = """
+mount -t tmpfs -o size=2m none "$1" && cd "$1/.." &&
+{ "$2" -m argosy.cli image import "docker://$3" tool 2> first; echo $? >> first
+  mount -o remount,size=64m "$1"
+  ls -s --block-size=1 "$1/store/cache/blobs" > between
+  "$2" -m argosy.cli image import "docker://$3" tool 2> second; echo $? >> second; }
+"""
+
+
+def test_a_full_disk_is_said_and_the_next_try_goes_on(image: str, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with between(image, lambda request, number, ask: ask()) as front:
+        reference = f"{front.address}/team/tool:1"
+        done = subprocess.run(
+            ["unshare", "-rm", "sh", "-c", ON_A_SMALL_DISK, "sh", disk, sys.executable, reference],
+            env={**no_logins(tmp_path), "ARGOSY_STORE": str(disk / "store")},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+    first, second = ((tmp_path / name).read_text() for name in ("first", "second"))
+    assert "No space left on device; free space and run again: what came is kept\n2\n" in first
+    assert ".part" in (tmp_path / "between").read_text()
+    [resumed] = ranges(front.requests)
+    assert int(resumed.removeprefix("bytes=").removesuffix("-")) > 1_000_000
+    # Unpacking keeps room free for others, which this disk does not have.
+    assert "do not fit" in second
+
+
+def test_nobody_there_is_not_the_same_as_a_failure(puller: Puller) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+        client = Client(Reference.parse(f"{address}/a"), Patience(QUICK))
+        refused = rf"{address}: no connection \(Connection refused\)"
+        with pytest.raises(UnreachableError, match=rf"{refused} \(tried 4 times\)$"):
+            client.reach()
+        with pytest.raises(UnreachableError, match=f"{refused}$"):
+            client.reach(tries=1)
+    with between("", lambda request, number, ask: Answer(503)) as front:
+        Client(Reference.parse(f"{front.address}/a"), Patience(QUICK)).reach()
