@@ -44,7 +44,8 @@ def registry(store: Store, folder: Path, **settings: Any) -> Iterator[str]:
     with (folder / "registry.log").open("wb") as log:
         server = subprocess.Popen(
             [program, "serve", folder / "registry.json"],
-            env=tools.environment(store),
+            # It takes REGISTRY_AUTH_FILE for a setting of its own.
+            env={k: v for k, v in tools.environment(store).items() if k != "REGISTRY_AUTH_FILE"},
             stdout=log,
             stderr=log,
         )

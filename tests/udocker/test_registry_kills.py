@@ -1,0 +1,91 @@
+"""A pull that is killed at any moment leaves nothing that a later one would take for whole."""
+
+import hashlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from registries import Answer, Layout, Request, between, no_logins, push, registry, tar_of
+
+from argosy.images.build.builder import build_image
+from argosy.images.store import Store, remove_tree
+
+pytestmark = [pytest.mark.udocker, pytest.mark.timeout(300)]
+
+MOMENTS = 20
+LONGEST_S = 1.6
+"""A little more than the whole build takes on a quick machine."""
+
+LAYERS = 4
+
+
+def content(number: int) -> bytes:
+    return random.Random(number).randbytes(1_500_000)
+
+
+def whole_blobs_are_whole(store: Store) -> bool:
+    found = [path for path in store.blobs.glob("*") if not path.suffix]
+    return all(hashlib.sha256(path.read_bytes()).hexdigest() == path.name for path in found)
+
+
+def slowly(request: Request, number: int, ask: object) -> Answer:
+    if "/blobs/" in request.path:
+        time.sleep(0.1)
+    return ask()  # type: ignore[operator,no-any-return]
+
+
+def test_at_twenty_moments(
+    project_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variables = no_logins(tmp_path)
+    monkeypatch.setenv("REGISTRY_AUTH_FILE", variables["REGISTRY_AUTH_FILE"])
+    seed = random.randrange(1 << 30)
+    moments = random.Random(seed)
+    store = Store(tmp_path / "store")
+    store.path.mkdir()
+    store.tools.symlink_to(project_store.tools)
+    folder = tmp_path / "project/containers/image"
+    folder.mkdir(parents=True)
+    layout = Layout(tmp_path / "layout")
+    layers = [tar_of({f"file-{number}": content(number)}) for number in range(LAYERS)]
+    layout.finish(layout.image(*layers))
+    killed = parts = 0
+    with (
+        registry(project_store, tmp_path / "registry") as address,
+        between(address, slowly) as front,
+    ):
+        push(project_store, layout.folder, f"{address}/team/tool:1")
+        (folder / "Containerfile").write_text(
+            f"FROM {front.address}/team/tool:1\nCOPY Containerfile /added\n"
+        )
+        for number in range(MOMENTS):
+            for name in ("layers", "roots", "history"):
+                remove_tree(store.path / name)
+            builder = subprocess.Popen(
+                [sys.executable, "-m", "argosy.cli", "image", "build", "image"],
+                cwd=tmp_path / "project",
+                env={**os.environ, "ARGOSY_STORE": str(store.path)},
+                stderr=subprocess.DEVNULL,
+            )
+            time.sleep(moments.uniform(0.3, LONGEST_S))
+            killed += builder.poll() is None
+            builder.send_signal(signal.SIGKILL)
+            builder.wait()
+            parts += bool(list(store.blobs.glob("*")))
+            assert whole_blobs_are_whole(store), (seed, number)
+            lock = build_image(store, folder, tmp_path / "image.lock", tmp_path / "build.log")
+            root = store.root(lock.digest)
+            for layer in range(LAYERS):
+                found = (root / f"file-{layer}").read_bytes()
+                assert found == content(layer), (seed, number)
+            assert (root / "added").is_file()
+            # Nothing is left of what was killed either.
+            assert list(store.blobs.iterdir()) == []
+    assert killed > MOMENTS / 4, "most builds had ended before they were to be killed"
+    assert parts, "no pull was cut off in its middle"
+    assert list((store.path / "builds").iterdir()) == []
