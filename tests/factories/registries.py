@@ -221,7 +221,10 @@ class Server:
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
-                request = Request(self.command, self.path, dict(self.headers.items()))
+                # udocker says Accept several times.
+                names = dict.fromkeys(self.headers)
+                headers = {name: ", ".join(self.headers.get_all(name, [])) for name in names}
+                request = Request(self.command, self.path, headers)
                 outer.requests.append(request)
                 number = sum(one.path == self.path for one in outer.requests)
                 self.body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
