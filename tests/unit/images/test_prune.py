@@ -286,3 +286,23 @@ def test_a_cached_step_that_is_a_link_goes_without_what_it_leads_to(project: Pro
 def test_options_written_otherwise_are_named(age: str | None, size: str | None) -> None:
     with pytest.raises(ArgosyError, match=f"--(older-than|keep) {age or size}: write a"):
         Limits.parse(age, size)
+
+
+def test_downloads_of_pulls_that_were_not_finished_go_as_well(project: Project) -> None:
+    blobs = project.store.blobs
+    blobs.mkdir(parents=True)
+    (blobs / "ab12").write_bytes(bytes(1 << 20))
+    (blobs / "cd34.part").write_bytes(bytes(1 << 20))
+    last_used(blobs / "ab12", 5, time.time())
+    project.lock("old")
+    project.lock("new")
+    project.prune(age="6d")
+    assert {path.name for path in blobs.iterdir()} == {"ab12", "cd34.part"}
+    project.prune(age="3d", dry=True)
+    assert "would remove download ab12 of a pull that was not finished" in project.said
+    assert "would free" in project.said[-1]
+    project.prune(age="3d")
+    assert [path.name for path in blobs.iterdir()] == ["cd34.part"]
+    project.prune()
+    assert list(blobs.iterdir()) == []
+    assert project.left >= {"base", "old", "new", "/old", "/new"}
