@@ -86,6 +86,15 @@ def test_by_password(project_store: Store, tmp_path: Path, somebody: Somebody) -
         somebody.refused(f"{address}/team/none:1", "no such name or tag, MANIFEST_UNKNOWN")
 
 
+def test_who_is_not_asked_needs_no_login(
+    project_store: Store, tmp_path: Path, somebody: Somebody
+) -> None:
+    with registry(project_store, tmp_path / "registry") as address:
+        push(project_store, layout(tmp_path), f"{address}/team/tool:1")
+        somebody.file.write_text("damaged")
+        assert somebody.pull(f"{address}/team/tool:1").reference.digest
+
+
 def openssl(store: Store, *arguments: str, content: bytes | None = None) -> bytes:
     program = str(tools.require(store, "openssl", print))
     done = subprocess.run([program, *arguments], input=content, capture_output=True)

@@ -3,21 +3,18 @@
 The protocol: https://github.com/opencontainers/distribution-spec/blob/main/spec.md.
 """
 
-import json
-import re
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 
 import requests
 from pydantic import SecretStr
-from urllib3.exceptions import HTTPError, InvalidHeader
-from urllib3.util import Retry
 
-from argosy.errors import ArgosyError
-from argosy.images.registry.errors import PassingError, UnreachableError
-from argosy.images.registry.logins import Login, find_login
+from argosy.images.registry.answers import Answers, FindLogin, media_type
+from argosy.images.registry.errors import UnreachableError
+from argosy.images.registry.logins import find_login
 from argosy.images.registry.patience import Patience
 from argosy.images.registry.reference import Reference
 from argosy.images.registry.tokens import Challenge, basic, fetch_token, read_challenge
@@ -25,10 +22,6 @@ from argosy.images.registry.transport import CONNECT_S, READ_S, exchange, read_b
 
 LONGEST_MANIFEST = 4 << 20
 """Bytes; what the protocol asks registries to take at least."""
-
-LONGEST_COMPLAINT = 1 << 16
-
-_BUSY = (408, 425, 429)
 
 
 @dataclass(frozen=True)
@@ -55,7 +48,9 @@ class Client:
         self.reference = reference
         self.patience = patience or Patience()
         self._read_s = read_s
-        self._login: Login | None = find_login(reference)
+        # Looked for when it is asked for: most images are for everybody.
+        self._login: FindLogin = cache(lambda: find_login(reference))
+        self._answers = Answers(reference, self._login)
         self._authorization: SecretStr | None = None
         self._authorizing = threading.Lock()
 
@@ -107,10 +102,14 @@ class Client:
             with self._asked(path, {"Accept": ", ".join(kinds)}) as response:
                 content = read_body(response, LONGEST_MANIFEST)
                 if len(content) > LONGEST_MANIFEST:
-                    raise self._error(f"its manifest is longer than {LONGEST_MANIFEST >> 20} MiB")
-                kind = _media_type(response)
+                    raise self._answers.error(
+                        f"its manifest is longer than {LONGEST_MANIFEST >> 20} MiB"
+                    )
+                kind = media_type(response)
                 if "html" in kind:
-                    raise self._error(f"{self._host} is no registry: it answers with a page")
+                    raise self._answers.error(
+                        f"{self.reference.host} is no registry: it answers with a page"
+                    )
                 return Document(content, kind, response.headers.get("Docker-Content-Digest"))
 
         return self.patience.with_it(fetch)
@@ -136,15 +135,15 @@ class Client:
         url, known = f"{self.reference.api}{path}", self._authorization
         with exchange(url, _with(headers, known), read_s=self._read_s) as response:
             if response.status_code != 401:
-                self._check(response, path)
+                self._answers.check(response, is_part="/blobs/" in path)
                 yield response
                 return
             challenge = read_challenge(response.headers.get("WWW-Authenticate", ""))
         if challenge is None:
-            raise self._refused(None)
+            raise self._answers.refused(None)
         authorization = self._authorize(challenge, known)
         with exchange(url, _with(headers, authorization), read_s=self._read_s) as response:
-            self._check(response, path)
+            self._answers.check(response, is_part="/blobs/" in path)
             yield response
 
     def _authorize(self, challenge: Challenge, known: SecretStr | None) -> SecretStr:
@@ -158,70 +157,14 @@ class Client:
         if challenge.scheme == "bearer":
             scope = challenge.scope or f"repository:{self.reference.repository}:pull"
             asked = Challenge("bearer", challenge.realm, challenge.service, scope)
-            return fetch_token(asked, self._login)
-        if self._login is None or self._login.is_identity_token:
-            raise self._refused(401)
-        return basic(self._login)
-
-    def _check(self, response: requests.Response, path: str) -> None:
-        """Whether it is an answer that holds something."""
-        status = response.status_code
-        if status in (200, 206) or (status == 416 and "/blobs/" in path):
-            return
-        if status in _BUSY or status >= 500:
-            wait = _retry_after(response)
-            asks = f", and asks to be left alone for {wait:.0f} s" if wait else ""
-            raise PassingError(f"{self._host}: cannot answer now (HTTP {status}{asks})", wait)
-        if status in (401, 403):
-            raise self._refused(status)
-        if status == 404 and "html" in _media_type(response):
-            raise self._error(f"{self._host} is no registry: it answers with a page (HTTP 404)")
-        if status == 404:
-            what = "a part of it" if "/blobs/" in path else "no such name or tag"
-            raise self._error(f"the registry does not have it: {what}{_codes(response)} (HTTP 404)")
-        raise self._error(f"the registry refuses{_codes(response)} (HTTP {status})")
-
-    @property
-    def _host(self) -> str:
-        return self.reference.host
-
-    def _refused(self, status: int | None) -> ArgosyError:
-        code = f" (HTTP {status})" if status else ""
-        if self._login:
-            return self._error(
-                f"the registry does not let {self._login.user} have it{code}; the login is from "
-                f"{self._login.source}; log in again with: podman login {self._host}"
-            )
-        return self._error(
-            f"the registry lets only those have it who log in, or there is no such name{code}; no login "
-            f"for {self._host} was found; log in with: podman login {self._host}"
-        )
-
-    def _error(self, problem: str) -> ArgosyError:
-        return ArgosyError(f"{self.reference}: {problem}")
+            return fetch_token(asked, self._login())
+        login = self._login()
+        if login is None or login.is_identity_token:
+            raise self._answers.refused(401)
+        return basic(login)
 
 
 def _with(headers: Mapping[str, str], authorization: SecretStr | None) -> dict[str, str]:
     if authorization is None:
         return dict(headers)
     return {**headers, "Authorization": authorization.get_secret_value()}
-
-
-def _media_type(response: requests.Response) -> str:
-    return response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-
-
-def _retry_after(response: requests.Response) -> float:
-    """Seconds, from a number or a date."""
-    with suppress(InvalidHeader, ValueError):
-        return max(0.0, Retry().parse_retry_after(response.headers.get("Retry-After", "0")))
-    return 0.0
-
-
-def _codes(response: requests.Response) -> str:
-    """The protocol's words for what is wrong, where the registry says one; its sentences may say more."""
-    with suppress(ValueError, TypeError, KeyError, AttributeError, HTTPError, RecursionError):
-        content = json.loads(read_body(response, LONGEST_COMPLAINT))
-        codes = [str(one["code"]) for one in content["errors"]]
-        return "".join(f", {code}" for code in codes[:3] if re.fullmatch(r"[A-Z_]{1,40}", code))
-    return ""
