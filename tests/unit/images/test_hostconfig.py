@@ -59,3 +59,11 @@ def test_proxies_and_the_ca_bundle_reach_the_build(
     inside = config.environment["SSL_CERT_FILE"]
     assert inside == config.environment["PIP_CERT"] == "/dev/argosy/host/ca-certificates.crt"
     assert (tmp_path / "host/ca-certificates.crt").read_text() == "a certificate"
+
+
+def test_steps_see_pip_s_downloads_and_no_others(tmp_path: Path) -> None:
+    config = read(tmp_path)
+    inside = {bind.source: bind.target for bind in config.binds}
+    assert inside[tmp_path / "downloads" / "pip"] == config.environment["PIP_CACHE_DIR"]
+    # What an image is pulled into must be out of reach of those who run what is in another.
+    assert not any((tmp_path / "downloads" / "blobs").is_relative_to(source) for source in inside)

@@ -55,17 +55,16 @@ class Answers:
             raise self._missing(response, is_part)
         raise self.error(f"the registry refuses{_codes(response)} (HTTP {status})")
 
-    def refused(self, status: int | None) -> ArgosyError:
+    def refused(self, status: int) -> ArgosyError:
         """Somebody else might have it."""
-        code = f" (HTTP {status})" if status else ""
         host = self.reference.host
         if login := self.find_login():
             return self.error(
-                f"the registry does not let {login.user} have it{code}; the login is from "
+                f"the registry does not let {login.user} have it (HTTP {status}); the login is from "
                 f"{login.source}; log in again with: podman login {host}"
             )
         return self.error(
-            f"the registry lets only those have it who log in, or there is no such name{code}; no login "
+            f"the registry lets only those have it who log in, or there is no such name (HTTP {status}); no login "
             f"for {host} was found; log in with: podman login {host}"
         )
 

@@ -140,7 +140,7 @@ class Client:
                 return
             challenge = read_challenge(response.headers.get("WWW-Authenticate", ""))
         if challenge is None:
-            raise self._answers.refused(None)
+            raise self._answers.refused(401)
         authorization = self._authorize(challenge, known)
         with exchange(url, _with(headers, authorization), read_s=self._read_s) as response:
             self._answers.check(response, is_part="/blobs/" in path)
