@@ -12,7 +12,7 @@ import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -241,7 +241,9 @@ class Server:
                 self.send_header("Content-Length", str(given.length or len(given.body)))
                 self.send_header("Connection", "close")
                 self.end_headers()
-                self.wfile.write(given.body)
+                # Who has heard enough leaves.
+                with suppress(ConnectionError):
+                    self.wfile.write(given.body)
                 self.close_connection = True
 
             def log_message(self, *arguments: object) -> None:

@@ -64,8 +64,8 @@ class Answers:
                 f"{login.source}; log in again with: podman login {host}"
             )
         return self.error(
-            f"the registry lets only those have it who log in, or there is no such name (HTTP {status}); no login "
-            f"for {host} was found; log in with: podman login {host}"
+            "the registry lets only those have it who log in, or there is no such name "
+            f"(HTTP {status}); no login for {host} was found; log in with: podman login {host}"
         )
 
     def error(self, problem: str) -> ArgosyError:
