@@ -291,9 +291,9 @@ def test_progress_is_told_now_and_then(
 
 
 ON_A_SMALL_DISK = """
-mount -t tmpfs -o size=2m none "$1" && cd "$1/.." &&
+mount -t tmpfs -o size=16m none "$1" && cd "$1/.." && head -c 14m /dev/zero > "$1/ballast" &&
 { "$2" -m argosy.cli image import "docker://$3" tool 2> first; echo $? >> first
-  mount -o remount,size=64m "$1"
+  rm "$1/ballast"
   ls -s --block-size=1 "$1/store/cache/blobs" > between
   "$2" -m argosy.cli image import "docker://$3" tool 2> second; echo $? >> second; }
 """
