@@ -85,13 +85,13 @@ def push(store: Store, layout: Path, reference: str, *options: str, login: str =
     assert done.returncode == 0, done.stderr
 
 
-def tar_of(files: Mapping[str, bytes | None]) -> bytes:
-    """A tar of these files; None stands for a folder."""
+def tar_of(files: Mapping[str, bytes | None], modes: Mapping[str, int] | None = None) -> bytes:
+    """A tar of these files; None stands for a folder. Modes are 0755 unless told otherwise."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name, content in files.items():
             member = tarfile.TarInfo(name)
-            member.mode = 0o755
+            member.mode = (modes or {}).get(name, 0o755)
             member.type = tarfile.DIRTYPE if content is None else tarfile.REGTYPE
             member.size = len(content or b"")
             archive.addfile(member, io.BytesIO(content or b""))

@@ -32,7 +32,10 @@ LOWER = tar_of(
         "opaque/sub/b": b"6",
         "dev/null": b"",
         "locked": None,
-    }
+        "locked/secret": b"11",
+    },
+    # As some distributions have their shadow files.
+    modes={"locked": 0o555, "locked/secret": 0},
 )
 UPPER = tar_of(
     {
@@ -123,6 +126,8 @@ def test_layers_come_to_one_base_whatever_they_are_kept_as(
     lock = mine.build(f"{address}/team/tool:{tag}")
     root = mine.store.root(lock.digest)
     assert files(root) == FILES
+    assert (root / "locked/secret").stat().st_mode & 0o7777 == 0
+    assert (root / "locked/secret").stat().st_size == 2
     assert lock.config.environment["FROM_BASE"] == "yes"
     assert lock.base.source == "registry"
     pinned = Reference.parse(lock.base.reference)
