@@ -399,6 +399,11 @@ def test_a_dockerfile_is_read_where_there_is_no_containerfile(folder: Path) -> N
     [
         ("FROM localhost/image\n", 1, "localhost/image: images that need each other, in a circle"),
         ("FROM a\nCOPY --from=localhost/image b c\n", 2, "localhost/image: images that need each"),
+        (
+            "\nFROM Upper/case\n",
+            2,
+            "'Upper/case' names no image in a registry: a repository's name",
+        ),
         ("FROM localhost/missing\n", 1, "localhost/missing: there is no "),
         ("FROM a\nCOPY --from=b c d\nFROM a AS b\n", 2, "the stage b begins at line 3"),
         ('FROM a\nENV A="${B?say which}"\n', 2, "B: say which"),

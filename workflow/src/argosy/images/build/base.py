@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from argosy.errors import ArgosyError
 from argosy.images import tools
@@ -19,16 +20,17 @@ from argosy.images.build.cache import CachedBase
 from argosy.images.config import ImageConfig
 from argosy.images.container import DEFAULT_PATH
 from argosy.images.exchange.incoming import describe
-from argosy.images.exchange.opening import Folder
+from argosy.images.exchange.opening import Archive, Folder
 from argosy.images.exchange.proving import config_of, unpack_layer
 from argosy.images.exchange.rights import unhindered
 from argosy.images.flatten import flatten
 from argosy.images.layers import Layer
-from argosy.images.registry.client import Client
 from argosy.images.registry.errors import UnreachableError
-from argosy.images.registry.pulling import Pulled, pull
 from argosy.images.registry.reference import Reference
 from argosy.images.store import Store, remove_tree
+
+if TYPE_CHECKING:
+    from argosy.images.registry.client import Client
 
 Say = Callable[[str], None]
 
@@ -52,11 +54,11 @@ class Fetched:
     """A base whose files are in a folder.
 
     Args:
-        pulled: where it is from a registry, what has no use any more once the base is in the cache.
+        downloads: files that have no use any more once the base is in the cache.
     """
 
     base: CachedBase
-    pulled: Pulled | None = None
+    downloads: tuple[Path, ...] = ()
 
 
 def fetch(store: Store, reference: str, root: Path, say: Say) -> Fetched:
@@ -67,6 +69,9 @@ def fetch(store: Store, reference: str, root: Path, say: Say) -> Fetched:
     Raises:
         ArgosyError: when neither a registry nor the archive can give it.
     """
+    # Imported where it is needed: most builds have their bases, and would wait for it.
+    from argosy.images.registry.client import Client
+
     suite = ARCHIVE_REFERENCE.fullmatch(reference)
     client = Client(Reference.parse(reference))
     say(f"asking {client.reference.host} for {reference}")
@@ -82,19 +87,22 @@ def fetch(store: Store, reference: str, root: Path, say: Say) -> Fetched:
         _bootstrap(store, suite[1], root, say)
         config = ImageConfig(environment={"PATH": DEFAULT_PATH}, cmd=("bash",))
         return Fetched(CachedBase(reference=reference, source="archive", config=config))
+    return _pull(store, client, root, say)
+
+
+def _pull(store: Store, client: "Client", root: Path, say: Say) -> Fetched:
+    from argosy.images.registry.pulling import pull
+
     pulled = pull(store, client, root.with_name(f"{root.name}.pulled"), say)
-    text = unhindered(lambda: _unpack(pulled, root).model_dump_json())
-    base = CachedBase(
-        reference=str(pulled.reference),
-        source="registry",
-        config=ImageConfig.model_validate_json(text),
-    )
-    return Fetched(base, pulled)
-
-
-def _unpack(pulled: Pulled, root: Path) -> ImageConfig:
-    """Make one tree of all layers; the image's configuration."""
     archive = Folder(pulled.folder, str(pulled.reference))
+    text = unhindered(lambda: _unpack(archive, root).model_dump_json())
+    config = ImageConfig.model_validate_json(text)
+    base = CachedBase(reference=str(pulled.reference), source="registry", config=config)
+    return Fetched(base, pulled.cached)
+
+
+def _unpack(archive: Archive, root: Path) -> ImageConfig:
+    """Make one tree of all layers; the image's configuration."""
     image = describe(archive)
     config = config_of(archive, image)
     layers: list[Layer] = []

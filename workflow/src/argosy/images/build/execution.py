@@ -64,8 +64,8 @@ class Executor:
             base.tidy(root)
         base.empty_dev(root)
         cache.write_step(self._store, step, cache.move_diff(root), fetched.base)
-        if fetched.pulled:
-            fetched.pulled.forget_downloads()
+        for path in fetched.downloads:
+            path.unlink(missing_ok=True)
 
     def carry_out(self, step: Step, below: Sequence[Step]) -> None:
         """Do what the instruction says on top of the steps below it, and cache what it changed.

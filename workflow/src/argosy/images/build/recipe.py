@@ -29,6 +29,7 @@ from argosy.images.containerfile.instructions import (
 from argosy.images.containerfile.source import Source
 from argosy.images.containerfile.stages import Containerfile, Stage, read_containerfile
 from argosy.images.containerfile.text import Heredoc
+from argosy.images.registry.reference import Reference
 
 CACHE_FORMAT = "argosy-layer-2"
 """Part of every key; changed when layers made by an older Argosy must not be used any more."""
@@ -178,6 +179,10 @@ class _Planner:
     def _image(self, entry: Entry, reference: str) -> Chain:
         """An image of somebody else's, or of another folder of containers/."""
         if not reference.startswith(OWN_IMAGES):
+            try:
+                Reference.parse(reference)
+            except ArgosyError as problem:
+                raise self._error(entry, str(problem)) from None
             inputs = {"reference": reference, "architecture": architecture()}
             key = _key("", inputs)
             config = self._base_config(key)
