@@ -2,8 +2,9 @@
 
 import errno
 import hashlib
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -15,7 +16,6 @@ from argosy.images.registry.errors import PassingError
 from argosy.images.registry.manifests import Descriptor
 
 CHUNK = 1 << 18
-PART = ".part"
 ENOUGH = 1 << 20
 """Bytes of a try that was not in vain: a long file may be cut off any number of times."""
 
@@ -25,26 +25,24 @@ Count = Callable[[int], None]
 """Is told of bytes that came, or with a minus that have to come again."""
 
 
-def download(client: Client, blob: Descriptor, place: Path, count: Count) -> None:
-    """Make the file `place` of a blob; what is there of it already in `place`.part is used.
+def download(client: Client, blob: Descriptor, part: Path, count: Count) -> None:
+    """Make the file `part` the whole of a blob, proved; what is there of it already is used.
 
     Raises:
         PassingError: when the registry does not give all of it even after several tries.
         ArgosyError: when what it gives is something else, twice, or the disk is full.
     """
-    part = place.with_name(place.name + PART)
     for is_last in (False, True):
         _complete(client, blob, part, count)
         if digest_of(part) == blob.digest:
-            part.rename(place)
             return
         # Bytes of an earlier try may be at fault, or what was in between this time.
         count(-part.stat().st_size)
         part.unlink()
         if is_last:
             raise ArgosyError(
-                f"{blob.digest}: what came is something else, twice: the registry, or something in "
-                "between, is at fault"
+                f"{_title(client, blob)}: what came is something else, twice: the registry, or something "
+                "in between, is at fault"
             )
 
 
@@ -52,6 +50,10 @@ def digest_of(path: Path) -> str:
     """The digest of a file, `sha256:…`."""
     with path.open("rb") as stream:
         return f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"
+
+
+def _title(client: Client, blob: Descriptor) -> str:
+    return f"{client.reference}: {blob.digest[:19]}"
 
 
 def _complete(client: Client, blob: Descriptor, part: Path, count: Count) -> None:
@@ -76,35 +78,45 @@ def _fetch_more(client: Client, blob: Descriptor, part: Path, count: Count) -> N
         PassingError: when not all of it came.
     """
     begin = part.stat().st_size
-    with client.blob(blob.digest, begin) as response, _writing(part) as stream:
+    # Not buffered: what came is in the part whatever happens next.
+    with (
+        client.blob(blob.digest, begin) as response,
+        part.open("r+b", buffering=0) as stream,
+    ):
         if begin and not _goes_on(response, begin):
             count(-begin)
             stream.truncate(0)
         if response.status_code == 416:
-            raise PassingError(f"{blob.digest}: the registry has less than {blob.size} bytes of it")
-        stream.seek(0, 2)
-        while chunk := response.raw.read(CHUNK, decode_content=False):
-            if client.patience.stop.is_set():
-                raise PassingError(f"{blob.digest}: given up, as another part failed")
-            if stream.tell() + len(chunk) > blob.size:
-                raise ArgosyError(
-                    f"{blob.digest}: the registry sends more than its {blob.size} bytes"
-                )
+            raise PassingError(f"{_title(client, blob)}: the registry has less than it says")
+        stream.seek(0, os.SEEK_END)
+        for chunk in _chunks(client, blob, response, blob.size - stream.tell()):
             _write(stream, chunk)
             count(len(chunk))
-        if stream.tell() < blob.size:
-            raise PassingError(f"{blob.digest}: {stream.tell()} of {blob.size} bytes came")
+
+
+def _chunks(
+    client: Client, blob: Descriptor, response: requests.Response, missing: int
+) -> Iterator[bytes]:
+    """The body of an answer, which must be `missing` bytes long."""
+    while chunk := response.raw.read(CHUNK, decode_content=False):
+        if client.patience.stop.is_set():
+            raise PassingError(f"{_title(client, blob)}: given up, as another part failed")
+        missing -= len(chunk)
+        if missing < 0:
+            raise ArgosyError(
+                f"{_title(client, blob)}: the registry sends more than its {blob.size} bytes"
+            )
+        yield chunk
+    if missing:
+        raise PassingError(
+            f"{_title(client, blob)}: {missing} of its {blob.size} bytes did not come"
+        )
 
 
 def _goes_on(response: requests.Response, begin: int) -> bool:
     """Whether the answer begins where the part ends; else it is all of it, or nothing."""
     told = re.match(rf"bytes {begin}-", response.headers.get("Content-Range", ""))
     return response.status_code == 206 and told is not None
-
-
-def _writing(part: Path) -> IO[bytes]:
-    # Not buffered: what came is in the part whatever happens next.
-    return part.open("r+b", buffering=0)
 
 
 def _write(stream: IO[bytes], chunk: bytes) -> None:

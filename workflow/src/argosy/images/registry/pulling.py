@@ -28,6 +28,8 @@ AT_ONCE = 4
 
 SAY_EVERY_S = 5.0
 
+PART = ".part"
+
 Say = Callable[[str], None]
 
 
@@ -126,8 +128,11 @@ class _Downloads:
         if self._was_there(blob, cached, own):
             self._progress.count(blob.size)
         else:
-            download(self._client, blob, cached, self._progress.count)
-            link(str(cached), str(own))
+            part = cached.with_name(cached.name + PART)
+            download(self._client, blob, part, self._progress.count)
+            # In this order: by its name in the cache somebody else may forget it at once.
+            link(str(part), str(own))
+            part.rename(cached)
         self._progress.finish()
 
     def _was_there(self, blob: Descriptor, cached: Path, own: Path) -> bool:
