@@ -25,10 +25,12 @@ class Flaky:
 
 def test_what_passes_is_tried_again() -> None:
     flaky = Flaky(PassingError("a"), UnreachableError("b"))
-    assert Patience((0.0, 0.0)).with_it(flaky) == "done"
+    said: list[str] = []
+    assert Patience((0.0, 0.01), said.append).with_it(flaky) == "done"
+    assert said == ["a; trying again in 0 s", "b; trying again in 0 s"]
 
 
-def test_in_the_end_it_says_how_often(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_the_end_it_says_how_often() -> None:
     flaky = Flaky(PassingError("a"), PassingError("b"), UnreachableError("c"))
     with pytest.raises(UnreachableError, match=r"^c \(tried 3 times\)$"):
         Patience((0.0, 0.0)).with_it(flaky)

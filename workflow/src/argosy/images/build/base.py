@@ -26,6 +26,7 @@ from argosy.images.exchange.rights import unhindered
 from argosy.images.flatten import flatten
 from argosy.images.layers import Layer
 from argosy.images.registry.errors import UnreachableError
+from argosy.images.registry.patience import Patience
 from argosy.images.registry.reference import Reference
 from argosy.images.store import Store, remove_tree
 
@@ -73,7 +74,7 @@ def fetch(store: Store, reference: str, root: Path, say: Say) -> Fetched:
     from argosy.images.registry.client import Client
 
     suite = ARCHIVE_REFERENCE.fullmatch(reference)
-    client = Client(Reference.parse(reference))
+    client = Client(Reference.parse(reference), Patience(say=say))
     say(f"asking {client.reference.host} for {reference}")
     try:
         # Where packets get lost without a word, a second try would only be a longer wait.

@@ -25,6 +25,7 @@ from argosy.images.freeze import freeze, put_in_place
 from argosy.images.layers import Change, Layer
 from argosy.images.lockfile import ImageLock, LockedBase, LockedStep, lock_path, write_lock
 from argosy.images.registry.client import Client
+from argosy.images.registry.patience import Patience
 from argosy.images.registry.pulling import Pulled, pull
 from argosy.images.registry.reference import Reference
 from argosy.images.store import Store, remove_tree
@@ -58,7 +59,7 @@ def import_from_registry(
         ArgosyError: as `import_image`, and when it cannot be pulled. What was downloaded is kept then.
     """
     with _importing(store, name) as work:
-        client = Client(reference)
+        client = Client(reference, Patience(say=say))
         client.reach()
         pulled = pull(store, client, work / "pulled", say)
         say(f"unpacking {pulled.reference}")

@@ -6,7 +6,7 @@ The protocol: https://github.com/opencontainers/distribution-spec/blob/main/spec
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import requests
@@ -68,7 +68,7 @@ class Client:
             ArgosyError: when it cannot be trusted.
         """
         pauses = self.patience.pauses if tries is None else self.patience.pauses[: tries - 1]
-        Patience(pauses, self.patience.stop).with_it(self._reach_once)
+        replace(self.patience, pauses=pauses).with_it(self._reach_once)
 
     def _reach_once(self) -> None:
         problems: list[Exception] = []

@@ -16,11 +16,22 @@ LONGEST_WAIT_S = 120.0
 T = TypeVar("T")
 
 
+def _say_nothing(line: str) -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class Patience:
-    """How often something is tried; `stop` ends all pauses, and with them the tries."""
+    """How often something is tried.
+
+    Args:
+        pauses: seconds between the tries.
+        say: is told of each try that failed, when another one follows.
+        stop: ends all pauses, and with them the tries.
+    """
 
     pauses: tuple[float, ...] = PAUSES_S
+    say: Callable[[str], None] = _say_nothing
     stop: Event = field(default_factory=Event)
 
     def with_it(self, action: Callable[[], T]) -> T:
@@ -37,5 +48,7 @@ class Patience:
                 if not left or problem.wait > LONGEST_WAIT_S or self.stop.is_set():
                     times = f" (tried {number} times)" if number > 1 else ""
                     raise type(problem)(f"{problem}{times}", problem.wait) from None
-                self.stop.wait(max(left[0], problem.wait))
+                pause = max(left[0], problem.wait)
+                self.say(f"{problem}; trying again in {pause:.0f} s")
+                self.stop.wait(pause)
         raise AssertionError("the last try returns or raises")
