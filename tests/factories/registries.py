@@ -184,6 +184,8 @@ class Answer:
     body: bytes = b""
     length: int | None = None
     """Told instead of the true one; the connection ends early then."""
+    silence: float = 0.0
+    """Seconds until it ends."""
 
 
 @dataclass
@@ -244,6 +246,7 @@ class Server:
                 # Who has heard enough leaves.
                 with suppress(ConnectionError):
                     self.wfile.write(given.body)
+                    time.sleep(given.silence)
                 self.close_connection = True
 
             def log_message(self, *arguments: object) -> None:

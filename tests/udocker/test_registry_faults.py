@@ -1,6 +1,7 @@
 """A registry, or what is in between, that fails in the middle of a pull."""
 
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -318,6 +319,36 @@ def test_a_full_disk_is_said_and_the_next_try_goes_on(image: str, tmp_path: Path
     assert int(resumed.removeprefix("bytes=").removesuffix("-")) > 1_000_000
     # Unpacking keeps room free for others, which this disk does not have.
     assert "do not fit" in second
+
+
+def test_ctrl_c_ends_a_pull_at_once_whatever_it_waits_for(image: str, tmp_path: Path) -> None:
+    def spoil(request: Request, number: int, ask: Ask) -> Answer:
+        answer = ask()
+        if is_big(request, answer):
+            answer = cut(answer, LITTLE)
+            answer.silence = 50
+        return answer
+
+    with between(image, spoil) as front:
+        reference = f"docker://{front.address}/team/tool:1"
+        pull = subprocess.Popen(
+            [sys.executable, "-m", "argosy.cli", "image", "import", reference, "tool"],
+            env={**no_logins(tmp_path), "ARGOSY_STORE": str(tmp_path / "store")},
+            cwd=tmp_path,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        parts = tmp_path / "store" / "cache" / "blobs"
+        end = time.monotonic() + 60
+        while not any(path.stat().st_size > LITTLE // 2 for path in parts.glob("*.part")):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        pull.send_signal(signal.SIGINT)
+        _, said = pull.communicate(timeout=20)
+    assert pull.returncode != 0
+    assert "Traceback" not in said
+    assert max(path.stat().st_size for path in parts.glob("*.part")) > LITTLE // 2
+    assert list((tmp_path / "store" / "builds").iterdir()) == []
 
 
 def test_nobody_there_is_not_the_same_as_a_failure(puller: Puller) -> None:

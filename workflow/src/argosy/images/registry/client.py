@@ -5,7 +5,7 @@ The protocol: https://github.com/opencontainers/distribution-spec/blob/main/spec
 
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -53,6 +53,15 @@ class Client:
         self._answers = Answers(reference, self._login)
         self._authorization: SecretStr | None = None
         self._authorizing = threading.Lock()
+        self._open: set[requests.Response] = set()
+
+    def stop(self) -> None:
+        """Have the other threads give up, those that wait for the rest of an answer as well."""
+        self.patience.stop.set()
+        for response in self._open.copy():
+            # It may have come to its end meanwhile.
+            with suppress(ValueError, OSError):
+                response.raw.shutdown()
 
     def reach(self, tries: int | None = None) -> None:
         """Find out whether anybody answers there, be it with a refusal.
@@ -127,7 +136,11 @@ class Client:
         if begin:
             headers["Range"] = f"bytes={begin}-"
         with self._asked(f"{self.reference.repository}/blobs/{digest}", headers) as response:
-            yield response
+            self._open.add(response)
+            try:
+                yield response
+            finally:
+                self._open.discard(response)
 
     @contextmanager
     def _asked(self, path: str, headers: Mapping[str, str]) -> Iterator[requests.Response]:

@@ -118,7 +118,7 @@ class _Downloads:
                 for done in as_completed([threads.submit(self._get, blob) for blob in ordered]):
                     done.result()
             except BaseException:
-                self._client.patience.stop.set()
+                self._client.stop()
                 threads.shutdown(cancel_futures=True)
                 raise
 
