@@ -13,6 +13,7 @@ from argosy.errors import ArgosyError
 from argosy.images.archive import layer_tar
 from argosy.images.build.builder import build_image
 from argosy.images.exchange.importing import import_from_registry, import_image
+from argosy.images.keeping.prune import Limits, prune
 from argosy.images.layers import read_overlay
 from argosy.images.lockfile import ImageLock, read_lock
 from argosy.images.registry.reference import Reference
@@ -152,6 +153,11 @@ def test_a_tag_that_was_pulled_is_not_asked_for_again(mine: Project, address: st
         (mine.image / "file").write_text("changed")
         second = mine.build(f"{front.address}/team/tool:oci")
         assert len(front.requests) == asked
+        # Until it is pruned, as the handbook has it.
+        (mine.folder / "resources/images/image/image.lock").unlink()
+        prune(mine.store, mine.folder, Limits.parse(None, None), print)
+        assert mine.build(f"{front.address}/team/tool:oci").digest == second.digest
+        assert len(front.requests) == 2 * asked
     assert asked > 4
     assert second.base == first.base
     assert second.digest != first.digest
