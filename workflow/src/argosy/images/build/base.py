@@ -8,6 +8,7 @@ root or a range of subordinate ids.
 import os
 import re
 import shutil
+import stat
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -162,6 +163,25 @@ def _bootstrap(store: Store, suite: str, root: Path, say: Say) -> None:
             f"debian:{suite}: the Debian archive cannot be used from here: "
             f"{' '.join(reason) or 'mmdebstrap failed'}"
         )
+    if os.geteuid() == 0:
+        _make_own(root)
     # dpkg's maintainer scripts look up users before the package with the lists is configured.
     for name in ("passwd", "group"):
         shutil.copyfile(root / f"usr/share/base-passwd/{name}.master", root / "etc" / name)
+
+
+def _make_own(root: Path) -> None:
+    """Give root all that belongs to others, as it does where an ordinary user makes the base.
+
+    In a build there is one user and one group; what is another's could not be copied with its mode.
+    """
+    for folder, folders, files in os.walk(root):
+        for name in (*folders, *files):
+            path = Path(folder) / name
+            status = path.lstat()
+            if (status.st_uid, status.st_gid) == (0, 0):
+                continue
+            os.lchown(path, 0, 0)
+            if not path.is_symlink():
+                # Another owner costs a file its setuid and setgid bits.
+                path.chmod(stat.S_IMODE(status.st_mode))

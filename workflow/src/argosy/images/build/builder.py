@@ -5,7 +5,8 @@ A finished step is a layer on disk, so an interrupted build goes on at the last 
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from argosy.errors import ArgosyError
@@ -91,31 +92,54 @@ def _build_missing(store: Store, folder: Path, recipe: Recipe, progress: Progres
     work = store.work(folder.name)
     remove_tree(work)
     work.mkdir(parents=True, mode=0o700)
+
+    def build(executor: Executor) -> None:
+        again = plan_image(store, folder)
+        _carry_out(store, executor, again, missing_steps(store, again), progress)
+
     try:
-        unknown = [step for step in recipe.unknown if step in missing_steps(store, recipe)]
-        fetched = {step.key: _fetch(store, step, work, progress) for step in unknown}
-
-        def build() -> str:
-            # What the image holds must not depend on the user's own.
-            os.umask(0o022)
-            with tempfile.TemporaryDirectory(prefix="argosy-") as scratch:
-                executor = Executor(store, runc, work, Path(scratch), progress)
-                for step in unknown:
-                    executor.finish_base(step, fetched[step.key], work / step.key)
-                again = plan_image(store, folder)
-                steps = missing_steps(store, again)
-                _carry_out(store, executor, again, steps, progress)
-            return ""
-
-        in_own_namespaces(build)
+        with_executor = partial(_with_executor, store, runc, progress)
+        missing = missing_steps(store, recipe)
+        for step in recipe.unknown:
+            if step in missing:
+                _make_base(store, step, work / step.key, progress, with_executor)
+        with_executor(work, build)
     finally:
         remove_tree(work)
 
 
-def _fetch(store: Store, step: Step, work: Path, progress: Progress) -> base.Fetched:
-    assert step.base
-    with progress.step(step.entry.text):
-        return base.fetch(store, step.base, work / step.key, progress.say)
+def _with_executor(
+    store: Store, runc: Path, progress: Progress, work: Path, function: Callable[[Executor], None]
+) -> None:
+    """Call the function in namespaces of our own, with the folder `work` for what it does."""
+
+    def inside() -> str:
+        # What the image holds must not depend on the user's own.
+        os.umask(0o022)
+        with tempfile.TemporaryDirectory(prefix="argosy-") as scratch:
+            function(Executor(store, runc, work, Path(scratch), progress))
+        return ""
+
+    in_own_namespaces(inside)
+
+
+def _make_base(
+    store: Store,
+    step: Step,
+    work: Path,
+    progress: Progress,
+    with_executor: Callable[[Path, Callable[[Executor], None]], None],
+) -> None:
+    """Fetch a base and finish it; images that share it do so once, as with other steps."""
+    with store.locked(f"base-{step.key[:2]}"):
+        if cache.read_step(store, step.key):
+            return
+        assert step.base
+        work.mkdir(mode=0o700)
+        root = work / "root"
+        with progress.step(step.entry.text):
+            fetched = base.fetch(store, step.base, root, progress.say)
+        with_executor(work, lambda executor: executor.finish_base(step, fetched, root))
 
 
 def _carry_out(
