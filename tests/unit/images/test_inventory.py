@@ -12,6 +12,7 @@ from argosy.images.keeping.disk import freed, measure, total
 from argosy.images.keeping.inventory import find_layers, read_inventory
 from argosy.images.keeping.tables import ago, of_inventory
 from argosy.images.lockfile import ImageLock
+from argosy.images.packed.packing import pack_image
 from argosy.images.store import Store, remove_tree
 from argosy.units import amount
 
@@ -76,6 +77,14 @@ def test_the_table_names_what_is_there(own: Store, tmp_path: Path) -> None:
     assert "just now" in text
     assert "cache of steps: 4 layers" in text
     assert "in 1 that no image uses" in text
+
+
+def test_packed_images_are_counted(own: Store, tmp_path: Path) -> None:
+    first, _ = two_images(own, tmp_path)
+    before = total(read_inventory(own).usages)
+    path = pack_image(own, first, print)
+    assert total(read_inventory(own).usages) == before + du(path)
+    assert f"packed for nodes that unpack them: 1 image, {amount(du(path))}" in shown(own)
 
 
 def test_an_empty_store_and_a_damaged_one_are_told(own: Store, tmp_path: Path) -> None:

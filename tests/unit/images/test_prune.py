@@ -16,6 +16,7 @@ from argosy.images.build.history import History, RecordedChain, RecordedStep
 from argosy.images.keeping import trash
 from argosy.images.keeping.prune import Limits, prune
 from argosy.images.lockfile import ImageLock
+from argosy.images.packed.packing import pack_image
 from argosy.images.store import Store
 
 BIG = "x" * 1_500_000
@@ -92,6 +93,26 @@ def test_what_an_image_lock_names_stays_with_its_layers(project: Project) -> Non
     # What it says is what the disk says.
     assert freed(project.said[-1]) == pytest.approx(before - used(project.store.path), rel=0.03)
     assert not any((project.store.path / "trash").iterdir())
+
+
+def test_a_packed_image_stays_and_goes_with_its_image(project: Project) -> None:
+    packed = [pack_image(project.store, lock, print) for lock in (project.old, project.new)]
+    project.lock("new")
+    before = used(project.store.path)
+    project.prune()
+    assert [path.exists() for path in packed] == [False, True]
+    assert freed(project.said[-1]) == pytest.approx(before - used(project.store.path), rel=0.03)
+
+
+def test_what_is_left_of_packing_goes(project: Project) -> None:
+    whole = pack_image(project.store, project.new, print)
+    partial = whole.with_name(f".{whole.name}.abc")
+    of_no_image = whole.with_name("sha256-gone.tar.zst")
+    for path in (partial, of_no_image):
+        path.write_text("x")
+    project.lock("new")
+    project.prune()
+    assert list(whole.parent.iterdir()) == [whole]
 
 
 def test_without_an_image_lock_all_goes(project: Project) -> None:

@@ -51,6 +51,28 @@ def image_build(
     )
 
 
+@image_app.command("pack")
+def image_pack(
+    name: Annotated[str, typer.Argument(help="A folder of resources/images/.")],
+    lock: Annotated[Path | None, typer.Option(help="Its image.lock.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Where to note that it is packed (for the workflow).")
+    ] = None,
+) -> None:
+    """Pack a built image into one file of the store, which nodes unpack where the site wants that."""
+    from argosy.files import write_json
+    from argosy.images.lockfile import lock_path, read_lock
+    from argosy.images.packed.packing import pack_image
+    from argosy.images.store import Store
+
+    image = read_lock(lock or lock_path(Path.cwd(), name))
+    path = pack_image(
+        Store.of_project(Path.cwd()), image, lambda line: print(line, file=sys.stderr)
+    )
+    if output:
+        write_json(output, {"digest": image.digest, "size": path.stat().st_size})
+
+
 @image_app.command("list")
 def image_list() -> None:
     """List the images in the store, and what the cache of build steps takes."""

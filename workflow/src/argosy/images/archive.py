@@ -1,14 +1,14 @@
-"""A layer as the tar that registries and other tools know, and its digest.
+"""Files as tars: layers as registries and other tools know them, with their digests; shares of images.
 
-Format: https://github.com/opencontainers/image-spec/blob/main/layer.md. The same layer always gives the
-same bytes.
+Format of layers: https://github.com/opencontainers/image-spec/blob/main/layer.md. The same layer always
+gives the same bytes.
 """
 
 import hashlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -55,15 +55,37 @@ def layer_tar(diff: Path, change: Change) -> Iterator[IO[bytes]]:
         command: list[str | Path] = ["tar", "--create", *_OPTIONS, "--null"]
         command += ["--directory", diff, f"--files-from={names}"]
         command += ["--directory", scratch / "tree", f"--files-from={markers}"]
-        with (scratch / "said").open("w+b") as said:
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said)
-            assert process.stdout
-            with process.stdout:
-                yield process.stdout
-            if process.wait() != 0:
-                said.seek(0)
-                first = said.read().decode(errors="replace").strip().splitlines()[:1]
-                raise ArgosyError(f"{diff}: {' '.join(first) or 'tar failed'}")
+        with _output(command, diff) as stream:
+            yield stream
+
+
+@contextmanager
+def files_tar(folder: Path, names: Iterable[str]) -> Iterator[IO[bytes]]:
+    """Some of the files below a folder as a stream of tar.
+
+    Raises:
+        ArgosyError: as `layer_tar`.
+    """
+    with tempfile.TemporaryDirectory(prefix="argosy-") as scratch:
+        listed = _listed(Path(scratch) / "names", names)
+        command: list[str | Path] = ["tar", "--create", *_OPTIONS, "--null"]
+        command += ["--directory", folder, f"--files-from={listed}"]
+        with _output(command, folder) as stream:
+            yield stream
+
+
+@contextmanager
+def _output(command: Sequence[str | Path], folder: Path) -> Iterator[IO[bytes]]:
+    """What a tar of the folder writes."""
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, pipesize=_CHUNK)
+        assert process.stdout
+        with process.stdout:
+            yield process.stdout
+        if process.wait() != 0:
+            said.seek(0)
+            first = said.read().decode(errors="replace").strip().splitlines()[:1]
+            raise ArgosyError(f"{folder}: {' '.join(first) or 'tar failed'}")
 
 
 def _members(diff: Path) -> Iterator[str]:

@@ -65,7 +65,10 @@ class Bind:
 
 @dataclass(frozen=True)
 class Container:
-    """What to run, in the frozen `root`, which stays as it is; `engine` is one of `ENGINES`."""
+    """What to run, in the frozen `root`, which stays as it is; `engine` is one of `ENGINES`.
+
+    `held` are descriptors that stay open until the container has ended, whatever becomes of us.
+    """
 
     root: Path
     command: Sequence[str]
@@ -73,6 +76,7 @@ class Container:
     environment: Mapping[str, str] = field(default_factory=dict)
     workdir: str = "/"
     engine: str = "runc"
+    held: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -165,6 +169,7 @@ def _start(store: Store, container: Container, folder: Path) -> tuple[subprocess
             stdout=inner,
             stderr=inner,
             start_new_session=True,
+            pass_fds=container.held,
             # Were this process killed, the terminal would hang up on the container and end it.
             # Two system calls, so other threads are no danger to it.
             preexec_fn=_be_hung_up_on,  # noqa: PLW1509
@@ -200,7 +205,8 @@ def _own_command(store: Store, container: Container, folder: Path) -> list[str |
             f"{container.engine} is missing; make the container tools available with: argosy setup"
         )
     specification = runc.Specification(
-        container.root.absolute(),
+        # runc takes no way by symbolic links, such as a store on a larger disk.
+        container.root.resolve(),
         ["/bin/sh", "-c", _FIRST_PROCESS, "argosy", *container.command],
         container.environment,
         container.workdir,

@@ -8,17 +8,20 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from argosy.errors import ArgosyError
 from argosy.images import container
 from argosy.images.container import DEFAULT_PATH, Bind, Container
 from argosy.images.engines import choose_engine
 from argosy.images.store import STORE_VARIABLE, Store
+
+if TYPE_CHECKING:
+    from argosy.images.staging.stage import Place
 
 DEFAULTS = {"PATH": DEFAULT_PATH, "LANG": "C.UTF-8", "HOME": "/tmp"}
 """Of programs in images that set none; a frozen image has no home that could be written to."""
@@ -34,47 +37,79 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         log = options.log_dir / f"node-{os.environ.get('ARGOSY_NODE', '0')}.log"
-        return run_image(options.digest, options.command, options.bind, log)
+        with log.open("ab", buffering=0) as stream:
+            return run_image(
+                options.digest,
+                options.command,
+                options.bind,
+                lambda data: _tee(data, stream),
+                _place(options),
+            )
     except ArgosyError as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2
 
 
-def run_image(digest: str, command: Sequence[str], binds: Sequence[Bind], log: Path) -> int:
-    """Run `command` in the frozen image; its output goes to standard output and to `log`.
+def run_image(
+    digest: str,
+    command: Sequence[str],
+    binds: Sequence[Bind],
+    on_output: Callable[[bytes], None],
+    place: "Place | None" = None,
+) -> int:
+    """Run `command` in the frozen image, from the store or unpacked in a `place` of this node.
 
     Raises:
         ArgosyError: when the image is not in the store or no engine works on this host.
     """
     store = Store.of_project(Path.cwd())
-    description = store.description(digest)
-    environment, workdir = _read_description(description)
-    _note_use(description)
-    inside = Container(
-        store.root(digest),
-        command,
-        binds=binds,
-        environment={**DEFAULTS, **environment, **_own_variables()},
-        workdir=workdir,
-    )
-    with log.open("ab", buffering=0) as stream:
-        outcome = container.run(store, inside, lambda data: _tee(data, stream))
+    description = _read_description(store.description(digest))
+    _note_use(store.description(digest))
+    config = description["config"]
+    with _root(store, digest, description["name"], place, on_output) as (root, held):
+        inside = Container(
+            root,
+            command,
+            binds=binds,
+            environment={**DEFAULTS, **config["environment"], **_own_variables()},
+            workdir=config["workdir"],
+            held=held,
+        )
+        outcome = container.run(store, inside, on_output)
         if outcome.failed_to_start:
             # Hardly ever: the other engines are for hosts without user namespaces.
             inside = replace(inside, engine=choose_engine(store, inside.root).engine)
-            outcome = container.run(store, inside, lambda data: _tee(data, stream))
+            outcome = container.run(store, inside, on_output)
     return KILLED if outcome.status is None else outcome.status
 
 
-def _read_description(path: Path) -> tuple[dict[str, str], str]:
-    """Environment and working directory of the image's programs.
+@contextmanager
+def _root(
+    store: Store, digest: str, name: str, place: "Place | None", on_output: Callable[[bytes], None]
+) -> Iterator[tuple[Path, Sequence[int]]]:
+    """The image's tree, and the descriptors that keep it there."""
+    if place is None:
+        yield store.root(digest), ()
+        return
+
+    from argosy.images.staging.stage import Wanted, staged
+
+    def say(line: str) -> None:
+        on_output(f"argosy: {line}\n".encode())
+
+    with staged(Wanted(digest, name, store.archive(digest)), place, say) as image:
+        yield image.root, (image.lock,)
+
+
+def _read_description(path: Path) -> dict[str, Any]:
+    """The image's lock: its name, and how its programs are started.
 
     Read without the model of an image.lock, which takes as long to load as the container to start.
     """
     if not path.is_file():
         raise ArgosyError(f"{path}: this image is not here; build it with: argosy image build")
-    description = json.loads(path.read_text(encoding="utf-8"))
-    return description["config"]["environment"], description["config"]["workdir"]
+    description: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return description
 
 
 def _note_use(description: Path) -> None:
@@ -99,6 +134,18 @@ def _own_variables() -> dict[str, str]:
     }
 
 
+def _place(options: argparse.Namespace) -> "Place | None":
+    """Where the image is to be unpacked, if it is."""
+    if options.stage is None:
+        return None
+    # Not above: where nothing is staged, nothing of it is loaded.
+    from argosy.images.staging.stage import MEMORY, Place
+
+    if options.stage == "memory":
+        return Place(MEMORY, room=None)
+    return Place(options.stage_folder, room=options.stage_room << 20)
+
+
 def _bind(text: str) -> Bind:
     source, _, target = text.rpartition(":")
     if not source or not target.startswith("/"):
@@ -112,6 +159,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--bind", type=_bind, action="append", default=[], metavar="SOURCE:TARGET")
     parser.add_argument(
         "--log-dir", type=Path, required=True, help="the output goes into node-N.log here, too"
+    )
+    parser.add_argument(
+        "--stage", choices=("node", "memory"), help="unpack the image there (default: do not)"
+    )
+    parser.add_argument("--stage-folder", type=Path, metavar="FOLDER", help="of the node's disk")
+    parser.add_argument(
+        "--stage-room", type=int, metavar="MIB", help="what kept images may take there"
     )
     parser.add_argument("command", nargs="+")
     return parser

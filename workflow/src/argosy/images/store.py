@@ -4,6 +4,7 @@
 <store>/udocker/         udocker's own folder (UDOCKER_DIR)
 <store>/layers/<key>/    one cached build step: diff/ and layer.json
 <store>/roots/<digest>/  a frozen root file system, complete and read-only
+<store>/archives/        frozen images as one file each, for nodes that unpack them
 <store>/builds/<image>/  what a build under way works with
 <store>/drivers/<v>/     NVIDIA's driver in that version, for containers
 <store>/engines/         which engine is the fastest, for each kind of host
@@ -82,6 +83,10 @@ class Store:
         """The lock of the frozen image, kept beside it: how its programs expect to be started."""
         root = self.root(digest)
         return root.with_name(f"{root.name}.json")
+
+    def archive(self, digest: str) -> Path:
+        """The frozen image as one file, for nodes that unpack it."""
+        return self.path / "archives" / f"{digest.replace(':', '-')}.tar.zst"
 
     def history(self, image: str) -> Path:
         """What the last build of an image was made of."""

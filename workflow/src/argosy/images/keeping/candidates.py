@@ -74,8 +74,9 @@ def _chains(store: Store, image: str) -> list[list[str]]:
 def _of_image(store: Store, image: FrozenImage) -> Candidate:
     name = image.lock.name if image.lock else "of another version of Argosy, or damaged,"
     # The description goes first: without it nobody takes the root for a whole one.
-    places = (store.description(image.digest), image.root)
-    return Candidate(f"image {name} {image.digest[:19]}", places, image.used, image.usage)
+    places = (store.description(image.digest), store.archive(image.digest), image.root)
+    usage = {**image.usage, **image.packed}
+    return Candidate(f"image {name} {image.digest[:19]}", places, image.used, usage)
 
 
 def _of_layer(layer: CachedLayer, used: float) -> Candidate:

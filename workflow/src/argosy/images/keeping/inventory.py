@@ -21,6 +21,8 @@ class FrozenImage:
         lock: its description; None where it is missing or from another version of Argosy.
         built: when it was frozen, in seconds of Unix time, as `used`.
         used: when a build or a container used it last.
+        usage: of the root and its description.
+        packed: of the file that nodes unpack; nothing where there is none.
     """
 
     digest: str
@@ -29,6 +31,7 @@ class FrozenImage:
     built: float
     used: float
     usage: Usage
+    packed: Usage
 
 
 @dataclass(frozen=True)
@@ -67,9 +70,9 @@ class Inventory:
     @property
     def usages(self) -> list[Usage]:
         """Of everything."""
-        parts: tuple[FrozenImage | CachedLayer | Download, ...]
-        parts = (*self.images, *self.layers, *self.downloads)
-        return [one.usage for one in parts]
+        images = [usage for image in self.images for usage in (image.usage, image.packed)]
+        parts: tuple[CachedLayer | Download, ...] = (*self.layers, *self.downloads)
+        return images + [part.usage for part in parts]
 
     @property
     def unused(self) -> list[CachedLayer]:
@@ -130,7 +133,8 @@ def _images(store: Store) -> Iterator[FrozenImage]:
         except FileNotFoundError:
             continue
         usage = {**measure(root), **measure(description)}
-        yield FrozenImage(digest, root, _read(description), built, used, usage)
+        packed = measure(store.archive(digest))
+        yield FrozenImage(digest, root, _read(description), built, used, usage, packed)
 
 
 def _layers(store: Store) -> Iterator[CachedLayer]:

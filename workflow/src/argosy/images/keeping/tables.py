@@ -23,6 +23,9 @@ def of_inventory(inventory: Inventory) -> Iterator[RenderableType]:
     """The frozen images, and what the cache of steps comes to."""
     if inventory.images:
         yield _table(inventory)
+        if packed := [image.packed for image in inventory.images if image.packed]:
+            count = f"{len(packed)} {'image' if len(packed) == 1 else 'images'}"
+            yield Text(f"packed for nodes that unpack them: {count}, {amount(total(packed))}")
         everything = amount(total(inventory.usages))
         yield Text(f"all together, what is shared counted once: {everything}")
     else:

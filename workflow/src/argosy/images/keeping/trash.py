@@ -13,8 +13,13 @@ HIDDEN = ".gone-"
 def leftovers(store: Store) -> list[Path]:
     """What those who were cut off left behind; to be asked for while nothing is being built."""
     found = [*(store.path / "builds").glob("*"), *store.layer("").glob(".making-*")]
-    for folder in (store.root(""), store.layer(""), store.blobs):
+    archives = store.archive("").parent
+    for folder in (store.root(""), store.layer(""), store.blobs, archives):
         found += folder.glob(f"{HIDDEN}*")
+    # Files that were being written, and those whose image is gone.
+    found += archives.glob(".sha256-*")
+    known = {f"{root.name}.tar.zst" for root in store.root("").glob("sha256-*")}
+    found += (path for path in archives.glob("sha256-*") if path.name not in known)
     return sorted(found)
 
 

@@ -1,0 +1,64 @@
+"""Trees with all that images hold, and what there is to compare of two."""
+
+import hashlib
+import os
+import random
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from argosy.images.freeze import freeze
+
+
+def make_odd_tree(root: Path) -> None:
+    """A frozen tree of links, rights, names and sizes that are easily lost on the way."""
+    (root / "bin").mkdir(parents=True)
+    (root / "empty").mkdir()
+    (root / "team").mkdir()
+    (root / "bin/tool").write_text("#!/bin/sh\n")
+    (root / "bin/again").hardlink_to(root / "bin/tool")
+    (root / "zz-far-away").hardlink_to(root / "bin/tool")
+    (root / "bin/link").symlink_to("../../outside")
+    (root / "bin/absolute").symlink_to("/etc/passwd")
+    (root / "bin/nowhere").symlink_to("no such file")
+    (root / "bin/nobody-may-read").write_text("secret")
+    (root / "-starts-with a dash\nand a line").write_text("x")
+    (root / os.fsdecode(b"not utf-8 \xff")).write_text("y")
+    os.mkfifo(root / "pipe")
+    (root / "big").write_bytes(random.Random(1).randbytes(3_000_000))
+    (root / "zeros").write_bytes(bytes(4_000_000))
+    for number in range(200):
+        place = root / f"many/{number % 7}" / f"{'long-name-' * 12}{number}"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(str(number))
+        os.utime(place, ns=(number, 1_700_000_000_123_456_789 + number))
+    (root / "bin/tool").chmod(0o6755)
+    (root / "bin/nobody-may-read").chmod(0o111)
+    (root / "team").chmod(0o2775)
+    (root / "many").chmod(0o1777)
+    freeze(root)
+
+
+def describe_tree(root: Path) -> Mapping[str, Any]:
+    """All that two trees are to have in common, by path."""
+    found: dict[str, Any] = {}
+    first: dict[tuple[int, int], str] = {}
+    for folder, folders, files in os.walk(root):
+        for name in ["", *folders, *files]:
+            path = Path(folder) / name
+            status = path.lstat()
+            key = str(path.relative_to(root))
+            # Files of the frozen tree have further names in layers; those in it count.
+            twin = first.setdefault((status.st_dev, status.st_ino), key)
+            found[key] = (oct(status.st_mode), status.st_mtime_ns, twin, _content(path, status))
+    return found
+
+
+def _content(path: Path, status: os.stat_result) -> str:
+    if stat.S_ISLNK(status.st_mode):
+        return str(path.readlink())
+    if not stat.S_ISREG(status.st_mode):
+        return ""
+    readable = os.access(path, os.R_OK)
+    return hashlib.sha256(path.read_bytes()).hexdigest() if readable else str(status.st_size)

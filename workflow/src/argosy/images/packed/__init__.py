@@ -1,0 +1,1 @@
+"""A frozen image as one file: made once, unpacked by many workers at once."""

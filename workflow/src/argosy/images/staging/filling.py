@@ -1,0 +1,76 @@
+"""Unpacks an image into the folder of a node, when there is room or room can be made."""
+
+import errno
+import os
+import time
+from collections.abc import Callable
+
+from argosy.errors import ArgosyError
+from argosy.images.packed.index import Index, read_index
+from argosy.images.packed.unpacking import unpack, workers
+from argosy.images.staging import memory, room
+from argosy.images.staging.folder import NodeFolder
+from argosy.images.staging.locks import SHARED, take
+from argosy.images.staging.stage import Wanted
+from argosy.images.store import remove_tree
+from argosy.units import amount
+
+Say = Callable[[str], None]
+
+
+def fill(wanted: Wanted, folder: NodeFolder, kept: int | None, say: Say) -> int:
+    """Unpack the image, unless another process of this node does; a lock that keeps it there.
+
+    Args:
+        kept: what images may take together, in bytes; None: the folder is in memory.
+
+    Raises:
+        ArgosyError: as `staged`.
+    """
+    image = folder.image(wanted.digest)
+
+    def waiting() -> None:
+        say(f"waiting: another process of {os.uname().nodename} is unpacking an image")
+
+    with folder.alone(waiting) as alone:
+        lock = take(image.lock, SHARED)
+        try:
+            if not image.is_there:
+                index = read_index(wanted.archive, wanted.digest, _remedy(wanted))
+                folder.remove_partials()
+                if kept is None:
+                    memory.make_room(folder, index.size)
+                else:
+                    room.make_room(folder, index.size, kept, say)
+                _unpack(wanted, index, folder, alone, say)
+        except BaseException:
+            os.close(lock)
+            raise
+    return lock
+
+
+def _remedy(wanted: Wanted) -> str:
+    return f"argosy image pack {wanted.name}"
+
+
+def _unpack(wanted: Wanted, index: Index, folder: NodeFolder, alone: int, say: Say) -> None:
+    say(f"unpacking the image ({amount(index.size)}) into {folder.path}")
+    began = time.monotonic()
+    making = folder.making()
+    try:
+        # tar holds our lock as well: were we killed, nobody begins before it has ended.
+        unpack(wanted.archive, index, making / "root", _remedy(wanted), held=[alone])
+        (making / "size").write_text(str(index.size), encoding="ascii")
+        making.rename(folder.image(wanted.digest).path)
+    except OSError as problem:
+        if problem.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise room.full(folder, index.size) from None
+    except ArgosyError as problem:
+        if os.strerror(errno.ENOSPC) not in str(problem):
+            raise
+        raise room.full(folder, index.size) from None
+    finally:
+        remove_tree(making)
+    took = time.monotonic() - began
+    say(f"unpacked the image in {took:.1f} s, by {workers()} workers at once")

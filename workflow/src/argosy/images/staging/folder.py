@@ -1,0 +1,159 @@
+"""The folder of a user on a node, `<place>/argosy-<uid>/`, where images are unpacked.
+
+lock                   held by the one that unpacks or makes room
+<digest>/root/         an image, there whole or not at all
+<digest>/size          the room that it takes, in bytes
+<digest>.lock          held by all who use the image; its time says when it was used last
+.making-…, .gone-…     what is being unpacked or removed
+"""
+
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from argosy.errors import ArgosyError
+from argosy.images.staging.locks import ALONE, SHARED, take, take_at_once
+from argosy.images.store import remove_tree
+
+MAKING = ".making-"
+GONE = ".gone-"
+
+REMEDY = "choose another images.folder or images.stage in site.yaml"
+
+
+@dataclass(frozen=True)
+class Image:
+    """An unpacked image: its frozen tree, the room that it takes, and the lock of those who use it."""
+
+    path: Path
+
+    @property
+    def root(self) -> Path:
+        """The frozen tree."""
+        return self.path / "root"
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return int((self.path / "size").read_text(encoding="ascii"))
+
+    @property
+    def lock(self) -> Path:
+        """The file of the lock."""
+        return self.path.with_name(f"{self.path.name}.lock")
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it is: whole, since it is put there in one step."""
+        return self.path.is_dir()
+
+
+@dataclass(frozen=True)
+class NodeFolder:
+    """The user's folder on this node, which nobody else can look into or change."""
+
+    path: Path
+
+    @classmethod
+    def below(cls, place: Path) -> "NodeFolder":
+        """The folder below a place that others may write to as well, such as /tmp; made if missing.
+
+        Raises:
+            ArgosyError: when there can be none, or somebody else has put something there.
+        """
+        path = place / f"argosy-{os.geteuid()}"
+        try:
+            path.mkdir(mode=0o700, exist_ok=True)
+        except OSError as problem:
+            raise ArgosyError(
+                f"{path}: on {os.uname().nodename} images cannot be unpacked there "
+                f"({problem.strerror}); {REMEDY}"
+            ) from None
+        _check_private(place, path)
+        return cls(path)
+
+    def image(self, digest: str) -> Image:
+        """An image, there or not."""
+        return Image(self.path / digest.replace(":", "-"))
+
+    def images(self) -> list[Image]:
+        """Those that are there, the one that was used least recently first."""
+        found = [Image(path) for path in self.path.glob("sha256-*") if path.is_dir()]
+        return sorted(found, key=_last_use)
+
+    def use(self, image: Image) -> int | None:
+        """A descriptor that keeps the image there until it is closed; None where it is not there."""
+        lock = take_at_once(image.lock, SHARED)
+        if lock is None or image.is_there:
+            return lock
+        os.close(lock)
+        return None
+
+    @contextmanager
+    def alone(self, when_waiting: Callable[[], None]) -> Iterator[int]:
+        """Unpack or make room, while nobody else does; gives the descriptor of the lock."""
+        path = self.path / "lock"
+        lock = take_at_once(path, ALONE)
+        if lock is None:
+            when_waiting()
+            lock = take(path, ALONE)
+        try:
+            yield lock
+        finally:
+            os.close(lock)
+
+    def making(self) -> Path:
+        """A new folder for an image that is being unpacked."""
+        path = self.path / f"{MAKING}{secrets.token_hex(8)}"
+        path.mkdir(mode=0o700)
+        return path
+
+    def remove_if_unused(self, image: Image) -> bool:
+        """Take an image away; False where somebody uses it, and there it stays."""
+        lock = take_at_once(image.lock, ALONE)
+        if lock is None:
+            return False
+        gone = self.path / f"{GONE}{secrets.token_hex(8)}"
+        try:
+            if image.is_there:
+                image.path.rename(gone)
+            image.lock.unlink()
+        finally:
+            os.close(lock)
+        remove_tree(gone)
+        return True
+
+    def remove_partials(self) -> None:
+        """Take away what those who were killed have left; to be called while nobody unpacks."""
+        for pattern in (MAKING, GONE):
+            for path in self.path.glob(f"{pattern}*"):
+                remove_tree(path)
+
+
+def _check_private(place: Path, path: Path) -> None:
+    """What somebody else could change would be run as this user's own."""
+    status, outer = path.lstat(), place.stat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise ArgosyError(f"{path}: is not a folder, and not Argosy's; {REMEDY}")
+    if status.st_uid != os.geteuid():
+        raise ArgosyError(f"{path}: belongs to another user (id {status.st_uid}); {REMEDY}")
+    if status.st_mode & 0o077:
+        raise ArgosyError(
+            f"{path}: others may use this folder (mode {stat.S_IMODE(status.st_mode):o}); remove it "
+            f"from {os.uname().nodename}"
+        )
+    if outer.st_mode & 0o002 and not outer.st_mode & stat.S_ISVTX:
+        raise ArgosyError(f"{place}: there anybody may remove the folders of others; {REMEDY}")
+    if os.statvfs(path).f_flag & os.ST_NOEXEC:
+        raise ArgosyError(f"{place}: no program may be started from there (noexec); {REMEDY}")
+
+
+def _last_use(image: Image) -> float:
+    try:
+        return image.lock.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
