@@ -8,6 +8,7 @@ from argosy.errors import ArgosyError
 from argosy.images.build.recipe import image_inputs
 from argosy.images.lockfile import is_imported
 from argosy.jobs.planning import Project, Where, plan_run
+from argosy.site.models import read_site
 from argosy.study.config import parse_config
 from argosy.study.runs import expand as expand_runs
 
@@ -19,6 +20,7 @@ shell.prefix(f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH
 try:
     STUDY = parse_config(config, Path(workflow.configfiles[-1]))
     SITE = STUDY.site
+    FACTS = read_site(Path("slurm") / SITE)
     WHERE = Where(SITE, STUDY.hardware, STUDY.queue)
     RUNS = {f"{run.experiment}/{run.run_id}": run for run in expand_runs(STUDY)}
     # What the site does not have is told before anything runs, and so are Containerfiles that
@@ -47,6 +49,18 @@ def image_lock(wildcards):
     return f"resources/images/{image}/image.lock" if image else []
 
 
+def packed_image(wildcards):
+    """Says that the image is packed, where the site's nodes unpack it."""
+    image = STUDY.experiments[wildcards.experiment].image
+    staged = image and FACTS.images.stage != "shared"
+    return f"resources/images/{image}/packed.json" if staged else []
+
+
+def build_site():
+    """The option by which images are built by a job, where the site wants that."""
+    return f"--site={shlex.quote(SITE)}" if FACTS.images.build == "job" else ""
+
+
 def image_files(wildcards):
     """The Containerfile and all files that it copies into the image; none of an imported one."""
     return IMAGE_FILES.get(wildcards.image, [])
@@ -67,7 +81,7 @@ def site_options():
 
 def scheduler(wildcards):
     """Who runs the run's script."""
-    return PLANS[f"{wildcards.experiment}/{wildcards.run}"].facts.scheduler
+    return FACTS.scheduler
 
 
 def hardware(wildcards):

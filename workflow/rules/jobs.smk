@@ -1,6 +1,7 @@
 rule plan_run:
     input:
         lock=image_lock,
+        packed=packed_image,
         site=f"slurm/{SITE}/site.yaml",
         templates=script_templates(),
     output:

@@ -36,7 +36,8 @@ def options(
     facts: Site, asked: Run, run_dir: Path = RUN_DIR, hardware: str | None = None
 ) -> dict[str, str | None]:
     placement = place(facts, request_of(asked), hardware, None)
-    return batch_options(facts, placement, asked, run_dir)
+    warning = asked.checkpoints.warning if asked.checkpoints else None
+    return batch_options(facts, placement, request_of(asked), run_dir, warning)
 
 
 def refusal(facts: Site, run_dir: Path = RUN_DIR, hardware: str | None = None) -> str:

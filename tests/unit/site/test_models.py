@@ -91,6 +91,13 @@ def test_what_is_no_yaml_is_said_in_one_line(tmp_path: Path) -> None:
         ("srun: [-l]", "srun.0: write an option with two dashes"),
         ("tmpdir: tmp", "tmpdir: write an absolute folder"),
         ("tmpdir: /tmp/$(date)", "tmpdir: write an absolute folder"),
+        ("images: {stage: disk}", "images.stage: input should be 'shared', 'node' or 'memory'"),
+        ("images: {store: node}", "images.store: no such key; did you mean stage?"),
+        ("images: {room: 1G}", "images: folder and room are for `stage: node` alone"),
+        ("images: {stage: memory, folder: /x}", "images: folder and room are for `stage: node` alone"),
+        ("images: {stage: node, folder: x}", "images.folder: write an absolute folder"),
+        ("images: {stage: node, room: 1 GB}", "images.room: write a size as 512M,"),
+        ("{scheduler: local, images: {build: job}}", "images.build: there are jobs only with"),
         ("forbidden: {gres: no}", "forbidden.gres: input should be a valid string"),
         ("sources: [{where: x, grade: D}]", "sources.0.grade: input should be 'A', 'B' or 'C'"),
     ],
@@ -114,3 +121,12 @@ def test_options_are_text_numbers_true_or_null(tmp_path: Path) -> None:
 def test_folders_may_hold_variables(tmp_path: Path) -> None:
     assert read(tmp_path, "tmpdir: $SLURM_TMPDIR").tmpdir == "$SLURM_TMPDIR"
     assert read(tmp_path, "tmpdir: /mnt/bb/$USER").tmpdir == "/mnt/bb/$USER"
+
+
+def test_images_are_used_where_they_were_built_unless_the_site_says_otherwise(
+    tmp_path: Path,
+) -> None:
+    images = read(tmp_path, "").images
+    assert (images.stage, images.build) == ("shared", "login")
+    images = read(tmp_path, "images: {stage: node, folder: $SLURM_TMPDIR, room: 1T}").images
+    assert (images.folder, images.room) == ("$SLURM_TMPDIR", 1 << 20)

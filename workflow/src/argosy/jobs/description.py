@@ -79,6 +79,7 @@ def describe_provenance(plan: Plan, project: Path, store: Store) -> dict[str, An
             "scheduler": plan.facts.scheduler,
             "hardware": hardware.model_dump(mode="json") if hardware else None,
             "queue": plan.placement.queue_name,
+            "images": plan.facts.images.model_dump(mode="json"),
         },
     }
 

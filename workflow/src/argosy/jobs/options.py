@@ -29,25 +29,32 @@ def request_of(run: Run) -> Request:
 
 
 def batch_options(
-    site: Site, placement: Placement, run: Run, run_dir: Path
+    site: Site,
+    placement: Placement,
+    request: Request,
+    job_dir: Path,
+    warning: int | None = None,
 ) -> dict[str, str | None]:
     """Options of sbatch by their long names, in the order of the script; None: it takes no value.
 
+    Args:
+        job_dir: where the job runs and its log lies; the job is found again by it.
+        warning: how many seconds before its time limit the script is to be told.
+
     Raises:
-        ArgosyError: when the site's file still lacks what only its user knows, or the run's folder
+        ArgosyError: when the site's file still lacks what only its user knows, or the job's folder
             cannot be used there.
     """
     account = _account(site, placement)
     _check_complete(site, placement, account)
-    _check_folder(site, run_dir)
-    request = request_of(run)
+    _check_folder(site, job_dir)
     threads = placement.hardware.threads_per_core if placement.hardware else 1
     fields = _fields(request, threads)
     options: dict[str, str | int | None] = {
-        "job-name": job_name(run_dir),
-        "chdir": str(run_dir),
+        "job-name": job_name(job_dir),
+        "chdir": str(job_dir),
         # A batch option expands %: two of them stand for one.
-        "output": f"{str(run_dir).replace('%', '%%')}/logs/slurm-%j.log",
+        "output": f"{str(job_dir).replace('%', '%%')}/logs/slurm-%j.log",
         # A requeued job goes on in the same file.
         "open-mode": "append",
         "requeue": None,
@@ -60,9 +67,9 @@ def batch_options(
     }
     if not account:
         del options["account"]
-    if run.checkpoints:
+    if warning is not None:
         # B: to the batch script, which passes it on to the agents.
-        options["signal"] = f"B:USR1@{run.checkpoints.warning}"
+        options["signal"] = f"B:USR1@{warning}"
     for name in site.forbidden:
         options.pop(name, None)
     for level in _levels(site, placement):
@@ -93,16 +100,16 @@ def _check_complete(site: Site, placement: Placement, account: str | None) -> No
         raise ArgosyError("; ".join(missing))
 
 
-def _check_folder(site: Site, run_dir: Path) -> None:
+def _check_folder(site: Site, job_dir: Path) -> None:
     """A line break would end the comment that a batch option is, and what follows would be run."""
-    if not str(run_dir).isprintable():
-        raise ArgosyError(f"{str(run_dir)!r}: move the project: its path holds control characters")
-    if site.scheduler == "slurm" and "\\" in str(run_dir):
+    if not str(job_dir).isprintable():
+        raise ArgosyError(f"{str(job_dir)!r}: move the project: its path holds control characters")
+    if site.scheduler == "slurm" and "\\" in str(job_dir):
         raise ArgosyError(
-            f"{run_dir}: move the project: Slurm reads a backslash as a sign of its own"
+            f"{job_dir}: move the project: Slurm reads a backslash as a sign of its own"
         )
     for folder, remedy in site.absent_folders.items():
-        if run_dir.is_relative_to(folder):
+        if job_dir.is_relative_to(folder):
             raise ArgosyError(f"absent_folders: compute nodes have no {folder}: {remedy}")
 
 

@@ -16,6 +16,8 @@ from argosy.site.models import read_site
 from argosy.site.placement import place
 from argosy.study.runs import Run
 
+TEMPLATE = "job.sbatch.j2"
+
 
 @dataclass(frozen=True)
 class Project:
@@ -61,8 +63,10 @@ def plan_run(project: Project, where: Where, run: Run, lock: ImageLock | None) -
     facts = read_site(project.slurm_dir / where.site)
     folder = project.run_dir(where.site, run).absolute()
     try:
-        placement = place(facts, request_of(run), where.hardware, where.queue)
-        options = batch_options(facts, placement, run, folder)
+        request = request_of(run)
+        placement = place(facts, request, where.hardware, where.queue)
+        warning = run.checkpoints.warning if run.checkpoints else None
+        options = batch_options(facts, placement, request, folder, warning)
     except ArgosyError as problem:
         path = f"slurm/{where.site}/site.yaml"
         raise ArgosyError(f"{path}: {problem} ({run.experiment}/{run.run_id})") from None
@@ -87,7 +91,7 @@ def write_run(project: Project, plan: Plan) -> Path:
         "store": project.store.path,
         "python": sys.executable,
     }
-    text = render_script(project.slurm_dir, plan.site, values)
+    text = render_script(project.slurm_dir, plan.site, TEMPLATE, values)
     write_json(folder / "run.json", description)
     provenance = describe_provenance(plan, project.path, project.store)
     write_json(folder / "provenance.json", provenance)

@@ -1,4 +1,4 @@
-"""Renders a run's batch script: the base template, with the blocks that its site overrides."""
+"""Renders batch scripts: the base template of that name, with the blocks that the site overrides."""
 
 import shlex
 from collections.abc import Mapping
@@ -18,17 +18,15 @@ from jinja2 import (
 from argosy.errors import ArgosyError
 from argosy.jobs.options import directive
 
-TEMPLATE = "job.sbatch.j2"
 
-
-def render_script(slurm_dir: Path, site: str, values: Mapping[str, Any]) -> str:
-    """The text of job.sbatch. A site's own `job.sbatch.j2` extends the base template of that name.
+def render_script(slurm_dir: Path, site: str, template: str, values: Mapping[str, Any]) -> str:
+    """The text of the script. A site's own file `template` extends the base template of that name.
 
     Raises:
         ArgosyError: naming the template, when it uses a value that there is not or is not Jinja.
     """
     templates = FileSystemLoader(slurm_dir / "templates")
-    own = slurm_dir / site / TEMPLATE
+    own = slurm_dir / site / template
     environment = Environment(
         loader=ChoiceLoader([templates, PrefixLoader({site: FileSystemLoader(slurm_dir / site)})]),
         undefined=StrictUndefined,
@@ -40,7 +38,7 @@ def render_script(slurm_dir: Path, site: str, values: Mapping[str, Any]) -> str:
     )
     environment.filters["directive"] = directive
     environment.filters["q"] = lambda value: shlex.quote(str(value))
-    name = f"{site}/{TEMPLATE}" if own.is_file() else TEMPLATE
+    name = f"{site}/{template}" if own.is_file() else template
     try:
         return environment.get_template(name).render(values)
     except TemplateSyntaxError as problem:

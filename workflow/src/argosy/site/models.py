@@ -97,6 +97,27 @@ class Queue(Model):
         return limits
 
 
+class Images(Model):
+    """Where a node's containers have the image, and where images are built."""
+
+    stage: Literal["shared", "node", "memory"] = "shared"
+    """shared: used from the file system where it was built; node: unpacked once on each node's own
+    disk, and kept there for the next jobs; memory: unpacked in each node's memory, for the job."""
+    folder: Folder | None = None
+    """With `stage: node`, the folder of the node's disk; may hold variables. None: the site's tmpdir."""
+    room: Mebibytes = 50 * 1024
+    """With `stage: node`, what a user's kept images may take there, in MiB; the least recently used go."""
+    build: Literal["login", "job"] = "login"
+    """Where the workflow builds images: where Snakemake runs, or on a compute node."""
+
+    @model_validator(mode="after")
+    def folder_of_nodes(self) -> "Images":
+        """What says where images are kept must not be without effect."""
+        if self.stage != "node" and {"folder", "room"} & self.model_fields_set:
+            raise ValueError("folder and room are for `stage: node` alone")
+        return self
+
+
 class Site(Model):
     """One cluster, or this machine."""
 
@@ -112,6 +133,7 @@ class Site(Model):
     """Local folder of a node for temporary files; may hold variables such as $SLURM_TMPDIR."""
     absent_folders: Mapping[Folder, Text] = {}
     """Folders of the login nodes that compute nodes do not have, and what to do instead."""
+    images: Images = Images()
     options: Options = {}
     forbidden: Mapping[OptionName, Text] = {}
     """Options that the site rejects, and what it says of them."""
@@ -131,6 +153,8 @@ class Site(Model):
         """What the parts say of each other has to be true."""
         if self.scheduler == "slurm" and not (self.hardware and self.queues):
             raise ValueError("a Slurm site needs at least one entry in hardware and in queues")
+        if self.scheduler != "slurm" and self.images.build == "job":
+            raise ValueError("images.build: there are jobs only with `scheduler: slurm`")
         for name, queue in self.queues.items():
             if unknown := set(queue.hardware) - set(self.hardware):
                 raise ValueError(
