@@ -38,17 +38,28 @@ def image_build(
     name: Annotated[str, typer.Argument(help="A folder of containers/.")],
     lock: Annotated[Path | None, typer.Option(help="Where to write image.lock.")] = None,
     log: Annotated[Path | None, typer.Option(help="File for all that the steps print.")] = None,
+    site: Annotated[
+        str | None,
+        typer.Option(help="A folder of slurm/: build where its site.yaml says, here or by a job."),
+    ] = None,
 ) -> None:
     """Build containers/NAME/Containerfile, as far as it is not cached, and freeze it."""
     from argosy.images.build.builder import build_image
     from argosy.images.store import Store
 
-    build_image(
-        Store.of_project(Path.cwd()),
-        Path("containers") / name,
-        lock or Path("resources/images") / name / "image.lock",
-        log or Path("logs/images") / f"{name}.log",
-    )
+    lock = lock or Path("resources/images") / name / "image.lock"
+    log = log or Path("logs/images") / f"{name}.log"
+    if site is not None:
+        from argosy.jobs.building import Build, build_by_job
+        from argosy.jobs.planning import Project
+        from argosy.site.models import read_site
+
+        facts = read_site(Path("slurm") / site)
+        if facts.images.build == "job":
+            build = Build(Project(Path.cwd()), site, name, lock, log)
+            build_by_job(build, facts, lambda line: print(line, file=sys.stderr))
+            return
+    build_image(Store.of_project(Path.cwd()), Path("containers") / name, lock, log)
 
 
 @image_app.command("pack")

@@ -1,0 +1,148 @@
+"""Builds an image by a job, for sites whose login nodes are no place for it.
+
+The job does what `argosy image build` does on a login node; here it is submitted and followed. A job that
+an earlier call has left, because it was killed, is attached to. Where all steps are cached, no job is
+submitted.
+"""
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from argosy.errors import ArgosyError
+from argosy.files import write_text
+from argosy.images.build.builder import build_image, lock_of, missing_steps, plan_image
+from argosy.images.lockfile import ImageLock, write_lock
+from argosy.jobs.following import follow, log_of
+from argosy.jobs.options import batch_options
+from argosy.jobs.planning import Project
+from argosy.jobs.render import render_script
+from argosy.jobs.schedulers import make_scheduler
+from argosy.jobs.schedulers.base import SCRIPT, Scheduler, SchedulerError, State, Status
+from argosy.site.models import Site
+from argosy.site.placement import Request, place
+
+TEMPLATE = "build.sbatch.j2"
+
+REQUEST = Request(nodes=1, ranks_per_node=1, cpus=4, gpus=0, memory=3500, time=2 * 3600)
+"""Four compilers at once, which every node has memory for. A build that comes to the end of its time goes
+on at the first step that is not cached when it is started again."""
+
+POLL_S = 5.0
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Build:
+    """An image that is to be built at a site; `lock` and `log` are files, as for a build here."""
+
+    project: Project
+    site: str
+    image: str
+    lock: Path
+    log: Path
+
+    @property
+    def folder(self) -> Path:
+        """The image's own, with its Containerfile."""
+        return self.project.path / "containers" / self.image
+
+    @property
+    def job_dir(self) -> Path:
+        """Where the job's script and log lie; by it the job is found again."""
+        return self.project.path.absolute() / "logs" / self.site / "builds" / self.image
+
+
+def build_by_job(build: Build, facts: Site, say: Say) -> ImageLock:
+    """Build the image by a job, as far as it is not cached, and wait for it; Ctrl-C cancels the job.
+
+    Raises:
+        ArgosyError: as the build in the job raised it, or when there is no such job to be had.
+    """
+    store = build.project.store
+    if not missing_steps(store, plan_image(store, build.folder)):
+        return build_image(store, build.folder, build.lock, build.log)
+    write_script(build, facts)
+    scheduler = make_scheduler(facts.scheduler, POLL_S)
+    with _cancelled_with_us(scheduler, say):
+        status = follow(scheduler, build.job_dir, say, sys.stderr.buffer)
+    return _conclude(build, status)
+
+
+def write_script(build: Build, facts: Site) -> Path:
+    """Write the job's script into its folder; its path.
+
+    Raises:
+        ArgosyError: naming the file of the site, when nothing on it suits or its template is not usable.
+    """
+    try:
+        placement = place(facts, REQUEST, None, None)
+        options = batch_options(facts, placement, REQUEST, build.job_dir)
+    except ArgosyError as problem:
+        path = f"slurm/{build.site}/site.yaml"
+        raise ArgosyError(f"{path}: {problem} (the build of {build.image})") from None
+    values = {
+        "options": options,
+        "site": facts,
+        "image": build.image,
+        "lock": build.lock.absolute(),
+        "log": build.log.absolute(),
+        "project": build.project.path.absolute(),
+        "store": build.project.store.path,
+        "python": sys.executable,
+    }
+    text = render_script(build.project.slurm_dir, build.site, TEMPLATE, values)
+    script = build.job_dir / SCRIPT
+    # Slurm opens its log before the script can make a folder for it.
+    (build.job_dir / "logs").mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_text(script, text)
+    return script
+
+
+def _conclude(build: Build, status: Status) -> ImageLock:
+    """The lock of the image that the job has built."""
+    if status.state is State.REFUSED:
+        raise ArgosyError(status.reason)
+    log = log_of(build.job_dir, status.job_id or "")
+    if status.state not in (State.COMPLETED, State.GONE):
+        why = _last_error(log) or f"the build's job ended: {status.state.value}"
+        raise ArgosyError(f"{why} (job {status.job_id}, {log})")
+    store = build.project.store
+    lock = lock_of(store, build.image, plan_image(store, build.folder).final)
+    # On a slow file system this node may still see an older one.
+    write_lock(build.lock, lock)
+    return lock
+
+
+def _last_error(log: Path) -> str:
+    """What the build said of its failure; empty when it could not say anything."""
+    if not log.is_file():
+        return ""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    errors = [line for line in lines if line.startswith("error: ")]
+    return errors[-1].removeprefix("error: ") if errors else ""
+
+
+@contextmanager
+def _cancelled_with_us(scheduler: Scheduler, say: Say) -> Iterator[None]:
+    """Cancel the job when this process is asked to end; were it killed, the next call attaches."""
+
+    def stop(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except KeyboardInterrupt:
+        try:
+            scheduler.cancel()
+            say("the job is cancelled")
+        except SchedulerError as problem:
+            say(f"the job could not be cancelled and goes on ({problem}); the next build attaches")
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, previous)
