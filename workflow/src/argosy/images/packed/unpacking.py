@@ -5,8 +5,8 @@ import os
 import subprocess
 import tempfile
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, cast
@@ -111,31 +111,39 @@ class _Source:
 def _for_all_frames(path: Path, index: Index, work: Callable[[_Source], None]) -> None:
     """Let workers do it, and end them all when one fails or this process is asked to end."""
     stop = threading.Event()
+    problems: list[Exception] = []
+    waiting = deque(index.frames)
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
-    def do(frame: Frame) -> None:
-        if stop.is_set():
-            raise _StoppedError
-        source = _Source(descriptor, frame, stop)
-        try:
-            work(source)
-            source.finish()
-        except BaseException:
-            stop.set()
-            raise
+    def take_frames() -> None:
+        while waiting and not stop.is_set():
+            # Another worker may have taken the last one.
+            with suppress(IndexError):
+                source = _Source(descriptor, waiting.popleft(), stop)
+                try:
+                    work(source)
+                    source.finish()
+                except Exception as problem:
+                    # Those of workers that are stopped for it come later.
+                    problems.append(problem)
+                    stop.set()
 
+    # Not a pool: one that is interrupted while it starts a thread forgets to wait for it.
+    threads = [threading.Thread(target=take_frames) for _ in range(workers())]
     try:
-        with ThreadPoolExecutor(workers()) as pool:
-            tasks = [pool.submit(do, frame) for frame in index.frames]
-            try:
-                problems = [task.exception() for task in tasks]
-            finally:
-                stop.set()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
     finally:
+        # A thread that has no id yet will see this before it does anything.
+        stop.set()
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()
         os.close(descriptor)
-    # Those that were stopped say nothing of why.
-    for problem in sorted(filter(None, problems), key=lambda one: isinstance(one, _StoppedError)):
-        raise problem
+    if problems:
+        raise problems[0]
 
 
 def _decompress(source: _Source, target: IO[bytes]) -> None:

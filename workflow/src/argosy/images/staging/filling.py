@@ -10,7 +10,6 @@ from argosy.images.packed.index import Index, read_index
 from argosy.images.packed.unpacking import unpack, workers
 from argosy.images.staging import memory, room
 from argosy.images.staging.folder import NodeFolder
-from argosy.images.staging.locks import SHARED, take
 from argosy.images.staging.stage import Wanted
 from argosy.images.store import remove_tree
 from argosy.units import amount
@@ -18,35 +17,23 @@ from argosy.units import amount
 Say = Callable[[str], None]
 
 
-def fill(wanted: Wanted, folder: NodeFolder, kept: int | None, say: Say) -> int:
-    """Unpack the image, unless another process of this node does; a lock that keeps it there.
+def fill(wanted: Wanted, folder: NodeFolder, kept: int | None, alone: int, say: Say) -> None:
+    """Unpack the image.
 
     Args:
         kept: what images may take together, in bytes; None: the folder is in memory.
+        alone: the descriptor of the lock by which nobody else does so now.
 
     Raises:
         ArgosyError: as `staged`.
     """
-    image = folder.image(wanted.digest)
-
-    def waiting() -> None:
-        say(f"waiting: another process of {os.uname().nodename} is unpacking an image")
-
-    with folder.alone(waiting) as alone:
-        lock = take(image.lock, SHARED)
-        try:
-            if not image.is_there:
-                index = read_index(wanted.archive, wanted.digest, _remedy(wanted))
-                folder.remove_partials()
-                if kept is None:
-                    memory.make_room(folder, index.size)
-                else:
-                    room.make_room(folder, index.size, kept, say)
-                _unpack(wanted, index, folder, alone, say)
-        except BaseException:
-            os.close(lock)
-            raise
-    return lock
+    index = read_index(wanted.archive, wanted.digest, _remedy(wanted))
+    folder.remove_partials()
+    if kept is None:
+        memory.make_room(folder, index.size)
+    else:
+        room.make_room(folder, index.size, kept, say)
+    _unpack(wanted, index, folder, alone, say)
 
 
 def _remedy(wanted: Wanted) -> str:

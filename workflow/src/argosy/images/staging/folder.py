@@ -87,6 +87,8 @@ class NodeFolder:
 
     def use(self, image: Image) -> int | None:
         """A descriptor that keeps the image there until it is closed; None where it is not there."""
+        if not image.is_there:
+            return None
         lock = take_at_once(image.lock, SHARED)
         if lock is None or image.is_there:
             return lock

@@ -45,8 +45,10 @@ def free(folder: NodeFolder) -> int:
 
 
 def full(folder: NodeFolder, size: int) -> ArgosyError:
-    """What is said when an image does not fit."""
+    """What is said when an image does not fit; a disk may also have no room for more files."""
+    status = os.statvfs(folder.path)
+    files = f" and {status.f_favail} files" if status.f_files else ""
     return ArgosyError(
         f"{folder.path}: the image takes {amount(size)}, and on {os.uname().nodename} there are "
-        f"{amount(free(folder))} left; free space there, {REMEDY}"
+        f"{amount(free(folder))}{files} left; free space there, {REMEDY}"
     )

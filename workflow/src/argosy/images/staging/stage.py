@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.images.staging.folder import NodeFolder
+from argosy.images.staging.locks import SHARED, take
 
 MEMORY = Path("/dev/shm")
 
@@ -65,9 +66,7 @@ def staged(wanted: Wanted, place: Place, say: Say) -> Iterator[Staged]:
         image = folder.image(wanted.digest)
         lock = folder.use(image)
         if lock is None:
-            from argosy.images.staging.filling import fill
-
-            lock = fill(wanted, folder, place.room, say)
+            lock = _unpack_or_wait(wanted, folder, place.room, say)
         os.utime(lock)
         try:
             yield Staged(image.root, lock)
@@ -76,6 +75,27 @@ def staged(wanted: Wanted, place: Place, say: Say) -> Iterator[Staged]:
             os.close(lock)
             if place.room is None:
                 folder.remove_if_unused(image)
+
+
+def _unpack_or_wait(wanted: Wanted, folder: NodeFolder, room: int | None, say: Say) -> int:
+    """A descriptor that keeps the image there, which another process may have unpacked meanwhile."""
+    image = folder.image(wanted.digest)
+
+    def waiting() -> None:
+        say(f"waiting: another process of {os.uname().nodename} is unpacking an image")
+
+    with folder.alone(waiting) as alone:
+        lock = take(image.lock, SHARED)
+        try:
+            if not image.is_there:
+                from argosy.images.staging.filling import fill
+
+                fill(wanted, folder, room, alone, say)
+        except BaseException:
+            os.close(lock)
+            folder.remove_if_unused(image)
+            raise
+    return lock
 
 
 @contextmanager

@@ -1,0 +1,84 @@
+"""Small packed images, and the program that runs in one that is unpacked on this node."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from frozen_images import make_image, make_layer
+
+from argosy.images.lockfile import ImageLock
+from argosy.images.packed.packing import pack_image
+from argosy.images.staging.stage import Wanted
+from argosy.images.store import Store
+
+
+def make_packed(store: Store, project: Path, name: str, size: int = 2000) -> Wanted:
+    """An image of 200 small files and one of `size` bytes, packed."""
+    files = {f"many/{number % 9}/{number}": f"{name} {number}" for number in range(200)}
+    make_layer(store, name, {"big": "x" * size, "name": name, **files})
+    lock = make_image(store, project, name, [name])
+    return pack(store, lock)
+
+
+def pack(store: Store, lock: ImageLock) -> Wanted:
+    """The image, packed."""
+    return Wanted(lock.digest, lock.name, pack_image(store, lock, lambda line: None))
+
+
+def is_whole(root: Path, name: str, size: int = 2000) -> bool:
+    """Whether an image made by `make_packed` is all there."""
+    numbers = [path.read_text() for path in root.glob("many/*/*")]
+    return (
+        sorted(numbers) == sorted(f"{name} {number}" for number in range(200))
+        and (root / "name").read_text() == name
+        and (root / "big").stat().st_size == size
+        and root.stat().st_mode & 0o777 == 0o555
+    )
+
+
+# Stages an image, says so, looks at it until its input ends, and lets it go.
+HOLDER = """
+import json, sys
+from pathlib import Path
+from argosy.errors import ArgosyError
+from argosy.images.staging.stage import Place, Wanted, staged
+digest, name, archive, folder, room = json.loads(sys.argv[1])
+said = []
+try:
+    with staged(Wanted(digest, name, Path(archive)), Place(Path(folder), room), said.append) as image:
+        files = sum(path.is_file() for path in image.root.rglob("*"))
+        print(json.dumps({"root": str(image.root), "files": files, "said": said}), flush=True)
+        sys.stdin.read()
+        assert files == sum(path.is_file() for path in image.root.rglob("*"))
+except ArgosyError as problem:
+    print(json.dumps({"error": str(problem), "said": said}), flush=True)
+    sys.exit(2)
+"""
+
+
+def start_holder(
+    wanted: Wanted, folder: Path, room: int | None, *wrapper: str
+) -> subprocess.Popen[str]:
+    """A process that stages an image and holds it until its standard input is closed."""
+    what = [wanted.digest, wanted.name, str(wanted.archive), str(folder), room]
+    return subprocess.Popen(
+        [*wrapper, sys.executable, "-c", HOLDER, json.dumps(what)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def told(holder: subprocess.Popen[str]) -> dict[str, object]:
+    """What the holder says when it has the image, or why it has not."""
+    assert holder.stdout
+    answer: dict[str, object] = json.loads(holder.stdout.readline() or "{}")
+    return answer
+
+
+def let_go(*holders: subprocess.Popen[str]) -> list[int]:
+    """End the holders; their exit statuses."""
+    for holder in holders:
+        holder.communicate("")
+    return [holder.returncode for holder in holders]

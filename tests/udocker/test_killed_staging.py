@@ -1,0 +1,86 @@
+"""Packing and unpacking that is killed at any moment leaves nothing that is taken for whole."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from packed_images import is_whole, make_packed, pack, start_holder
+
+from argosy.images.lockfile import read_lock
+from argosy.images.packed.index import read_index
+from argosy.images.staging.stage import Place, staged
+from argosy.images.store import Store
+
+MOMENTS = 13
+"""Of each."""
+
+SIZE = 20_000_000
+
+
+def killed_at(moment: float, process: "subprocess.Popen[str]") -> bool:
+    """Kill it then; whether it still ran."""
+    time.sleep(moment)
+    running = process.poll() is None
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    return running
+
+
+def test_packing(tmp_path: Path) -> None:
+    store, seed = Store(tmp_path / ".argosy"), random.randrange(1 << 30)
+    moments = random.Random(seed)
+    wanted = make_packed(store, tmp_path, "image", SIZE)
+    lock = tmp_path / "resources/images/image/image.lock"
+    killed = 0
+    for _ in range(MOMENTS):
+        wanted.archive.unlink(missing_ok=True)
+        packer = subprocess.Popen(
+            [sys.executable, "-m", "argosy.cli", "image", "pack", "image"],
+            cwd=tmp_path,
+            env={**os.environ, "ARGOSY_STORE": str(store.path)},
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        killed += killed_at(moments.uniform(0.3, 1.3), packer)
+        if wanted.archive.exists():
+            # What carries the image's name is whole.
+            read_index(wanted.archive, wanted.digest, "")
+        assert pack(store, read_lock(lock)) == wanted
+        assert list(wanted.archive.parent.iterdir()) == [wanted.archive], seed
+        with staged(wanted, Place(tmp_path, None), lambda line: None) as image:
+            assert is_whole(image.root, "image", SIZE), seed
+    assert killed > MOMENTS / 4, "most had ended before they were to be killed"
+
+
+def test_unpacking(tmp_path: Path) -> None:
+    store, seed = Store(tmp_path / ".argosy"), random.randrange(1 << 30)
+    moments = random.Random(seed)
+    wanted = make_packed(store, tmp_path, "image", SIZE)
+    name = wanted.digest.replace(":", "-")
+    partial = 0
+    for number in range(MOMENTS):
+        node = tmp_path / f"node-{number}"
+        node.mkdir()
+        holder = start_holder(wanted, node, 1 << 30)
+        if number % 2:
+            wait_for_partial(node)
+        killed_at(moments.uniform(0, 0.05 if number % 2 else 0.5), holder)
+        partial += any(node.glob("argosy-*/.making-*"))
+        for root in node.glob("argosy-*/sha256-*/root"):
+            assert is_whole(root, "image", SIZE), seed
+        with staged(wanted, Place(node, 1 << 30), lambda line: None) as image:
+            assert is_whole(image.root, "image", SIZE), seed
+        left = {path.name for path in image.root.parents[1].iterdir()}
+        assert left == {"lock", name, f"{name}.lock"}, seed
+    assert partial > 0, "none was killed while it unpacked"
+
+
+def wait_for_partial(node: Path) -> None:
+    deadline = time.monotonic() + 20
+    while not any(node.glob("argosy-*/.making-*")):
+        assert time.monotonic() < deadline
+        time.sleep(0.002)

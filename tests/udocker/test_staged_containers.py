@@ -1,0 +1,159 @@
+"""Containers from images that are unpacked on the node, as batch scripts start them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from argosy.images.build.builder import build_image
+from argosy.images.lockfile import ImageLock
+from argosy.images.packed.packing import pack_image
+from argosy.images.staging.folder import NodeFolder
+from argosy.images.staging.stage import MEMORY
+from argosy.images.store import Store
+
+pytestmark = [pytest.mark.udocker, pytest.mark.timeout(120)]
+TEXT = "FROM docker.io/library/debian:bookworm-slim\nCOPY file /file\n"
+
+Runner = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def image(store: Store, tmp_path: Path) -> ImageLock:
+    """A packed image of a Debian, which no other test has."""
+    folder = tmp_path / "project/containers/image"
+    folder.mkdir(parents=True)
+    (folder / "Containerfile").write_text(TEXT)
+    (folder / "file").write_text(str(tmp_path))
+    lock = build_image(store, folder, tmp_path / "image.lock", tmp_path / "build.log")
+    pack_image(store, lock, print)
+    return lock
+
+
+@pytest.fixture
+def start(store: Store, image: ImageLock, tmp_path: Path) -> Runner:
+    """Starts a command in the image, as a batch script does."""
+
+    def run(stage: list[str | Path], *command: str) -> "subprocess.Popen[str]":
+        program = [sys.executable, "-m", "argosy.images.run", "--digest", image.digest]
+        return subprocess.Popen(
+            [*program, "--log-dir", tmp_path, *stage, "--", *command],
+            env={**os.environ, "ARGOSY_STORE": str(store.path)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    return run
+
+
+def in_node(folder: Path) -> list[str | Path]:
+    folder.mkdir(exist_ok=True)
+    return ["--stage", "node", "--stage-folder", folder, "--stage-room", "2000"]
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_on_a_nodes_disk(start: Runner, tmp_path: Path, image: ImageLock) -> None:
+    stage = in_node(tmp_path / "node")
+    output, _ = start(stage, "sh", "-c", "cat /file; touch /new").communicate()
+    assert "argosy: unpacked the image in " in output
+    assert str(tmp_path) in output
+    assert "Read-only file system" in output
+    assert (tmp_path / "node-0.log").read_text() == output
+    again = start(stage, "sh", "-c", "exit 7")
+    assert again.communicate()[0] == ""
+    assert again.returncode == 7
+    found = NodeFolder.below(tmp_path / "node").image(image.digest)
+    assert not (found.root / "new").exists()
+
+
+def test_in_memory_and_gone_with_the_container(start: Runner, image: ImageLock) -> None:
+    found = NodeFolder.below(MEMORY).image(image.digest)
+    runner = start(["--stage", "memory"], "sh", "-c", "cat /file; exit 3")
+    assert "argosy: unpacked the image in " in runner.communicate()[0]
+    assert runner.returncode == 3
+    assert not found.path.exists()
+    assert not found.lock.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_in_memory_and_gone_with_a_runner_that_is_ended(
+    start: Runner, image: ImageLock, number: signal.Signals
+) -> None:
+    found = NodeFolder.below(MEMORY).image(image.digest)
+    runner = start(["--stage", "memory"], "sh", "-c", "echo began; sleep 60")
+    assert runner.stdout
+    while "began" not in runner.stdout.readline():
+        assert found.is_there or runner.poll() is None
+    assert found.is_there
+    runner.send_signal(number)
+    runner.communicate(timeout=20)
+    assert not found.path.exists()
+
+
+def test_an_image_stays_as_long_as_its_container_even_if_the_runner_is_killed(
+    start: Runner, tmp_path: Path, image: ImageLock
+) -> None:
+    # The container ends a moment after its runner: until then its files must not go.
+    stubborn = "trap '' TERM HUP INT; echo began; exec sleep 5"
+    runner = start(in_node(tmp_path / "node"), "sh", "-c", stubborn)
+    assert runner.stdout
+    while "began" not in runner.stdout.readline():
+        assert runner.poll() is None
+    folder = NodeFolder.below(tmp_path / "node")
+    found = folder.image(image.digest)
+    holders = lambda: open_by(found.lock)  # noqa: E731
+    assert len(holders()) >= 2, "the runner and what runs the container"
+    assert not folder.remove_if_unused(found)
+    runner.kill()
+    runner.wait()
+    while holders():
+        assert not folder.remove_if_unused(found)
+        assert found.is_there
+        time.sleep(0.05)
+    wait_until(lambda: folder.remove_if_unused(found))
+    assert not found.is_there
+
+
+def open_by(path: Path) -> list[str]:
+    """The processes that have the file open."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/fd/*"):
+        try:
+            if entry.readlink() == path:
+                found.append(entry.parts[2])
+        except OSError:
+            continue
+    return found
+
+
+def test_a_missing_archive_is_told_with_the_command_that_makes_it(
+    start: Runner, store: Store, image: ImageLock, tmp_path: Path
+) -> None:
+    store.archive(image.digest).unlink()
+    runner = start(in_node(tmp_path / "node"), "true")
+    runner.communicate()
+    assert runner.returncode == 2
+
+
+def test_a_store_behind_a_symbolic_link(store: Store, image: ImageLock, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(store.path)
+    command = [sys.executable, "-m", "argosy.images.run", "--digest", image.digest]
+    done = subprocess.run(
+        [*command, "--log-dir", tmp_path, "--", "cat", "/file"],
+        env={**os.environ, "ARGOSY_STORE": str(tmp_path / "link")},
+        capture_output=True,
+        text=True,
+    )
+    # By the first engine, without a word of one that failed.
+    assert done.stdout == str(tmp_path)
