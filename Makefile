@@ -62,6 +62,10 @@ bench-containers: image ## Time the start of containers by each engine
 bench-overhead: image ## Time training in a container beside the same wheels without one
 	@$(BIN)/python benchmarks/overhead.py
 
+.PHONY: bench-staging
+bench-staging: image ## Time the unpacking of an image on a node beside tar
+	@$(BIN)/python benchmarks/staging.py
+
 .PHONY: check-bare
 check-bare: ## As root: set up and build on a Debian that has only Python and make
 	bash tests/machines/bare-debian.sh
