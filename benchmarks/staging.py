@@ -1,7 +1,7 @@
 """`make bench-staging`: unpacking an image on a node, beside tar with zstd.
 
 The frozen image torch-cpu, packed by Argosy, and the same tree as one tar that `tar -I 'zstd -T0'` made.
-Both are unpacked into the same folder's file system, in turns, each after what was written before is on disk.
+Both are unpacked into the same file system, in turns, each after what was written before is on disk.
 The first argument is the folder where to; by default a temporary one.
 """
 

@@ -35,9 +35,9 @@ KILLED = 137
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     options = _parser().parse_args(arguments)
-    try:
-        log = options.log_dir / f"node-{os.environ.get('ARGOSY_NODE', '0')}.log"
-        with log.open("ab", buffering=0) as stream:
+    log = options.log_dir / f"node-{os.environ.get('ARGOSY_NODE', '0')}.log"
+    with log.open("ab", buffering=0) as stream:
+        try:
             return run_image(
                 options.digest,
                 options.command,
@@ -45,9 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 lambda data: _tee(data, stream),
                 _place(options),
             )
-    except ArgosyError as problem:
-        print(f"error: {problem}", file=sys.stderr)
-        return 2
+        except ArgosyError as problem:
+            # Whoever misses this node's agent is sent to this log.
+            stream.write(f"error: {problem}\n".encode())
+            print(f"error: {problem}", file=sys.stderr)
+            return 2
 
 
 def run_image(
