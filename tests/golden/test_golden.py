@@ -13,14 +13,16 @@ from typing import Any
 
 import pytest
 import yaml
-from golden_cases import ODD_FOLDER, SITES, Case, cases
+from golden_cases import ODD_FOLDER, SITES, Case, Kept, cases
 
 import argosy
 from argosy.errors import ArgosyError
 from argosy.images.config import ImageConfig
 from argosy.images.lockfile import ImageLock, LockedBase
 from argosy.jobs import planning
+from argosy.jobs.building import Build, write_script
 from argosy.jobs.planning import Project, Where, plan_run, write_run
+from argosy.site.models import read_site
 from argosy.study.models import Checkpoints, Needs
 from argosy.study.runs import Run
 
@@ -28,6 +30,17 @@ GOLDEN = Path(__file__).parent
 UPDATE = os.environ.get("UPDATE_GOLDEN") == "1"
 KEPT = [case for case in cases() if case.refused is None]
 REFUSED = [case for case in cases() if case.refused is not None]
+
+
+def script_of(case: Case) -> Path:
+    return GOLDEN / case.site / f"{case.name}.sbatch"
+
+
+def build_of(site: str) -> Path:
+    return GOLDEN / site / "build.sbatch"
+
+
+SCRIPTS = [*(script_of(case) for case in KEPT), *(build_of(site) for site in SITES)]
 LOCK = ImageLock(
     name="torch",
     digest="sha256:" + "0123456789abcdef" * 4,
@@ -42,10 +55,6 @@ def named(case: Case) -> str:
     return f"{case.site}/{case.name}"
 
 
-def script_of(case: Case) -> Path:
-    return GOLDEN / case.site / f"{case.name}.sbatch"
-
-
 def render(case: Case, root: Path, sites: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The script as it would be in a project in /project, whose user filled in the site's file."""
     project = Project(root / case.folder)
@@ -56,6 +65,16 @@ def render(case: Case, root: Path, sites: Path, monkeypatch: pytest.MonkeyPatch)
     lock = LOCK if case.runtime == "udocker" else None
     plan = plan_run(project, Where(case.site, case.hardware), run_of(case), lock)
     return write_run(project, plan).read_text(encoding="utf-8").replace(str(root), "/project")
+
+
+def render_build(site: str, root: Path, sites: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The script of a build by a job, made in the same way."""
+    project = Project(root / ODD_FOLDER)
+    copy_site(sites, project.slurm_dir, site)
+    monkeypatch.setattr(sys, "executable", "/project/.venv/bin/python")
+    build = Build(project, site, "torch", root / "image.lock", root / "build.log")
+    script = write_script(build, read_site(project.slurm_dir / site))
+    return script.read_text(encoding="utf-8").replace(str(root), "/project")
 
 
 def copy_site(sites: Path, target: Path, site: str) -> None:
@@ -71,7 +90,7 @@ def copy_site(sites: Path, target: Path, site: str) -> None:
 def fill_in(content: dict[str, Any], written: Mapping[str, Any]) -> None:
     for key, value in written.items():
         if isinstance(value, Mapping):
-            fill_in(content[key], value)
+            fill_in(content.setdefault(key, {}), value)
         else:
             content[key] = value
 
@@ -97,13 +116,33 @@ def run_of(case: Case) -> Run:
 
 @pytest.mark.parametrize("case", KEPT, ids=named)
 def test_script(case: Case, tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = render(case, tmp_path, project / "slurm", monkeypatch)
-    golden = script_of(case)
+    compare(render(case, tmp_path, project / "slurm", monkeypatch), script_of(case))
+
+
+def compare(text: str, golden: Path) -> None:
+    """The text is the kept one, or becomes it."""
     if UPDATE:
         assert os.environ.get("CI") != "true", "in CI the texts are compared"
         golden.parent.mkdir(exist_ok=True)
         golden.write_text(text, encoding="utf-8")
     assert text == golden.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_script_of_a_build(
+    site: str, tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compare(render_build(site, tmp_path, project / "slurm", monkeypatch), build_of(site))
+
+
+def test_an_image_in_memory_is_asked_for(
+    tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = Kept(written={"images": {"stage": "memory"}})
+    monkeypatch.setitem(SITES, "testbed", changed)
+    text = render(Case("testbed", "memory"), tmp_path, project / "slurm", monkeypatch)
+    assert "\n    --stage memory\n    --bind " in text
+    subprocess.run(["bash", "-n"], input=text, text=True, check=True)
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=named)
@@ -122,18 +161,18 @@ def test_what_a_site_does_not_have_is_refused(
 def test_every_site_and_every_text_belongs_to_a_case(project: Path) -> None:
     folders = {path.parent.name for path in (project / "slurm").glob("*/site.yaml")}
     assert {*SITES, "local"} <= folders
-    assert set(GOLDEN.glob("*/*.sbatch")) == {script_of(case) for case in KEPT}
+    assert set(GOLDEN.glob("*/*.sbatch")) == {*SCRIPTS}
 
 
 def test_bash_reads_every_script() -> None:
-    for case in KEPT:
-        subprocess.run(["bash", "-n", script_of(case)], check=True)
+    for script in SCRIPTS:
+        subprocess.run(["bash", "-n", script], check=True)
 
 
 def test_shellcheck_finds_nothing() -> None:
     if not shutil.which("shellcheck"):
         pytest.skip("the program shellcheck is not installed (Debian package shellcheck)")
-    scripts = [str(script_of(case)) for case in KEPT]
+    scripts = [str(script) for script in SCRIPTS]
     # Single quotes are meant where a text is for the shells of the nodes.
     command = ["shellcheck", "--exclude=SC2016", *scripts]
     done = subprocess.run(command, capture_output=True, text=True)
