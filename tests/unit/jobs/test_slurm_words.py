@@ -82,6 +82,19 @@ def test_a_refusal_says_what_to_change_and_quotes_slurm(
     assert "\n" not in line
 
 
+@pytest.mark.parametrize(
+    ("said", "key"),
+    [
+        ("Requested time limit is invalid (missing or exceeds some limit)", "queues"),
+        ("Requested node configuration is not available", "hardware"),
+        ("Invalid account or account/partition combination specified", "account"),
+    ],
+)
+def test_a_refused_build_leads_to_the_file_of_the_site(tmp_path: Path, said: str, key: str) -> None:
+    line = explain(tmp_path / "logs/here/builds/torch", said)
+    assert line == f"slurm/here/site.yaml: {key}: Slurm refuses builds/torch: {said}"
+
+
 def test_a_full_queue_is_no_refusal() -> None:
     assert TOO_MANY_NOW.search("sbatch: error: QOSMaxSubmitJobPerUserLimit")
     assert TOO_MANY_NOW.search("Job violates accounting/QOS policy (job submit limit, ...)")

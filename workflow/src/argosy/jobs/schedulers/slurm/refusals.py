@@ -41,19 +41,25 @@ EXPERIMENT_KEYS = (
 def explain(run_dir: Path, said: str) -> str:
     """One line for the user: file, key and Slurm's words.
 
-    `run_dir` is <project>/results/<site>/<experiment>/<run>.
+    `run_dir` is <project>/results/<site>/<experiment>/<run>, or that of a build by a job,
+    <project>/logs/<site>/builds/<image>, whose size nobody has configured.
     """
     site, experiment, run_id = run_dir.parts[-3:]
+    configured = run_dir.parts[-4] == "results"
     folder = run_dir.parents[3] / "slurm" / site
     where = f"{experiment}/{run_id}"
     if re.search(r"munge|authentication|credential", said, re.IGNORECASE):
         return f"{where}: munge does not run on this machine, so Slurm trusts nobody here: {said}"
     if NO_SUCH_NODES.search(said):
         asked = _key_of(folder, "gres", "constraint", "mem")
+        if not configured:
+            return f"slurm/{site}/site.yaml: {asked or 'hardware'}: Slurm refuses {where}: {said}"
         keys = f"slurm/{site}/site.yaml: {asked}, or " if asked else ""
         return f"{keys}config.yaml: experiments.{experiment}.needs: Slurm refuses {where}: {said}"
     for pattern, key in EXPERIMENT_KEYS:
         if re.search(pattern, said, re.IGNORECASE):
+            if not configured:
+                return f"slurm/{site}/site.yaml: queues: Slurm refuses {where}: {said}"
             return f"config.yaml: experiments.{experiment}.{key}: Slurm refuses {run_id}: {said}"
     for pattern, option in SITE_OPTIONS:
         if re.search(pattern, said, re.IGNORECASE):
