@@ -45,27 +45,35 @@ def explain(run_dir: Path, said: str) -> str:
     <project>/logs/<site>/builds/<image>, whose size nobody has configured.
     """
     site, experiment, run_id = run_dir.parts[-3:]
-    configured = run_dir.parts[-4] == "results"
     folder = run_dir.parents[3] / "slurm" / site
     where = f"{experiment}/{run_id}"
     if re.search(r"munge|authentication|credential", said, re.IGNORECASE):
         return f"{where}: munge does not run on this machine, so Slurm trusts nobody here: {said}"
-    if NO_SUCH_NODES.search(said):
-        asked = _key_of(folder, "gres", "constraint", "mem")
-        if not configured:
-            return f"slurm/{site}/site.yaml: {asked or 'hardware'}: Slurm refuses {where}: {said}"
-        keys = f"slurm/{site}/site.yaml: {asked}, or " if asked else ""
-        return f"{keys}config.yaml: experiments.{experiment}.needs: Slurm refuses {where}: {said}"
-    for pattern, key in EXPERIMENT_KEYS:
-        if re.search(pattern, said, re.IGNORECASE):
-            if not configured:
-                return f"slurm/{site}/site.yaml: queues: Slurm refuses {where}: {said}"
-            return f"config.yaml: experiments.{experiment}.{key}: Slurm refuses {run_id}: {said}"
+    configured = run_dir.parts[-4] == "results"
+    if keys := _keys_of_size(folder, said, experiment if configured else None):
+        return f"{keys}: Slurm refuses {where}: {said}"
     for pattern, option in SITE_OPTIONS:
         if re.search(pattern, said, re.IGNORECASE):
             key = _key_of(folder, option) or f"options.{option}"
             return f"slurm/{site}/site.yaml: {key}: Slurm refuses {where}: {said}"
     return f"{where}: Slurm refuses {run_dir / 'job.sbatch'}: {said}"
+
+
+def _keys_of_size(folder: Path, said: str, experiment: str | None) -> str:
+    """Where it is said how large the job is, or how large it may be; empty when it is not about that."""
+    site = f"slurm/{folder.name}/site.yaml"
+    if NO_SUCH_NODES.search(said):
+        asked = _key_of(folder, "gres", "constraint", "mem")
+        if experiment is None:
+            return f"{site}: {asked or 'hardware'}"
+        of_site = f"{site}: {asked}, or " if asked else ""
+        return f"{of_site}config.yaml: experiments.{experiment}.needs"
+    for pattern, key in EXPERIMENT_KEYS:
+        if re.search(pattern, said, re.IGNORECASE):
+            return (
+                f"config.yaml: experiments.{experiment}.{key}" if experiment else f"{site}: queues"
+            )
+    return ""
 
 
 def _key_of(folder: Path, *options: str) -> str:
