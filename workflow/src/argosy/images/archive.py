@@ -66,19 +66,25 @@ def files_tar(folder: Path, names: Iterable[str]) -> Iterator[IO[bytes]]:
     Raises:
         ArgosyError: as `layer_tar`.
     """
-    with tempfile.TemporaryDirectory(prefix="argosy-") as scratch:
-        listed = _listed(Path(scratch) / "names", names)
+    # A file without a name: nothing of it is left when we are killed.
+    with tempfile.TemporaryFile() as listed:
+        listed.write(_terminated(names))
+        listed.seek(0)
         command: list[str | Path] = ["tar", "--create", *_OPTIONS, "--null"]
-        command += ["--directory", folder, f"--files-from={listed}"]
-        with _output(command, folder) as stream:
+        command += ["--directory", folder, "--files-from=-"]
+        with _output(command, folder, listed) as stream:
             yield stream
 
 
 @contextmanager
-def _output(command: Sequence[str | Path], folder: Path) -> Iterator[IO[bytes]]:
+def _output(
+    command: Sequence[str | Path], folder: Path, stdin: IO[bytes] | None = None
+) -> Iterator[IO[bytes]]:
     """What a tar of the folder writes."""
     with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, pipesize=_CHUNK)
+        process = subprocess.Popen(
+            command, stdin=stdin, stdout=subprocess.PIPE, stderr=said, pipesize=_CHUNK
+        )
         assert process.stdout
         with process.stdout:
             yield process.stdout
@@ -115,6 +121,10 @@ def _marker(tree: Path, path: str) -> str:
 
 
 def _listed(path: Path, names: Iterable[str]) -> Path:
-    content = "".join(f"./{name}\0" for name in names)
-    path.write_bytes(content.encode("utf-8", "surrogateescape"))
+    path.write_bytes(_terminated(names))
     return path
+
+
+def _terminated(names: Iterable[str]) -> bytes:
+    """As tar reads names that may hold anything."""
+    return "".join(f"./{name}\0" for name in names).encode("utf-8", "surrogateescape")
