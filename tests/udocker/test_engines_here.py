@@ -1,6 +1,7 @@
 """Engines of containers, measured on this host; and the faults of udocker that its engine keeps away."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -121,3 +122,53 @@ def test_udocker_still_writes_its_state_into_the_working_folder(
     """When this fails, udocker has been mended: calls need no working folders of their own."""
     udocker_run(project_store, root, tmp_path, "exit 0")
     assert list(tmp_path.iterdir())
+
+
+def run_program(
+    project: Path, store: Store, digest: str, logs: Path, *options: str
+) -> subprocess.CompletedProcess[str]:
+    """What a batch script starts on each node."""
+    command = [sys.executable, "-m", "argosy.images.run", "--digest", digest, "--log-dir", logs]
+    return subprocess.run(
+        [*command, *options, "--", "sh", "-c", "echo inside; exit 4"],
+        cwd=project,
+        env={**os.environ, "ARGOSY_STORE": str(store.path)},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.fixture
+def noted(store: Store, project_store: Store, torch_digest: str) -> Store:
+    """A store of the test's own with the frozen image, so that its notes are its own, too."""
+    target = store.root(torch_digest)
+    target.parent.mkdir()
+    target.symlink_to(project_store.root(torch_digest))
+    store.description(torch_digest).symlink_to(project_store.description(torch_digest))
+    return store
+
+
+def test_a_node_measures_once_and_notices_when_it_was_wrong(
+    project: Path, noted: Store, torch_digest: str, tmp_path: Path
+) -> None:
+    done = run_program(project, noted, torch_digest, tmp_path)
+    assert (done.returncode, done.stdout) == (4, "inside\n")
+    (note,) = noted.engines.iterdir()
+    right = json.loads(note.read_text())
+    assert right["engine"] == "runc"
+    note.write_text(json.dumps({**right, "engine": "P1"}))
+    again = run_program(project, noted, torch_digest, tmp_path)
+    assert again.returncode == 4
+    assert again.stdout.endswith("argosy: P1 did not start here, runc does\ninside\n")
+    assert json.loads(note.read_text())["engine"] == "runc"
+
+
+def test_the_sites_word_counts(
+    project: Path, noted: Store, torch_digest: str, tmp_path: Path
+) -> None:
+    done = run_program(project, noted, torch_digest, tmp_path, "--engine", "R1")
+    assert (done.returncode, done.stdout) == (4, "inside\n")
+    assert not noted.engines.exists()
+    done = run_program(project, noted, torch_digest, tmp_path, "--engine", "P1")
+    assert done.returncode == 2
+    assert "P1 did not start the container; images.engine in the site's site.yaml" in done.stderr

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from argosy.errors import ArgosyError
 from argosy.images import container
-from argosy.images.container import DEFAULT_PATH, Bind, Container
-from argosy.images.engines import choose_engine
+from argosy.images.container import DEFAULT_PATH, ENGINES, Bind, Container
+from argosy.images.engines import choose_engine, engine_of_host
+from argosy.images.nvidia import driver_mount, with_driver
 from argosy.images.store import STORE_VARIABLE, Store
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 options.command,
                 options.bind,
                 lambda data: _tee(data, stream),
-                _place(options),
+                place=_place(options),
+                engine=options.engine,
             )
         except ArgosyError as problem:
             # Whoever misses this node's agent is sent to this log.
@@ -57,9 +59,14 @@ def run_image(
     command: Sequence[str],
     binds: Sequence[Bind],
     on_output: Callable[[bytes], None],
+    *,
     place: "Place | None" = None,
+    engine: str | None = None,
 ) -> int:
     """Run `command` in the frozen image, from the store or unpacked in a `place` of this node.
+
+    Args:
+        engine: of containers; None: the fastest on this host.
 
     Raises:
         ArgosyError: when the image is not in the store or no engine works on this host.
@@ -75,13 +82,23 @@ def run_image(
             binds=binds,
             environment={**DEFAULTS, **config["environment"], **_own_variables()},
             workdir=config["workdir"],
+            engine=engine or engine_of_host(store, root),
             held=held,
         )
+        if driver := driver_mount(store):
+            environment = with_driver(inside.environment)
+            inside = replace(inside, binds=[*binds, driver], environment=environment)
         outcome = container.run(store, inside, on_output)
-        if outcome.failed_to_start:
-            # Hardly ever: the other engines are for hosts without user namespaces.
-            inside = replace(inside, engine=choose_engine(store, inside.root).engine)
-            outcome = container.run(store, inside, on_output)
+        if outcome.failed_to_start and engine is None:
+            # The host is not what it was when its engine was chosen.
+            other = choose_engine(store, root).engine
+            on_output(f"argosy: {inside.engine} did not start here, {other} does\n".encode())
+            outcome = container.run(store, replace(inside, engine=other), on_output)
+        elif outcome.failed_to_start:
+            raise ArgosyError(
+                f"{engine} did not start the container; images.engine in the site's site.yaml names it: "
+                "leave that out, or ask `argosy image engines` on such a node what works there"
+            )
     return KILLED if outcome.status is None else outcome.status
 
 
@@ -168,6 +185,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--stage-folder", type=Path, metavar="FOLDER", help="of the node's disk")
     parser.add_argument(
         "--stage-room", type=int, metavar="MIB", help="what kept images may take there"
+    )
+    parser.add_argument(
+        "--engine", choices=ENGINES, help="of containers (default: the fastest on this host)"
     )
     parser.add_argument("command", nargs="+")
     return parser

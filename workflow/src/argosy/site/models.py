@@ -107,6 +107,8 @@ class Images(Model):
     """With `stage: node`, the folder of the node's disk; may hold variables. None: the site's tmpdir."""
     room: Mebibytes = 50 * 1024
     """With `stage: node`, what a user's kept images may take there, in MiB; the least recently used go."""
+    engine: Literal["runc", "crun", "R1", "P2", "P1"] | None = None
+    """What starts containers; None: the fastest of those that work on a node, as measured there."""
     build: Literal["login", "job"] = "login"
     """Where the workflow builds images: where Snakemake runs, or on a compute node."""
 
