@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from argosy.errors import ArgosyError
-from argosy.images.freeze import freeze, inside
+from argosy.images.freeze import inside, make_frozen
+from argosy.images.layers import Layer, read_overlay
 from argosy.images.store import remove_tree
 
 
@@ -31,11 +32,20 @@ def test_a_circle_of_links_is_an_error(tmp_path: Path) -> None:
 def test_a_frozen_tree_has_its_mount_points_and_no_folder_that_could_be_changed(
     tmp_path: Path,
 ) -> None:
-    root = tmp_path / "root"
-    (root / "bin").mkdir(parents=True)
-    (root / "bin/tool").touch(0o755)
-    (root / "link").symlink_to("bin/tool")
-    freeze(root)
+    layer, root = tmp_path / "layer", tmp_path / "root"
+    (layer / "bin").mkdir(parents=True)
+    (layer / "bin/tool").touch(0o755)
+    (layer / "link").symlink_to("bin/tool")
+    # Folders that are already there keep their modes, but for what they could be changed by.
+    (layer / "tmp").mkdir()
+    (layer / "tmp").chmod(0o1777)
+    (layer / "etc").mkdir(0o700)
+    (layer / "etc/hosts").write_text("of the image")
+    make_frozen([Layer.of(layer, read_overlay(layer))], root)
+    assert (root / "etc/hosts").readlink() == Path("/run/argosy/etc/hosts")
+    assert stat.S_IMODE((root / "tmp").stat().st_mode) == 0o1555
+    assert stat.S_IMODE((root / "etc").stat().st_mode) == 0o500
+    assert (layer / "etc/hosts").read_text() == "of the image"
     for path in [root, *root.rglob("*")]:
         if path.is_dir():
             assert not stat.S_IMODE(path.stat().st_mode) & 0o222, path

@@ -35,15 +35,21 @@ def copy(source: str, target: str) -> None:
         shutil.copy2(source, target, follow_symlinks=False)
 
 
-def flatten(layers: Sequence[Layer], root: Path, place: Place = link) -> None:
+def flatten(
+    layers: Sequence[Layer], root: Path, place: Place = link, *, frozen: bool = False
+) -> None:
     """Make the tree that `layers` come to, from the lowest to the uppermost, in the new folder `root`.
 
     Paths are strings here: there may be a hundred thousand, and builds wait for it.
 
+    Args:
+        frozen: folders are left without the permission to change them.
+
     Raises:
         OSError: when the file system is full or not writable.
     """
-    _merge([_Part(layer, str(layer.diff), "") for layer in reversed(layers)], str(root), place)
+    parts = [_Part(layer, str(layer.diff), "") for layer in reversed(layers)]
+    _merge(parts, str(root), place, ~0o222 if frozen else ~0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +65,8 @@ class _Part:
         return _Part(self.layer, f"{self.folder}/{name}", path)
 
 
-def _merge(parts: Sequence[_Part], target: str, place: Place) -> None:
-    """Make the folder that the parts, uppermost first, come to."""
+def _merge(parts: Sequence[_Part], target: str, place: Place, mask: int) -> None:
+    """Make the folder that the parts, uppermost first, come to; `mask` is what its mode may have."""
     os.mkdir(target, 0o700)
     folders: dict[str, list[_Part]] = {}
     # Names of which nothing further down counts.
@@ -68,9 +74,9 @@ def _merge(parts: Sequence[_Part], target: str, place: Place) -> None:
     for part in parts:
         _add(part, target, place, folders, closed)
     for name, holders in folders.items():
-        _merge(holders, f"{target}/{name}", place)
+        _merge(holders, f"{target}/{name}", place, mask)
     status = os.stat(parts[0].folder)
-    os.chmod(target, stat.S_IMODE(status.st_mode))
+    os.chmod(target, stat.S_IMODE(status.st_mode) & mask)
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 

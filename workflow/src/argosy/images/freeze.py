@@ -3,9 +3,9 @@
 One frozen tree serves every node and job at once, since nothing in it changes any more.
 """
 
-import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from argosy.errors import ArgosyError
@@ -15,6 +15,7 @@ from argosy.images.layers import Layer
 
 MOUNT_POINTS = (
     GUEST_DIR,
+    "/etc",  # for name resolution
     "/.bind_host_files",  # udocker's own
     *("/dev", "/proc", "/sys", "/tmp"),
     *("/argosy", "/workloads", "/job", "/data"),
@@ -26,9 +27,16 @@ def freeze_layers(layers: Sequence[Layer], making: Path, target: Path) -> None:
 
     Files are the layers' own, by a second name; what is written to one would be written to the other.
     """
-    flatten(layers, making)
-    freeze(making)
+    make_frozen(layers, making)
     put_in_place(making, target)
+
+
+def make_frozen(layers: Sequence[Layer], root: Path) -> None:
+    """Make the new folder `root` of these layers: mount points made, and no folder that can be changed."""
+    flatten(layers, root, frozen=True)
+    for target in MOUNT_POINTS:
+        _make_folder(inside(root, target))
+    _link_host_files(inside(root, "/etc"))
 
 
 def put_in_place(making: Path, target: Path) -> None:
@@ -40,24 +48,30 @@ def put_in_place(making: Path, target: Path) -> None:
     target.chmod(0o555)
 
 
-def freeze(root: Path) -> None:
-    """Make the mount points, and take away every permission to change a folder."""
-    link_host_files(root)
-    for target in MOUNT_POINTS:
-        inside(root, target).mkdir(parents=True, exist_ok=True)
-    for folder, _, _ in os.walk(root, topdown=False):
-        path = Path(folder)
-        path.chmod(stat.S_IMODE(path.stat().st_mode) & ~0o222)
+def _make_folder(path: Path) -> None:
+    """Make a read-only folder among read-only ones."""
+    if path.is_dir():
+        return
+    _make_folder(path.parent)
+    with _writable(path.parent):
+        path.mkdir()
+        path.chmod(0o555)
 
 
-def link_host_files(root: Path) -> None:
+def _link_host_files(etc: Path) -> None:
     """Point the image's name resolution to the copies that every container is given at its start."""
-    etc = inside(root, "/etc")
-    etc.mkdir(parents=True, exist_ok=True)
-    for name in HOST_FILES:
-        (etc / name).unlink(missing_ok=True)
-        (etc / name).symlink_to(f"{GUEST_DIR}/etc/{name}")
-    inside(root, GUEST_DIR).mkdir(parents=True, exist_ok=True)
+    with _writable(etc):
+        for name in HOST_FILES:
+            (etc / name).unlink(missing_ok=True)
+            (etc / name).symlink_to(f"{GUEST_DIR}/etc/{name}")
+
+
+@contextmanager
+def _writable(folder: Path) -> Iterator[None]:
+    mode = stat.S_IMODE(folder.stat().st_mode)
+    folder.chmod(mode | stat.S_IRWXU)
+    yield
+    folder.chmod(mode)
 
 
 def inside(root: Path, path: str) -> Path:

@@ -20,8 +20,7 @@ from argosy.images.exchange.incoming import IncomingLayer, describe
 from argosy.images.exchange.opening import Archive, Folder, opened
 from argosy.images.exchange.proving import config_of, unpack_layer
 from argosy.images.exchange.rights import unhindered
-from argosy.images.flatten import flatten
-from argosy.images.freeze import freeze, put_in_place
+from argosy.images.freeze import make_frozen, put_in_place
 from argosy.images.layers import Change, Layer
 from argosy.images.lockfile import ImageLock, LockedBase, LockedStep, lock_path, write_lock
 from argosy.images.registry.client import Client
@@ -130,8 +129,7 @@ def _take(
 
 def _freeze(title: str, layers: Sequence[Layer], making: Path) -> None:
     try:
-        flatten(layers, making)
-        freeze(making)
+        make_frozen(layers, making)
     except OSError as problem:
         # For instance an /etc that is a file.
         raise ArgosyError(
