@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from argosy.images.freeze import freeze
+from argosy.images.freeze import make_frozen
+from argosy.images.layers import Layer, read_overlay
 
 
-def make_odd_tree(root: Path) -> None:
+def make_odd_tree(frozen: Path) -> None:
     """A frozen tree of links, rights, names and sizes that are easily lost on the way."""
+    root = frozen.with_name(f"{frozen.name}.layer")
     (root / "bin").mkdir(parents=True)
     (root / "empty").mkdir()
     (root / "team").mkdir()
@@ -37,7 +39,7 @@ def make_odd_tree(root: Path) -> None:
     (root / "bin/nobody-may-read").chmod(0o111)
     (root / "team").chmod(0o2775)
     (root / "many").chmod(0o1777)
-    freeze(root)
+    make_frozen([Layer.of(root, read_overlay(root))], frozen)
 
 
 def describe_tree(root: Path) -> Mapping[str, Any]:
