@@ -51,8 +51,8 @@ def test_each_node_unpacks_the_image_once_and_keeps_it(
         logs = (folder / result["incarnation"]).glob("node-*.log")
         said.append([log.read_text().count("argosy: unpacked the image in") for log in logs])
     assert result["state"] == "completed"
-    # The second run is on the same nodes, as nothing else is on the cluster.
-    assert said == [[1, 1], [0, 0]]
+    # Whichever was second ran on the same nodes, as nothing else is on the cluster.
+    assert sorted(said) == [[0, 0], [1, 1]]
 
 
 @pytest.fixture

@@ -56,13 +56,6 @@ def in_node(folder: Path) -> list[str | Path]:
     return ["--stage", "node", "--stage-folder", folder, "--stage-room", "2000"]
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def test_on_a_nodes_disk(start: Runner, tmp_path: Path, image: ImageLock) -> None:
     stage = in_node(tmp_path / "node")
     output, _ = start(stage, "sh", "-c", "cat /file; touch /new").communicate()
@@ -112,17 +105,15 @@ def test_an_image_stays_as_long_as_its_container_even_if_the_runner_is_killed(
         assert runner.poll() is None
     folder = NodeFolder.below(tmp_path / "node")
     found = folder.image(image.digest)
-    holders = lambda: open_by(found.lock)  # noqa: E731
-    assert len(holders()) >= 2, "the runner and what runs the container"
+    assert len(open_by(found.lock)) >= 2, "the runner and what runs the container"
     assert not folder.remove_if_unused(found)
     runner.kill()
     runner.wait()
-    while holders():
-        assert not folder.remove_if_unused(found)
+    while not folder.remove_if_unused(found):
         assert found.is_there
         time.sleep(0.05)
-    wait_until(lambda: folder.remove_if_unused(found))
     assert not found.is_there
+    assert not open_by(Path(f"{found.lock} (deleted)")), "removed while it was used"
 
 
 def open_by(path: Path) -> list[str]:

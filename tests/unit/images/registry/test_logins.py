@@ -65,6 +65,14 @@ def test_the_first_file_that_has_one_counts(home: Home) -> None:
     assert home.user("x.org/a") == "p"
 
 
+def test_folders_of_others_are_passed_by(home: Home) -> None:
+    home.write(home.podman, auths={"x.org": auth("p")})
+    home.runtime.parent.mkdir(parents=True, exist_ok=True)
+    home.runtime.parent.chmod(0)
+    assert home.user("x.org/a") == "p"
+    home.runtime.parent.chmod(0o700)
+
+
 def test_the_environment_names_other_places(home: Home) -> None:
     home.write(home.podman, auths={"x.org": auth("p")})
     home.write(home.folder / "mine.json", auths={"y.org": auth("m")})

@@ -40,9 +40,11 @@ OWN_ENGINES = ("runc", "crun")
 ENGINES = (*OWN_ENGINES, "R1", "P2", "P1")
 """Besides, udocker's: runc, and two ways by proot, for hosts without user namespaces."""
 
-# The first process of the container. It passes on what asks for an end, which a first process would
+# The first process of the container. Its two streams become one, since runc carries two in no certain
+# order. It passes on what asks for an end, which a first process would
 # otherwise ignore, and writes the status itself: what udocker returns is not proof of anything.
 _FIRST_PROCESS = """
+exec 2>&1
 : > /run/argosy/began
 trap 'kill -TERM "$command" 2>/dev/null' TERM HUP INT
 "$@" & command=$!

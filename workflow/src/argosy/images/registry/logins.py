@@ -50,9 +50,17 @@ def find_login(reference: Reference, variables: Mapping[str, str] = os.environ) 
         ArgosyError: naming the file that is damaged, or the helper that fails.
     """
     for path in login_files(variables):
-        if path.is_file() and (login := _from_file(path, reference, variables)):
+        if _is_file(path) and (login := _from_file(path, reference, variables)):
             return login
     return None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except PermissionError:
+        # A folder on the way is somebody else's: no login of ours lies below it.
+        return False
 
 
 def login_files(variables: Mapping[str, str] = os.environ) -> list[Path]:
