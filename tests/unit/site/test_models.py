@@ -1,13 +1,15 @@
 """Reading a site's folder: what is wrong in it is said in one line that names the key."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
 from sites import content
 
 from argosy.errors import ArgosyError
-from argosy.site.models import Site, read_site
+from argosy.images.container import ENGINES
+from argosy.site.models import Images, Site, read_site
 
 X86 = "architecture: x86_64"
 
@@ -130,3 +132,8 @@ def test_images_are_used_where_they_were_built_unless_the_site_says_otherwise(
     assert (images.stage, images.build) == ("shared", "login")
     images = read(tmp_path, "images: {stage: node, folder: $SLURM_TMPDIR, room: 1T}").images
     assert (images.folder, images.room) == ("$SLURM_TMPDIR", 1 << 20)
+
+
+def test_the_engines_that_a_site_may_name_are_those_that_there_are() -> None:
+    named = get_args(Images.model_fields["engine"].annotation)
+    assert {name for each in named for name in get_args(each)} == set(ENGINES)

@@ -57,7 +57,7 @@ def image_build(
         facts = read_site(Path("slurm") / site)
         if facts.images.build == "job":
             build = Build(Project(Path.cwd()), site, name, lock, log)
-            build_by_job(build, facts, lambda line: print(line, file=sys.stderr))
+            build_by_job(build, facts, _say)
             return
     build_image(Store.of_project(Path.cwd()), Path("containers") / name, lock, log)
 
@@ -77,9 +77,7 @@ def image_pack(
     from argosy.images.store import Store
 
     image = read_lock(lock or lock_path(Path.cwd(), name))
-    path = pack_image(
-        Store.of_project(Path.cwd()), image, lambda line: print(line, file=sys.stderr)
-    )
+    path = pack_image(Store.of_project(Path.cwd()), image, _say)
     if output:
         write_json(output, {"digest": image.digest, "size": path.stat().st_size})
 

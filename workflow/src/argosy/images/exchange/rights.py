@@ -20,13 +20,4 @@ def unhindered(function: Callable[[], str]) -> str:
     except ArgosyError:
         # Most images have no such file.
         return function()
-
-    def guarded() -> str:
-        # What is no ArgosyError would end the other process with a traceback.
-        try:
-            return function()
-        except OSError as problem:
-            where = problem.filename or "the disk"
-            raise ArgosyError(f"{where}: {problem.strerror or problem}") from None
-
-    return in_own_namespaces(guarded)
+    return in_own_namespaces(function)

@@ -1,6 +1,5 @@
 """Downloads one blob, goes on where an earlier try ended, and believes nothing but its digest."""
 
-import errno
 import hashlib
 import os
 import re
@@ -10,7 +9,7 @@ from typing import IO
 
 import requests
 
-from argosy.errors import ArgosyError
+from argosy.errors import FULL, ArgosyError
 from argosy.images.registry.client import Client
 from argosy.images.registry.errors import PassingError
 from argosy.images.registry.manifests import Descriptor
@@ -18,8 +17,6 @@ from argosy.images.registry.manifests import Descriptor
 CHUNK = 1 << 18
 ENOUGH = 1 << 20
 """Bytes of a try that was not in vain: a long file may be cut off any number of times."""
-
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 Count = Callable[[int], None]
 """Is told of bytes that came, or with a minus that have to come again."""
@@ -125,7 +122,7 @@ def _write(stream: IO[bytes], chunk: bytes) -> None:
         while left:
             left = left[stream.write(left) :]
     except OSError as problem:
-        if problem.errno not in _NO_SPACE:
+        if problem.errno not in FULL:
             raise
         raise ArgosyError(
             f"{stream.name}: {problem.strerror}; free space and run again: what came is kept"

@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Callable
 
-from argosy.errors import ArgosyError
+from argosy.errors import FULL, ArgosyError
 from argosy.images.packed.index import Index, read_index
 from argosy.images.packed.unpacking import unpack, workers
 from argosy.images.staging import memory, room
@@ -50,7 +50,7 @@ def _unpack(wanted: Wanted, index: Index, folder: NodeFolder, alone: int, say: S
         (making / "size").write_text(str(index.size), encoding="ascii")
         making.rename(folder.image(wanted.digest).path)
     except OSError as problem:
-        if problem.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if problem.errno not in FULL:
             raise
         raise room.full(folder, index.size) from None
     except ArgosyError as problem:
