@@ -6,7 +6,8 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -48,8 +49,10 @@ CMD ["--help"]
 class Place:
     """A project with an image, its archive, and podman with a storage of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, runtime: Path) -> None:
+        """Runtime: an empty folder of a short name, podman allows 50 characters."""
         self.folder = folder
+        self.storage = [f"--root={folder}/podman", f"--runroot={runtime}", "--storage-driver=vfs"]
         self.store = Store(folder / "project" / ".argosy")
         self.archive = folder / "image.tar"
         self.lock = self.build()
@@ -67,13 +70,14 @@ class Place:
         return lock
 
     def podman(self, *arguments: str | Path) -> str:
-        storage = [f"--root={self.folder}/podman", f"--runroot={self.folder}/run"]
-        return output("podman", *storage, "--storage-driver=vfs", *arguments)
+        return output("podman", *self.storage, *arguments)
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    return Place(tmp_path_factory.mktemp("interchange"))
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    runtime = tempfile.mkdtemp(prefix="pod-")
+    yield Place(tmp_path_factory.mktemp("interchange"), Path(runtime))
+    shutil.rmtree(runtime, ignore_errors=True)
 
 
 def output(*command: str | Path, **variables: str) -> str:
@@ -90,7 +94,7 @@ def as_others_unpack(place: Place, lock: ImageLock, archive: Path) -> Path:
     digests = place.podman("images", "--no-trunc", "--quiet").split()
     assert lock.digest in digests
     whole = place.folder / "whole.tar"
-    storage = f"--root={place.folder}/podman --runroot={place.folder}/run --storage-driver=vfs"
+    storage = " ".join(place.storage)
     script = (
         f"m=$(podman {storage} image mount {lock.digest}) && tar -C $m -cf {whole} . "
         f"&& podman {storage} image unmount {lock.digest}"
