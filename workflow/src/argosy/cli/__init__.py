@@ -1,0 +1,55 @@
+"""The command line: thin commands over the rooms, and errors in one line.
+
+The rooms are imported where they are used: a command should not wait for libraries it has no use for.
+"""
+
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import typer
+
+from argosy.cli.images import images
+from argosy.cli.output import say
+from argosy.cli.results import results
+from argosy.cli.runs import runs
+from argosy.errors import FULL, ArgosyError, explained
+
+app = typer.Typer(
+    name="argosy",
+    help="One experiment, many clusters: images without root, batch scripts, runs, reports.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.command()
+def setup() -> None:
+    """Make the container tools available in this project."""
+    from argosy.images.store import Store
+    from argosy.images.tools import ensure_udocker
+
+    ensure_udocker(Store.of_project(Path.cwd()), say)
+
+
+app.add_typer(images, name="image")
+app.add_typer(runs)
+app.add_typer(results)
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one line on standard error and exit status 2."""
+    try:
+        app()
+    except ArgosyError as problem:
+        _leave(str(problem))
+    except OSError as problem:
+        if problem.errno not in FULL:
+            raise
+        _leave(explained(problem))
+
+
+def _leave(message: str) -> NoReturn:
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(2)

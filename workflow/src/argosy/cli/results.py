@@ -1,0 +1,51 @@
+"""Commands for what runs left: tables, the report, its numbers."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from argosy.errors import ArgosyError
+
+results = typer.Typer()
+
+
+@results.command()
+def tables(
+    folder: Annotated[Path, typer.Argument(metavar="RESULTS", help="results/<site>")],
+    finished: Annotated[
+        list[Path] | None, typer.Argument(help="The result.json of each run to be in the tables.")
+    ] = None,
+) -> None:
+    """Collect the records of runs into Parquet tables in RESULTS/tables."""
+    from argosy.results import collect
+
+    runs = [path.parent for path in finished] if finished else None
+    collect(folder, folder / "tables", runs)
+
+
+@results.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="RESULTS", help="results/<site>")],
+) -> None:
+    """Write report.html, summary.json and summary.csv from the tables in RESULTS/tables."""
+    from argosy.report import write_report
+
+    write_report(folder)
+
+
+@results.command()
+def summary(
+    folder: Annotated[Path, typer.Argument(metavar="RESULTS", help="results/<site>")],
+) -> None:
+    """Print the report's main numbers and where the report is."""
+    from argosy.report.terminal import print_summary
+
+    path = folder / "summary.json"
+    if not path.is_file():
+        raise ArgosyError(f"{path}: there is no report yet; run: snakemake")
+    console = Console(highlight=False)
+    print_summary(json.loads(path.read_text(encoding="utf-8")), console)
+    console.print(f"Report: {(folder / 'report.html').absolute()}", soft_wrap=True)

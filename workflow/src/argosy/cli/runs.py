@@ -1,0 +1,82 @@
+"""Commands for runs: what the workflow calls, and how to look at them while they run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import ValidationError
+
+from argosy.errors import ArgosyError
+
+runs = typer.Typer()
+
+
+@runs.command("plan-run")
+def plan_run(
+    description: Annotated[str, typer.Argument(help="The run as JSON, as the workflow gives it.")],
+    site: Annotated[str, typer.Option(help="A folder of slurm/.")],
+    hardware: Annotated[str | None, typer.Option(help="An entry of the site's hardware.")] = None,
+    queue: Annotated[str | None, typer.Option(help="An entry of the site's queues.")] = None,
+    lock: Annotated[
+        Path | None, typer.Option(help="The image.lock to use; none for a native run.")
+    ] = None,
+) -> None:
+    """Write run.json, provenance.json and job.sbatch of one run (the workflow calls this)."""
+    from argosy.images.lockfile import read_lock
+    from argosy.jobs import planning
+    from argosy.study.runs import Run
+
+    try:
+        run = Run.model_validate_json(description)
+    except ValidationError as problem:
+        raise ArgosyError(f"not a run: {problem.errors()[0]['msg']}") from None
+    project = planning.Project(Path.cwd())
+    where = planning.Where(site, hardware, queue)
+    planning.write_run(
+        project, planning.plan_run(project, where, run, read_lock(lock) if lock else None)
+    )
+
+
+@runs.command()
+def preflight(
+    scripts: Annotated[list[Path], typer.Argument(help="Batch scripts, not yet submitted.")],
+    output: Annotated[Path, typer.Option(help="Written when Slurm would take them all.")],
+) -> None:
+    """Ask Slurm whether it would take these scripts, each shape once (the workflow calls this)."""
+    from argosy.files import write_text
+    from argosy.jobs.schedulers.slurm.preflight import check_scripts
+
+    write_text(output, check_scripts(scripts))
+
+
+@runs.command()
+def status(
+    site: Annotated[
+        str | None, typer.Argument(help="A folder of results/; needed where there are several.")
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Refresh until all runs have ended.")
+    ] = False,
+) -> None:
+    """Show the runs of a study: which wait and why, which run and how fast, which failed."""
+    from argosy.live import folders, study
+    from argosy.live import watch as view
+
+    runs = study.Study(folders.site_folder(site))
+    (view.watch if watch else view.show)(runs, view.make_console())
+
+
+@runs.command()
+def logs(
+    run: Annotated[str, typer.Argument(help="EXPERIMENT/RUN, or a part of it that only it has.")],
+    rank: Annotated[int | None, typer.Option(help="What this rank printed.")] = None,
+    node: Annotated[int | None, typer.Option(help="The log of this node's container.")] = None,
+    job: Annotated[bool, typer.Option("--job", help="The job's own log (default).")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on until the run has ended.")
+    ] = False,
+) -> None:
+    """Print a log of a run's newest job."""
+    from argosy.live.logs import show_log
+
+    show_log(run, rank=rank, node=node, job=job, follow=follow)
