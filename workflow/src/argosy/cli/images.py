@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from argosy.cli.output import say
+from argosy.cli.output import say, show
 
 images = typer.Typer(help="Build images, look after them, exchange them.", no_args_is_help=True)
 
@@ -68,7 +67,7 @@ def image_list() -> None:
     from argosy.images.store import Store
 
     inventory = read_inventory(Store.of_project(Path.cwd()))
-    Console(highlight=False).print(*of_inventory(inventory), sep="\n")
+    show(*of_inventory(inventory))
 
 
 @images.command("why")
@@ -84,7 +83,7 @@ def image_why(name: Annotated[str, typer.Argument(help="A folder of containers/.
     final = plan_image(store, Path("containers") / name).final
     last = history.read(store, name)
     findings = explain(final, last, lambda key: cache.read_step(store, key) is not None)
-    Console(highlight=False).print(*of_findings(name, findings), sep="\n")
+    show(*of_findings(name, findings))
 
 
 @images.command("engines")
@@ -102,7 +101,7 @@ def image_engines(
 
     store = Store.of_project(Path.cwd())
     choice = choose_engine(store, store.root(read_lock(lock_path(Path.cwd(), name)).digest))
-    Console(highlight=False).print(*of_trials(choice.trials, choice.engine), sep="\n")
+    show(*of_trials(choice.trials, choice.engine))
 
 
 @images.command("prune")

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from argosy.errors import ArgosyError
 
@@ -41,6 +40,8 @@ def summary(
     folder: Annotated[Path, typer.Argument(metavar="RESULTS", help="results/<site>")],
 ) -> None:
     """Print the report's main numbers and where the report is."""
+    from rich.console import Console
+
     from argosy.report.terminal import print_summary
 
     path = folder / "summary.json"
