@@ -21,7 +21,8 @@ def argosy(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     [
         (("image", "build", "none"), "containers/none/Containerfile: there is no Containerfile"),
         (("summary", "results/local"), "results/local/summary.json: there is no report yet"),
-        (("report", "results/local"), "results/local/tables"),
+        (("report", "results/local"), "results/local: no such folder"),
+        (("report", "--from-tables", "results/local"), "results/local/tables"),
         (("plan-run", "{}", "--site", "local", "--lock", "image.lock"), "not a run: "),
     ],
 )

@@ -2,12 +2,13 @@ rule tables:
     input:
         results=expand(f"results/{SITE}/{{run}}/result.json", run=RUNS),
     output:
-        runs=f"results/{SITE}/tables/runs.parquet",
-        steps=f"results/{SITE}/tables/steps.parquet",
-        metrics=f"results/{SITE}/tables/metrics.parquet",
-        failures=f"results/{SITE}/tables/failures.parquet",
-        nodes=f"results/{SITE}/tables/nodes.parquet",
-        printed=f"results/{SITE}/tables/printed.parquet",
+        runs=update(f"results/{SITE}/tables/runs.parquet"),
+        steps=update(f"results/{SITE}/tables/steps.parquet"),
+        metrics=update(f"results/{SITE}/tables/metrics.parquet"),
+        failures=update(f"results/{SITE}/tables/failures.parquet"),
+        nodes=update(f"results/{SITE}/tables/nodes.parquet"),
+        printed=update(f"results/{SITE}/tables/printed.parquet"),
+        problems=update(f"results/{SITE}/tables/problems.parquet"),
     log:
         f"logs/{SITE}/tables.log",
     params:
@@ -42,4 +43,4 @@ rule write_report:
     message:
         "Writing the report of {SITE}"
     shell:
-        "argosy report {params.folder:q} 2> {log:q}"
+        "argosy report --from-tables {params.folder:q} 2> {log:q}"

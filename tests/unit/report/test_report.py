@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import pytest
 from rich.console import Console
-from study_files import completed, plan, sample_study
+from study_files import STARTED, completed, plan, sample_study
 
 from argosy.report import ReportFiles, make_report, print_summary, write_report
 from argosy.report.summary import read_summary, summary_json
@@ -143,7 +143,7 @@ def test_html_json_and_csv_agree(sample: ReportFiles, page: Page, summary: dict[
 
 
 def test_the_summary_says_what_was_measured(summary: dict[str, Any]) -> None:
-    assert summary["schema_version"] == 1
+    assert summary["schema_version"] == 2
     assert summary["sites"] == ["local"]
     assert summary["method"] == {"confidence": 0.95, "warm_up_steps": 5}
     strong, weak = summary["experiments"]
@@ -233,7 +233,7 @@ def test_remarks_say_what_was_left_out(tmp_path: Path) -> None:
     run.rank_file("100.0", 1).write_text('{"kind": "hea')
     text = Page(reported(tmp_path / "site").html.read_text()).text
     assert "Left out of the throughput: no steps of 1 of its 2 ranks." in text
-    assert "Records that could not be read: 1." in text
+    assert "Lines of records that could not be read: 1." in text
 
 
 def test_points_of_several_widths_are_held_apart(tmp_path: Path) -> None:
@@ -248,3 +248,27 @@ def test_points_of_several_widths_are_held_apart(tmp_path: Path) -> None:
 def test_without_tables_the_error_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match=r"runs\.parquet: no such table"):
         write_report(tmp_path)
+
+
+def test_a_folder_that_cannot_be_read_is_told_first(tmp_path: Path) -> None:
+    results = tmp_path / "site"
+    completed(results)
+    broken = completed(results, nodes=2)
+    (broken.path / "run.json").write_text("<b>no JSON</b>")
+    written = reported(results)
+    text = " ".join(Page(written.html.read_text()).text.split())
+    assert "1 folder could not be read and is in none of these numbers" in text
+    assert "run.json: cannot be read as JSON" in text
+    [problem] = json.loads(written.json.read_text())["problems"]
+    assert (problem["experiment"], problem["run_id"]) == ("digits", broken.run_id)
+
+
+def test_what_is_odd_about_records_is_told(tmp_path: Path) -> None:
+    results = tmp_path / "site"
+    run = completed(results, nodes=2)
+    path = run.rank_file("100.0", 1)
+    lines = path.read_text().replace(f'"unix": {STARTED + 2}', f'"unix": {STARTED + 3602}')
+    path.write_text(lines + lines.splitlines()[-1] + "\n")
+    text = Page(reported(results).html.read_text()).text
+    assert "Steps recorded twice, of which the first counts: 1." in text
+    assert "Its nodes' clocks differ by 1 h 00 min." in text

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from study_files import RunFiles, completed
+from study_files import STARTED, RunFiles, completed
 
 from argosy.results import collect
 from argosy.results.tables import fetch, open_tables
@@ -82,3 +82,49 @@ def test_a_phase_of_no_known_name_counts_as_time_in_no_phase(tmp_path: Path) -> 
     with open_tables(tmp_path / "site" / "tables") as tables:
         rows = fetch(tables, "SELECT DISTINCT data_s / seconds AS share FROM steps")
     assert [row["share"] for row in rows] == [0.5]
+
+
+def test_steps_recorded_twice_count_once(tmp_path: Path) -> None:
+    run = completed(tmp_path / "site", ranks_per_node=2)
+    path = run.rank_file("100.0", 1)
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines, lines[7].replace('"samples": 32', '"samples": 99'), lines[9]]))
+    assert steps_and_unreadable(run) == (30, 0)
+    with open_tables(tmp_path / "site" / "tables") as tables:
+        assert fetch(tables, "SELECT duplicate_steps, missing_steps FROM runs") == [
+            {"duplicate_steps": 2, "missing_steps": 0}
+        ]
+        assert fetch(tables, "SELECT DISTINCT samples FROM steps") == [{"samples": 32}]
+
+
+def test_steps_that_a_rank_lacks_are_counted(tmp_path: Path) -> None:
+    run = completed(tmp_path / "site", ranks_per_node=2)
+    path = run.rank_file("100.0", 1)
+    lines = path.read_text().splitlines(keepends=True)
+    # One in the middle, and the end; one in the middle stands twice.
+    path.write_text("".join([*lines[:6], *lines[7:13], lines[11]]))
+    assert steps_and_unreadable(run) == (15 + 11, 0)
+    with open_tables(tmp_path / "site" / "tables") as tables:
+        assert fetch(tables, "SELECT duplicate_steps, missing_steps FROM runs") == [
+            {"duplicate_steps": 1, "missing_steps": 4}
+        ]
+
+
+@pytest.mark.parametrize("value", ["-0.1", "1e400"])
+def test_a_phase_that_is_no_time_makes_its_step_unreadable(tmp_path: Path, value: str) -> None:
+    run = completed(tmp_path / "site")
+    path = run.rank_file("100.0", 0)
+    lines = path.read_text().splitlines(keepends=True)
+    lines[5] = lines[5].replace('"data": 0.1', f'"data": {value}')
+    path.write_text("".join(lines))
+    assert steps_and_unreadable(run) == (14, 1)
+
+
+def test_clocks_that_differ_are_told(tmp_path: Path) -> None:
+    run = completed(tmp_path / "site", nodes=2)
+    path = run.rank_file("100.0", 1)
+    path.write_text(path.read_text().replace(f'"unix": {STARTED + 2}', f'"unix": {STARTED + 3602}'))
+    collect(tmp_path / "site", tmp_path / "site" / "tables")
+    with open_tables(tmp_path / "site" / "tables") as tables:
+        [found] = fetch(tables, "SELECT clock_spread_s FROM runs")
+    assert found["clock_spread_s"] == pytest.approx(3600, abs=0.1)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from argosy.cli.output import say
 from argosy.errors import ArgosyError
 
 results = typer.Typer()
@@ -18,20 +19,26 @@ def tables(
         list[Path] | None, typer.Argument(help="The result.json of each run to be in the tables.")
     ] = None,
 ) -> None:
-    """Collect the records of runs into Parquet tables in RESULTS/tables."""
+    """Bring the Parquet tables in RESULTS/tables up to date; only new runs are read."""
     from argosy.results import collect
 
     runs = [path.parent for path in finished] if finished else None
-    collect(folder, folder / "tables", runs)
+    collect(folder, folder / "tables", runs, say)
 
 
 @results.command()
 def report(
     folder: Annotated[Path, typer.Argument(metavar="RESULTS", help="results/<site>")],
+    from_tables: Annotated[
+        bool, typer.Option("--from-tables", help="Take RESULTS/tables as they are.")
+    ] = False,
 ) -> None:
-    """Write report.html, summary.json and summary.csv from the tables in RESULTS/tables."""
+    """Write report.html, summary.json and summary.csv of all runs in RESULTS."""
     from argosy.report import write_report
+    from argosy.results import collect
 
+    if not from_tables:
+        collect(folder, folder / "tables", say=say)
     write_report(folder)
 
 

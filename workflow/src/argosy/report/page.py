@@ -47,5 +47,6 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         findings=words.findings,
         figures=figures,
         phase_names=words.phase_names,
+        remarks=words.remarks,
     )
     return html.lstrip() + "\n"

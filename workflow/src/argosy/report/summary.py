@@ -20,7 +20,7 @@ from argosy.analysis.scaling import PointScaling, scaling
 from argosy.analysis.statistics import CONFIDENCE, Estimate
 from argosy.results.tables import fetch, open_tables
 
-SUMMARY_VERSION = 1
+SUMMARY_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,11 @@ class RunSummary:
     image_digest: str | None
     failure: str | None
     unreadable_records: int
+    repeated_steps: int
+    duplicate_steps: int
+    missing_steps: int
     missing_ranks: list[int]
+    clock_spread_s: float | None
     log_files: list[str]
 
 
@@ -92,6 +96,15 @@ class FailureSummary:
     cause: str
     lost_s: float | None
     log_file: str | None
+
+
+@dataclass(frozen=True)
+class ProblemSummary:
+    """A folder that could not be read; it is in none of the numbers."""
+
+    experiment: str
+    run_id: str
+    problem: str
 
 
 @dataclass(frozen=True)
@@ -129,6 +142,7 @@ class Summary:
     experiments: list[ExperimentSummary]
     runs: list[RunSummary]
     failures: list[FailureSummary]
+    problems: list[ProblemSummary]
     machines: list[MachineSummary]
     provenance: list[ProvenanceSummary]
 
@@ -157,6 +171,7 @@ def summarise(tables_dir: Path) -> Summary:
             experiments=_experiments(tables, measured),
             runs=_runs(tables, measured),
             failures=[FailureSummary(**row) for row in fetch(tables, _FAILURES)],
+            problems=[ProblemSummary(**row) for row in fetch(tables, _PROBLEMS)],
             machines=[MachineSummary(**row) for row in fetch(tables, _MACHINES)],
             provenance=[
                 ProvenanceSummary(row["runs"], json.loads(row["provenance"]))
@@ -172,6 +187,7 @@ GROUP BY ALL ORDER BY experiment, state
 """
 _RUNS = "SELECT * FROM runs ORDER BY experiment, ranks, nodes, repeat, run_id"
 _FAILURES = "SELECT * FROM failures ORDER BY experiment, run_id, incarnation"
+_PROBLEMS = "SELECT * FROM problems ORDER BY experiment, run_id"
 _MACHINES = """
 SELECT list(DISTINCT host ORDER BY host) AS hosts, cpu_model, cpus, memory_bytes, kernel
 FROM nodes GROUP BY ALL ORDER BY hosts

@@ -7,10 +7,12 @@ from datetime import UTC, datetime
 from argosy.analysis.measurements import Point
 from argosy.analysis.phases import OTHER
 from argosy.analysis.statistics import Estimate
-from argosy.report.summary import ExperimentSummary, PointSummary
+from argosy.report.summary import ExperimentSummary, PointSummary, RunSummary
 from argosy.results.tables import PHASES
 
 NONE = "–"
+CLOCKS_AGREE_S = 1.0
+"""Ranks end a step together to within less than this; what is beyond is their nodes' clocks'."""
 _STATES = ("completed", "failed", "interrupted", "cancelled", "unfinished", "pending")
 
 
@@ -98,6 +100,21 @@ def findings(experiment: ExperimentSummary) -> list[str]:
     return [_base_sentence(experiment, base) + alone] + [
         _comparison(experiment, base, other) for other in others
     ]
+
+
+def remarks(run: RunSummary) -> list[str]:
+    """What a reader should know of a run's records."""
+    found = (
+        (run.unreadable_records, "Lines of records that could not be read: {:,}."),
+        (run.duplicate_steps, "Steps recorded twice, of which the first counts: {:,}."),
+        (run.missing_steps, "Steps that other ranks recorded and these did not: {:,}."),
+        (run.repeated_steps, "Steps done again after an interruption, counted once: {:,}."),
+    )
+    said = [text.format(amount) for amount, text in found if amount]
+    spread = run.clock_spread_s
+    if spread is not None and spread > CLOCKS_AGREE_S:
+        said.append(f"Its nodes' clocks differ by {duration(spread)}.")
+    return said
 
 
 def _is_base(experiment: ExperimentSummary, point: PointSummary) -> bool:

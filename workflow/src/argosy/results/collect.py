@@ -1,155 +1,189 @@
 """The room's one door: run folders in, tables out."""
 
-import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import duckdb
 
 from argosy.results.errors import ResultsError
-from argosy.results.models import Failure
-from argosy.results.records import load_records, record_files
-from argosy.results.run_folder import NOT_FAILED, Incarnation, RunFolder, read_run
-from argosy.results.tables import create_tables, fetch, insert_rows, write_tables
+from argosy.results.fingerprint import fingerprint
+from argosy.results.records import RecordFile, count_others, load_others, name_files, record_files
+from argosy.results.rows import Completeness, Row, failure_rows, node_rows, run_row
+from argosy.results.run_folder import RunFolder, read_run
+from argosy.results.steps import Run, Steps, write_steps
+from argosy.results.tables import create_tables, fetch, insert_rows, open_tables, write_tables
 
-Row = dict[str, Any]
+_MEMORY = "300MiB"
+"""What DuckDB may take of a login node's memory; what needs more goes to a file."""
 
 
-def collect(results_dir: Path, tables_dir: Path, runs: Sequence[Path] | None = None) -> None:
-    """Write the tables of the runs below `results_dir` (results/<site>) to `tables_dir`.
+@dataclass(frozen=True)
+class _Tables:
+    """What is in the tables already: the fingerprint of each run, and whether some could not be read."""
 
-    `runs` names the run folders to read; None means every folder of a run below `results_dir`.
-    Raises ResultsError, with the old tables untouched, for a file that breaks the contract. Lines
-    of JSON Lines that cannot be read are counted in runs.unreadable_records.
+    fingerprints: Mapping[Run, str]
+    has_problems: bool
+
+
+@dataclass(frozen=True)
+class _NewRun:
+    """A run that was read, and the files of its measurement."""
+
+    folder: RunFolder
+    fingerprint: str
+    files: Sequence[RecordFile]
+
+    @property
+    def key(self) -> Run:
+        return self.folder.asked.experiment, self.folder.asked.run_id
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The runs of a site: those to be read, those as they were, and rows of `problems`."""
+
+    new: list[_NewRun] = field(default_factory=list)
+    kept: list[Run] = field(default_factory=list)
+    problems: list[Row] = field(default_factory=list)
+
+    def note(self, run: Run, problem: Exception) -> None:
+        """Remember why a run cannot be read."""
+        row = {"experiment": run[0], "run_id": run[1], "problem": str(problem)}
+        self.problems.append(row)
+
+
+def collect(
+    results_dir: Path,
+    tables_dir: Path,
+    runs: Sequence[Path] | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> None:
+    """Bring the tables of the runs below `results_dir` (results/<site>) in `tables_dir` up to date.
+
+    Runs whose files are as they were when they were read last are not read again. A run folder that
+    cannot be read, or breaks the contract, is in the table `problems` and in no other.
+
+    Args:
+        runs: the run folders to be in the tables; None: every folder of a run below `results_dir`.
+        say: is told what is done.
+
+    Raises:
+        ResultsError: when `results_dir` is missing; the old tables stay.
     """
     results_dir = results_dir.absolute()
     if not results_dir.is_dir():
         raise ResultsError(f"{results_dir}: no such folder; run an experiment first")
-    folders = [read_run(path.absolute()) for path in _run_folders(results_dir, runs)]
+    old = _read_tables(tables_dir)
+    found = _look(results_dir, runs, old.fingerprints if old else {})
+    if old and _is_up_to_date(old, found):
+        say(f"{len(found.kept)} runs, none of them new")
+        return
+    say(
+        f"{len(found.new)} runs to read, {len(found.kept)} as they were, "
+        f"{len(found.problems)} that cannot be read"
+    )
     tables_dir.mkdir(parents=True, exist_ok=True)
-    # Millions of steps do not fit in memory: DuckDB works in a file that goes away afterwards.
-    with (
-        tempfile.TemporaryDirectory(prefix=".collect-", dir=tables_dir) as work,
-        duckdb.connect(str(Path(work) / "records.duckdb")) as database,
-    ):
+    with tempfile.TemporaryDirectory(prefix=".collect-", dir=tables_dir) as work:
+        _make_tables(results_dir, tables_dir, found, Path(work))
+
+
+def _read_tables(tables_dir: Path) -> _Tables | None:
+    """None when there are no tables, or those of another version."""
+    try:
+        with open_tables(tables_dir) as tables:
+            rows = fetch(tables, "SELECT experiment, run_id, files_fingerprint FROM runs")
+            problems = fetch(tables, "SELECT 1 FROM problems LIMIT 1")
+    except ResultsError:
+        return None
+    prints = {(row["experiment"], row["run_id"]): row["files_fingerprint"] for row in rows}
+    return _Tables(prints, bool(problems))
+
+
+def _is_up_to_date(old: _Tables, found: _Found) -> bool:
+    changed = found.new or found.problems or old.has_problems
+    return not changed and len(found.kept) == len(old.fingerprints)
+
+
+def _look(results_dir: Path, runs: Sequence[Path] | None, known: Mapping[Run, str]) -> _Found:
+    found = _Found()
+    for folder in _run_folders(results_dir, found) if runs is None else _in_order(runs):
+        key = (folder.parent.name, folder.name)
+        try:
+            state = fingerprint(folder)
+            if known.get(key) == state:
+                found.kept.append(key)
+            else:
+                run = read_run(folder)
+                found.new.append(_NewRun(run, state, [*record_files(run)]))
+        except (ResultsError, OSError) as problem:
+            found.note(key, problem)
+    return found
+
+
+def _run_folders(results_dir: Path, found: _Found) -> Iterator[Path]:
+    """The folders of runs, and those that may be; a folder that cannot be listed is a problem."""
+    for experiment in sorted(results_dir.glob("*/")):
+        try:
+            yield from filter(_may_be_run, sorted(experiment.iterdir()))
+        except OSError as problem:
+            found.note((experiment.name, ""), problem)
+
+
+def _in_order(runs: Sequence[Path]) -> list[Path]:
+    return sorted({path.absolute() for path in runs})
+
+
+def _may_be_run(folder: Path) -> bool:
+    try:
+        (folder / "run.json").lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _make_tables(results_dir: Path, tables_dir: Path, found: _Found, work: Path) -> None:
+    files = [file for run in found.new for file in run.files]
+    steps = Steps()
+    part = work / "steps.parquet"
+    with duckdb.connect(config={"memory_limit": _MEMORY}) as database:
+        database.execute("SET temp_directory = $path", {"path": str(work / "spilled")})
         create_tables(database)
-        load_records(database, [file for run in folders for file in record_files(run)])
-        insert_rows(database, "nodes", [row for run in folders for row in _node_rows(run)])
-        insert_rows(
-            database,
-            "failures",
-            [row for run in folders for row in _failure_rows(run, results_dir)],
-        )
-        insert_rows(
-            database,
-            "runs",
-            [_run_row(run, results_dir) | _completeness(run, database) for run in folders],
-        )
-        write_tables(database, tables_dir)
-
-
-def _run_folders(results_dir: Path, runs: Sequence[Path] | None) -> list[Path]:
-    if runs is not None:
-        return sorted(set(runs))
-    return sorted(path.parent for path in results_dir.glob("*/*/run.json"))
-
-
-def _run_row(run: RunFolder, results_dir: Path) -> Row:
-    current = run.current
-    return _key(run) | {
-        "site": run.asked.site,
-        "nodes": run.asked.nodes,
-        "ranks_per_node": run.asked.ranks_per_node,
-        "ranks": run.ranks,
-        "repeat": run.asked.repeat,
-        "scaling": run.asked.scaling,
-        "state": run.state,
-        "incarnation": current.name if current else None,
-        "pieces": len(run.pieces),
-        "started_unix_s": current.started if current else None,
-        "ended_unix_s": current.ended if current else None,
-        "seconds": current.seconds if current else None,
-        "hosts": _hosts(current) if current else [],
-        "image_name": run.asked.image and run.asked.image.name,
-        "image_digest": run.asked.image and run.asked.image.digest,
-        "failure": _sentence(current.failure) if current and current.failure else None,
-        "log_files": [_relative(log, results_dir) for log in run.logs(current)] if current else [],
-        "provenance": run.provenance,
-    }
-
-
-def _node_rows(run: RunFolder) -> list[Row]:
-    return [
-        _key(run) | {"node": node.node, "host": node.host} | node.machine.model_dump()
-        for node in (run.current.nodes if run.current else ())
-    ]
-
-
-def _failure_rows(run: RunFolder, results_dir: Path) -> list[Row]:
-    return [
-        _key(run)
-        | {
-            "incarnation": incarnation.name,
-            "state": incarnation.state if incarnation.state in NOT_FAILED else "failed",
-            "node": failure.node,
-            "rank": failure.rank,
-            "cause": failure.cause,
-            "lost_s": incarnation.seconds,
-            "log_file": _telling_log(run, incarnation, failure, results_dir),
+        name_files(database, files)
+        of_ranks = [file for file in files if file.rank is not None]
+        if of_ranks:
+            steps = write_steps(database, of_ranks, part)
+        load_others(database, files, steps.counts)
+        others = count_others(database)
+        rows: Mapping[str, Sequence[Row]] = {
+            "runs": [
+                run_row(run.folder, _completeness(run, steps, others), run.fingerprint, results_dir)
+                for run in found.new
+            ],
+            "nodes": [row for run in found.new for row in node_rows(run.folder)],
+            "failures": [row for run in found.new for row in failure_rows(run.folder, results_dir)],
+            "problems": found.problems,
         }
-        for incarnation, failure in run.failures()
-    ]
+        for table, of_table in rows.items():
+            insert_rows(database, table, of_table, work)
+        write_tables(database, tables_dir, found.kept, part if of_ranks else None)
 
 
-def _telling_log(
-    run: RunFolder, incarnation: Incarnation, failure: Failure, results_dir: Path
-) -> str | None:
-    """The log to open first: the failed rank's, else the failed node's, else the job's."""
-    logs = {log.name: log for log in run.logs(incarnation)}
-    names = (f"rank-{failure.rank}.log", f"node-{failure.node}.log", "job.log")
-    return next((_relative(logs[name], results_dir) for name in names if name in logs), None)
-
-
-def _hosts(incarnation: Incarnation) -> list[str]:
-    if incarnation.verdict:
-        return incarnation.verdict.hosts
-    return [node.host for node in incarnation.nodes]
-
-
-def _sentence(failure: Failure) -> str:
-    where = [
-        f"{kind} {number}"
-        for kind, number in (("node", failure.node), ("rank", failure.rank))
-        if number is not None
-    ]
-    return f"{', '.join(where)}: {failure.cause}" if where else failure.cause
-
-
-def _key(run: RunFolder) -> Row:
-    return {"experiment": run.asked.experiment, "run_id": run.asked.run_id}
-
-
-def _relative(path: Path, results_dir: Path) -> str:
-    return Path(os.path.relpath(path, results_dir)).as_posix()
-
-
-def _completeness(run: RunFolder, database: duckdb.DuckDBPyConnection) -> Row:
-    """What the records of a completed run lack: lines that cannot be read, ranks with no step."""
-    key = _key(run)
-    where = "WHERE experiment = $experiment AND run_id = $run_id"
-    counts = {
-        row["kind"]: row["n"]
-        for row in fetch(
-            database, f"SELECT kind, count(*) AS n FROM record {where} GROUP BY kind", key
-        )
-    }
-    ranks = fetch(database, f"SELECT DISTINCT rank FROM steps {where}", key)
-    recorded = {row["rank"] for row in ranks}
-    missing = [rank for rank in range(run.ranks) if rank not in recorded]
-    return {
-        "unreadable_records": counts.get("unreadable", 0),
-        "repeated_steps": counts.get("repeated", 0),
-        "missing_ranks": missing if run.state == "completed" else [],
-    }
+def _completeness(
+    run: _NewRun, steps: Steps, others: Mapping[Run, Mapping[str, int]]
+) -> Completeness:
+    if run.folder.state != "completed":
+        return Completeness()
+    ranks = steps.ranks_of(run.key)
+    lines = others.get(run.key, {})
+    return Completeness(
+        unreadable_records=lines.get("unreadable", 0),
+        repeated_steps=lines.get("repeated", 0),
+        duplicate_steps=steps.duplicates.get(run.key, 0),
+        missing_steps=steps.missing.get(run.key, 0),
+        missing_ranks=tuple(rank for rank in range(run.folder.ranks) if rank not in ranks),
+        clock_spread_s=steps.clock_spreads_s.get(run.key),
+    )

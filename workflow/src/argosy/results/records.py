@@ -1,8 +1,12 @@
-"""The JSON Lines of the ranks become tables: parsed once, by DuckDB, never held in memory whole."""
+"""The JSON Lines of the ranks become tables, in a stream: DuckDB never holds them whole.
+
+Nearly all lines are steps, so one pass writes those and nothing else. Files that hold more lines than
+that are read once more, for what else is in them: metrics, steps that count no longer, damaged lines.
+"""
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
@@ -11,40 +15,53 @@ import duckdb
 from argosy.results.errors import ResultsError
 from argosy.results.models import check_version
 from argosy.results.run_folder import RunFolder
-from argosy.results.tables import PHASES, literal
+from argosy.results.tables import PHASES, fetch, literal
 
 _HEADER_LIMIT_BYTES = 65536
+_BUFFER_BYTES = 1 << 20
 
-# What is not exactly what the contract says is `unreadable`: cut off, invalid, or of no known kind.
-_LOAD = f"""
-CREATE TABLE record AS
-SELECT file.experiment, file.run_id, file.rank, file.offset_s, line.* EXCLUDE (kind, filename),
-    CASE
-        WHEN kind = 'step' AND step >= file.until_step THEN 'repeated'
-        WHEN kind = 'metric' AND file.until_step IS NOT NULL THEN 'earlier'
-        WHEN kind = 'header' THEN 'header'
-        WHEN kind = 'step' AND step IS NOT NULL AND samples IS NOT NULL AND isfinite(seconds)
-            AND seconds >= 0 THEN 'step'
-        WHEN kind = 'metric' AND name IS NOT NULL AND value IS NOT NULL THEN 'metric'
-        WHEN kind = 'printed' AND isfinite(samples_per_second) THEN 'printed'
-        ELSE 'unreadable'
-    END AS kind
-FROM read_json(
+_PHASE_TYPES = ", ".join(f'"{phase}" DOUBLE' for phase in PHASES)
+_COLUMNS = f"""{{
+    'kind': 'VARCHAR', 'step': 'BIGINT', 'epoch': 'BIGINT', 'start': 'DOUBLE',
+    'seconds': 'DOUBLE', 'samples': 'BIGINT', 'name': 'VARCHAR', 'value': 'JSON',
+    'at': 'DOUBLE', 'phases': 'STRUCT({_PHASE_TYPES})'
+}}"""
+
+# A line that cannot be parsed gives a row of NULL.
+_LINES = f"""
+read_json(
     $paths, format = 'newline_delimited', ignore_errors = true, filename = true,
-    hive_partitioning = false, columns = {{
-        'kind': 'VARCHAR', 'step': 'BIGINT', 'epoch': 'BIGINT', 'start': 'DOUBLE',
-        'seconds': 'DOUBLE', 'samples': 'BIGINT', 'name': 'VARCHAR', 'value': 'JSON',
-        'at': 'DOUBLE', 'samples_per_second': 'DOUBLE',
-        'phases': 'STRUCT({", ".join(f'"{phase}" DOUBLE' for phase in PHASES)})'
-    }}
+    hive_partitioning = false, columns = {_COLUMNS}
 ) AS line JOIN record_file AS file ON line.filename = file.path
 """
 
-_STEPS = f"""
-INSERT INTO steps
-SELECT experiment, run_id, rank, step, epoch, start + offset_s, seconds, samples,
-    {", ".join(f'phases."{phase}"' for phase in PHASES)}
-FROM record WHERE kind = 'step'
+# NaN is above every number; a phase that was not recorded is no fault.
+_IS_STEP = "coalesce(kind = 'step' AND step IS NOT NULL AND samples IS NOT NULL AND " + (
+    " AND ".join(
+        f"{value} BETWEEN 0 AND 1e300"
+        for value in ("seconds", *(f'coalesce(phases."{phase}", 0)' for phase in PHASES))
+    )
+    + ", false)"
+)
+_COUNTS = "(file.until_step IS NULL OR step < file.until_step)"
+
+STEPS = f"""
+SELECT file.experiment, file.run_id, file.rank, step, epoch, start + file.offset_s AS start_s,
+    seconds, samples, {", ".join(f'phases."{phase}" AS {phase}_s' for phase in PHASES)}
+FROM {_LINES} WHERE {_IS_STEP} AND {_COUNTS}
+"""
+
+_OTHERS = f"""
+CREATE TABLE other_line AS
+SELECT file.experiment, file.run_id, file.rank, name, value, "at" + file.offset_s AS at_s,
+    CASE
+        WHEN {_IS_STEP} THEN 'repeated'
+        WHEN kind = 'header' THEN 'header'
+        WHEN kind = 'metric' AND file.until_step IS NOT NULL THEN 'earlier'
+        WHEN kind = 'metric' AND name IS NOT NULL AND value IS NOT NULL THEN 'metric'
+        ELSE 'unreadable'
+    END AS kind
+FROM {_LINES} WHERE NOT ({_IS_STEP} AND {_COUNTS})
 """
 
 # A truth value is a number too (1 or 0), so that "all true" is a minimum.
@@ -57,13 +74,19 @@ SELECT experiment, run_id, rank, name,
         ELSE TRY_CAST(value AS DOUBLE)
     END,
     CASE WHEN json_type(value) IN ('BOOLEAN', 'VARCHAR') THEN value ->> '$' END,
-    "at" + offset_s
-FROM record WHERE kind = 'metric'
+    at_s
+FROM other_line WHERE kind = 'metric'
 """
 
 _PRINTED = """
-INSERT INTO printed
-SELECT experiment, run_id, "at", samples_per_second FROM record WHERE kind = 'printed'
+CREATE TABLE printed_line AS
+SELECT file.experiment, file.run_id, "at" AS monotonic_s, samples_per_second AS samples_per_s,
+    coalesce(kind = 'printed' AND isfinite(samples_per_second), false) AS is_good
+FROM read_json(
+    $paths, format = 'newline_delimited', ignore_errors = true, filename = true,
+    hive_partitioning = false,
+    columns = {'kind': 'VARCHAR', 'at': 'DOUBLE', 'samples_per_second': 'DOUBLE'}
+) AS line JOIN record_file AS file ON line.filename = file.path
 """
 
 
@@ -84,7 +107,10 @@ class RecordFile:
 
 
 def record_files(run: RunFolder) -> Iterator[RecordFile]:
-    """The files of the incarnations that are the measurement of a completed run; else none."""
+    """The files of the incarnations that are the measurement of a completed run; else none.
+
+    Raises ResultsError for one of an unknown version, OSError for one that cannot be read.
+    """
     if run.state != "completed" or run.result is None:
         return
     for piece in run.pieces:
@@ -102,26 +128,85 @@ def record_files(run: RunFolder) -> Iterator[RecordFile]:
                 )
 
 
-def load_records(database: duckdb.DuckDBPyConnection, files: Sequence[RecordFile]) -> None:
-    """Fill the tables steps, metrics and printed, and a table `record` of every line of `files`."""
+def name_files(database: duckdb.DuckDBPyConnection, files: Sequence[RecordFile]) -> None:
+    """Create the table by which a line of a file is known as a run's."""
     database.execute(
         "CREATE TABLE record_file (path VARCHAR, experiment VARCHAR, run_id VARCHAR, "
         "rank INTEGER, offset_s DOUBLE, until_step BIGINT)"
     )
-    if not files:
-        database.execute("CREATE TABLE record (experiment VARCHAR, run_id VARCHAR, kind VARCHAR)")
-        return
-    database.executemany(
-        "INSERT INTO record_file VALUES (?, ?, ?, ?, ?, ?)", [*map(astuple, files)]
-    )
-    try:
-        database.execute(_LOAD, {"paths": [literal(Path(file.path)) for file in files]})
-    except duckdb.Error as problem:
-        raise ResultsError(
-            f"records cannot be read: {str(problem).splitlines()[0]}; move that run folder away"
-        ) from problem
-    for statement in (_STEPS, _METRICS, _PRINTED):
-        database.execute(statement)
+    columns = [list(column) for column in zip(*map(astuple, files), strict=True)]
+    if columns:
+        unnested = ", ".join(f"unnest(${place})" for place in range(1, len(columns) + 1))
+        database.execute(f"INSERT INTO record_file SELECT {unnested}", columns)
+
+
+def paths_of(files: Sequence[RecordFile]) -> dict[str, list[str]]:
+    """The parameter of a query that reads these files."""
+    return {"paths": [literal(Path(file.path)) for file in files]}
+
+
+def load_others(
+    database: duckdb.DuckDBPyConnection,
+    files: Sequence[RecordFile],
+    steps: Mapping[tuple[str, str, int], int],
+) -> None:
+    """Fill the tables metrics and printed, and `other_line` with all lines that are no steps.
+
+    `steps` is how many good steps there are by (experiment, run_id, rank): a rank whose files hold
+    no other lines is not read again.
+    """
+    of_ranks = [file for file in files if file.rank is not None]
+    if more := _with_more_lines(of_ranks, steps):
+        database.execute(_OTHERS, paths_of(more))
+        database.execute(_METRICS)
+    else:
+        database.execute(
+            "CREATE TABLE other_line (experiment VARCHAR, run_id VARCHAR, kind VARCHAR)"
+        )
+    if printed := [file for file in files if file.rank is None]:
+        database.execute(_PRINTED, paths_of(printed))
+        database.execute(
+            "INSERT INTO printed SELECT * EXCLUDE is_good FROM printed_line WHERE is_good"
+        )
+        database.execute(
+            "INSERT INTO other_line BY NAME SELECT experiment, run_id, 'unreadable' AS kind "
+            "FROM printed_line WHERE NOT is_good"
+        )
+
+
+def count_others(database: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], dict[str, int]]:
+    """How many lines of each kind a run has besides its steps."""
+    query = "SELECT experiment, run_id, kind, count(*) AS lines FROM other_line GROUP BY ALL"
+    counts: dict[tuple[str, str], dict[str, int]] = {}
+    for row in fetch(database, query):
+        counts.setdefault((row["experiment"], row["run_id"]), {})[row["kind"]] = row["lines"]
+    return counts
+
+
+def _with_more_lines(
+    files: Sequence[RecordFile], steps: Mapping[tuple[str, str, int], int]
+) -> list[RecordFile]:
+    """The files of ranks that have more lines than a header in each file and their steps."""
+    of_rank: dict[tuple[str, str, int], list[RecordFile]] = {}
+    for file in files:
+        assert file.rank is not None
+        of_rank.setdefault((file.experiment, file.run_id, file.rank), []).append(file)
+    return [
+        file
+        for key, group in of_rank.items()
+        if sum(_count_lines(Path(file.path)) for file in group) != steps.get(key, 0) + len(group)
+        or any(file.offset_s is None for file in group)
+        for file in group
+    ]
+
+
+def _count_lines(path: Path) -> int:
+    lines, last = 0, b"\n"
+    with path.open("rb", buffering=0) as file:
+        while chunk := file.read(_BUFFER_BYTES):
+            lines += chunk.count(b"\n")
+            last = chunk[-1:]
+    return lines + (last != b"\n")
 
 
 def _clock_offset(path: Path, started: float) -> float | None:
@@ -139,3 +224,10 @@ def _clock_offset(path: Path, started: float) -> float | None:
         return float(header["unix"]) - float(header["monotonic"]) - started
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def read_problem(problem: duckdb.Error) -> ResultsError:
+    """What DuckDB says of records that it cannot read, in a line."""
+    return ResultsError(
+        f"records cannot be read: {str(problem).splitlines()[0]}; move that run folder away"
+    )

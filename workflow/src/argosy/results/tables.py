@@ -4,18 +4,20 @@ A table is one Parquet file; its `schema_version` is in the file's metadata. Row
 joined by (experiment, run_id).
 """
 
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
+from argosy import __version__
 from argosy.files import replacing
 from argosy.results.errors import ResultsError
 
-TABLES_VERSION = 1
+TABLES_VERSION = 2
 PHASES = ("data", "h2d", "forward", "backward", "communication", "update")
 
 _RUN = {"experiment": "VARCHAR", "run_id": "VARCHAR"}
@@ -40,9 +42,13 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "failure": "VARCHAR",
         "unreadable_records": "BIGINT",
         "repeated_steps": "BIGINT",
+        "duplicate_steps": "BIGINT",
+        "missing_steps": "BIGINT",
         "missing_ranks": "INTEGER[]",
+        "clock_spread_s": "DOUBLE",
         "log_files": "VARCHAR[]",
         "provenance": "VARCHAR",
+        "files_fingerprint": "VARCHAR",
     },
     "steps": _RUN
     | {
@@ -82,38 +88,88 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "lost_s": "DOUBLE",
         "log_file": "VARCHAR",
     },
+    "problems": _RUN | {"problem": "VARCHAR"},
 }
 
 
 def create_tables(database: duckdb.DuckDBPyConnection) -> None:
-    """Create every table, empty."""
-    for table, columns in COLUMNS.items():
-        database.execute(f"CREATE TABLE {table} ({_definition(columns)})")
+    """Create every table but `steps`, which is never held in memory, empty."""
+    for table in COLUMNS:
+        if table != "steps":
+            database.execute(f"CREATE TABLE {table} ({_definition(table)})")
 
 
 def insert_rows(
-    database: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Mapping[str, Any]]
+    database: duckdb.DuckDBPyConnection, table: str, rows: Iterable[Mapping[str, Any]], work: Path
 ) -> None:
-    """Insert rows given as mappings of every column of `table` to a value."""
-    columns = COLUMNS[table]
-    places = ", ".join(f"${column}" for column in columns)
-    if rows:
-        statement = f"INSERT INTO {table} BY POSITION VALUES ({places})"
-        database.executemany(statement, [dict(row) for row in rows])
+    """Insert rows given as mappings of every column of `table` to a value.
+
+    They go through a file in the folder `work`: DuckDB takes a millisecond for each row given one by one.
+    """
+    path = work / f"{table}.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    if path.stat().st_size == 0:
+        return
+    names = ", ".join(f"{name}: '{kind}'" for name, kind in COLUMNS[table].items())
+    database.execute(
+        f"INSERT INTO {table} SELECT * FROM read_json($path, format = 'newline_delimited', "
+        f"hive_partitioning = false, columns = {{{names}}})",
+        {"path": literal(path)},
+    )
 
 
-def write_tables(database: duckdb.DuckDBPyConnection, tables_dir: Path) -> None:
-    """Write every table to `tables_dir`; the old files stay as they are until all are written."""
+def parquet(
+    database: duckdb.DuckDBPyConnection,
+    query: str,
+    target: Path,
+    parameters: Mapping[str, Any] | None = None,
+) -> None:
+    """Write the rows of a query to `target`, in their order."""
+    database.execute(
+        f"COPY ({query}) TO $target (FORMAT parquet, COMPRESSION zstd, "
+        f"KV_METADATA {{schema_version: '{TABLES_VERSION}', argosy: '{__version__}'}})",
+        {"target": str(target), **(parameters or {})},
+    )
+
+
+def set_view(database: duckdb.DuckDBPyConnection, name: str, path: Path) -> None:
+    """Let `name` stand for the Parquet file `path`, in queries; nothing is read yet."""
+    # A view takes no parameters, and a path is never pasted into SQL: hence the variable.
+    database.execute(f"SET VARIABLE {name}_path = $path", {"path": literal(path)})
+    database.execute(
+        f"CREATE VIEW {name} AS SELECT * "
+        f"FROM read_parquet(getvariable('{name}_path'), hive_partitioning = false)"
+    )
+
+
+def write_tables(
+    database: duckdb.DuckDBPyConnection,
+    tables_dir: Path,
+    kept: Sequence[tuple[str, str]],
+    steps: Path | None,
+) -> None:
+    """Write every table to `tables_dir`; the old files stay as they are until all are written.
+
+    Rows of the runs `kept` (experiment, run_id) are taken from the old files. All others are in the
+    tables of `database`, but for the steps: those are in a file of their own, if there are any.
+    """
+    database.execute("CREATE TABLE kept (experiment VARCHAR, run_id VARCHAR)")
+    if kept:
+        columns = [list(column) for column in zip(*kept, strict=True)]
+        database.execute("INSERT INTO kept SELECT unnest($1), unnest($2)", columns)
     with ExitStack() as files:
-        for table, columns in COLUMNS.items():
+        for table in COLUMNS:
             target = files.enter_context(replacing(tables_dir / f"{table}.parquet"))
-            key = [column for column in columns if column in _SORTED_BY]
-            database.execute(
-                f"COPY (SELECT * FROM {table} ORDER BY {', '.join(key)}) TO $target "
-                "(FORMAT parquet, COMPRESSION zstd, "
-                f"KV_METADATA {{schema_version: '{TABLES_VERSION}'}})",
-                {"target": str(target)},
-            )
+            if table == "steps" and steps and not kept:
+                steps.replace(target)
+                target.chmod(0o600)
+                continue
+            parts = [_new_rows(table) if table != "steps" or steps else _nothing(table)]
+            if kept:
+                set_view(database, f"old_{table}", tables_dir / f"{table}.parquet")
+                old = f"SELECT * FROM old_{table} SEMI JOIN kept USING (experiment, run_id)"
+                parts.insert(0, old)
+            parquet(database, " UNION ALL ".join(parts), target)
 
 
 def open_tables(tables_dir: Path) -> duckdb.DuckDBPyConnection:
@@ -126,12 +182,7 @@ def open_tables(tables_dir: Path) -> duckdb.DuckDBPyConnection:
     for table in COLUMNS:
         path = tables_dir / f"{table}.parquet"
         _check_table(database, path)
-        # A view takes no parameters, and a path is never pasted into SQL: hence the variable.
-        database.execute(f"SET VARIABLE {table}_path = $path", {"path": literal(path)})
-        database.execute(
-            f"CREATE VIEW {table} AS SELECT * "
-            f"FROM read_parquet(getvariable('{table}_path'), hive_partitioning = false)"
-        )
+        set_view(database, table, path)
     return database
 
 
@@ -152,23 +203,34 @@ def literal(path: Path) -> str:
 _SORTED_BY = ("experiment", "run_id", "incarnation", "rank", "node", "step", "at_s", "monotonic_s")
 
 
-def _definition(columns: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {kind}" for name, kind in columns.items())
+def _definition(table: str) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in COLUMNS[table].items())
+
+
+def _new_rows(table: str) -> str:
+    if table == "steps":
+        return "SELECT * FROM new_steps"
+    key = ", ".join(column for column in COLUMNS[table] if column in _SORTED_BY)
+    return f"SELECT * FROM (FROM {table} ORDER BY {key})"
+
+
+def _nothing(table: str) -> str:
+    columns = (f"CAST(NULL AS {kind}) AS {name}" for name, kind in COLUMNS[table].items())
+    return f"SELECT {', '.join(columns)} WHERE false"
 
 
 def _check_table(database: duckdb.DuckDBPyConnection, path: Path) -> None:
     remedy = "make the tables again from the run folders"
     if not path.exists():
         raise ResultsError(f"{path}: no such table; {remedy}")
-    query = (
-        "SELECT decode(value) FROM parquet_kv_metadata($path) WHERE decode(key) = 'schema_version'"
-    )
+    query = "SELECT decode(key), decode(value) FROM parquet_kv_metadata($path)"
     try:
-        found = database.execute(query, {"path": literal(path)}).fetchone()
+        found = dict(database.execute(query, {"path": literal(path)}).fetchall())
     except duckdb.Error as problem:
         raise ResultsError(f"{path}: is not a table ({problem}); {remedy}") from problem
-    if found != (str(TABLES_VERSION),):
-        version = found[0] if found else "missing"
+    version = found.get("schema_version", "missing")
+    if version != str(TABLES_VERSION):
+        writer = f", Argosy {found['argosy']} wrote it" if "argosy" in found else ""
         raise ResultsError(
-            f"{path}: its schema_version is {version}, this Argosy reads {TABLES_VERSION}; {remedy}"
+            f"{path}: its schema_version is {version}{writer}; this Argosy reads {TABLES_VERSION}; {remedy}"
         )

@@ -1,0 +1,113 @@
+"""The rows of a run in the small tables, from the files that `run_folder` has read."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from argosy.results.models import Failure
+from argosy.results.run_folder import NOT_FAILED, Incarnation, RunFolder
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Completeness:
+    """What the records of a completed run lack, or have too much of."""
+
+    unreadable_records: int = 0
+    repeated_steps: int = 0
+    """Done again by a job that went on from an earlier checkpoint."""
+    duplicate_steps: int = 0
+    """Recorded twice by one rank of one job; the first counts."""
+    missing_steps: int = 0
+    """That other ranks of the run have."""
+    missing_ranks: tuple[int, ...] = ()
+    """Without any step."""
+    clock_spread_s: float | None = None
+    """Between the ranks' ends of a step that all have: more than a step's time is the nodes' clocks'."""
+
+
+def run_row(run: RunFolder, found: Completeness, fingerprint: str, results_dir: Path) -> Row:
+    """The row of the table `runs`."""
+    current = run.current
+    return _key(run) | {
+        "site": run.asked.site,
+        "nodes": run.asked.nodes,
+        "ranks_per_node": run.asked.ranks_per_node,
+        "ranks": run.ranks,
+        "repeat": run.asked.repeat,
+        "scaling": run.asked.scaling,
+        "state": run.state,
+        "incarnation": current.name if current else None,
+        "pieces": len(run.pieces),
+        "started_unix_s": current.started if current else None,
+        "ended_unix_s": current.ended if current else None,
+        "seconds": current.seconds if current else None,
+        "hosts": _hosts(current) if current else [],
+        "image_name": run.asked.image and run.asked.image.name,
+        "image_digest": run.asked.image and run.asked.image.digest,
+        "failure": _sentence(current.failure) if current and current.failure else None,
+        "unreadable_records": found.unreadable_records,
+        "repeated_steps": found.repeated_steps,
+        "duplicate_steps": found.duplicate_steps,
+        "missing_steps": found.missing_steps,
+        "missing_ranks": list(found.missing_ranks),
+        "clock_spread_s": found.clock_spread_s,
+        "log_files": [_relative(log, results_dir) for log in run.logs(current)] if current else [],
+        "provenance": run.provenance,
+        "files_fingerprint": fingerprint,
+    }
+
+
+def node_rows(run: RunFolder) -> Iterator[Row]:
+    """A row of the table `nodes` for each node of the run."""
+    for node in run.current.nodes if run.current else ():
+        yield _key(run) | {"node": node.node, "host": node.host} | node.machine.model_dump()
+
+
+def failure_rows(run: RunFolder, results_dir: Path) -> Iterator[Row]:
+    """A row of the table `failures` for each incarnation that came to nothing."""
+    for incarnation, failure in run.failures():
+        yield _key(run) | {
+            "incarnation": incarnation.name,
+            "state": incarnation.state if incarnation.state in NOT_FAILED else "failed",
+            "node": failure.node,
+            "rank": failure.rank,
+            "cause": failure.cause,
+            "lost_s": incarnation.seconds,
+            "log_file": _telling_log(run, incarnation, failure, results_dir),
+        }
+
+
+def _telling_log(
+    run: RunFolder, incarnation: Incarnation, failure: Failure, results_dir: Path
+) -> str | None:
+    """The log to open first: the failed rank's, else the failed node's, else the job's."""
+    logs = {log.name: log for log in run.logs(incarnation)}
+    names = (f"rank-{failure.rank}.log", f"node-{failure.node}.log", "job.log")
+    return next((_relative(logs[name], results_dir) for name in names if name in logs), None)
+
+
+def _hosts(incarnation: Incarnation) -> list[str]:
+    if incarnation.verdict:
+        return incarnation.verdict.hosts
+    return [node.host for node in incarnation.nodes]
+
+
+def _sentence(failure: Failure) -> str:
+    where = [
+        f"{kind} {number}"
+        for kind, number in (("node", failure.node), ("rank", failure.rank))
+        if number is not None
+    ]
+    return f"{', '.join(where)}: {failure.cause}" if where else failure.cause
+
+
+def _key(run: RunFolder) -> Row:
+    return {"experiment": run.asked.experiment, "run_id": run.asked.run_id}
+
+
+def _relative(path: Path, results_dir: Path) -> str:
+    return Path(os.path.relpath(path, results_dir)).as_posix()
