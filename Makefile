@@ -66,6 +66,10 @@ bench-overhead: image ## Time training in a container beside the same wheels wit
 bench-staging: image ## Time the unpacking of an image on a node beside tar
 	@$(BIN)/python benchmarks/staging.py
 
+.PHONY: bench-report
+bench-report: $(VENV)/.ready ## Time large studies from records to the report beside bare DuckDB
+	@PYTHONPATH=tests/factories PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/report.py
+
 .PHONY: compare-images
 compare-images: image ## Build Dockerfiles by Argosy, podman and ch-image, and compare the files
 	@$(BIN)/python benchmarks/same_images.py
