@@ -66,6 +66,10 @@ bench-overhead: image ## Time training in a container beside the same wheels wit
 bench-staging: image ## Time the unpacking of an image on a node beside tar
 	@$(BIN)/python benchmarks/staging.py
 
+.PHONY: bench-coverage
+bench-coverage: $(VENV)/.ready ## Count how often intervals of scaling laws cover the truth
+	@PYTHONPATH=tests/factories $(BIN)/python benchmarks/coverage.py
+
 .PHONY: compare-images
 compare-images: image ## Build Dockerfiles by Argosy, podman and ch-image, and compare the files
 	@$(BIN)/python benchmarks/same_images.py
