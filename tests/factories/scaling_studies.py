@@ -9,6 +9,7 @@ import numpy as np
 from argosy.analysis.laws import Fit, Interval, Law, fit
 
 SIZES = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]
+BEYOND = 128.0
 # The share of studies that have a parameter at 0.
 AT_BOUND = 0.2
 
@@ -52,7 +53,8 @@ def studies(law: str, count: int, seed: int) -> Iterator[Study]:
 def coverage(law: Law, count: int, seed: int) -> dict[str, list[bool]]:
     """Whether the interval of each study covers the truth, by parameter; ` = 0` at the bound.
 
-    `peak` counts the studies in which a peak was seen.
+    `curve` is that of the throughput at twice the largest size of all studies; `peak` counts the
+    studies in which a peak was seen.
     """
     covered: defaultdict[str, list[bool]] = defaultdict(list)
     for study in studies(law.name, count, seed):
@@ -61,6 +63,8 @@ def coverage(law: Law, count: int, seed: int) -> dict[str, list[bool]]:
         for name, truth in study.truth.items():
             interval = found.at_one if name == "rate" else found.parameters[name]
             covered[name if truth else f"{name} = 0"].append(_holds(interval, truth))
+        beyond = _rate(law.name, BEYOND, *study.truth.values())
+        covered["curve"].append(_holds(found.at(BEYOND), beyond))
         if found.peak and study.truth["coherency"]:
             peak = ((1 - study.truth["contention"]) / study.truth["coherency"]) ** 0.5
             covered["peak"].append(_holds(found.peak, peak))

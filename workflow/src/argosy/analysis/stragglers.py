@@ -43,7 +43,7 @@ def stragglers(own_work_s: NDArray[np.float64], nodes: Sequence[int]) -> list[St
 
     `own_work_s` has the shape (steps, ranks), in seconds; `nodes` has each rank's node. A rank is
     named when the share of its steps that are slower than MARGIN times the step's median rank
-    exceeds the median rank's share by EXCESS_SHARE, and by more than chance: a sign test, with the
+    exceeds the median rank's share by EXCESS_SHARE, and by more than chance: a binomial test, with the
     median rank's share as the chance of a slow step, at SIGNIFICANCE over the number of ranks
     (Bonferroni). The steps of a rank are not independent, so the test alone would name too many in
     long runs; the excess keeps it sober. A node with several ranks is named when all of them are.

@@ -99,4 +99,4 @@ def _end(worse: Callable[[float], float], best: float, highest: float = math.inf
 
 
 def _crossing(worse: Callable[[float], float], one: float, other: float) -> float:
-    return float(brentq(worse, one, other, xtol=1e-10, rtol=1e-5))
+    return float(brentq(worse, one, other, xtol=1e-14, rtol=1e-5))
