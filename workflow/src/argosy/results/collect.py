@@ -1,7 +1,7 @@
 """The room's one door: run folders in, tables out."""
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,11 +9,24 @@ import duckdb
 
 from argosy.results.errors import ResultsError
 from argosy.results.fingerprint import fingerprint
-from argosy.results.records import RecordFile, count_others, load_others, name_files, record_files
+from argosy.results.records import RecordFile, count_others, load_others, record_files
 from argosy.results.rows import Completeness, Row, failure_rows, node_rows, run_row
 from argosy.results.run_folder import RunFolder, read_run
 from argosy.results.steps import Run, Steps, write_steps
-from argosy.results.tables import create_tables, fetch, insert_rows, open_tables, write_tables
+from argosy.results.tables import (
+    create_tables,
+    fetch,
+    insert_rows,
+    open_tables,
+    write_tables,
+)
+from argosy.results.telemetry import (
+    TelemetryFile,
+    gpu_rows,
+    telemetry_files,
+    unread_rows,
+    write_telemetry,
+)
 
 _MEMORY = "300MiB"
 """What DuckDB may take of a login node's memory; what needs more goes to a file."""
@@ -34,6 +47,7 @@ class _NewRun:
     folder: RunFolder
     fingerprint: str
     files: Sequence[RecordFile]
+    telemetry: Sequence[TelemetryFile]
 
     @property
     def key(self) -> Run:
@@ -116,7 +130,8 @@ def _look(results_dir: Path, runs: Sequence[Path] | None, known: Mapping[Run, st
                 found.kept.append(key)
             else:
                 run = read_run(folder)
-                found.new.append(_NewRun(run, state, [*record_files(run)]))
+                files, telemetry = [*record_files(run)], [*telemetry_files(run)]
+                found.new.append(_NewRun(run, state, files, telemetry))
         except (ResultsError, OSError) as problem:
             found.note(key, problem)
     return found
@@ -147,29 +162,33 @@ def _may_be_run(folder: Path) -> bool:
 
 def _make_tables(results_dir: Path, tables_dir: Path, found: _Found, work: Path) -> None:
     files = [file for run in found.new for file in run.files]
-    steps = Steps()
-    part = work / "steps.parquet"
+    of_nodes = [file for run in found.new for file in run.telemetry]
+    steps, parts = Steps(), {}
     with duckdb.connect(config={"memory_limit": _MEMORY}) as database:
         database.execute("SET temp_directory = $path", {"path": str(work / "spilled")})
         create_tables(database)
-        name_files(database, files)
-        of_ranks = [file for file in files if file.rank is not None]
-        if of_ranks:
-            steps = write_steps(database, of_ranks, part)
+        if of_ranks := [file for file in files if file.rank is not None]:
+            parts["steps"] = work / "steps.parquet"
+            steps = write_steps(database, of_ranks, parts["steps"])
+        if of_nodes:
+            parts["telemetry"] = work / "telemetry.parquet"
+            write_telemetry(database, of_nodes, parts["telemetry"])
         load_others(database, files, steps.counts)
         others = count_others(database)
-        rows: Mapping[str, Sequence[Row]] = {
-            "runs": [
+        rows: Mapping[str, Iterable[Row]] = {
+            "runs": (
                 run_row(run.folder, _completeness(run, steps, others), run.fingerprint, results_dir)
                 for run in found.new
-            ],
-            "nodes": [row for run in found.new for row in node_rows(run.folder)],
-            "failures": [row for run in found.new for row in failure_rows(run.folder, results_dir)],
+            ),
+            "nodes": (row for run in found.new for row in node_rows(run.folder)),
+            "failures": (row for run in found.new for row in failure_rows(run.folder, results_dir)),
+            "gpus": gpu_rows(of_nodes),
+            "unread": unread_rows(of_nodes),
             "problems": found.problems,
         }
         for table, of_table in rows.items():
             insert_rows(database, table, of_table, work)
-        write_tables(database, tables_dir, found.kept, part if of_ranks else None)
+        write_tables(database, tables_dir, found.kept, parts)
 
 
 def _completeness(

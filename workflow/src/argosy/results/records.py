@@ -7,33 +7,35 @@ that are read once more, for what else is in them: metrics, steps that count no 
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 
 from argosy.results.errors import ResultsError
+from argosy.results.lines import lines, name_files
 from argosy.results.models import check_version
 from argosy.results.run_folder import RunFolder
-from argosy.results.tables import PHASES, fetch, literal
+from argosy.results.tables import PHASES, fetch
 
-_HEADER_LIMIT_BYTES = 65536
+FIRST_LINE_BYTES = 65536
 _BUFFER_BYTES = 1 << 20
 
-_PHASE_TYPES = ", ".join(f'"{phase}" DOUBLE' for phase in PHASES)
-_COLUMNS = f"""{{
-    'kind': 'VARCHAR', 'step': 'BIGINT', 'epoch': 'BIGINT', 'start': 'DOUBLE',
-    'seconds': 'DOUBLE', 'samples': 'BIGINT', 'name': 'VARCHAR', 'value': 'JSON',
-    'at': 'DOUBLE', 'phases': 'STRUCT({_PHASE_TYPES})'
-}}"""
-
-# A line that cannot be parsed gives a row of NULL.
-_LINES = f"""
-read_json(
-    $paths, format = 'newline_delimited', ignore_errors = true, filename = true,
-    hive_partitioning = false, columns = {_COLUMNS}
-) AS line JOIN record_file AS file ON line.filename = file.path
-"""
+_LINES = lines(
+    {
+        "kind": "VARCHAR",
+        "step": "BIGINT",
+        "epoch": "BIGINT",
+        "start": "DOUBLE",
+        "seconds": "DOUBLE",
+        "samples": "BIGINT",
+        "name": "VARCHAR",
+        "value": "JSON",
+        "at": "DOUBLE",
+        "phases": "STRUCT({})".format(", ".join(f'"{phase}" DOUBLE' for phase in PHASES)),
+    }
+)
+_PRINTED_LINES = lines({"kind": "VARCHAR", "at": "DOUBLE", "samples_per_second": "DOUBLE"})
 
 # NaN is above every number; a phase that was not recorded is no fault.
 _IS_STEP = "coalesce(kind = 'step' AND step IS NOT NULL AND samples IS NOT NULL AND " + (
@@ -78,16 +80,17 @@ SELECT experiment, run_id, rank, name,
 FROM other_line WHERE kind = 'metric'
 """
 
-_PRINTED = """
+_PRINTED = f"""
 CREATE TABLE printed_line AS
 SELECT file.experiment, file.run_id, "at" AS monotonic_s, samples_per_second AS samples_per_s,
     coalesce(kind = 'printed' AND isfinite(samples_per_second), false) AS is_good
-FROM read_json(
-    $paths, format = 'newline_delimited', ignore_errors = true, filename = true,
-    hive_partitioning = false,
-    columns = {'kind': 'VARCHAR', 'at': 'DOUBLE', 'samples_per_second': 'DOUBLE'}
-) AS line JOIN record_file AS file ON line.filename = file.path
+FROM {_PRINTED_LINES}
 """
+
+_FILE = (
+    "path VARCHAR, experiment VARCHAR, run_id VARCHAR, rank INTEGER, offset_s DOUBLE, "
+    "until_step BIGINT"
+)
 
 
 @dataclass(frozen=True)
@@ -118,31 +121,20 @@ def record_files(run: RunFolder) -> Iterator[RecordFile]:
             rank = re.fullmatch(r"rank-(\d+)\.jsonl", path.name)
             if rank or (path.name == "printed.jsonl" and piece.until is None):
                 yield RecordFile(
-                    # DuckDB names the file that it reads without `..`, and the join is by that name.
-                    path=str(path.resolve()),
+                    path=str(path),
                     experiment=run.asked.experiment,
                     run_id=run.asked.run_id,
                     rank=int(rank[1]) if rank else None,
-                    offset_s=_clock_offset(path, run.result.started) if rank else None,
+                    offset_s=clock_offset(path, run.result.started) if rank else None,
                     until_step=piece.until,
                 )
 
 
-def name_files(database: duckdb.DuckDBPyConnection, files: Sequence[RecordFile]) -> None:
-    """Create the table by which a line of a file is known as a run's."""
-    database.execute(
-        "CREATE TABLE record_file (path VARCHAR, experiment VARCHAR, run_id VARCHAR, "
-        "rank INTEGER, offset_s DOUBLE, until_step BIGINT)"
-    )
-    columns = [list(column) for column in zip(*map(astuple, files), strict=True)]
-    if columns:
-        unnested = ", ".join(f"unnest(${place})" for place in range(1, len(columns) + 1))
-        database.execute(f"INSERT INTO record_file SELECT {unnested}", columns)
-
-
-def paths_of(files: Sequence[RecordFile]) -> dict[str, list[str]]:
-    """The parameter of a query that reads these files."""
-    return {"paths": [literal(Path(file.path)) for file in files]}
+def name_records(
+    database: duckdb.DuckDBPyConnection, files: Sequence[RecordFile]
+) -> dict[str, list[str]]:
+    """Name the files that are read next; returns the query's parameters."""
+    return name_files(database, _FILE, files)
 
 
 def load_others(
@@ -157,14 +149,14 @@ def load_others(
     """
     of_ranks = [file for file in files if file.rank is not None]
     if more := _with_more_lines(of_ranks, steps):
-        database.execute(_OTHERS, paths_of(more))
+        database.execute(_OTHERS, name_records(database, more))
         database.execute(_METRICS)
     else:
         database.execute(
             "CREATE TABLE other_line (experiment VARCHAR, run_id VARCHAR, kind VARCHAR)"
         )
     if printed := [file for file in files if file.rank is None]:
-        database.execute(_PRINTED, paths_of(printed))
+        database.execute(_PRINTED, name_records(database, printed))
         database.execute(
             "INSERT INTO printed SELECT * EXCLUDE is_good FROM printed_line WHERE is_good"
         )
@@ -209,10 +201,10 @@ def _count_lines(path: Path) -> int:
     return lines + (last != b"\n")
 
 
-def _clock_offset(path: Path, started: float) -> float | None:
+def clock_offset(path: Path, started: float) -> float | None:
     """Job time minus monotonic time by the header; None when its first line is cut off."""
     with path.open("rb") as lines:
-        first = lines.readline(_HEADER_LIMIT_BYTES)
+        first = lines.readline(FIRST_LINE_BYTES)
     try:
         header = json.loads(first)
     except ValueError:

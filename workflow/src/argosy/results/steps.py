@@ -8,7 +8,7 @@ from typing import Any
 
 import duckdb
 
-from argosy.results.records import STEPS, RecordFile, paths_of, read_problem
+from argosy.results.records import STEPS, RecordFile, name_records, read_problem
 from argosy.results.tables import fetch, parquet, set_view
 
 Run = tuple[str, str]
@@ -92,7 +92,7 @@ def write_steps(
     Raises ResultsError when DuckDB cannot read the files.
     """
     try:
-        parquet(database, STEPS, part, paths_of(files))
+        parquet(database, STEPS, part, name_records(database, files))
     except duckdb.Error as problem:
         raise read_problem(problem) from problem
     set_view(database, VIEW, part)

@@ -88,14 +88,58 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "lost_s": "DOUBLE",
         "log_file": "VARCHAR",
     },
+    "telemetry": _RUN
+    | {
+        "incarnation": "VARCHAR",
+        "node": "INTEGER",
+        "gpu": "INTEGER",
+        "at_s": "DOUBLE",
+        "cpu_s": "DOUBLE",
+        "cpus": "INTEGER",
+        "job_cpu_s": "DOUBLE",
+        "memory_used_bytes": "BIGINT",
+        "network_received_bytes": "BIGINT",
+        "network_sent_bytes": "BIGINT",
+        "disk_read_bytes": "BIGINT",
+        "disk_written_bytes": "BIGINT",
+        "cpu_energy_j": "DOUBLE",
+        "agent_cpu_s": "DOUBLE",
+        "utilisation": "DOUBLE",
+        "power_w": "DOUBLE",
+        "energy_j": "DOUBLE",
+        "sm_clock_hz": "DOUBLE",
+        "memory_clock_hz": "DOUBLE",
+        "temperature_c": "DOUBLE",
+        "throttle_reasons": "VARCHAR[]",
+        "pcie_received_bytes_per_s": "DOUBLE",
+        "pcie_sent_bytes_per_s": "DOUBLE",
+        "nvlink_received_bytes": "BIGINT",
+        "nvlink_sent_bytes": "BIGINT",
+    },
+    "gpus": _RUN
+    | {
+        "node": "INTEGER",
+        "gpu": "INTEGER",
+        "uuid": "VARCHAR",
+        "name": "VARCHAR",
+        "memory_bytes": "BIGINT",
+        "mig": "BOOLEAN",
+        "energy_from_power": "BOOLEAN",
+        "driver": "VARCHAR",
+    },
+    "unread": _RUN | {"node": "INTEGER", "gpu": "INTEGER", "what": "VARCHAR", "why": "VARCHAR"},
     "problems": _RUN | {"problem": "VARCHAR"},
 }
 
 
+STREAMED = ("steps", "telemetry")
+"""Tables that are never held in memory."""
+
+
 def create_tables(database: duckdb.DuckDBPyConnection) -> None:
-    """Create every table but `steps`, which is never held in memory, empty."""
+    """Create every table, empty, but those that go from file to file."""
     for table in COLUMNS:
-        if table != "steps":
+        if table not in STREAMED:
             database.execute(f"CREATE TABLE {table} ({_definition(table)})")
 
 
@@ -146,12 +190,12 @@ def write_tables(
     database: duckdb.DuckDBPyConnection,
     tables_dir: Path,
     kept: Sequence[tuple[str, str]],
-    steps: Path | None,
+    parts: Mapping[str, Path],
 ) -> None:
     """Write every table to `tables_dir`; the old files stay as they are until all are written.
 
     Rows of the runs `kept` (experiment, run_id) are taken from the old files. All others are in the
-    tables of `database`, but for the steps: those are in a file of their own, if there are any.
+    tables of `database`; those of `STREAMED` in `parts`, where there are any, which may be moved.
     """
     database.execute("CREATE TABLE kept (experiment VARCHAR, run_id VARCHAR)")
     if kept:
@@ -160,16 +204,16 @@ def write_tables(
     with ExitStack() as files:
         for table in COLUMNS:
             target = files.enter_context(replacing(tables_dir / f"{table}.parquet"))
-            if table == "steps" and steps and not kept:
-                steps.replace(target)
+            if table in parts and not kept:
+                parts[table].replace(target)
                 target.chmod(0o600)
                 continue
-            parts = [_new_rows(table) if table != "steps" or steps else _nothing(table)]
+            queries = [_new_rows(table, table in parts)]
             if kept:
                 set_view(database, f"old_{table}", tables_dir / f"{table}.parquet")
                 old = f"SELECT * FROM old_{table} SEMI JOIN kept USING (experiment, run_id)"
-                parts.insert(0, old)
-            parquet(database, " UNION ALL ".join(parts), target)
+                queries.insert(0, old)
+            parquet(database, " UNION ALL ".join(queries), target)
 
 
 def open_tables(tables_dir: Path) -> duckdb.DuckDBPyConnection:
@@ -200,23 +244,23 @@ def literal(path: Path) -> str:
     return re.sub(r"([*?\[])", r"[\1]", str(path))
 
 
-_SORTED_BY = ("experiment", "run_id", "incarnation", "rank", "node", "step", "at_s", "monotonic_s")
+_SORTED_BY = (
+    *("experiment", "run_id", "incarnation", "rank", "node", "gpu", "what", "at_s", "monotonic_s"),
+)
 
 
 def _definition(table: str) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in COLUMNS[table].items())
 
 
-def _new_rows(table: str) -> str:
-    if table == "steps":
-        return "SELECT * FROM new_steps"
+def _new_rows(table: str, has_part: bool) -> str:
+    if has_part:
+        return f"SELECT * FROM new_{table}"
+    if table in STREAMED:
+        columns = (f"CAST(NULL AS {kind}) AS {name}" for name, kind in COLUMNS[table].items())
+        return f"SELECT {', '.join(columns)} WHERE false"
     key = ", ".join(column for column in COLUMNS[table] if column in _SORTED_BY)
     return f"SELECT * FROM (FROM {table} ORDER BY {key})"
-
-
-def _nothing(table: str) -> str:
-    columns = (f"CAST(NULL AS {kind}) AS {name}" for name, kind in COLUMNS[table].items())
-    return f"SELECT {', '.join(columns)} WHERE false"
 
 
 def _check_table(database: duckdb.DuckDBPyConnection, path: Path) -> None:

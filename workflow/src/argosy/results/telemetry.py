@@ -1,0 +1,122 @@
+"""What the agents sampled of nodes and GPUs becomes tables: telemetry, gpus, unread."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from argosy.results.lines import lines, name_files
+from argosy.results.models import check_version
+from argosy.results.records import FIRST_LINE_BYTES, clock_offset
+from argosy.results.rows import Row
+from argosy.results.run_folder import RunFolder
+from argosy.results.tables import COLUMNS, parquet, set_view
+
+VIEW = "new_telemetry"
+
+_OWN = ("experiment", "run_id", "incarnation", "node", "at_s")
+_SAMPLED = {name: kind for name, kind in COLUMNS["telemetry"].items() if name not in _OWN}
+_GPU = ("uuid", "name", "memory_bytes", "mig", "energy_from_power")
+
+
+_SAMPLES = f"""
+SELECT file.experiment, file.run_id, file.incarnation, file.node, "at" + file.offset_s AS at_s,
+    {", ".join(f'"{name}"' for name in _SAMPLED)}
+FROM {lines({"kind": "VARCHAR", "at": "DOUBLE", **_SAMPLED})}
+WHERE kind IN ('node', 'gpu') AND "at" IS NOT NULL
+"""
+
+_UNREAD_LINES = lines({"kind": "VARCHAR", "gpu": "INTEGER", "what": "VARCHAR", "why": "VARCHAR"})
+_UNREAD = f"""
+INSERT INTO unread
+SELECT DISTINCT file.experiment, file.run_id, file.node, gpu, what, why FROM {_UNREAD_LINES}
+WHERE kind = 'unread' AND what IS NOT NULL
+"""
+
+_FILE = (
+    "path VARCHAR, experiment VARCHAR, run_id VARCHAR, incarnation VARCHAR, node INTEGER, "
+    "offset_s DOUBLE"
+)
+
+
+@dataclass(frozen=True)
+class TelemetryFile:
+    """A node's file, whose it is, and the GPUs and failures that its first line names.
+
+    `offset_s` turns the node's monotonic seconds into seconds since the run's last job started.
+    """
+
+    path: str
+    experiment: str
+    run_id: str
+    incarnation: str
+    node: int
+    offset_s: float | None
+
+
+def telemetry_files(run: RunFolder) -> Iterator[TelemetryFile]:
+    """The files of the incarnations that a completed run is made of; else none.
+
+    Raises ResultsError for one of an unknown version, OSError for one that cannot be read.
+    """
+    if run.state != "completed" or run.result is None:
+        return
+    for piece in run.pieces:
+        for path in sorted((run.path / "records" / piece.incarnation).glob("telemetry-*.jsonl")):
+            if number := re.fullmatch(r"telemetry-(\d+)\.jsonl", path.name):
+                yield TelemetryFile(
+                    path=str(path),
+                    experiment=run.asked.experiment,
+                    run_id=run.asked.run_id,
+                    incarnation=piece.incarnation,
+                    node=int(number[1]),
+                    offset_s=clock_offset(path, run.result.started),
+                )
+
+
+def write_telemetry(
+    database: duckdb.DuckDBPyConnection, files: Sequence[TelemetryFile], part: Path
+) -> None:
+    """Write the samples in `files` to `part`, and put what nodes could not read into `unread`."""
+    paths = name_files(database, _FILE, files)
+    parquet(database, _SAMPLES, part, paths)
+    set_view(database, VIEW, part)
+    database.execute(_UNREAD, paths)
+
+
+def gpu_rows(files: Sequence[TelemetryFile]) -> Iterator[Row]:
+    """A row of the table `gpus` for each GPU that a node's agent saw."""
+    for file in files:
+        header = _header(file)
+        for gpu in header.get("gpus") or []:
+            known = {name: gpu.get(name) for name in _GPU}
+            yield _key(file) | {"gpu": gpu.get("gpu"), "driver": header.get("driver")} | known
+
+
+def unread_rows(files: Sequence[TelemetryFile]) -> Iterator[Row]:
+    """A row of the table `unread` for all that a node could never read."""
+    for file in files:
+        for what, why in (_header(file).get("unread") or {}).items():
+            yield _key(file) | {"gpu": None, "what": what, "why": why}
+
+
+def _key(file: TelemetryFile) -> Row:
+    return {"experiment": file.experiment, "run_id": file.run_id, "node": file.node}
+
+
+def _header(file: TelemetryFile) -> dict[str, Any]:
+    path = Path(file.path)
+    with path.open("rb") as lines:
+        first = lines.readline(FIRST_LINE_BYTES)
+    try:
+        header = json.loads(first)
+    except ValueError:
+        return {}
+    if not isinstance(header, dict) or header.get("kind") != "header":
+        return {}
+    check_version(path, header.get("schema_version"))
+    return header
