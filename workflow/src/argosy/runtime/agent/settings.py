@@ -55,6 +55,10 @@ class Settings:
     run: Run
     resume: str = ""
     """The checkpoint to go on from, a folder below `checkpoints`; empty at a fresh start."""
+    nvml: str = ""
+    """The file of the module pynvml; empty: wherever Python finds it."""
+    visible_gpus: str | None = None
+    """The value of CUDA_VISIBLE_DEVICES; None: not set."""
 
     @property
     def records(self) -> str:
@@ -65,6 +69,11 @@ class Settings:
     def logs(self) -> str:
         """The folder of this incarnation's logs."""
         return os.path.join(self.run_dir, "logs", self.incarnation)
+
+    @property
+    def telemetry(self) -> str:
+        """The file of what this node does while the ranks run."""
+        return os.path.join(self.records, f"telemetry-{self.node}.jsonl")
 
     @property
     def warning(self) -> str:
@@ -118,6 +127,8 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         token=environ["ARGOSY_TOKEN"],
         start_timeout=_count({"ARGOSY_START_TIMEOUT": "300", **environ}, "ARGOSY_START_TIMEOUT"),
         resume=environ.get("ARGOSY_RESUME", ""),
+        nvml=environ.get("ARGOSY_NVML", ""),
+        visible_gpus=environ.get("CUDA_VISIBLE_DEVICES"),
         run=_read_run(os.path.join(run_dir, "run.json")),
     )
     rank_environment(settings, 0, ("", 0))

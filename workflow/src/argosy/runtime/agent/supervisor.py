@@ -26,6 +26,7 @@ from .output import Console
 from .ranks import Ranks, StartError
 from .settings import Settings, SettingsError, read_settings
 from .status import CANCELLED, COMPLETED, FAILED, INTERRUPTED, StatusFile
+from .telemetry.start import telemetry_of
 
 _EXIT_CODES = {COMPLETED: 0, FAILED: 1, INTERRUPTED: 75, CANCELLED: 130}
 _CANCELLING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -49,6 +50,7 @@ class Supervisor:
             lost=lambda failure, seen: self._events.put(HeadLostEvent(failure, seen)),
             trouble=self._trouble,
         )
+        self._telemetry = telemetry_of(settings)
         self._spare = children()
         self._sightings: list[Sighting] = []
         self._cancelled: tuple[int, float] | None = None
@@ -95,6 +97,7 @@ class Supervisor:
             self._status.begin()
         except OSError as error:
             self._see(self._own_failure(write_cause(error, path)))
+        self._telemetry.begin()
 
     def _connect(self) -> None:
         try:
@@ -202,6 +205,7 @@ class Supervisor:
 
     def _finish(self, outcome: Outcome) -> None:
         self._channel.close()
+        self._telemetry.stop()
         try:
             self._status.end(outcome.state, self._ranks.statuses, outcome.failure)
         except OSError as error:

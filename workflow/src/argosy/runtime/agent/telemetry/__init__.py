@@ -1,0 +1,1 @@
+"""What a node does while its ranks run: CPUs, memory, network, disks, energy and GPUs, once a second."""
