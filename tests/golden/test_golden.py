@@ -61,6 +61,7 @@ def render(case: Case, root: Path, sites: Path, monkeypatch: pytest.MonkeyPatch)
     copy_site(sites, project.slurm_dir, case.site)
     monkeypatch.setattr(argosy, "__file__", "/project/argosy/__init__.py")
     monkeypatch.setattr(sys, "executable", "/project/.venv/bin/python")
+    monkeypatch.setattr(planning, "nvml_module", lambda: "/project/.venv/pynvml.py")
     monkeypatch.setattr(planning, "describe_provenance", lambda *_: {})
     lock = LOCK if case.runtime == "udocker" else None
     plan = plan_run(project, Where(case.site, case.hardware), run_of(case), lock)

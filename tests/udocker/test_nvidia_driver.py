@@ -9,7 +9,14 @@ import pytest
 from argosy.errors import ArgosyError
 from argosy.images import container
 from argosy.images.container import Container
-from argosy.images.nvidia import DRIVER_DIR, Host, driver_mount, driver_version, with_driver
+from argosy.images.nvidia import (
+    DRIVER_DIR,
+    Host,
+    driver_mount,
+    driver_version,
+    nvml_module,
+    with_driver,
+)
 from argosy.images.store import Store
 
 pytestmark = pytest.mark.udocker
@@ -23,6 +30,7 @@ LOAD = """
 import ctypes, subprocess
 for name in ("libcuda.so.1", "libnvidia-ml.so.1", "libnvidia-brandnew.so.999.10.01"):
     print(name, bool(ctypes.CDLL(name)))
+print(open("/run/argosy/pynvml.py").read().strip())
 print(subprocess.run(["nvidia-smi"], capture_output=True, text=True).stdout.strip())
 """
 
@@ -57,6 +65,8 @@ def host(tmp_path: Path) -> Host:
 def test_programs_in_a_container_find_the_driver(
     store: Store, project_store: Store, torch_digest: str, host: Host, engine: str
 ) -> None:
+    module = host.version_file.with_name("pynvml.py")
+    module.write_text("the module is there\n")
     mount = driver_mount(store, host)
     assert mount
     output: list[bytes] = []
@@ -64,6 +74,7 @@ def test_programs_in_a_container_find_the_driver(
         project_store.root(torch_digest),
         ["python3", "-c", LOAD],
         binds=[mount],
+        files=[module],
         environment=with_driver({"PATH": "/opt/venv/bin:/usr/bin:/bin"}),
         engine=engine,
     )
@@ -71,7 +82,14 @@ def test_programs_in_a_container_find_the_driver(
     said = b"".join(output).decode()
     assert outcome.status == 0, said
     assert said.count("True") == 3
+    assert "the module is there\n" in said
     assert said.endswith("the stand-in was asked\n")
+
+
+def test_the_installed_module_is_found() -> None:
+    module = nvml_module()
+    assert module is not None, "nvidia-ml-py is not installed: make setup"
+    assert module.name == "pynvml.py"
 
 
 def test_it_is_copied_once_and_nothing_else_is(store: Store, host: Host) -> None:

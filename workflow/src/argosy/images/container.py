@@ -69,12 +69,14 @@ class Bind:
 class Container:
     """What to run, in the frozen `root`, which stays as it is; `engine` is one of `ENGINES`.
 
+    `files` of the host are copied into `GUEST_DIR`, since not every engine can mount a single file.
     `held` are descriptors that stay open until the container has ended, whatever becomes of us.
     """
 
     root: Path
     command: Sequence[str]
     binds: Sequence[Bind] = ()
+    files: Sequence[Path] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     workdir: str = "/"
     engine: str = "runc"
@@ -106,6 +108,8 @@ def run(store: Store, container: Container, on_output: Callable[[bytes], None]) 
     _check(container)
     with private_folder() as folder:
         _copy_host_files(_subfolder(folder, "guest"))
+        for path in container.files:
+            shutil.copyfile(path, folder / "guest" / path.name)
         process, terminal = _start(store, container, folder)
         with ended_with_us(process) as asked_to_end:
             _relay(terminal, on_output)

@@ -7,6 +7,8 @@ linker's cache, or beside one of those, whose name ends in the driver's version.
 udocker's, falls behind each new driver.
 """
 
+import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -20,6 +22,9 @@ from argosy.images.store import Store, remove_tree
 
 DRIVER_DIR = f"{GUEST_DIR}/driver"
 """Where the driver's libraries are in a container; its programs are in `bin` there."""
+
+NVML_VARIABLE = "ARGOSY_NVML"
+"""Tells the agent where NVML's Python module is."""
 
 PROGRAMS = ("nvidia-smi", "nvidia-debugdump")
 
@@ -67,6 +72,14 @@ def driver_mount(store: Store, host: Host = Host()) -> Bind | None:
             if not folder.is_dir():
                 _copy_driver(host, version, folder)
     return Bind(folder, DRIVER_DIR)
+
+
+def nvml_module() -> Path | None:
+    """NVML's Python module, one file, as it is installed beside Argosy; None where it is not."""
+    spec = importlib.util.find_spec("pynvml")
+    path = Path(spec.origin) if spec and spec.origin else None
+    # Another package of that name is a folder. A run goes on without either.
+    return path if path and path.name == "pynvml.py" and os.access(path, os.R_OK) else None
 
 
 def with_driver(environment: Mapping[str, str]) -> dict[str, str]:

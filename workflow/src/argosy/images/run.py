@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from argosy.errors import ArgosyError
 from argosy.images import container
-from argosy.images.container import DEFAULT_PATH, ENGINES, Bind, Container
+from argosy.images.container import DEFAULT_PATH, ENGINES, GUEST_DIR, Bind, Container
 from argosy.images.engines import choose_engine, engine_of_host
-from argosy.images.nvidia import driver_mount, with_driver
+from argosy.images.nvidia import NVML_VARIABLE, driver_mount, nvml_module, with_driver
 from argosy.images.store import STORE_VARIABLE, Store
 
 if TYPE_CHECKING:
@@ -86,8 +86,7 @@ def run_image(
             held=held,
         )
         if driver := driver_mount(store):
-            environment = with_driver(inside.environment)
-            inside = replace(inside, binds=[*binds, driver], environment=environment)
+            inside = _with_driver(inside, driver)
         outcome = container.run(store, inside, on_output)
         if outcome.failed_to_start and engine is None:
             # The host is not what it was when its engine was chosen.
@@ -100,6 +99,18 @@ def run_image(
                 "leave that out, or ask `argosy image engines` on such a node what works there"
             )
     return KILLED if outcome.status is None else outcome.status
+
+
+def _with_driver(inside: Container, driver: Bind) -> Container:
+    """The container with NVIDIA's driver, and with the module by which the agent asks it."""
+    module = nvml_module()
+    found = {NVML_VARIABLE: f"{GUEST_DIR}/{module.name}"} if module else {}
+    return replace(
+        inside,
+        binds=[*inside.binds, driver],
+        files=[module] if module else [],
+        environment={**with_driver(inside.environment), **found},
+    )
 
 
 @contextmanager

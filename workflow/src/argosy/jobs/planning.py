@@ -8,6 +8,7 @@ import argosy
 from argosy.errors import ArgosyError
 from argosy.files import write_json, write_text
 from argosy.images.lockfile import ImageLock
+from argosy.images.nvidia import nvml_module
 from argosy.images.store import Store
 from argosy.jobs.description import Plan, describe_provenance, describe_run
 from argosy.jobs.options import batch_options, request_of
@@ -87,6 +88,7 @@ def write_run(project: Project, plan: Plan) -> Path:
         "site": plan.facts,
         "run_dir": folder,
         "runtime_dir": Path(argosy.__file__).parent / "runtime",
+        "nvml": nvml_module() or "",
         "workloads_dir": project.workloads_dir,
         "store": project.store.path,
         "python": sys.executable,
