@@ -24,7 +24,7 @@ def own_group(proc: str = "/proc", sys: str = "/sys") -> str:
         if line.startswith("0::"):
             folder = os.path.normpath(f"{root}/{line[len('0::') :]}")
             if folder == root:
-                raise UnreadError("the agent is in no control group of its own")
+                raise UnreadError("the agent sees no control group of its own")
             return folder
     raise UnreadError("the agent is in no control group of version 2")
 
