@@ -4,18 +4,18 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+TEXTS = {3: "Not Supported", 4: "Insufficient Permissions", 6: "Not Found", 15: "GPU is lost"}
+
 
 class NVMLError(Exception):
     """Has its code in `value`, as the real one."""
-
-    TEXTS = {3: "Not Supported", 4: "Insufficient Permissions", 6: "Not Found", 15: "GPU is lost"}
 
     def __init__(self, value: int) -> None:
         super().__init__(value)
         self.value = value
 
     def __str__(self) -> str:
-        return self.TEXTS.get(self.value, f"Unknown Error {self.value}")
+        return TEXTS.get(self.value, f"Unknown Error {self.value}")
 
 
 @dataclass

@@ -21,8 +21,8 @@ cpu10 999999 0 0 0 0 0 0 0 0 0
 intr 12345 0 0
 """
 MEMINFO = "MemTotal: 1000 kB\nMemFree: 10 kB\nMemAvailable: 600 kB\n"
-NET_DEV = """Inter-|   Receive                                                |  Transmit
- face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+NET_DEV = """Inter-|   Receive                                         |  Transmit
+ face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo
     lo: {lo} 1 0 0 0 0 0 0 {lo} 1 0 0 0 0 0 0
   eth0:{eth0} 1 0 0 0 0 0 0 7000 1 0 0 0 0 0 0
  bond0: {lo} 1 0 0 0 0 0 0 9 1 0 0 0 0 0 0

@@ -33,6 +33,8 @@ class Journal:
     def write(self, records: Sequence[Record]) -> None:
         """Add the lines of one sample, if that is possible now."""
         lines = [*self._header, *self._loss(), *records]
+        if not lines:
+            return
         try:
             self._append(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
         except OSError as error:

@@ -159,9 +159,8 @@ class Telemetry(threading.Thread):
         if "unread" not in self._header:
             self._header["unread"] = self._unread
             self._journal.begin(self._header)
-        if self._early:
-            self._journal.write(self._early)
-            self._early = []
+        self._journal.write(self._early)
+        self._early = []
 
 
 def next_beat(elapsed_s: float, interval_s: float) -> float:

@@ -1,0 +1,283 @@
+"""The beat, with real time and short intervals; and what cannot be read, fails or hangs."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.runtime.agent.telemetry.cpu import OwnCpu
+from argosy.runtime.agent.telemetry.journal import Journal
+from argosy.runtime.agent.telemetry.reading import UnreadError
+from argosy.runtime.agent.telemetry.sampler import Telemetry, next_beat
+from argosy.runtime.agent.telemetry.source import NodeSource, Opened, Record, Source
+
+INTERVAL_S = 0.1
+
+
+class Number:
+    """A reader that does as it is told."""
+
+    keys = ("number",)
+
+    def __init__(self, read: Callable[[], float]) -> None:
+        self._read = read
+
+    def read(self) -> dict[str, float]:
+        return {"number": self._read()}
+
+
+class Stuck:
+    """A source like GPUs, which hangs from its `hangs_at`-th call until it is let go."""
+
+    name = "gpu"
+
+    def __init__(self, hangs_at: int) -> None:
+        self._hangs_at = hangs_at
+        self._calls = 0
+        self.go = threading.Event()
+
+    def _call(self) -> Sequence[Record]:
+        self._calls += 1
+        if self._calls == self._hangs_at:
+            self.go.wait(30)
+        return [{"kind": "gpu", "call": self._calls}]
+
+    def open(self) -> Opened:
+        return Opened({"driver": "999"}, {}, self._call())
+
+    def sample(self) -> Sequence[Record]:
+        return self._call()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "telemetry-0.jsonl"
+
+
+@pytest.fixture
+def run(path: Path) -> Iterator[Callable[..., Telemetry]]:
+    """Begins telemetry of these sources, and ends it."""
+    begun: list[Telemetry] = []
+
+    def begin(*sources: Source, patience_s: float = 5.0) -> Telemetry:
+        header = {"kind": "header", "node": 0}
+        telemetry = Telemetry(
+            Journal(str(path)),
+            header,
+            sources,
+            OwnCpu().note,
+            interval_s=INTERVAL_S,
+            patience_s=patience_s,
+        )
+        begun.append(telemetry)
+        telemetry.begin()
+        return telemetry
+
+    yield begin
+    for telemetry in begun:
+        telemetry.stop()
+
+
+def numbers(read: Callable[[], float] = lambda: 7.0) -> NodeSource:
+    return NodeSource([Number(read)], lambda: {"memory_of": "node"})
+
+
+def lines(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def of_kind(path: Path, kind: str) -> list[Any]:
+    return [line for line in lines(path) if line["kind"] == kind]
+
+
+def until(condition: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def has(path: Path, kind: str, count: int) -> Callable[[], bool]:
+    return lambda: path.exists() and len(of_kind(path, kind)) >= count
+
+
+def test_the_header_comes_first_with_what_the_sources_say(
+    path: Path, run: Callable[..., Telemetry]
+) -> None:
+    telemetry = run(numbers(), Stuck(hangs_at=0))
+    until(has(path, "node", 2))
+    telemetry.stop()
+    header = lines(path)[0]
+    assert abs(header.pop("unix") - time.time()) < 30
+    assert header.pop("monotonic") <= of_kind(path, "node")[0]["at"]
+    assert header == {
+        "kind": "header",
+        "node": 0,
+        "interval_s": INTERVAL_S,
+        "gpus": [],
+        "driver": "999",
+        "memory_of": "node",
+        "unread": {},
+    }
+
+
+def test_samples_keep_to_their_times(path: Path, run: Callable[..., Telemetry]) -> None:
+    telemetry = run(numbers(lambda: time.sleep(0.03) or 1.0))
+    until(has(path, "node", 11))
+    telemetry.stop()
+    start = lines(path)[0]["monotonic"]
+    beats = [(line["at"] - start) / INTERVAL_S for line in of_kind(path, "node")[:11]]
+    # What a sample takes does not add up; a busy machine may well miss beats.
+    late = sorted(beat % 1 for beat in beats)
+    assert late[len(late) // 2] < 0.5
+    assert beats == sorted(beats)
+
+
+def test_missed_beats_are_left_out() -> None:
+    assert next_beat(0.0, 1.0) == 1
+    assert next_beat(0.999, 1.0) == 1
+    assert next_beat(1.0, 1.0) == 2
+    assert next_beat(7.3, 1.0) == 8
+
+
+def test_a_last_sample_is_taken_at_the_end(path: Path, run: Callable[..., Telemetry]) -> None:
+    telemetry = run(numbers())
+    until(has(path, "node", 1))
+    ended = time.monotonic()
+    telemetry.stop()
+    assert of_kind(path, "node")[-1]["at"] >= ended
+    assert not telemetry.is_alive()
+
+
+def test_a_run_that_ends_at_once_has_its_samples(path: Path, run: Callable[..., Telemetry]) -> None:
+    run(numbers()).stop()
+    assert lines(path)[0]["kind"] == "header"
+    assert of_kind(path, "node")
+
+
+def test_what_cannot_be_read_at_the_start_is_in_the_header(
+    path: Path, run: Callable[..., Telemetry]
+) -> None:
+    asked = []
+
+    def refuse() -> float:
+        asked.append(1)
+        raise PermissionError(13, "Permission denied", "/sys/secret")
+
+    telemetry = run(numbers(refuse))
+    until(has(path, "node", 3))
+    telemetry.stop()
+    assert lines(path)[0]["unread"] == {"number": "permission denied: /sys/secret"}
+    assert not any("number" in line for line in of_kind(path, "node"))
+    assert not of_kind(path, "unread")
+    assert len(asked) == 1
+
+
+def test_what_fails_later_is_named_once_and_tried_again(
+    path: Path, run: Callable[..., Telemetry]
+) -> None:
+    calls = []
+
+    def fail_twice() -> float:
+        calls.append(1)
+        if len(calls) in (2, 3):
+            raise ValueError("nonsense")
+        return 7.0
+
+    telemetry = run(numbers(fail_twice))
+    until(has(path, "node", 5))
+    telemetry.stop()
+    assert [line.get("number") for line in of_kind(path, "node")[:5]] == [7, None, None, 7, 7]
+    (named,) = of_kind(path, "unread")
+    assert (named["what"], named["why"]) == ("number", "nonsense")
+    assert lines(path)[0]["unread"] == {}
+
+
+def test_a_source_that_cannot_begin_is_named_and_the_others_go_on(
+    path: Path, run: Callable[..., Telemetry]
+) -> None:
+    class Absent(Stuck):
+        def open(self) -> Opened:
+            raise UnreadError("there is no NVIDIA driver")
+
+    telemetry = run(numbers(), Absent(0))
+    until(has(path, "node", 2))
+    telemetry.stop()
+    assert lines(path)[0]["unread"] == {"gpu": "there is no NVIDIA driver"}
+    assert lines(path)[0]["driver"] is None
+
+
+def test_a_source_that_hangs_from_the_start_is_named_in_the_header(
+    path: Path, run: Callable[..., Telemetry]
+) -> None:
+    stuck = Stuck(hangs_at=1)
+    telemetry = run(numbers(), stuck, patience_s=0.3)
+    until(has(path, "node", 5))
+    stuck.go.set()
+    before = len(of_kind(path, "node"))
+    until(has(path, "node", before + 3))
+    assert stop_time(telemetry) < 0.4
+    assert lines(path)[0]["unread"] == {"gpu": "no answer for 0.3 s"}
+    # No sample from before the header is lost, and none comes of GPUs that it does not know.
+    assert of_kind(path, "node")[0]["at"] - lines(path)[0]["monotonic"] < 0.3
+    assert not of_kind(path, "gpu")
+
+
+def test_a_source_that_hangs_later_is_named_and_may_come_back(
+    path: Path, run: Callable[..., Telemetry]
+) -> None:
+    stuck = Stuck(hangs_at=3)
+    telemetry = run(numbers(), stuck, patience_s=0.3)
+    until(has(path, "unread", 1))
+    nodes = len(of_kind(path, "node"))
+    until(has(path, "node", nodes + 3))
+    (named,) = of_kind(path, "unread")
+    assert (named["what"], named["why"]) == ("gpu", "no answer for 0.3 s")
+    assert [line["call"] for line in of_kind(path, "gpu")] == [1, 2]
+    stuck.go.set()
+    until(has(path, "gpu", 5))
+    telemetry.stop()
+    assert len(of_kind(path, "unread")) == 1
+
+
+def test_what_hangs_hardly_delays_the_end(path: Path, run: Callable[..., Telemetry]) -> None:
+    stuck = Stuck(hangs_at=2)
+    telemetry = run(numbers(), stuck)
+    until(has(path, "node", 3))
+    assert stop_time(telemetry) < 1.1
+    assert of_kind(path, "unread")[-1]["why"] == "no answer at the end"
+    stuck.go.set()
+
+
+def test_a_disk_that_hangs_hardly_delays_the_end(
+    path: Path, run: Callable[..., Telemetry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = threading.Event()
+    with monkeypatch.context() as hanging:
+        hanging.setattr(Journal, "write", lambda *_: go.wait(30))
+        telemetry = run(numbers())
+        time.sleep(2 * INTERVAL_S)
+        assert stop_time(telemetry) < 1.3
+        go.set()
+        telemetry.join()
+
+
+def test_a_fault_of_its_own_ends_it_and_is_written_down(
+    path: Path, run: Callable[..., Telemetry]
+) -> None:
+    telemetry = run(numbers())
+    until(has(path, "node", 1))
+    telemetry._answers.put("nonsense")  # type: ignore[arg-type]
+    telemetry.join(5)
+    assert not telemetry.is_alive()
+    assert of_kind(path, "unread")[-1]["what"] == "telemetry"
+
+
+def stop_time(telemetry: Telemetry) -> float:
+    before = time.monotonic()
+    telemetry.stop()
+    return time.monotonic() - before

@@ -1,0 +1,88 @@
+"""Telemetry of a job of real agents."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_job import Job, jobs
+
+BURN = """
+import time
+begin = time.process_time()
+while time.process_time() < begin + 1.5:
+    pass
+print("samples/s: 5", flush=True)
+"""
+HANG = """
+import builtins, threading
+opened = builtins.open
+def open(path, *rest, **more):
+    if path == "/proc/net/dev":
+        threading.Event().wait()
+    return opened(path, *rest, **more)
+builtins.open = open
+"""
+PATTERN = "samples/s: (.*)"
+
+
+@pytest.fixture
+def make_job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
+    with jobs(tmp_path) as make:
+        yield make
+
+
+def lines(job: Job, node: int) -> list[Any]:
+    path = job.records / f"telemetry-{node}.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_each_node_has_a_file_in_which_the_ranks_work_shows(
+    make_job: Callable[..., Job],
+) -> None:
+    job = make_job(BURN, nodes=2, throughput=PATTERN).start()
+    assert job.wait() == [0, 0], job.outputs()
+    for node in range(2):
+        header, *records = lines(job, node)
+        assert (header["kind"], header["schema_version"]) == ("header", 1)
+        assert (header["node"], header["interval_s"]) == (node, 1.0)
+        samples = [record for record in records if record["kind"] == "node"]
+        assert samples[0]["cpu_s"] == 0
+        # The nodes of this job are one machine, on which both ranks work.
+        assert samples[-1]["cpu_s"] >= 2.5
+        assert samples[-1]["cpus"] == len(os.sched_getaffinity(0))
+        assert samples[-1]["memory_used_bytes"] > 1 << 20
+        assert 0 < samples[-1]["agent_cpu_s"] < 1
+        assert len(samples) >= 2
+
+
+def test_the_last_sample_comes_before_the_nodes_end(make_job: Callable[..., Job]) -> None:
+    job = make_job(BURN, nodes=1, throughput=PATTERN).start()
+    assert job.wait() == [0], job.outputs()
+    header, *records = lines(job, 0)
+    ended = header["monotonic"] + job.status(0)["ended"] - header["unix"]
+    assert -0.2 < ended - records[-1]["at"] < 1
+    assert header["unix"] - job.status(0)["started"] < 5
+
+
+def test_a_reader_that_hangs_does_not_keep_the_job_from_its_end(
+    make_job: Callable[..., Job], tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(HANG)
+    job = make_job(BURN, nodes=1, throughput=PATTERN).start(PYTHONPATH=str(tmp_path))
+    assert job.wait() == [0], job.outputs()
+    status = job.status(0)
+    assert status["ended"] - status["ranks"][0]["ended"] < 2
+    (header,) = lines(job, 0)
+    assert header["unread"]["node"] == "no answer at the end"
+
+
+def test_a_file_that_cannot_be_made_does_not_matter(make_job: Callable[..., Job]) -> None:
+    job = make_job(BURN, nodes=1, throughput=PATTERN)
+    (job.records / "telemetry-0.jsonl").mkdir(parents=True)
+    job.start()
+    assert job.wait() == [0], job.outputs()
+    assert job.status(0)["state"] == "completed"
+    assert "telemetry" not in job.outputs()
