@@ -114,7 +114,8 @@ def test_a_second_init_finds_the_ranks_of_the_second_init(job: Any) -> None:
 def test_files_are_private_and_nothing_temporary_stays(job: Any) -> None:
     job = job(RECORD_A_STEP, nodes=1).start()
     assert job.wait() == [0]
-    assert sorted(path.name for path in job.records.iterdir()) == ["node-0.json", "rank-0.jsonl"]
+    names = sorted(path.name for path in job.records.iterdir())
+    assert names == ["node-0.json", "rank-0.jsonl", "telemetry-0.jsonl"]
     assert {path.stat().st_mode & 0o777 for path in job.records.iterdir()} == {0o600}
     assert (job.logs / "rank-0.log").stat().st_mode & 0o777 == 0o600
     assert job.records.stat().st_mode & 0o777 == 0o700
