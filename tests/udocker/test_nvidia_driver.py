@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from argosy.errors import ArgosyError
-from argosy.images import container
-from argosy.images.container import Container
+from argosy.images import container, run
+from argosy.images.container import Bind, Container
 from argosy.images.nvidia import (
     DRIVER_DIR,
     Host,
@@ -90,6 +90,21 @@ def test_the_installed_module_is_found() -> None:
     module = nvml_module()
     assert module is not None, "nvidia-ml-py is not installed: make setup"
     assert module.name == "pynvml.py"
+
+
+def test_the_agent_is_told_where_the_module_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, driver = tmp_path / "pynvml.py", Bind(tmp_path, DRIVER_DIR)
+    bare = Container(tmp_path, ["true"], environment={"PATH": "/bin"})
+    monkeypatch.setattr(run, "nvml_module", lambda: module)
+    inside = run._with_driver(bare, driver)
+    assert inside.environment["ARGOSY_NVML"] == "/run/argosy/pynvml.py"
+    assert (inside.binds, inside.files) == ([driver], [module])
+    monkeypatch.setattr(run, "nvml_module", lambda: None)
+    inside = run._with_driver(bare, driver)
+    assert "ARGOSY_NVML" not in inside.environment
+    assert (inside.binds, inside.files) == ([driver], [])
 
 
 def test_it_is_copied_once_and_nothing_else_is(store: Store, host: Host) -> None:
