@@ -40,10 +40,9 @@ def make_image(store: Store, project: Path, name: str, keys: Sequence[str]) -> I
         steps=tuple(LockedStep(instruction=s.instruction, diff_id=s.diff_id) for s in steps if s),
         config=config,
     )
-    making = store.work(name)
-    making.parent.mkdir(exist_ok=True)
     layers = [cache.read_layer(store, key) for key in keys]
-    freeze_layers(layers, making, store.root(lock.digest))
+    with store.workspace(name) as work:
+        freeze_layers(layers, work / "root", store.root(lock.digest))
     write_lock(store.description(lock.digest), lock)
     write_lock(project / "resources" / "images" / name / "image.lock", lock)
     return lock

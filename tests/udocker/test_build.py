@@ -322,7 +322,7 @@ def test_a_killed_build_goes_on_at_the_last_whole_step(store: Store, tmp_path: P
         env={**os.environ, "ARGOSY_STORE": str(store.path)},
     )
     deadline = time.monotonic() + 60
-    while not list(store.work("image").glob("trees/*/upper/started")):
+    while not list(store.path.glob("builds/image/*/trees/*/upper/started")):
         assert builder.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.05)

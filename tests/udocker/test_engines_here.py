@@ -16,6 +16,9 @@ from argosy.images.store import Store
 
 pytestmark = pytest.mark.udocker
 
+WORKING = ("runc", "crun", "R1")
+"""Engines that start a container on hosts of tests: all that are there but those that need proot."""
+
 
 @pytest.fixture
 def root(project_store: Store, torch_digest: str) -> Path:
@@ -40,7 +43,8 @@ def test_engines_are_measured_once_and_the_fastest_is_noted(store: Store, root: 
     note.write_text(json.dumps({**noted, "engine": "R1"}))
     assert engine_of_host(store, root) == "R1"
     note.write_text("half of")
-    assert engine_of_host(store, root) == choice.engine
+    # Measured anew; which one is faster by little may be another now.
+    assert engine_of_host(store, root) == json.loads(note.read_text())["engine"]
 
 
 def test_where_nothing_can_run_every_engine_says_why(store: Store, tmp_path: Path) -> None:
@@ -155,12 +159,13 @@ def test_a_node_measures_once_and_notices_when_it_was_wrong(
     assert (done.returncode, done.stdout) == (4, "inside\n")
     (note,) = noted.engines.iterdir()
     right = json.loads(note.read_text())
-    assert right["engine"] == "runc"
+    assert right["engine"] in WORKING
     note.write_text(json.dumps({**right, "engine": "P1"}))
     again = run_program(project, noted, torch_digest, tmp_path)
     assert again.returncode == 4
-    assert again.stdout.endswith("argosy: P1 did not start here, runc does\ninside\n")
-    assert json.loads(note.read_text())["engine"] == "runc"
+    chosen = json.loads(note.read_text())["engine"]
+    assert chosen in WORKING
+    assert again.stdout.endswith(f"argosy: P1 did not start here, {chosen} does\ninside\n")
 
 
 def test_the_sites_word_counts(

@@ -226,7 +226,7 @@ def test_a_build_waits_until_a_prune_has_taken_things_away(project: Project) -> 
 def test_what_dead_builds_left_goes_too(project: Project) -> None:
     store = project.store
     for place in (
-        store.work("dead") / "trees",
+        store.path / "builds/dead/x1/trees",
         store.layer(".making-abc") / "diff",
         store.path / "trash" / "1234",
         store.root("") / ".gone-5678",

@@ -5,7 +5,7 @@
 <store>/layers/<key>/    one cached build step: diff/ and layer.json
 <store>/roots/<digest>/  a frozen root file system, complete and read-only
 <store>/archives/        frozen images as one file each, for nodes that unpack them
-<store>/builds/<image>/  what a build under way works with
+<store>/builds/<image>/  what builds under way work with, each in a folder of its own
 <store>/drivers/<v>/     NVIDIA's driver in that version, for containers
 <store>/engines/         which engine is the fastest, for each kind of host
 <store>/history/         what the last build of each image was made of
@@ -15,19 +15,24 @@
 <store>/locks/           one file for each thing that one process does at a time
 """
 
+import errno
 import os
 import shutil
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import mkdtemp
 
 from argosy.errors import ArgosyError
 
 STORE_VARIABLE = "ARGOSY_STORE"
 
-REMOVALS = 10
-"""How often the removal of a tree begins anew when somebody else removes parts of it."""
+REMOVALS = 50
+"""How often the removal of a tree begins anew when somebody else changes it."""
+REMOVAL_PAUSE_S = 0.1
+_CHANGED_MEANWHILE = (errno.ENOENT, errno.ENOTDIR, errno.ENOTEMPTY, errno.EEXIST)
 
 
 @dataclass(frozen=True)
@@ -92,9 +97,23 @@ class Store:
         """What the last build of an image was made of."""
         return self.path / "history" / f"{image}.json"
 
-    def work(self, image: str) -> Path:
-        """The folder of a build under way."""
-        return self.path / "builds" / image
+    @contextmanager
+    def workspace(self, image: str) -> Iterator[Path]:
+        """A new folder for work on an image, gone afterwards, for who holds the image's lock.
+
+        What killed builds left goes as well. It is never worked in: processes of a build that was
+        killed a moment ago may still change it until they have come to their end.
+        """
+        builds = self.path / "builds" / image
+        builds.mkdir(parents=True, exist_ok=True, mode=0o700)
+        left = [*builds.iterdir()]
+        work = Path(mkdtemp(dir=builds))
+        try:
+            for path in left:
+                remove_tree(path)
+            yield work
+        finally:
+            remove_tree(builds)
 
     @contextmanager
     def locked(self, name: str) -> Iterator[None]:
@@ -130,14 +149,22 @@ class Store:
 
 
 def remove_tree(path: Path) -> None:
-    """Delete a tree that may hold folders without permission to read or write, as images do."""
-    # A process that was killed may not have come to its end yet, and take something away as well.
-    for _ in range(REMOVALS):
+    """Delete a tree that may hold folders without permission to read or write, as images do.
+
+    Raises:
+        OSError: when it cannot be deleted.
+    """
+    for again in reversed(range(REMOVALS)):
         if not os.path.lexists(path):
             return
-        with suppress(FileNotFoundError):
+        try:
             _open_up(path)
             shutil.rmtree(path)
+        except OSError as problem:
+            # A process that was killed may not have come to its end yet.
+            if problem.errno not in _CHANGED_MEANWHILE or not again:
+                raise
+            time.sleep(REMOVAL_PAUSE_S)
 
 
 def _open_up(folder: Path) -> None:

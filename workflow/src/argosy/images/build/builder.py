@@ -18,7 +18,7 @@ from argosy.images.config import ImageConfig
 from argosy.images.freeze import freeze_layers
 from argosy.images.lockfile import ImageLock, LockedBase, LockedStep, write_lock
 from argosy.images.namespaces import in_own_namespaces
-from argosy.images.store import Store, remove_tree
+from argosy.images.store import Store
 from argosy.images.tools import require_runtime
 
 
@@ -89,23 +89,18 @@ def _add_missing(store: Store, chain: Chain, missing: dict[str, Step]) -> None:
 def _build_missing(store: Store, folder: Path, recipe: Recipe, progress: Progress) -> None:
     """Fetch bases as the user, and do the rest in namespaces of our own."""
     runc = require_runtime(store, progress.say)
-    work = store.work(folder.name)
-    remove_tree(work)
-    work.mkdir(parents=True, mode=0o700)
+    with_executor = partial(_with_executor, store, runc, progress)
 
     def build(executor: Executor) -> None:
         again = plan_image(store, folder)
         _carry_out(store, executor, again, missing_steps(store, again), progress)
 
-    try:
-        with_executor = partial(_with_executor, store, runc, progress)
+    with store.workspace(folder.name) as work:
         missing = missing_steps(store, recipe)
         for step in recipe.unknown:
             if step in missing:
                 _make_base(store, step, work / step.key, progress, with_executor)
         with_executor(work, build)
-    finally:
-        remove_tree(work)
 
 
 def _with_executor(
@@ -195,10 +190,5 @@ def lock_of(store: Store, name: str, chain: Chain) -> ImageLock:
 def _freeze(store: Store, name: str, chain: Chain, lock: ImageLock) -> None:
     """Make the frozen root beside its place, and put it there in one step."""
     layers = cache.read_layers(store, chain.steps)
-    work = store.work(name)
-    remove_tree(work)
-    work.mkdir(parents=True, mode=0o700)
-    try:
+    with store.workspace(name) as work:
         freeze_layers(layers, work / "root", store.root(lock.digest))
-    finally:
-        remove_tree(work)

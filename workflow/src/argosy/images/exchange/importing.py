@@ -27,7 +27,7 @@ from argosy.images.registry.client import Client
 from argosy.images.registry.patience import Patience
 from argosy.images.registry.pulling import Pulled, pull
 from argosy.images.registry.reference import Reference
-from argosy.images.store import Store, remove_tree
+from argosy.images.store import Store
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 KEY_FORMAT = "argosy-import-1"
@@ -72,14 +72,8 @@ def _importing(store: Store, name: str) -> Iterator[Path]:
     """A folder to work in while nobody else changes the image."""
     if not NAME.fullmatch(name):
         raise ArgosyError(f"{name!r}: a name consists of letters, digits and . _ -")
-    with store.changing(name):
-        work = store.work(name)
-        remove_tree(work)
-        work.mkdir(parents=True, mode=0o700)
-        try:
-            yield work
-        finally:
-            remove_tree(work)
+    with store.changing(name), store.workspace(name) as work:
+        yield work
 
 
 def _lock(store: Store, project: Path, take: Callable[[], ImageLock]) -> ImageLock:
