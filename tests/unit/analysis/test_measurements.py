@@ -6,6 +6,7 @@ import pytest
 from study_files import completed, plan
 
 from argosy.analysis.measurements import Measurement, measurements
+from argosy.analysis.steady import steady_states
 from argosy.results import collect
 from argosy.results.tables import open_tables
 
@@ -13,7 +14,7 @@ from argosy.results.tables import open_tables
 def measured(results: Path) -> list[Measurement]:
     collect(results, results / "tables")
     with open_tables(results / "tables") as tables:
-        return measurements(tables)
+        return measurements(tables, steady_states(tables))
 
 
 def test_all_samples_over_the_slowest_ranks_time_without_warm_up(tmp_path: Path) -> None:
@@ -46,12 +47,34 @@ def test_a_run_with_a_missing_rank_is_left_out(tmp_path: Path) -> None:
     assert found.left_out == "no steps of 1 of its 3 ranks"
 
 
-def test_a_run_that_is_all_warm_up_is_left_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize("warm_up_s", [0.1, 0.3])
+def test_only_steps_that_were_slow_are_left_out(tmp_path: Path, warm_up_s: float) -> None:
+    run = plan(tmp_path)
+    run.execute()
+    run.steps(step_s=0.1, steps=60, warm_up_s=warm_up_s)
+    [found] = measured(tmp_path)
+    assert found.samples_per_s == pytest.approx(320)
+    assert found.warm_up
+    assert (found.warm_up.steps, found.warm_up.stationary) == (5 if warm_up_s > 0.1 else 0, True)
+
+
+def test_a_run_too_short_to_tell_is_measured_and_marked(tmp_path: Path) -> None:
     run = plan(tmp_path)
     run.execute()
     run.steps(steps=5)
     [found] = measured(tmp_path)
-    assert found.left_out == "no samples after the 5 steps of the warm-up"
+    assert found.samples_per_s == pytest.approx(32)
+    assert found.warm_up
+    assert (found.warm_up.steps, found.warm_up.stationary) == (2, False)
+    assert found.warm_up.reason == "too few steps to tell: 5 of 10"
+
+
+def test_steps_that_took_no_time_give_no_throughput(tmp_path: Path) -> None:
+    run = plan(tmp_path)
+    run.execute()
+    run.steps(step_s=0.0, warm_up_s=0.0)
+    [found] = measured(tmp_path)
+    assert found.left_out == "no samples in its steady state"
 
 
 def test_a_run_without_any_measurement_is_left_out(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_html_json_and_csv_agree(sample: ReportFiles, page: Page, summary: dict[
 def test_the_summary_says_what_was_measured(summary: dict[str, Any]) -> None:
     assert summary["schema_version"] == 2
     assert summary["sites"] == ["local"]
-    assert summary["method"] == {"confidence": 0.95, "warm_up_steps": 5}
+    assert summary["method"] == {"confidence": 0.95}
     strong, weak = summary["experiments"]
     assert (strong["experiment"], strong["scaling"]) == ("digits-mlp", "strong")
     assert strong["states"] == {"cancelled": 1, "completed": 9, "pending": 1}
@@ -272,3 +272,15 @@ def test_what_is_odd_about_records_is_told(tmp_path: Path) -> None:
     text = Page(reported(results).html.read_text()).text
     assert "Steps recorded twice, of which the first counts: 1." in text
     assert "Its nodes' clocks differ by 1 h 00 min." in text
+
+
+def test_how_much_was_left_out_as_warm_up_is_told(tmp_path: Path) -> None:
+    results = tmp_path / "site"
+    completed(results)
+    short = plan(results, nodes=2)
+    short.execute()
+    short.steps(steps=6)
+    text = " ".join(Page(reported(results).html.read_text()).text.split())
+    assert "Of 1 run no steady state is known" in text
+    assert "Left out of a run: 3 to 5 steps." in text
+    assert "The first 3 steps left out; too few steps to tell: 6 of 10." in text

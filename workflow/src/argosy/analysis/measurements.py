@@ -6,15 +6,14 @@ from typing import Any
 
 import duckdb
 
+from argosy.analysis.steady import Steady
+from argosy.analysis.warmup import WarmUp
 from argosy.results.tables import fetch
-
-# The first steps pay for memory pools, file caches and the tuning of the collectives.
-WARM_UP_STEPS = 5
 
 _QUERY = """
 WITH of_rank AS (
     SELECT experiment, run_id, rank, sum(samples) AS samples, sum(seconds) AS seconds
-    FROM steps WHERE step >= $warm_up GROUP BY ALL
+    FROM steps JOIN steady USING (experiment, run_id) WHERE step >= first GROUP BY ALL
 ), recorded AS (
     SELECT experiment, run_id, count(*) AS ranks, sum(samples) / nullif(max(seconds), 0) AS rate
     FROM of_rank GROUP BY ALL
@@ -46,7 +45,7 @@ class Measurement:
     """A completed run's throughput.
 
     `samples_per_s` is None when the run had to be left out, and `left_out` says why. `source` is
-    `steps` (the recorder's) or `printed` (the program's own numbers).
+    `steps` (the recorder's) or `printed` (the program's own numbers). `warm_up` is None without steps.
     """
 
     experiment: str
@@ -56,24 +55,31 @@ class Measurement:
     samples_per_s: float | None = None
     source: str | None = None
     left_out: str | None = None
+    warm_up: WarmUp | None = None
 
 
-def measurements(tables: duckdb.DuckDBPyConnection) -> list[Measurement]:
+def measurements(
+    tables: duckdb.DuckDBPyConnection, steady: Mapping[tuple[str, str], Steady]
+) -> list[Measurement]:
     """Throughput of each completed run, in samples/s, by experiment, point and repeat.
 
-    It is all ranks' samples over the slowest rank's summed step seconds, without the first
-    WARM_UP_STEPS steps of each rank. A run without any steps has the mean of what its program
-    printed. A run of which a rank's steps are missing is left out: its samples are not all there.
+    It is all ranks' samples over the slowest rank's summed step seconds, in the run's steady state. A
+    run without any steps has the mean of what its program printed. A run of which a rank's steps are
+    missing is left out: its samples are not all there.
     """
-    return [_measurement(row) for row in fetch(tables, _QUERY, {"warm_up": WARM_UP_STEPS})]
+    return [
+        _measurement(row, steady.get((row["experiment"], row["run_id"])))
+        for row in fetch(tables, _QUERY)
+    ]
 
 
-def _measurement(row: Mapping[str, Any]) -> Measurement:
+def _measurement(row: Mapping[str, Any], steady: Steady | None) -> Measurement:
     run = Measurement(
         experiment=row["experiment"],
         run_id=row["run_id"],
         scaling=row["scaling"],
         point=Point(row["ranks"], row["nodes"], row["ranks_per_node"]),
+        warm_up=steady.warm_up if steady else None,
     )
     silent, ranks = row["silent_ranks"], row["ranks"]
     if silent == ranks and row["printed"]:
@@ -83,5 +89,5 @@ def _measurement(row: Mapping[str, Any]) -> Measurement:
     if silent:
         return replace(run, left_out=f"no steps of {silent} of its {ranks} ranks")
     if row["timed_ranks"] < ranks or not row["recorded"]:
-        return replace(run, left_out=f"no samples after the {WARM_UP_STEPS} steps of the warm-up")
+        return replace(run, left_out="no samples in its steady state")
     return replace(run, samples_per_s=row["recorded"], source="steps")

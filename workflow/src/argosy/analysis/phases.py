@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from argosy.analysis.measurements import WARM_UP_STEPS, Point
+from argosy.analysis.measurements import Point
 from argosy.results.tables import PHASES, fetch
 
 OTHER = "other"
@@ -21,7 +21,7 @@ WITH of_step AS (
     SELECT experiment, run_id, rank, seconds AS step_s,
         {", ".join(f"{phase}_s AS {phase}" for phase in PHASES)},
         greatest(0, seconds - ({_COVERED})) AS {OTHER}
-    FROM steps WHERE step >= $warm_up
+    FROM steps JOIN steady USING (experiment, run_id) WHERE step >= first
 ), of_rank AS (
     SELECT experiment, run_id, rank, {_MEANS} FROM of_step GROUP BY ALL
 ), of_run AS (
@@ -45,12 +45,13 @@ class StepTime:
 def step_times(tables: duckdb.DuckDBPyConnection) -> dict[tuple[str, Point], StepTime]:
     """Step times by (experiment, point): means over steps, then ranks, then repeats.
 
-    The warm-up steps and the runs with missing ranks are left out, as for the throughput.
+    Steps before the steady state and runs with missing ranks are left out, as for the throughput: the
+    table `steady` has to be there (`steady_states`).
     """
     return {
         (row["experiment"], Point(row["ranks"], row["nodes"], row["ranks_per_node"])): StepTime(
             step_s=row["step_s"],
             phases_s={name: row[name] for name in (*PHASES, OTHER) if row[name] is not None},
         )
-        for row in fetch(tables, _QUERY, {"warm_up": WARM_UP_STEPS})
+        for row in fetch(tables, _QUERY)
     }

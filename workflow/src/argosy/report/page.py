@@ -48,5 +48,6 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         figures=figures,
         phase_names=words.phase_names,
         remarks=words.remarks,
+        warm_up=words.warm_up,
     )
     return html.lstrip() + "\n"

@@ -14,10 +14,11 @@ import duckdb
 from pydantic import TypeAdapter
 
 from argosy.analysis.accuracy import Outcome, outcomes
-from argosy.analysis.measurements import WARM_UP_STEPS, Measurement, Point, measurements
+from argosy.analysis.measurements import Measurement, Point, measurements
 from argosy.analysis.phases import StepTime, step_times
 from argosy.analysis.scaling import PointScaling, scaling
 from argosy.analysis.statistics import CONFIDENCE, Estimate
+from argosy.analysis.steady import steady_states
 from argosy.results.tables import fetch, open_tables
 
 SUMMARY_VERSION = 2
@@ -69,6 +70,11 @@ class RunSummary:
     samples_per_s: float | None
     throughput_source: str | None
     left_out: str | None
+    warm_up_steps: int | None
+    is_steady: bool | None
+    """Whether a steady state was reached; None without recorded steps."""
+    warm_up: str | None
+    """What was found of the warm-up, in words."""
     started_unix_s: float | None
     seconds: float | None
     hosts: list[str]
@@ -129,7 +135,6 @@ class ProvenanceSummary:
 @dataclass(frozen=True)
 class Method:
     confidence: float = CONFIDENCE
-    warm_up_steps: int = WARM_UP_STEPS
 
 
 @dataclass(frozen=True)
@@ -163,7 +168,7 @@ def summary_json(summary: Summary) -> str:
 def summarise(tables_dir: Path) -> Summary:
     """Everything that the report says, from the tables alone. Raises ResultsError."""
     with open_tables(tables_dir) as tables:
-        measured = measurements(tables)
+        measured = measurements(tables, steady_states(tables))
         return Summary(
             schema_version=SUMMARY_VERSION,
             sites=[row["site"] for row in fetch(tables, _SITES)],
@@ -250,6 +255,9 @@ def _runs(tables: duckdb.DuckDBPyConnection, measured: Iterable[Measurement]) ->
                 samples_per_s=run.samples_per_s if run else None,
                 throughput_source=run.source if run else None,
                 left_out=run.left_out if run else None,
+                warm_up_steps=run.warm_up.steps if run and run.warm_up else None,
+                is_steady=run.warm_up.stationary if run and run.warm_up else None,
+                warm_up=run.warm_up.reason if run and run.warm_up else None,
             )
         )
     return summaries

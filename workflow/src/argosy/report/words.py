@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from argosy.analysis.measurements import Point
 from argosy.analysis.phases import OTHER
 from argosy.analysis.statistics import Estimate
-from argosy.report.summary import ExperimentSummary, PointSummary, RunSummary
+from argosy.report.summary import ExperimentSummary, PointSummary, RunSummary, Summary
 from argosy.results.tables import PHASES
 
 NONE = "–"
@@ -111,6 +111,10 @@ def remarks(run: RunSummary) -> list[str]:
         (run.repeated_steps, "Steps done again after an interruption, counted once: {:,}."),
     )
     said = [text.format(amount) for amount, text in found if amount]
+    if run.is_steady is False:
+        said.insert(
+            0, f"The first {count(run.warm_up_steps or 0, 'step')} left out; {run.warm_up}."
+        )
     spread = run.clock_spread_s
     if spread is not None and spread > CLOCKS_AGREE_S:
         said.append(f"Its nodes' clocks differ by {duration(spread)}.")
@@ -151,3 +155,19 @@ def _spread(speed_up: Estimate, base: PointSummary) -> str:
     if speed_up.low is None:
         return f"{runs}, so no interval"
     return f"95 % interval {interval(speed_up)}, {runs}"
+
+
+def warm_up(summary: Summary) -> str:
+    """How much was left out of the runs as warm-up, and by what rule."""
+    rule = (
+        "Where a run becomes steady is found from its steps: the last change to a lower mean of the "
+        "logarithm of their times, in its first half, that is not due to chance."
+    )
+    found = sorted(run.warm_up_steps for run in summary.runs if run.warm_up_steps is not None)
+    if not found:
+        return rule
+    left_out = f"{found[0]}" if found[0] == found[-1] else f"{found[0]} to {found[-1]}"
+    unsteady = sum(run.is_steady is False for run in summary.runs)
+    if unsteady:
+        rule += f" Of {count(unsteady, 'run')} no steady state is known; the remarks name them."
+    return f"{rule} Left out of a run: {left_out} steps."
