@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from workspace import Workspace
 
+from argosy.results.tables import fetch, open_tables
+
 pytestmark = pytest.mark.udocker
 RUNS = ("nodes1-ranks1-repeat1", "nodes2-ranks1-repeat1")
 
@@ -76,6 +78,27 @@ def test_the_reports_files_agree(finished: Workspace) -> None:
     assert "https://" not in html.replace("http://www.w3.org", "").split("<body")[0]
     for run in RUNS:
         assert run in html
+
+
+def test_what_its_nodes_did_and_used_is_in_the_tables(finished: Workspace) -> None:
+    with open_tables(finished.path / "results/local/tables") as tables:
+        nodes = fetch(tables, "SELECT run_id, engine FROM nodes ORDER BY run_id, node")
+        sampled = fetch(
+            tables,
+            "SELECT run_id, node, max(cpu_s) AS cpu_s, min(memory_used_bytes) AS memory, "
+            "max(agent_cpu_s) / (max(at_s) - min(at_s)) AS cost FROM telemetry "
+            "WHERE gpu IS NULL GROUP BY ALL ORDER BY run_id, node",
+        )
+    assert [row["run_id"] for row in nodes] == [RUNS[0], RUNS[1], RUNS[1]]
+    assert {row["engine"] for row in nodes} <= {"runc", "crun", "R1"}
+    assert [(row["run_id"], row["node"]) for row in sampled] == [
+        (RUNS[0], 0), (RUNS[1], 0), (RUNS[1], 1)
+    ]  # fmt: skip
+    for row in sampled:
+        assert row["cpu_s"] > 1
+        assert row["memory"] > 1 << 20
+        # Runs of some seconds; most of it is what it takes to begin.
+        assert row["cost"] < 0.02
 
 
 def test_again_nothing_runs_within_five_seconds(finished: Workspace) -> None:

@@ -8,6 +8,9 @@ rule tables:
         failures=update(f"results/{SITE}/tables/failures.parquet"),
         nodes=update(f"results/{SITE}/tables/nodes.parquet"),
         printed=update(f"results/{SITE}/tables/printed.parquet"),
+        telemetry=update(f"results/{SITE}/tables/telemetry.parquet"),
+        gpus=update(f"results/{SITE}/tables/gpus.parquet"),
+        unread=update(f"results/{SITE}/tables/unread.parquet"),
         problems=update(f"results/{SITE}/tables/problems.parquet"),
     log:
         f"logs/{SITE}/tables.log",

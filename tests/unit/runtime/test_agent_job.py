@@ -90,7 +90,7 @@ def test_two_nodes_of_two_ranks_meet_at_the_rendezvous_and_complete(job: Any) ->
         (2, 0, 0),
         (3, 1, 0),
     ]
-    assert set(status["machine"]) == {"cpu_model", "cpus", "memory_bytes", "kernel"}
+    assert set(status["machine"]) == {"cpu_model", "cpus", "memory_bytes", "kernel", "engine"}
     assert job.output(1).startswith("argosy: node 1 of 2: agent started\n")
     assert job.output(1).endswith("argosy: node 1: completed\n")
     assert job.left_nothing()

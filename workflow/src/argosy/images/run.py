@@ -29,6 +29,9 @@ DEFAULTS = {"PATH": DEFAULT_PATH, "LANG": "C.UTF-8", "HOME": "/tmp"}
 
 GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 
+ENGINE_VARIABLE = "ARGOSY_ENGINE"
+"""Tells the agent what its container was started with, for the record."""
+
 KILLED = 137
 """The shell's status of a command that was killed, when the command could not say so itself."""
 
@@ -82,9 +85,9 @@ def run_image(
             binds=binds,
             environment={**DEFAULTS, **config["environment"], **_own_variables()},
             workdir=config["workdir"],
-            engine=engine or engine_of_host(store, root),
             held=held,
         )
+        inside = _by_engine(inside, engine or engine_of_host(store, root))
         if driver := driver_mount(store):
             inside = _with_driver(inside, driver)
         outcome = container.run(store, inside, on_output)
@@ -92,13 +95,19 @@ def run_image(
             # The host is not what it was when its engine was chosen.
             other = choose_engine(store, root).engine
             on_output(f"argosy: {inside.engine} did not start here, {other} does\n".encode())
-            outcome = container.run(store, replace(inside, engine=other), on_output)
+            outcome = container.run(store, _by_engine(inside, other), on_output)
         elif outcome.failed_to_start:
             raise ArgosyError(
                 f"{engine} did not start the container; images.engine in the site's site.yaml names it: "
                 "leave that out, or ask `argosy image engines` on such a node what works there"
             )
     return KILLED if outcome.status is None else outcome.status
+
+
+def _by_engine(inside: Container, engine: str) -> Container:
+    return replace(
+        inside, engine=engine, environment={**inside.environment, ENGINE_VARIABLE: engine}
+    )
 
 
 def _with_driver(inside: Container, driver: Bind) -> Container:

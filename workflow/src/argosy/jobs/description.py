@@ -128,7 +128,7 @@ def _describe_software(store: Store) -> dict[str, str]:
         "python": platform.python_version(),
         "snakemake": version("snakemake"),
         "udocker": version("udocker"),
-        "container runtime": _runtime_version(store),
+        **_runc_version(store),
     }
 
 
@@ -140,9 +140,10 @@ def _git(folder: Path, *arguments: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def _runtime_version(store: Store) -> str:
+def _runc_version(store: Store) -> dict[str, str]:
+    """Of the runc that the store or this host has; which engine a node uses is decided there."""
     runtime = tools.container_runtime(store)
     if not runtime:
-        return "udocker's own"
+        return {}
     done = subprocess.run([runtime, "--version"], capture_output=True, text=True)
-    return done.stdout.partition("\n")[0] or str(runtime)
+    return {"runc": done.stdout.partition("\n")[0] or str(runtime)}

@@ -122,6 +122,8 @@ class MachineSummary:
     cpus: int | None
     memory_bytes: int | None
     kernel: str | None
+    engine: str | None
+    """Of their containers; None without."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +196,7 @@ _RUNS = "SELECT * FROM runs ORDER BY experiment, ranks, nodes, repeat, run_id"
 _FAILURES = "SELECT * FROM failures ORDER BY experiment, run_id, incarnation"
 _PROBLEMS = "SELECT * FROM problems ORDER BY experiment, run_id"
 _MACHINES = """
-SELECT list(DISTINCT host ORDER BY host) AS hosts, cpu_model, cpus, memory_bytes, kernel
+SELECT list(DISTINCT host ORDER BY host) AS hosts, cpu_model, cpus, memory_bytes, kernel, engine
 FROM nodes GROUP BY ALL ORDER BY hosts
 """
 _PROVENANCE = """

@@ -66,6 +66,7 @@ class Machine(Record):
     cpus: int | None = None
     memory_bytes: int | None = None
     kernel: str | None = None
+    engine: str | None = None
 
 
 class NodeStatus(Record):

@@ -77,6 +77,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "cpus": "INTEGER",
         "memory_bytes": "BIGINT",
         "kernel": "VARCHAR",
+        "engine": "VARCHAR",
     },
     "failures": _RUN
     | {

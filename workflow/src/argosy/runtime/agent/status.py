@@ -84,12 +84,16 @@ class StatusFile:
 
 
 def describe_machine() -> dict[str, Any]:
-    """What the agent sees of its node; `cpus` are those that it may use."""
+    """What the agent sees of its node.
+
+    `cpus` are those that it may use; `engine` is what started its container, None without one.
+    """
     return {
         "cpu_model": _cpu_model(),
         "cpus": len(os.sched_getaffinity(0)),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "kernel": os.uname().release,
+        "engine": os.environ.get("ARGOSY_ENGINE") or None,
     }
 
 
