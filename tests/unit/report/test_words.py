@@ -4,7 +4,7 @@ import pytest
 
 from argosy.analysis.measurements import Point
 from argosy.analysis.statistics import Estimate
-from argosy.report import words
+from argosy.report import numbers, words
 from argosy.report.summary import ExperimentSummary, PointSummary
 
 
@@ -22,7 +22,7 @@ from argosy.report.summary import ExperimentSummary, PointSummary
     ],
 )
 def test_number(value: float | None, text: str) -> None:
-    assert words.number(value) == text
+    assert numbers.number(value) == text
 
 
 @pytest.mark.parametrize(
@@ -36,13 +36,13 @@ def test_number(value: float | None, text: str) -> None:
     ],
 )
 def test_duration(seconds: float | None, text: str) -> None:
-    assert words.duration(seconds) == text
+    assert numbers.duration(seconds) == text
 
 
 def test_intervals() -> None:
-    assert words.interval(Estimate(3, 1.63, 1.4821, 1.7912)) == "1.48 to 1.79"
-    assert words.percent_interval(Estimate(3, 0.82, 0.74, 0.9)) == "74 to 90 %"
-    assert words.interval(Estimate(1, 1.63)) == words.percent_interval(None) == "–"
+    assert numbers.interval(Estimate(3, 1.63, 1.4821, 1.7912)) == "1.48 to 1.79"
+    assert numbers.percent_interval(Estimate(3, 0.82, 0.74, 0.9)) == "74 to 90 %"
+    assert numbers.interval(Estimate(1, 1.63)) == numbers.percent_interval(None) == "–"
 
 
 def test_listed() -> None:
@@ -75,7 +75,7 @@ def point(nodes: int, rate: Estimate | None, speed_up: Estimate | None) -> Point
 def experiment(*points: PointSummary, **states: int) -> ExperimentSummary:
     base = next((one for one in points if one.throughput_samples_per_s), None)
     base_point = Point(base.ranks, base.nodes, base.ranks_per_node) if base else None
-    return ExperimentSummary("digits", "strong", states, base_point, list(points))
+    return ExperimentSummary("digits", "strong", states, base_point, list(points), [])
 
 
 def test_findings_with_intervals() -> None:

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from argosy.analysis.phases import OTHER
 from argosy.analysis.statistics import Estimate
-from argosy.report import words
+from argosy.report import numbers, words
 from argosy.report.summary import ExperimentSummary, PointSummary
 from argosy.results.tables import PHASES
 
@@ -55,7 +55,7 @@ class _Quantity:
         return estimate
 
     def say(self, value: float) -> str:
-        return words.percent(value) if "%" in self.axis_format else words.number(value)
+        return numbers.percent(value) if "%" in self.axis_format else numbers.number(value)
 
 
 _QUANTITIES = (

@@ -8,8 +8,9 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from argosy.report import words
+from argosy.report import numbers, words
 from argosy.report.figures import figures
+from argosy.report.laws import MISSES, NAMES
 from argosy.report.summary import Summary
 
 
@@ -31,12 +32,12 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "number": words.number,
-        "percent": words.percent,
-        "interval": words.interval,
-        "percent_interval": words.percent_interval,
-        "duration": words.duration,
-        "moment": words.moment,
+        "number": numbers.number,
+        "percent": numbers.percent,
+        "interval": numbers.interval,
+        "percent_interval": numbers.percent_interval,
+        "duration": numbers.duration,
+        "moment": numbers.moment,
         "states": words.states,
         "file_name": lambda path: PurePosixPath(path).name,
         "link": link,
@@ -49,5 +50,7 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         phase_names=words.phase_names,
         remarks=words.remarks,
         warm_up=words.warm_up,
+        law_names=NAMES,
+        misses=MISSES,
     )
     return html.lstrip() + "\n"

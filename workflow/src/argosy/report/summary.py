@@ -19,6 +19,7 @@ from argosy.analysis.phases import StepTime, step_times
 from argosy.analysis.scaling import PointScaling, scaling
 from argosy.analysis.statistics import CONFIDENCE, Estimate
 from argosy.analysis.steady import steady_states
+from argosy.report.laws import LawSummary, law_summaries
 from argosy.results.tables import fetch, open_tables
 
 SUMMARY_VERSION = 2
@@ -55,6 +56,7 @@ class ExperimentSummary:
     states: dict[str, int]
     base: Point | None
     points: list[PointSummary]
+    laws: list[LawSummary]
 
 
 @dataclass(frozen=True)
@@ -221,7 +223,8 @@ def _experiments(
             for point in sorted({run.point for run in runs})
         ]
         base = next(iter(scaled), None)
-        summaries.append(ExperimentSummary(name, kind, dict(count), base, points))
+        laws = law_summaries(kind, runs)
+        summaries.append(ExperimentSummary(name, kind, dict(count), base, points, laws))
     return summaries
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from argosy.report import words
+from argosy.report import numbers, words
 from argosy.report.summary import ExperimentSummary, PointSummary, read_summary
 
 _COLUMNS = (
@@ -56,9 +56,9 @@ def _cells(point: PointSummary) -> tuple[str, ...]:
         str(point.nodes),
         str(point.ranks),
         str(rate.n) if rate else "0",
-        words.number(rate.mean if rate else None),
-        words.number(speed_up.mean if speed_up else None),
-        words.interval(speed_up),
-        words.percent(point.efficiency.mean if point.efficiency else None),
-        words.percent(accuracy.mean if accuracy else None, decimals=1),
+        numbers.number(rate.mean if rate else None),
+        numbers.number(speed_up.mean if speed_up else None),
+        numbers.interval(speed_up),
+        numbers.percent(point.efficiency.mean if point.efficiency else None),
+        numbers.percent(accuracy.mean if accuracy else None, decimals=1),
     )

@@ -1,66 +1,18 @@
-"""Numbers and findings in plain words, rounded to what they are good for."""
+"""Findings in plain words."""
 
-import math
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 
 from argosy.analysis.measurements import Point
 from argosy.analysis.phases import OTHER
 from argosy.analysis.statistics import Estimate
+from argosy.report.laws import sentence
+from argosy.report.numbers import count, duration, interval, number, percent
 from argosy.report.summary import ExperimentSummary, PointSummary, RunSummary, Summary
 from argosy.results.tables import PHASES
 
-NONE = "–"
 CLOCKS_AGREE_S = 1.0
 """Ranks end a step together to within less than this; what is beyond is their nodes' clocks'."""
 _STATES = ("completed", "failed", "interrupted", "cancelled", "unfinished", "pending")
-
-
-def number(value: float | None, digits: int = 3) -> str:
-    """`value` to `digits` significant digits, never in powers of ten: 0.0123, 1.20, 12,300."""
-    if value is None:
-        return NONE
-    if value == 0:
-        return "0"
-    decimals = digits - 1 - math.floor(math.log10(abs(value)))
-    return f"{round(value, decimals):,.{max(decimals, 0)}f}"
-
-
-def percent(value: float | None, decimals: int = 0) -> str:
-    return NONE if value is None else f"{100 * value:.{decimals}f} %"
-
-
-def interval(estimate: Estimate | None, digits: int = 3) -> str:
-    """The interval in words: `1.48 to 1.79`; a dash where there is none."""
-    if estimate is None or estimate.low is None or estimate.high is None:
-        return NONE
-    return f"{number(estimate.low, digits)} to {number(estimate.high, digits)}"
-
-
-def percent_interval(estimate: Estimate | None, decimals: int = 0) -> str:
-    if estimate is None or estimate.low is None or estimate.high is None:
-        return NONE
-    return f"{100 * estimate.low:.{decimals}f} to {percent(estimate.high, decimals)}"
-
-
-def duration(seconds: float | None) -> str:
-    """`42.0 s`, `3 min 20 s`, `2 h 05 min`; `unknown` for None."""
-    if seconds is None:
-        return "unknown"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
-
-
-def moment(unix: float | None) -> str:
-    """Date and time of day in UTC."""
-    return NONE if unix is None else f"{datetime.fromtimestamp(unix, UTC):%Y-%m-%d %H:%M}"
-
-
-def count(amount: int, singular: str) -> str:
-    return f"{amount} {singular}" if amount == 1 else f"{amount} {singular}s"
 
 
 def listed(parts: Sequence[str]) -> str:
@@ -97,8 +49,11 @@ def findings(experiment: ExperimentSummary) -> list[str]:
         return [f"Nothing was measured: of its runs, {states(experiment.states)}."]
     others = [one for one in experiment.points if one.speed_up and one is not base]
     alone = "" if others else " There is no other size to compare it with."
-    return [_base_sentence(experiment, base) + alone] + [
-        _comparison(experiment, base, other) for other in others
+    law = sentence(experiment.laws)
+    return [
+        _base_sentence(experiment, base) + alone,
+        *(_comparison(experiment, base, other) for other in others),
+        *([law] if law else []),
     ]
 
 

@@ -11,10 +11,13 @@ LAWS: Mapping[str, tuple[Law, ...]] = {
     "weak": (LINEAR, GUSTAFSON, USL),
 }
 
+NO_MATTER = 2.0
+"""A difference of AICc that says little."""
+
 
 @dataclass(frozen=True)
 class Choice:
-    """All laws' fits, the simplest first, and the name of the one with the least AICc.
+    """All laws' fits, the simplest first, and the name of the `best`: the simplest that is not worse.
 
     `best` is None when no fit has an AICc.
     """
@@ -26,8 +29,8 @@ class Choice:
 def choose(scaling: str, sizes: Sequence[float], rates: Sequence[float | None]) -> Choice:
     """Fit the laws for `strong` or `weak` scaling to the same runs (see `fit`) and compare them.
 
-    AICc differences below 2 say little (Burnham and Anderson, "Model Selection and Multimodel
-    Inference", 2002, sec. 2.6).
+    A law is not worse when its AICc is within 2 of the least: smaller differences say little (Burnham
+    and Anderson, "Model Selection and Multimodel Inference", 2002, sec. 2.6).
     """
     fits = {law.name: fit(law, sizes, rates) for law in LAWS[scaling]}
     criteria = {
@@ -35,4 +38,7 @@ def choose(scaling: str, sizes: Sequence[float], rates: Sequence[float | None]) 
         for name, found in fits.items()
         if isinstance(found, Fit) and found.goodness.aicc is not None
     }
-    return Choice(fits, min(criteria, key=criteria.__getitem__) if criteria else None)
+    if not criteria:
+        return Choice(fits, None)
+    least = min(criteria.values())
+    return Choice(fits, next(name for name, aicc in criteria.items() if aicc <= least + NO_MATTER))

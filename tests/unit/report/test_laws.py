@@ -1,0 +1,76 @@
+"""What the report says of scaling laws."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from argosy.analysis.measurements import Measurement, Point
+from argosy.report.laws import law_summaries, sentence
+
+SIZES = (1, 2, 4, 8, 16, 32)
+
+
+def runs(rate_at: Callable[[int], float], sizes: tuple[int, ...] = SIZES) -> list[Measurement]:
+    """Three runs of each size that scatter by half a per cent."""
+    chance = np.random.default_rng(5)
+    return [
+        Measurement("e", f"{size}-{repeat}", "strong", Point(size, size, 1), rate, "steps")
+        for size in sizes
+        for repeat in range(3)
+        for rate in [rate_at(size) * float(np.exp(0.005 * chance.standard_normal()))]
+    ]
+
+
+def test_amdahls_law() -> None:
+    laws = law_summaries("strong", runs(lambda n: 100 * n / (1 + 0.05 * (n - 1))))
+    assert [law.law for law in laws] == ["linear", "amdahl", "usl"]
+    said = sentence(laws)
+    assert said
+    assert said.startswith("Amdahl's law describes its runs best: 5.")
+    assert "so no number of ranks gives more than 1" in said or "more than 2" in said
+    [best] = [law for law in laws if law.is_best]
+    serial = best.parameters["serial fraction"]
+    assert serial.low and serial.high
+    assert serial.low < 0.05 < serial.high
+
+
+def test_a_peak() -> None:
+    laws = law_summaries(
+        "strong", runs(lambda n: 100 * n / (1 + 0.02 * (n - 1) + 0.002 * n * (n - 1)))
+    )
+    said = sentence(laws)
+    assert said
+    assert said.startswith(
+        "The universal scalability law describes its throughput best: it is highest"
+    )
+    [best] = [law for law in laws if law.is_best]
+    assert best.peak_ranks and best.peak_ranks.low and best.peak_ranks.high
+    assert best.peak_ranks.low < (0.98 / 0.002) ** 0.5 < best.peak_ranks.high
+
+
+def test_gustafsons_law() -> None:
+    laws = law_summaries("weak", runs(lambda n: 100 * (0.1 + 0.9 * n)))
+    said = sentence(laws)
+    assert said
+    assert said.startswith("Gustafson's law describes its runs best: ")
+
+
+def test_no_loss() -> None:
+    said = sentence(law_summaries("strong", runs(lambda n: 100.0 * n)))
+    assert said
+    assert said.startswith("No loss by more ranks shows beyond the scatter")
+
+
+def test_two_sizes_say_nothing_and_the_table_says_why() -> None:
+    laws = law_summaries("strong", runs(lambda n: 100.0 * n, sizes=(1, 2)))
+    assert sentence(laws) is None
+    assert [law.refused for law in laws[1:]] == [
+        "The fit takes 3 different sizes, and there are 2.",
+        "The fit takes 4 different sizes, and there are 2.",
+    ]
+
+
+def test_no_runs_at_all() -> None:
+    laws = law_summaries("strong", [])
+    assert sentence(laws) is None
+    assert {law.refused for law in laws} == {"No run has a throughput."}

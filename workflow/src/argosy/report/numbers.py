@@ -1,0 +1,55 @@
+"""Numbers in words, rounded to what they are good for."""
+
+import math
+from datetime import UTC, datetime
+
+from argosy.analysis.statistics import Estimate
+
+NONE = "–"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """`value` to `digits` significant digits, never in powers of ten: 0.0123, 1.20, 12,300."""
+    if value is None:
+        return NONE
+    if value == 0:
+        return "0"
+    decimals = digits - 1 - math.floor(math.log10(abs(value)))
+    return f"{round(value, decimals):,.{max(decimals, 0)}f}"
+
+
+def percent(value: float | None, decimals: int = 0) -> str:
+    return NONE if value is None else f"{100 * value:.{decimals}f} %"
+
+
+def interval(estimate: Estimate | None, digits: int = 3) -> str:
+    """The interval in words: `1.48 to 1.79`; a dash where there is none."""
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return NONE
+    return f"{number(estimate.low, digits)} to {number(estimate.high, digits)}"
+
+
+def percent_interval(estimate: Estimate | None, decimals: int = 0) -> str:
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return NONE
+    return f"{100 * estimate.low:.{decimals}f} to {percent(estimate.high, decimals)}"
+
+
+def duration(seconds: float | None) -> str:
+    """`42.0 s`, `3 min 20 s`, `2 h 05 min`; `unknown` for None."""
+    if seconds is None:
+        return "unknown"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def moment(unix: float | None) -> str:
+    """Date and time of day in UTC."""
+    return NONE if unix is None else f"{datetime.fromtimestamp(unix, UTC):%Y-%m-%d %H:%M}"
+
+
+def count(amount: int, singular: str) -> str:
+    return f"{amount} {singular}" if amount == 1 else f"{amount} {singular}s"
