@@ -61,6 +61,14 @@ def test_no_loss() -> None:
     assert said.startswith("No loss by more ranks shows beyond the scatter")
 
 
+def test_runs_that_no_law_describes() -> None:
+    said = sentence(law_summaries("strong", runs(lambda n: 100.0 * n**1.5)))
+    assert said == (
+        "No scaling law describes its runs: the best of them, linear, misses the means by more than "
+        "the runs scatter."
+    )
+
+
 def test_two_sizes_say_nothing_and_the_table_says_why() -> None:
     laws = law_summaries("strong", runs(lambda n: 100.0 * n, sizes=(1, 2)))
     assert sentence(laws) is None

@@ -46,7 +46,7 @@ class _Quantity:
     field: str
     title: str
     caption: str
-    axis_format: str = "~g"
+    axis_format: str = ",~r"
     grows: bool = True
 
     def of(self, point: PointSummary) -> Estimate:
@@ -64,7 +64,6 @@ _QUANTITIES = (
         title="samples per second",
         caption="Throughput. Dots: mean of the runs with its 95 % interval; rings: single runs; "
         "dashed: ideal, in proportion to the base.",
-        axis_format=",~r",
     ),
     _Quantity(
         field="speed_up",

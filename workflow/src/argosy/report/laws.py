@@ -58,10 +58,12 @@ def sentence(laws: Sequence[LawSummary]) -> str | None:
     best = next((law for law in fitted if law.is_best), None)
     if best is None or len(fitted) < 2:
         return None
-    said = _SENTENCES[best.law](best)
     if best.lack_of_fit_p is not None and best.lack_of_fit_p < MISSES:
-        said += " Its curve misses the means by more than the runs scatter."
-    return said
+        return (
+            f"No scaling law describes its runs: the best of them, {NAMES[best.law]}, misses the means by "
+            "more than the runs scatter."
+        )
+    return _SENTENCES[best.law](best)
 
 
 def _summary(found: Fit, is_best: bool) -> LawSummary:
