@@ -69,6 +69,9 @@ bench-staging: image ## Time the unpacking of an image on a node beside tar
 .PHONY: bench-report
 bench-report: $(VENV)/.ready ## Time large studies from records to the report beside bare DuckDB
 	@PYTHONPATH=tests/factories PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/report.py
+.PHONY: bench-coverage
+bench-coverage: $(VENV)/.ready ## Count how often intervals of scaling laws cover the truth
+	@PYTHONPATH=tests/factories $(BIN)/python benchmarks/coverage.py
 
 .PHONY: compare-images
 compare-images: image ## Build Dockerfiles by Argosy, podman and ch-image, and compare the files

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from argosy.analysis.statistics import Estimate, mean_estimate, ratio_estimate, scaled
+from argosy.analysis.statistics import (
+    Estimate,
+    mean_estimate,
+    outliers,
+    paired_ratio_estimate,
+    ratio_estimate,
+    scaled,
+)
 
 DRAWS = 4000
 
@@ -90,3 +97,60 @@ def test_the_ratio_interval_covers_the_truth_in_95_of_100(
     covered = np.mean([(one.low or 0) <= 1.6 <= (one.high or 0) for one in found])
     # Welch's freedom is cautious for so few jobs: rather too wide than too narrow.
     assert 0.93 <= covered <= 0.98
+
+
+def test_the_paired_ratio_is_the_paired_t_test_on_logarithms() -> None:
+    first, second = [10.0, 22.0, 31.0, 39.0], [5.0, 10.0, 15.0, 20.0]
+    found = paired_ratio_estimate(first, second)
+    interval = stats.ttest_rel(np.log(first), np.log(second)).confidence_interval(0.95)
+    assert (found.n, found.mean) == (4, pytest.approx(stats.gmean(np.divide(first, second))))
+    assert (found.low, found.high) == pytest.approx(
+        (math.exp(interval.low), math.exp(interval.high))
+    )
+
+
+def test_what_a_pair_has_in_common_cancels_out() -> None:
+    chance = np.random.default_rng(22)
+    nodes = chance.lognormal(0, 0.3, 10)
+    above = (nodes * 1.1 * chance.lognormal(0, 0.01, 10)).tolist()
+    paired, alone = (
+        paired_ratio_estimate(above, nodes.tolist()),
+        ratio_estimate(above, nodes.tolist()),
+    )
+    assert paired.low and paired.high and alone.low and alone.high
+    assert 1.08 < paired.low < 1.1 < paired.high < 1.12
+    assert alone.high - alone.low > 10 * (paired.high - paired.low)
+
+
+def test_pairs_are_pairs() -> None:
+    assert paired_ratio_estimate([3.0], [2.0]) == Estimate(1, pytest.approx(1.5))
+    with pytest.raises(ValueError, match="3 values cannot be paired with 2"):
+        paired_ratio_estimate([1.0, 2.0, 3.0], [1.0, 2.0])
+    with pytest.raises(ValueError, match="positive"):
+        paired_ratio_estimate([1.0, 2.0], [1.0, 0.0])
+
+
+def test_a_run_far_off_is_flagged() -> None:
+    assert outliers([100.0, 101.0, 60.0, 99.0, 100.5]) == (False, False, True, False, False)
+    assert outliers([100.0, 100.0, 100.0, 150.0]) == (False, False, False, True)
+
+
+def test_an_outlier_does_not_depend_on_the_unit() -> None:
+    values = [100.0, 101.0, 60.0, 99.0, 100.5, 140.0]
+    assert outliers(values) == outliers([value / 1e6 for value in values])
+
+
+def test_nothing_is_flagged_where_nothing_can_be() -> None:
+    assert outliers([100.0, 100.0, 1.0]) == (False, False, False)
+    assert outliers([]) == ()
+    assert outliers([100.0, 100.0, 100.0, 100.4]) == (False,) * 4
+
+
+def test_few_runs_are_flagged_by_chance() -> None:
+    draws = np.random.default_rng(23).lognormal(5.0, 0.02, (DRAWS, 10)).tolist()
+    assert np.mean([flag for values in draws for flag in outliers(values)]) < 0.02
+
+
+def test_a_throughput_that_is_not_positive_has_no_logarithm() -> None:
+    with pytest.raises(ValueError, match="positive"):
+        outliers([1.0, 2.0, 3.0, 0.0])

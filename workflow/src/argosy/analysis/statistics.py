@@ -15,6 +15,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 CONFIDENCE = 0.95
+FEWEST_TO_FLAG = 4
+FAR_OFF = 3.5
+# Runs that repeat within a per mille would else have neighbours flagged for nothing.
+_LEAST_SPREAD = 1e-3
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,48 @@ def ratio_estimate(
     relative = [_variance_of_mean(part) / mean**2 for part, mean in zip(parts, means, strict=True)]
     half = _t_quantile(confidence, _welch_freedom(relative, parts)) * math.sqrt(sum(relative))
     return Estimate(parts[0].size, ratio, ratio * math.exp(-half), ratio * math.exp(half))
+
+
+def paired_ratio_estimate(
+    numerator: Sequence[float], denominator: Sequence[float], confidence: float = CONFIDENCE
+) -> Estimate:
+    """The ratio of two quantities that were measured in pairs, for instance in turns on one node.
+
+    It is the geometric mean of the pairs' ratios, with Student's t interval on the logarithm (the
+    paired t test, Student, Biometrika 6, 1908). What both of a pair have in common, such as a slow
+    node, cancels out; pairs that have nothing in common are better off with `ratio_estimate`.
+
+    Raises ValueError for no values, for sets of different sizes, or for a value that is not
+    positive. One pair gives no interval.
+    """
+    above, below = _sample(numerator), _sample(denominator)
+    if above.size != below.size:
+        raise ValueError(f"{above.size} values cannot be paired with {below.size}")
+    if min(above.min(), below.min()) <= 0:
+        raise ValueError("ratios of pairs want positive values")
+    log_ratio = mean_estimate((np.log(above) - np.log(below)).tolist(), confidence)
+    low, high = (None if end is None else math.exp(end) for end in (log_ratio.low, log_ratio.high))
+    return Estimate(log_ratio.n, math.exp(log_ratio.mean), low, high)
+
+
+def outliers(values: Sequence[float]) -> tuple[bool, ...]:
+    """Which repeats of a point are so far off that somebody should look at them.
+
+    The modified z-score of the logarithm, 0.6745 (x - median) / MAD, is beyond 3.5 (Iglewicz and
+    Hoaglin, "How to Detect and Handle Outliers", 1993, p. 11). MAD counts as one per mille at
+    least, so what differs by half a per cent is never flagged. It is a flag only: a flagged run
+    remains in every mean. Fewer than FEWEST_TO_FLAG values flag none.
+
+    Raises ValueError for a value that is not positive.
+    """
+    if len(values) < FEWEST_TO_FLAG:
+        return (False,) * len(values)
+    sample = _sample(values)
+    if sample.min() <= 0:
+        raise ValueError("outliers are looked for among positive values")
+    off = np.abs(np.log(sample) - np.median(np.log(sample)))
+    spread = max(float(np.median(off)), _LEAST_SPREAD)
+    return tuple((0.6745 * off / spread > FAR_OFF).tolist())
 
 
 def scaled(estimate: Estimate, factor: float) -> Estimate:

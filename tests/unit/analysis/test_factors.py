@@ -1,0 +1,129 @@
+"""Factors multiply to the efficiency, and each answers to its own cause."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from argosy.analysis.factors import Factors, RankTimes, factors, parallel_efficiency
+
+PHASES = ("data", "h2d", "forward", "backward", "communication", "update", "other")
+
+
+def run_of(ranks: int = 4, samples: float = 640.0, **phases_s: float | list[float]) -> RankTimes:
+    """Every rank with the same seconds in a phase, or each with its own."""
+    spread = {name: np.broadcast_to(np.array(value), (ranks,)) for name, value in phases_s.items()}
+    return RankTimes(spread, np.full(ranks, samples))
+
+
+def product(found: Factors) -> float:
+    terms = (found.load_balance, found.communication, found.data, found.computation)
+    return math.prod(1.0 if term is None else term for term in terms)
+
+
+BASE = run_of(2, data=1.0, forward=3.0, backward=4.0, communication=2.0)
+
+
+def random_run(chance: np.random.Generator) -> RankTimes:
+    ranks = int(chance.integers(1, 20))
+    recorded = [name for name in PHASES if name in ("forward", "other") or chance.random() < 0.7]
+    seconds = {name: chance.lognormal(0, 1, ranks) for name in recorded}
+    return RankTimes(seconds, chance.integers(1, 1000, ranks).astype(float))
+
+
+@given(st.integers(0, 2**32))
+def test_the_product_is_the_efficiency_whatever_was_recorded(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    run, base = random_run(chance), random_run(chance)
+
+    def throughput_per_rank(one: RankTimes) -> float:
+        slowest_s = float(sum(one.phases_s.values()).max())  # type: ignore[union-attr]
+        return float(one.samples.sum()) / slowest_s / one.samples.size
+
+    found = factors(run, base)
+    expected = throughput_per_rank(run) / throughput_per_rank(base)
+    assert found.efficiency == pytest.approx(expected, rel=1e-9)
+    assert product(found) == pytest.approx(expected, rel=1e-9)
+    alone = parallel_efficiency(run)
+    assert product(alone) == pytest.approx(alone.efficiency, rel=1e-9)
+    assert alone.efficiency <= 1 + 1e-9
+
+
+def test_the_base_has_ones() -> None:
+    assert factors(BASE, BASE) == Factors(1.0, 1.0, 1.0, 1.0, 1.0)
+
+
+def test_more_communication() -> None:
+    found = factors(run_of(data=1.0, forward=3.0, backward=4.0, communication=4.0), BASE)
+    assert found.communication == pytest.approx((8 / 12) / (8 / 10))
+    assert (found.load_balance, found.data, found.computation) == (1, 1, 1)
+    assert found.efficiency == pytest.approx(10 / 12)
+
+
+def test_a_rank_that_the_others_wait_for() -> None:
+    waiting = [4.0, 4.0, 4.0, 2.0]
+    run = run_of(data=1.0, forward=3.0, backward=[4.0, 4.0, 4.0, 6.0], communication=waiting)
+    found = factors(run, BASE)
+    assert found.load_balance == pytest.approx(8.5 / 10)
+    assert found.communication == pytest.approx((10 / 12) / (8 / 10))
+    assert found.computation == pytest.approx(7 / 7.5)
+    assert found.efficiency == pytest.approx(10 / 12)
+
+
+def test_waiting_for_data() -> None:
+    found = factors(run_of(data=3.0, forward=3.0, backward=4.0, communication=0.0), BASE)
+    assert found.data == pytest.approx((7 / 10) / (7 / 8))
+    assert (found.load_balance, found.computation) == (1, 1)
+    assert found.communication == pytest.approx(1 / 0.8)
+
+
+def test_faster_computation_is_more_than_one() -> None:
+    found = factors(run_of(data=1.0, forward=1.5, backward=2.0, communication=2.0), BASE)
+    assert found.computation == pytest.approx(2)
+
+
+def test_samples_count_not_seconds() -> None:
+    twice = run_of(samples=1280.0, data=2.0, forward=6.0, backward=8.0, communication=4.0)
+    assert factors(twice, BASE) == Factors(1.0, 1.0, 1.0, 1.0, 1.0)
+
+
+def test_communication_that_hides_in_backward_is_in_the_computation() -> None:
+    hidden = run_of(data=1.0, forward=3.0, backward=8.0)
+    found = factors(hidden, run_of(data=1.0, forward=3.0, backward=6.0))
+    assert found.communication is None
+    assert found.load_balance == 1
+    assert found.computation == pytest.approx(9 / 11)
+    assert product(found) == pytest.approx(10 / 12)
+
+
+def test_what_only_one_of_both_records_is_not_told_apart() -> None:
+    found = factors(run_of(forward=4.0, backward=8.0), BASE)
+    assert (found.communication, found.data) == (None, None)
+    assert found.computation == found.efficiency == pytest.approx(10 / 12)
+
+
+def test_the_shares_of_one_run() -> None:
+    run = run_of(2, data=1.0, forward=3.0, backward=[4.0, 6.0], communication=[4.0, 2.0])
+    found = parallel_efficiency(run)
+    assert (found.load_balance, found.computation) == (0.9, 1)
+    assert found.communication == pytest.approx(10 / 12)
+    assert found.data == pytest.approx(8 / 9)
+    assert found.efficiency == pytest.approx(8 / 12)
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        (run_of(samples=0, forward=1.0), "samples"),
+        (run_of(forward=0.0), "useful"),
+        (run_of(communication=1.0), "useful"),
+        (run_of(forward=-1.0), "less than 0 s"),
+        (replace(BASE, samples=np.ones(3)), "different shapes"),
+    ],
+)
+def test_what_cannot_be_divided(run: RankTimes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parallel_efficiency(run)

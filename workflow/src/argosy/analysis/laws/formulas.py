@@ -1,0 +1,142 @@
+"""The scaling laws: throughput X at N ranks, with λ = X(1).
+
+    linear      X = λ N
+    Amdahl      X = λ N / (1 + σ (N - 1))                   strong scaling
+    Gustafson   X = λ (s + (1 - s) N)                       weak scaling
+    USL         X = λ N / (1 + σ (N - 1) + κ N (N - 1))     the universal scalability law
+
+Amdahl, "Validity of the single processor approach", AFIPS 1967; Gustafson, "Reevaluating Amdahl's
+law", CACM 31(5), 1988; Gunther, "Guerrilla Capacity Planning", 2007, eq. 4.30, and "A General
+Theory of Computational Scalability Based on Rational Functions", arXiv:0808.1431.
+
+Each is linear in coefficients that are not negative, either X itself (Gustafson) or the time that
+a rank takes for its share, N / X (the others):
+
+    N / X = parallel + serial N + coherency N (N - 1),   σ = serial / (parallel + serial), …
+
+So 0 <= σ <= 1 and κ >= 0 need no bounds of their own, and to hold a parameter at a value is to ask
+for coefficients in a smaller cone.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a law's shape, from 0 to `highest`.
+
+    `of` takes it from the coefficients. `cone` gives the edges, as columns, of the cone of all
+    coefficients that have the value: those are `cone(value) @ free` for any `free` >= 0.
+    """
+
+    name: str
+    highest: float
+    of: Callable[[Vector], float]
+    cone: Callable[[float], Matrix]
+
+
+@dataclass(frozen=True)
+class Law:
+    """A law by its `columns` (one for each coefficient) at an array of sizes.
+
+    `of_throughput` says what is linear in them: the throughput, else the time of a rank's share.
+    """
+
+    name: str
+    of_throughput: bool
+    columns: Callable[[Vector], Matrix]
+    parameters: tuple[Parameter, ...]
+
+    @property
+    def unknowns(self) -> int:
+        """λ and the parameters of the shape."""
+        return 1 + len(self.parameters)
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else 0.0
+
+
+def _one(sizes: Vector) -> Matrix:
+    return np.ones((sizes.size, 1))
+
+
+def _two(sizes: Vector) -> Matrix:
+    return np.column_stack([np.ones_like(sizes), sizes])
+
+
+def _three(sizes: Vector) -> Matrix:
+    return np.column_stack([np.ones_like(sizes), sizes, sizes * (sizes - 1)])
+
+
+LINEAR = Law("linear", False, _one, ())
+
+AMDAHL = Law(
+    "amdahl",
+    False,
+    _two,
+    (
+        Parameter(
+            "serial fraction",
+            1.0,
+            lambda found: float(found[1] / found.sum()),
+            lambda serial: np.array([[1 - serial], [serial]]),
+        ),
+    ),
+)
+
+GUSTAFSON = Law(
+    "gustafson",
+    True,
+    _two,
+    (
+        Parameter(
+            "serial fraction",
+            1.0,
+            lambda found: float(found[0] / found.sum()),
+            lambda serial: np.array([[serial], [1 - serial]]),
+        ),
+    ),
+)
+
+USL = Law(
+    "usl",
+    False,
+    _three,
+    (
+        Parameter(
+            "contention",
+            1.0,
+            lambda found: _share(float(found[1]), float(found[0] + found[1])),
+            lambda sigma: np.array([[1 - sigma, 0.0], [sigma, 0.0], [0.0, 1.0]]),
+        ),
+        Parameter(
+            "coherency",
+            math.inf,
+            lambda found: _share(float(found[2]), float(found[0] + found[1])),
+            lambda kappa: np.array([[1.0, 0.0], [0.0, 1.0], [kappa, kappa]]),
+        ),
+    ),
+)
+
+# The peak is at N = sqrt((1 - σ) / κ) = sqrt(parallel / coherency). The share of coherency in both
+# is 0 where there is no peak at all, and 1 where throughput falls from the start.
+PEAK = Parameter(
+    "coherency's share",
+    1.0,
+    lambda found: _share(float(found[2]), float(found[0] + found[2])),
+    lambda share: np.array([[1 - share, 0.0], [0.0, 1.0], [share, 0.0]]),
+)
+
+
+def peak_at(share: float) -> float:
+    """The size with the highest throughput; one rank at least."""
+    return max(1.0, math.sqrt((1 - share) / share))

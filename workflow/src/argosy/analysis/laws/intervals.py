@@ -1,0 +1,102 @@
+"""Intervals of confidence by profile likelihood.
+
+A value of a parameter lies within the interval when the best fit that has the value is not
+significantly worse than the best fit of all: its squares S exceed the least S0 by no more than
+F(0.95; 1, n - p) S0 / (n - p) (Bates and Watts, "Nonlinear Regression Analysis", 1988, sec. 6.1.2).
+With Student's t, whose square this F is, instead of the normal, it holds for few runs; unlike
+estimate ± t · standard error it does not mind that the parameters are curved and bounded. At a
+bound the true level is above 95 % (Self and Liang, JASA 82, 1987): an interval that ends there is
+rather too wide.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from scipy import stats
+from scipy.optimize import brentq
+
+from argosy.analysis.laws.formulas import Law, Parameter
+from argosy.analysis.laws.least_squares import Curve, Runs, fit_curve
+from argosy.analysis.statistics import CONFIDENCE
+
+# Squares of rounding: throughputs that agree to nine digits have no spread to tell.
+_ROUNDING = 1e-18
+# What reaches as far, a coherency or the log of a factor, is bounded by nothing.
+_FURTHEST = 30.0
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate and its 95 % interval; `low` is 0, or `high` infinite, where nothing bounds it."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A law's best curve through the runs."""
+
+    law: Law
+    runs: Runs
+    curve: Curve
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom of the residuals."""
+        return self.runs.n - self.law.unknowns
+
+    @property
+    def variance(self) -> float:
+        """Of the residuals on the logarithm."""
+        return max(self.curve.squares, _ROUNDING * self.runs.n) / self.freedom
+
+
+def parameter_interval(fitted: Fitted, parameter: Parameter) -> Interval:
+    """The interval of a parameter of the law's shape."""
+
+    def worse(value: float) -> float:
+        return _excess(fitted, fit_curve(fitted.law, fitted.runs, cone=parameter.cone(value)))
+
+    best = min(parameter.of(fitted.curve.coefficients), parameter.highest)
+    low = 0.0 if worse(0.0) <= 0 else _crossing(worse, 0.0, best)
+    return Interval(best, low, _end(worse, best, parameter.highest))
+
+
+def throughput_interval(fitted: Fitted, size: float, log_rate: float) -> Interval:
+    """The interval of the curve at `size`, where its log throughput is `log_rate`; not of a run."""
+
+    def worse(log_value: float) -> float:
+        through = (size, log_value)
+        return _excess(fitted, fit_curve(fitted.law, fitted.runs, through=through))
+
+    below = _end(lambda step: worse(log_rate - step), 0.0)
+    above = _end(lambda step: worse(log_rate + step), 0.0)
+    rate = fitted.runs.unit * math.exp(log_rate)
+    return Interval(rate, rate * math.exp(-below), rate * math.exp(above))
+
+
+def _excess(fitted: Fitted, curve: Curve) -> float:
+    """How far a curve is from the best, in standard errors beyond those that chance allows.
+
+    The root of the squares is nearly linear in a parameter, so that it is found in few steps.
+    """
+    more = max(0.0, curve.squares - fitted.curve.squares) / fitted.variance
+    return math.sqrt(more) - float(stats.t.ppf((1 + CONFIDENCE) / 2, fitted.freedom))
+
+
+def _end(worse: Callable[[float], float], best: float, highest: float = math.inf) -> float:
+    """Where `worse` turns positive above `best`; `highest` if it does not."""
+    inside, step = best, 0.5 * best or 1e-3
+    while inside < min(highest, _FURTHEST):
+        outside = min(inside + step, highest)
+        if worse(outside) > 0:
+            return _crossing(worse, inside, outside)
+        inside, step = outside, 2 * step
+    return highest
+
+
+def _crossing(worse: Callable[[float], float], one: float, other: float) -> float:
+    return float(brentq(worse, one, other, xtol=1e-14, rtol=1e-5))
