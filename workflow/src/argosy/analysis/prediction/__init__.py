@@ -17,7 +17,14 @@ from argosy.analysis.prediction.layers import (
     split_layers,
 )
 from argosy.analysis.prediction.overlap import Horovod, Span, Step, simulate
-from argosy.analysis.prediction.predict import NodeUse, Prediction, Training, model_at, predict
+from argosy.analysis.prediction.predict import (
+    NodeUse,
+    Prediction,
+    Training,
+    allreduce_at,
+    model_at,
+    predict,
+)
 
 __all__ = [
     "Allreduce",
@@ -33,6 +40,7 @@ __all__ = [
     "Span",
     "Step",
     "Training",
+    "allreduce_at",
     "calibrate",
     "fastest_within",
     "fit_communication",

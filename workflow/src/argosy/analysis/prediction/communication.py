@@ -1,7 +1,7 @@
 """How long an allreduce takes, fitted to measurements of allreduces alone."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +38,10 @@ class Allreduce:
         """For `data_bytes` on each rank."""
         return self.latency_s + self.s_per_byte * data_bytes
 
+    def slowed(self, factor: float) -> "Allreduce":
+        """One that takes `factor` times as long."""
+        return Allreduce(self.latency_s * factor, self.s_per_byte * factor)
+
 
 @dataclass(frozen=True)
 class Level:
@@ -70,13 +74,20 @@ class Communication:
     coefficients: Vector
     covariance: Matrix
 
-    def allreduce(self, nodes: int, ranks_per_node: int) -> Allreduce:
-        """Over all ranks of the nodes. Raises ValueError for networks that were not measured."""
-        return next(self._lines(nodes, ranks_per_node, self.coefficients[None, :]))
+    def allreduces(self, nodes: int, ranks_per_node: int, rows: Matrix) -> list[Allreduce]:
+        """Over all ranks of the nodes, for each row of coefficients, shape (rows, 4).
 
-    def draws(self, nodes: int, ranks_per_node: int, draws: Matrix) -> list[Allreduce]:
-        """As `allreduce`, for each row of coefficients that `drawn` gave."""
-        return list(self._lines(nodes, ranks_per_node, draws))
+        Raises ValueError for networks that were not measured.
+        """
+        if not self.knows(nodes, ranks_per_node):
+            raise ValueError(f"no allreduce tells of {nodes} x {ranks_per_node} ranks' networks")
+        terms = rows * _columns(ALGORITHMS[self.algorithm], nodes, ranks_per_node)
+        latencies, slopes = terms[:, 0::2].sum(axis=1), terms[:, 1::2].sum(axis=1)
+        return list(map(Allreduce, latencies.tolist(), slopes.tolist()))
+
+    def allreduce(self, nodes: int, ranks_per_node: int) -> Allreduce:
+        """By the fit's values; see `allreduces`."""
+        return self.allreduces(nodes, ranks_per_node, self.coefficients[None, :])[0]
 
     def drawn(self, count: int, seed: int) -> Matrix:
         """Coefficients as uncertain as the fit's, shape (count, 4), by its joint normal."""
@@ -92,13 +103,6 @@ class Communication:
         unknown = [self.within_node is None] * 2 + [self.between_nodes is None] * 2
         used = _columns(ALGORITHMS[self.algorithm], nodes, ranks_per_node) > 0
         return not bool((used & np.array(unknown)).any())
-
-    def _lines(self, nodes: int, ranks_per_node: int, rows: Matrix) -> Iterator[Allreduce]:
-        if not self.knows(nodes, ranks_per_node):
-            raise ValueError(f"no allreduce tells of {nodes} x {ranks_per_node} ranks' networks")
-        terms = rows * _columns(ALGORITHMS[self.algorithm], nodes, ranks_per_node)
-        latencies, slopes = terms[:, 0::2].sum(axis=1), terms[:, 1::2].sum(axis=1)
-        return map(Allreduce, latencies.tolist(), slopes.tolist())
 
 
 def fit_communication(times: Sequence[AllreduceTime]) -> Communication | Refused:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
@@ -24,17 +25,17 @@ class Training:
     """A model on a machine. `scaling` is `strong` or `weak`.
 
     Weak scaling gives each rank the model's samples of a step, strong scaling those of one node's
-    ranks to all ranks. `spread` is that of `slowest_of`. Exposed communication takes
-    `exposed_factor` times what the model says wherever there are several nodes.
+    ranks to all ranks. `spread` is that of `slowest_of`. An allreduce of several nodes takes
+    `network_factor` times what the communication's fit says.
     """
 
     model: Model
     communication: Communication
     ranks_per_node: int
-    scaling: str
+    scaling: Literal["strong", "weak"]
     horovod: Horovod = field(default_factory=Horovod)
     spread: float = 0.0
-    exposed_factor: float = 1.0
+    network_factor: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -107,11 +108,15 @@ def model_at(training: Training, nodes: int) -> Model:
     return slowed(model, slow)
 
 
+def allreduce_at(training: Training, nodes: int) -> Allreduce:
+    """The allreduce over so many nodes, by the fit's values."""
+    return _allreduces(training, nodes, training.communication.coefficients[None, :])[0]
+
+
 def step_s(training: Training, nodes: int) -> float:
     """Seconds of a step by the fit's values, without intervals."""
-    line = training.communication.allreduce(nodes, training.ranks_per_node)
     model = model_at(training, nodes)
-    return model.own_s + _exposed(training, nodes, model, [line])[0]
+    return model.own_s + _exposed(training, nodes, model, [allreduce_at(training, nodes)])[0]
 
 
 def samples_per_step(training: Training, nodes: int) -> float:
@@ -137,10 +142,17 @@ def _samples(training: Training, nodes: int) -> float:
 
 
 def _times(training: Training, nodes: int, rows: Matrix) -> _Times:
-    lines = training.communication.draws(nodes, training.ranks_per_node, rows)
     model = model_at(training, nodes)
+    lines = _allreduces(training, nodes, rows)
     exposed_s = np.array(_exposed(training, nodes, model, lines))
     return _Times(nodes, model.own_s + exposed_s, exposed_s)
+
+
+def _allreduces(training: Training, nodes: int, rows: Matrix) -> list[Allreduce]:
+    lines = training.communication.allreduces(nodes, training.ranks_per_node, rows)
+    if nodes == 1:
+        return lines
+    return [line.slowed(training.network_factor) for line in lines]
 
 
 def _exposed(
@@ -148,10 +160,8 @@ def _exposed(
 ) -> list[float]:
     if nodes * training.ranks_per_node == 1:
         return [0.0] * len(lines)
-    factor = training.exposed_factor if nodes > 1 else 1.0
     gradients = gradients_of(model)
-    sent = (messages(gradients, line, training.horovod) for line in lines)
-    return [factor * exposed(model, one) for one in sent]
+    return [exposed(model, messages(gradients, line, training.horovod)) for line in lines]
 
 
 def _prediction(
