@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from allreduce_times import hierarchical_s, hierarchical_times
+from scipy import stats
 
 from argosy.analysis.laws import Interval, Refused
 from argosy.analysis.prediction import (
@@ -110,6 +111,19 @@ def test_intervals_hold_the_truth_and_grow_with_the_uncertainty() -> None:
     for name in ("step_s", "samples_per_s", "efficiency", "node_hours"):
         widths = [getattr(one, name).high - getattr(one, name).low for one in (sure, unsure)]
         assert 0 < 2 * widths[0] < widths[1], name
+
+
+def test_intervals_cover_the_truth_in_95_of_100() -> None:
+    studies = 200
+    covered = dict.fromkeys((1, 16, 1024), 0)
+    for seed in range(studies):
+        found = fit_communication(hierarchical_times(0.03, 2, seed))
+        assert isinstance(found, Communication)
+        for one in predicted(replace(WEAK, communication=found), list(covered)):
+            truth = 0.33 + hierarchical_s(1e8, one.nodes, 4)
+            covered[one.nodes] += one.step_s.low <= truth <= one.step_s.high
+    least, most = (stats.binom.ppf(chance, studies, 0.95) for chance in (0.002, 0.998))
+    assert all(least <= hits <= most for hits in covered.values()), covered
 
 
 def test_a_single_rank_sends_nothing() -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
+from scipy.stats import qmc
 
 from argosy.analysis.laws import Interval, Refused
 from argosy.analysis.prediction.algorithms import ALGORITHMS, Algorithm
@@ -90,13 +91,23 @@ class Communication:
         return self.allreduces(nodes, ranks_per_node, self.coefficients[None, :])[0]
 
     def drawn(self, count: int, seed: int) -> Matrix:
-        """Coefficients as uncertain as the fit's, shape (count, 4), by its joint normal."""
-        chance = np.random.default_rng(seed)
+        """Coefficients as uncertain as the fit's, shape (count, 4), by its joint normal.
+
+        They are Sobol's points, which want a power of two, and whose percentiles are half as uneven
+        as those of independent draws. The normal is widened to Student's intervals.
+        """
+        chances = qmc.Sobol(self.coefficients.size, rng=seed).random(count)
         values, vectors = np.linalg.eigh(_correlation(self.covariance))
         root = vectors * np.sqrt(np.clip(values, 0, None))
-        errors = chance.standard_normal((count, values.size)) @ root.T
-        rows: Matrix = self.coefficients + errors * np.sqrt(np.diag(self.covariance))
+        errors = stats.norm.ppf(chances) @ root.T * np.sqrt(np.diag(self.covariance))
+        wider = _students(self.freedom) / stats.norm.ppf((1 + CONFIDENCE) / 2)
+        rows: Matrix = self.coefficients + wider * errors
         return np.maximum(rows, 0.0)
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom of the fit's residuals."""
+        return self.measurements - int(np.count_nonzero(np.diag(self.covariance)))
 
     def knows(self, nodes: int, ranks_per_node: int) -> bool:
         """Whether the networks that so many ranks use were measured."""
@@ -180,7 +191,7 @@ def _communication(best: str, fits: Mapping[str, RobustFit], used: Sequence[int]
     coefficients, covariance = np.zeros(4), np.zeros((4, 4))
     coefficients[used] = fit.coefficients
     covariance[np.ix_(used, used)] = fit.covariance
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, fit.freedom)) * np.sqrt(np.diag(covariance))
+    half = _students(fit.freedom) * np.sqrt(np.diag(covariance))
     ends = [
         Interval(value, max(0.0, value - width), value + width)
         for value, width in zip(coefficients.tolist(), half.tolist(), strict=True)
@@ -203,6 +214,10 @@ def _correlation(covariance: Matrix) -> Matrix:
     units: Vector = np.where(deviations > 0, deviations, 1.0)
     correlation: Matrix = covariance / np.outer(units, units)
     return correlation
+
+
+def _students(freedom: int) -> float:
+    return float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom))
 
 
 def _inverse(value: float) -> float:

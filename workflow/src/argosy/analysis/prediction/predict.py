@@ -14,7 +14,7 @@ from argosy.analysis.prediction.robust import Matrix, Vector
 from argosy.analysis.prediction.spread import slowest_of
 from argosy.analysis.statistics import CONFIDENCE
 
-DRAWS = 200
+DRAWS = 256
 SEED = 1
 _HOUR_S = 3600.0
 _J_PER_KWH = 3.6e6
@@ -198,5 +198,6 @@ def _times_known(values: Vector, factor: float | None) -> Interval | None:
 def _interval(values: Vector) -> Interval:
     """The first is the estimate; it may lie beside draws that are cut off at no latency."""
     value, drawn = float(values[0]), values[1:]
-    low, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]).tolist()
+    ends = [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]
+    low, high = np.quantile(drawn, ends, method="median_unbiased").tolist()
     return Interval(value, min(value, low), max(value, high))
