@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from argosy.analysis.prediction.communication import AllreduceTime, Communication, fit_communication
+from argosy.analysis.prediction import AllreduceTime, Communication, fit_communication
 
 Network = tuple[float, float]
 

@@ -16,6 +16,7 @@ from argosy.analysis.prediction import (
     NodeUse,
     Prediction,
     Training,
+    allreduce_at,
     fit_communication,
     model_at,
     predict,
@@ -141,10 +142,8 @@ def test_the_slowest_rank_makes_the_step() -> None:
 
 
 def test_a_prediction_is_the_simulated_step() -> None:
-    training = replace(STRONG, spread=0.02, horovod=Horovod(1e-3, 2.5e7))
-    step = simulate(
-        model_at(training, 16), training.communication.allreduce(16, 4), training.horovod
-    )
+    training = replace(STRONG, spread=0.02, horovod=Horovod(1e-3, 2.5e7), network_factor=1.5)
+    step = simulate(model_at(training, 16), allreduce_at(training, 16), training.horovod)
     (found,) = predicted(training, [16])
     assert found.step_s.value == pytest.approx(step.step_s)
     assert found.exposed_s.value == pytest.approx(step.exposed_s)

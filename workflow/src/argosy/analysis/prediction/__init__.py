@@ -2,13 +2,7 @@
 
 from argosy.analysis.prediction.answers import fastest_within, largest_with_efficiency
 from argosy.analysis.prediction.calibration import Calibration, calibrate
-from argosy.analysis.prediction.communication import (
-    Allreduce,
-    AllreduceTime,
-    Communication,
-    Level,
-    fit_communication,
-)
+from argosy.analysis.prediction.communication import AllreduceTime, fit_communication
 from argosy.analysis.prediction.layers import (
     Layer,
     Model,
@@ -16,15 +10,10 @@ from argosy.analysis.prediction.layers import (
     split_by,
     split_layers,
 )
+from argosy.analysis.prediction.networks import Allreduce, Communication, Level
 from argosy.analysis.prediction.overlap import Horovod, Span, Step, simulate
-from argosy.analysis.prediction.predict import (
-    NodeUse,
-    Prediction,
-    Training,
-    allreduce_at,
-    model_at,
-    predict,
-)
+from argosy.analysis.prediction.predict import NodeUse, Prediction, predict
+from argosy.analysis.prediction.training import Training, allreduce_at, model_at
 
 __all__ = [
     "Allreduce",

@@ -5,7 +5,7 @@ in rounds, and powers of two are better than their neighbours.
 """
 
 from argosy.analysis.laws import Refused
-from argosy.analysis.prediction.predict import (
+from argosy.analysis.prediction.training import (
     Training,
     samples_per_step,
     sizes_with_work,

@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 
 from argosy.analysis.laws import Refused
 from argosy.analysis.prediction.layers import slowed
-from argosy.analysis.prediction.predict import Training, model_at, step_s, unknown_networks
+from argosy.analysis.prediction.training import Training, model_at, step_s, unknown_networks
 from argosy.analysis.statistics import CONFIDENCE
 
 STANDARD_ERROR = 0.005

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
-from argosy.analysis.prediction.communication import Allreduce
 from argosy.analysis.prediction.layers import Model
+from argosy.analysis.prediction.networks import Allreduce
 
 # A gradient that is ready with the cycle's begin, but for rounding, is in it.
 _ROUNDING = 1e-9
