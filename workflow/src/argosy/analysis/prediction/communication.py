@@ -1,0 +1,112 @@
+"""Alpha and beta of networks, fitted to measurements of allreduces alone."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from argosy.analysis.laws import Interval, Refused
+from argosy.analysis.prediction.algorithms import ALGORITHMS, Algorithm
+from argosy.analysis.prediction.networks import Communication, Level, columns, students
+from argosy.analysis.prediction.robust import Matrix, RobustFit, Vector, robust_fit
+
+FEWEST_MESSAGE_SIZES = 4
+LEAST_RATIO_OF_SIZES = 100
+FEWEST_TIMES = 8
+
+
+@dataclass(frozen=True)
+class AllreduceTime:
+    """A time of one allreduce, by how many ranks and where: `bytes` of data on each rank."""
+
+    bytes: float
+    nodes: int
+    ranks_per_node: int
+    seconds: float
+
+
+def fit_communication(times: Sequence[AllreduceTime]) -> Communication | Refused:
+    """Alpha and beta of both networks, from single measurements; repeats are separate ones.
+
+    Each algorithm is fitted by `robust_fit`, so a few measurements that are far off do no harm.
+    The 95 % intervals hold for the chosen algorithm. A time of a single rank is left out.
+    """
+    known = [time for time in times if time.nodes * time.ranks_per_node > 1]
+    refused = _refusal(known)
+    if refused:
+        return refused
+    designs = {name: _design(algorithm, known) for name, algorithm in ALGORITHMS.items()}
+    seconds = np.array([time.seconds for time in known])
+    fits = {
+        name: robust_fit(design[:, design.any(axis=0)], seconds)
+        for name, design in designs.items()
+        if _identified(design, seconds)
+    }
+    if not fits:
+        return Refused("The measurements do not tell latency from bandwidth for any algorithm.")
+    # AICc of algorithms that send the same differ by rounding; then the first is as good.
+    best = min(fits, key=lambda name: round(fits[name].aicc, 6))
+    used = [place for place in range(4) if designs[best][:, place].any()]
+    return _communication(best, fits, used)
+
+
+def _refusal(times: Sequence[AllreduceTime]) -> Refused | None:
+    if not all(_positive(time.seconds) and _positive(time.bytes) for time in times):
+        return Refused("A time of an allreduce, or its bytes, is not a positive number.")
+    if len({time.nodes * time.ranks_per_node for time in times}) < 2:
+        return Refused("The fit takes allreduces over 2 different numbers of ranks.")
+    if len(times) < FEWEST_TIMES:
+        return Refused(f"The fit takes {FEWEST_TIMES} measurements, and there are {len(times)}.")
+    for place, several in (("within a node", False), ("between nodes", True)):
+        sizes = {time.bytes for time in times if (time.nodes > 1) == several}
+        if sizes and not _enough(sizes):
+            return Refused(
+                f"The fit takes {FEWEST_MESSAGE_SIZES} different sizes of messages {place}, "
+                f"the largest {LEAST_RATIO_OF_SIZES} times the smallest."
+            )
+    return None
+
+
+def _positive(value: float) -> bool:
+    return math.isfinite(value) and value > 0
+
+
+def _enough(sizes: set[float]) -> bool:
+    wide = max(sizes) >= LEAST_RATIO_OF_SIZES * min(sizes)
+    return wide and len(sizes) >= FEWEST_MESSAGE_SIZES
+
+
+def _design(algorithm: Algorithm, times: Sequence[AllreduceTime]) -> Matrix:
+    """What each time has of the four coefficients, shape (times, 4)."""
+    rows = [columns(algorithm, time.nodes, time.ranks_per_node) for time in times]
+    data: Matrix = np.array([[1.0, time.bytes, 1.0, time.bytes] for time in times])
+    return data * np.array(rows)
+
+
+def _identified(design: Matrix, seconds: Vector) -> bool:
+    used = design[:, design.any(axis=0)] / seconds[:, None]
+    unit = used / np.linalg.norm(used, axis=0)
+    return bool(np.linalg.matrix_rank(unit) == unit.shape[1])
+
+
+def _communication(best: str, fits: Mapping[str, RobustFit], used: Sequence[int]) -> Communication:
+    fit = fits[best]
+    coefficients, covariance = np.zeros(4), np.zeros((4, 4))
+    coefficients[used] = fit.coefficients
+    covariance[np.ix_(used, used)] = fit.covariance
+    half = students(fit.freedom) * np.sqrt(np.diag(covariance))
+    ends = [
+        Interval(value, max(0.0, value - width), value + width)
+        for value, width in zip(coefficients.tolist(), half.tolist(), strict=True)
+    ]
+    return Communication(
+        algorithm=best,
+        within_node=Level(ends[0], ends[1]) if 0 in used else None,
+        between_nodes=Level(ends[2], ends[3]) if 2 in used else None,
+        measurements=fit.n,
+        residual_sd=fit.residual_sd,
+        aicc={name: one.aicc for name, one in fits.items()},
+        coefficients=coefficients,
+        covariance=covariance,
+    )
