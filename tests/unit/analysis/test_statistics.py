@@ -8,6 +8,7 @@ from scipy import stats
 
 from argosy.analysis.statistics import (
     Estimate,
+    log_difference_estimate,
     mean_estimate,
     outliers,
     paired_ratio_estimate,
@@ -154,3 +155,16 @@ def test_few_runs_are_flagged_by_chance() -> None:
 def test_a_throughput_that_is_not_positive_has_no_logarithm() -> None:
     with pytest.raises(ValueError, match="positive"):
         outliers([1.0, 2.0, 3.0, 0.0])
+
+
+def test_the_interval_of_a_ratio_of_geometric_means_is_welchs_on_logarithms() -> None:
+    first, second = np.array([10.0, 11.0, 12.5]), np.array([5.0, 5.2, 4.9, 5.4])
+    found = log_difference_estimate(np.log(first)[:, None] - np.log(second)[None, :])
+    welch = stats.ttest_ind(np.log(first), np.log(second), equal_var=False)
+    interval = welch.confidence_interval(0.95)
+    assert found.n == 3
+    assert found.mean == pytest.approx(stats.gmean(first) / stats.gmean(second))
+    assert (found.low, found.high) == pytest.approx(
+        (math.exp(interval.low), math.exp(interval.high))
+    )
+    assert log_difference_estimate(np.log(first)[:, None]).low is None

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -284,3 +285,21 @@ def test_how_much_was_left_out_as_warm_up_is_told(tmp_path: Path) -> None:
     assert "Of 1 run no steady state is known" in text
     assert "Left out of a run: 3 to 5 steps." in text
     assert "The first 3 steps left out; too few steps to tell: 6 of 10." in text
+
+
+def test_what_most_is_lost_by_is_told_and_the_factors_multiply(
+    page: Page, summary: dict[str, Any]
+) -> None:
+    assert "With 4 nodes most is lost by communication: a factor of 0." in page.text
+    [points] = [
+        experiment["points"]
+        for experiment in summary["experiments"]
+        if experiment["experiment"] == "digits-mlp"
+    ]
+    assert points[0]["factors"] == {}
+    for point in points[1:]:
+        means = {name: estimate["mean"] for name, estimate in point["factors"].items()}
+        whole = means.pop("efficiency")
+        assert math.prod(means.values()) == pytest.approx(whole, rel=1e-9)
+        # A geometric mean of runs beside a ratio of arithmetic ones.
+        assert whole == pytest.approx(point["efficiency"]["mean"], rel=5e-3)

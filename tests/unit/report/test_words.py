@@ -45,6 +45,14 @@ def test_intervals() -> None:
     assert numbers.interval(Estimate(1, 1.63)) == numbers.percent_interval(None) == "–"
 
 
+def test_probability() -> None:
+    assert [numbers.probability(value) for value in (0.0123, 0.001, 1e-12)] == [
+        "p = 0.012",
+        "p = 0.0010",
+        "p < 0.001",
+    ]
+
+
 def test_listed() -> None:
     assert [words.listed(parts) for parts in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
         "",
@@ -65,6 +73,7 @@ def point(nodes: int, rate: Estimate | None, speed_up: Estimate | None) -> Point
         efficiency=Estimate(speed_up.n, speed_up.mean / nodes) if speed_up else None,
         step_s=None,
         phases_s_per_step={},
+        factors={},
         test_accuracy=None,
         test_accuracy_min=None,
         weights_identical=None,

@@ -96,6 +96,22 @@ def paired_ratio_estimate(
     return Estimate(log_ratio.n, math.exp(log_ratio.mean), low, high)
 
 
+def log_difference_estimate(logs: NDArray[np.float64], confidence: float = CONFIDENCE) -> Estimate:
+    """The geometric mean of ratios a_i / b_j of two independent sets of jobs, of log(a_i) - log(b_j).
+
+    `logs` has the shape (jobs of a, jobs of b). The interval is Welch's on the logarithm (Biometrika
+    34, 1947). There is none when either set is a single job.
+    """
+    n, m = logs.shape
+    mean = float(logs.mean())
+    if min(n, m) < 2:
+        return Estimate(n, math.exp(mean))
+    parts = (logs.mean(axis=1), logs.mean(axis=0))
+    variances = [_variance_of_mean(part) for part in parts]
+    half = _t_quantile(confidence, _welch_freedom(variances, parts)) * math.sqrt(sum(variances))
+    return Estimate(n, math.exp(mean), math.exp(mean - half), math.exp(mean + half))
+
+
 def outliers(values: Sequence[float]) -> tuple[bool, ...]:
     """Which repeats of a point are so far off that somebody should look at them.
 

@@ -46,6 +46,7 @@ def _quantities(point: PointSummary) -> Iterator[tuple[str, str, Estimate]]:
         ("test_accuracy", "1", point.test_accuracy),
     )
     yield from ((name, unit, value) for name, unit, value in estimates if value is not None)
+    yield from ((f"factor_{name}", "1", value) for name, value in point.factors.items())
     runs = len(point.runs_samples_per_s)
     if point.test_accuracy and point.test_accuracy_min is not None:
         yield "test_accuracy_min", "1", Estimate(point.test_accuracy.n, point.test_accuracy_min)

@@ -35,6 +35,11 @@ def percent_interval(estimate: Estimate | None, decimals: int = 0) -> str:
     return f"{100 * estimate.low:.{decimals}f} to {percent(estimate.high, decimals)}"
 
 
+def probability(value: float) -> str:
+    """`p = 0.012`; what is smaller than 0.001 only as such."""
+    return "p < 0.001" if value < 0.001 else f"p = {number(value, 2)}"
+
+
 def duration(seconds: float | None) -> str:
     """`42.0 s`, `3 min 20 s`, `2 h 05 min`; `unknown` for None."""
     if seconds is None:

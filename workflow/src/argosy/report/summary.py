@@ -14,8 +14,11 @@ import duckdb
 from pydantic import TypeAdapter
 
 from argosy.analysis.accuracy import Outcome, outcomes
+from argosy.analysis.factors import RankTimes
 from argosy.analysis.measurements import Measurement, Point, measurements
 from argosy.analysis.phases import StepTime, step_times
+from argosy.analysis.point_factors import point_factors
+from argosy.analysis.rank_times import rank_times
 from argosy.analysis.scaling import PointScaling, scaling
 from argosy.analysis.statistics import CONFIDENCE, Estimate
 from argosy.analysis.steady import steady_states
@@ -38,6 +41,8 @@ class PointSummary:
     efficiency: Estimate | None
     step_s: float | None
     phases_s_per_step: dict[str, float]
+    factors: dict[str, Estimate]
+    """Of the efficiency, by name; empty at the base and without recorded steps."""
     test_accuracy: Estimate | None
     test_accuracy_min: float | None
     weights_identical: bool | None
@@ -207,30 +212,54 @@ FROM runs WHERE provenance IS NOT NULL GROUP BY ALL ORDER BY runs
 """
 
 
+@dataclass(frozen=True)
+class _Analysis:
+    """What was found in the tables, of all experiments."""
+
+    measured: Sequence[Measurement]
+    times: Mapping[tuple[str, Point], StepTime]
+    outcomes: Mapping[tuple[str, Point], Outcome]
+    ranks: Mapping[tuple[str, str], RankTimes]
+
+    def runs(self, experiment: str) -> list[Measurement]:
+        """The completed runs of an experiment."""
+        return [run for run in self.measured if run.experiment == experiment]
+
+    def ranks_at(self, experiment: str, point: Point) -> list[RankTimes]:
+        """What the ranks did in each run of a point that has a throughput by its steps."""
+        runs = [run for run in self.runs(experiment) if run.point == point]
+        keys = [(run.experiment, run.run_id) for run in runs if run.samples_per_s is not None]
+        return [self.ranks[key] for key in keys if key in self.ranks]
+
+
 def _experiments(
     tables: duckdb.DuckDBPyConnection, measured: Sequence[Measurement]
 ) -> list[ExperimentSummary]:
     states: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for row in fetch(tables, _STATES):
         states[row["experiment"], row["scaling"]][row["state"]] = row["runs"]
-    times, trained = step_times(tables), outcomes(tables)
-    summaries = []
-    for (name, kind), count in states.items():
-        runs = [run for run in measured if run.experiment == name]
-        scaled = {one.point: one for one in scaling(runs)}
-        points = [
-            _point(point, scaled.get(point), times.get((name, point)), trained.get((name, point)))
-            for point in sorted({run.point for run in runs})
-        ]
-        base = next(iter(scaled), None)
-        laws = law_summaries(kind, runs)
-        summaries.append(ExperimentSummary(name, kind, dict(count), base, points, laws))
-    return summaries
+    found = _Analysis(measured, step_times(tables), outcomes(tables), rank_times(tables))
+    return [_experiment(found, name, kind, dict(count)) for (name, kind), count in states.items()]
+
+
+def _experiment(
+    found: _Analysis, name: str, kind: str, states: dict[str, int]
+) -> ExperimentSummary:
+    runs = found.runs(name)
+    scaled = {one.point: one for one in scaling(runs)}
+    base = next(iter(scaled), None)
+    points = [
+        _point(found, name, point, base, scaled.get(point))
+        for point in sorted({run.point for run in runs})
+    ]
+    return ExperimentSummary(name, kind, states, base, points, law_summaries(kind, runs))
 
 
 def _point(
-    point: Point, scaled: PointScaling | None, time: StepTime | None, outcome: Outcome | None
+    found: _Analysis, experiment: str, point: Point, base: Point | None, scaled: PointScaling | None
 ) -> PointSummary:
+    time = found.times.get((experiment, point))
+    outcome = found.outcomes.get((experiment, point))
     return PointSummary(
         nodes=point.nodes,
         ranks_per_node=point.ranks_per_node,
@@ -241,11 +270,21 @@ def _point(
         efficiency=scaled.efficiency if scaled else None,
         step_s=time.step_s if time else None,
         phases_s_per_step=dict(time.phases_s) if time else {},
+        factors=_factors(found, experiment, point, base),
         test_accuracy=outcome.test_accuracy if outcome else None,
         test_accuracy_min=outcome.test_accuracy_min if outcome else None,
         weights_identical=outcome.weights_identical if outcome else None,
         weights_compared_runs=outcome.compared_runs if outcome else 0,
     )
+
+
+def _factors(
+    found: _Analysis, experiment: str, point: Point, base: Point | None
+) -> dict[str, Estimate]:
+    if base is None or point == base:
+        return {}
+    runs, of_base = found.ranks_at(experiment, point), found.ranks_at(experiment, base)
+    return dict(point_factors(runs, of_base)) if runs and of_base else {}
 
 
 def _runs(tables: duckdb.DuckDBPyConnection, measured: Iterable[Measurement]) -> list[RunSummary]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from argosy.analysis.measurements import Point
 from argosy.analysis.phases import OTHER
+from argosy.analysis.point_factors import NAMES
 from argosy.analysis.statistics import Estimate
 from argosy.report.laws import sentence
 from argosy.report.numbers import count, duration, interval, number, percent
@@ -12,6 +13,14 @@ from argosy.results.tables import PHASES
 
 CLOCKS_AGREE_S = 1.0
 """Ranks end a step together to within less than this; what is beyond is their nodes' clocks'."""
+LEAST_LOSS = 0.02
+"""A factor nearer to 1 is not worth a sentence."""
+_LOSSES = {
+    "load_balance": "ranks that have more to do than others",
+    "communication": "communication",
+    "data": "waiting for data",
+    "computation": "slower computation",
+}
 _STATES = ("completed", "failed", "interrupted", "cancelled", "unfinished", "pending")
 
 
@@ -37,6 +46,12 @@ def phase_names(experiment: ExperimentSummary) -> list[str]:
     return [name for name in (*PHASES, OTHER) if name in found]
 
 
+def factor_names(experiment: ExperimentSummary) -> list[str]:
+    """The factors of efficiency that any point of the experiment has, their product last."""
+    found = {name for point in experiment.points for name in point.factors}
+    return [name for name in NAMES if name in found]
+
+
 def states(found: Mapping[str, int]) -> str:
     """`9 completed, 1 failed and 2 pending`, what is done first."""
     return listed([f"{found[state]} {state}" for state in _STATES if found.get(state)])
@@ -49,10 +64,11 @@ def findings(experiment: ExperimentSummary) -> list[str]:
         return [f"Nothing was measured: of its runs, {states(experiment.states)}."]
     others = [one for one in experiment.points if one.speed_up and one is not base]
     alone = "" if others else " There is no other size to compare it with."
-    law = sentence(experiment.laws)
+    law, loss = sentence(experiment.laws), _loss(experiment, others[-1]) if others else None
     return [
         _base_sentence(experiment, base) + alone,
         *(_comparison(experiment, base, other) for other in others),
+        *([loss] if loss else []),
         *([law] if law else []),
     ]
 
@@ -100,6 +116,22 @@ def _comparison(experiment: ExperimentSummary, base: PointSummary, point: PointS
         f"{size(experiment, point)} {verb} {number(speed_up.mean)} times the throughput of "
         f"{size(experiment, base)} ({_spread(speed_up, base)}): "
         f"efficiency {percent(efficiency.mean)}."
+    )
+
+
+def _loss(experiment: ExperimentSummary, largest: PointSummary) -> str | None:
+    """What most of the efficiency is lost by at the largest size; None where nothing is lost."""
+    factors = {name: one for name, one in largest.factors.items() if name != NAMES[-1]}
+    if not factors:
+        return None
+    name = min(factors, key=lambda one: factors[one].mean)
+    worst = factors[name]
+    # Beyond chance: the interval says that it is a loss at all.
+    if worst.mean > 1 - LEAST_LOSS or worst.high is None or worst.high >= 1:
+        return None
+    return (
+        f"With {size(experiment, largest)} most is lost by {_LOSSES[name]}: a factor of "
+        f"{number(worst.mean)} ({interval(worst)})."
     )
 
 

@@ -1,0 +1,74 @@
+"""Factors of a point, from the tables on: they multiply to the efficiency."""
+
+import math
+from pathlib import Path
+
+import pytest
+from study_files import plan
+
+from argosy.analysis.factors import RankTimes
+from argosy.analysis.point_factors import NAMES, point_factors
+from argosy.analysis.rank_times import rank_times
+from argosy.analysis.steady import steady_states
+from argosy.results import collect
+from argosy.results.tables import open_tables
+
+SHARES = {"data": 0.1, "forward": 0.3, "backward": 0.4, "communication": 0.1}
+
+
+def made(results: Path, nodes: int, repeat: int, step_s: float, **shares: float) -> str:
+    run = plan(results, nodes=nodes, ranks_per_node=2, repeat=repeat)
+    run.execute()
+    run.steps(step_s=step_s, steps=40, phases={**SHARES, **shares})
+    return run.run_id
+
+
+def times(results: Path) -> dict[str, RankTimes]:
+    collect(results, results / "tables")
+    with open_tables(results / "tables") as tables:
+        steady_states(tables)
+        return {run_id: found for (_, run_id), found in rank_times(tables).items()}
+
+
+def test_the_times_of_ranks_are_those_of_the_steady_state(tmp_path: Path) -> None:
+    run_id = made(tmp_path, 1, 1, 0.1)
+    found = times(tmp_path)[run_id]
+    assert set(found.phases_s) == {*SHARES, "other"}
+    assert found.samples.tolist() == [35 * 32, 35 * 32]
+    assert found.phases_s["forward"] == pytest.approx([35 * 0.03, 35 * 0.03 * 0.999])
+    assert found.phases_s["other"] == pytest.approx([35 * 0.01, 35 * 0.01 * 0.999])
+
+
+def test_the_product_of_all_is_the_efficiency(tmp_path: Path) -> None:
+    base = [made(tmp_path, 1, repeat, 0.1 + 0.002 * repeat) for repeat in (1, 2, 3)]
+    large = [
+        made(tmp_path, 4, repeat, 0.12 + 0.003 * repeat, communication=0.25, backward=0.3)
+        for repeat in (1, 2)
+    ]
+    found = times(tmp_path)
+    factors = point_factors([found[run] for run in large], [found[run] for run in base])
+    assert tuple(factors) == NAMES
+    product = math.prod(factors[name].mean for name in NAMES[:-1])
+    assert product == pytest.approx(factors["efficiency"].mean, rel=1e-12)
+    # Every run has as many samples a rank; the slowest rank is the first.
+    base_s = math.prod(0.1 + 0.002 * repeat for repeat in (1, 2, 3)) ** (1 / 3)
+    large_s = math.prod(0.12 + 0.003 * repeat for repeat in (1, 2)) ** (1 / 2)
+    assert factors["efficiency"].mean == pytest.approx(base_s / large_s, rel=1e-9)
+    assert factors["communication"].mean == pytest.approx((1 - 0.25) / (1 - 0.1), rel=1e-9)
+    assert all(one.low and one.low < one.mean for one in factors.values())
+
+
+def test_a_phase_that_one_run_does_not_record_is_in_none_of_the_factors(tmp_path: Path) -> None:
+    base = [made(tmp_path, 1, 1, 0.1)]
+    large = [made(tmp_path, 2, 1, 0.12)]
+    hidden = plan(tmp_path, nodes=2, ranks_per_node=2, repeat=2)
+    hidden.execute()
+    hidden.steps(step_s=0.12, steps=40, phases={"data": 0.1, "backward": 0.8})
+    found = times(tmp_path)
+    runs = [found[run] for run in (*large, hidden.run_id)]
+    factors = point_factors(runs, [found[run] for run in base])
+    assert tuple(factors) == ("load_balance", "data", "computation", "efficiency")
+    product = math.prod(factors[name].mean for name in factors if name != "efficiency")
+    assert product == pytest.approx(factors["efficiency"].mean, rel=1e-12)
+    # A single run of the base gives no interval.
+    assert {one.low for one in factors.values()} == {None}

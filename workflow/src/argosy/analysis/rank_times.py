@@ -1,0 +1,56 @@
+"""What each rank of a run did over the steps of its steady state, from the tables."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from argosy.analysis.factors import RankTimes
+from argosy.analysis.phases import OTHER
+from argosy.results.tables import PHASES, fetch
+
+_COVERED = " + ".join(f"coalesce({phase}_s, 0)" for phase in PHASES)
+_SUMS = ", ".join(f"sum({phase}_s) AS {phase}" for phase in PHASES)
+_LISTS = ", ".join(
+    f"list(coalesce({name}, 0) ORDER BY rank) FILTER (run_has_{name}) AS {name}" for name in PHASES
+)
+_HAS = ", ".join(
+    f"count({name}) OVER (PARTITION BY experiment, run_id) > 0 AS run_has_{name}" for name in PHASES
+)
+
+_QUERY = f"""
+WITH of_rank AS (
+    SELECT experiment, run_id, rank, sum(samples) AS samples, {_SUMS},
+        sum(greatest(0, seconds - ({_COVERED}))) AS {OTHER}
+    FROM steps JOIN steady USING (experiment, run_id) WHERE step >= first GROUP BY ALL
+), told AS (
+    SELECT *, {_HAS} FROM of_rank
+)
+SELECT experiment, run_id, list(samples ORDER BY rank) AS samples,
+    list({OTHER} ORDER BY rank) AS {OTHER}, {_LISTS}
+FROM told JOIN runs USING (experiment, run_id)
+WHERE state = 'completed' AND len(missing_ranks) = 0
+GROUP BY ALL ORDER BY experiment, run_id
+"""
+
+
+def rank_times(tables: duckdb.DuckDBPyConnection) -> Mapping[tuple[str, str], RankTimes]:
+    """By experiment and run_id, of each completed run that recorded samples and has all its ranks.
+
+    A phase that no rank of a run recorded is not among its phases; what no phase covers is `other`. The
+    table `steady` has to be there (`steady_states`).
+    """
+    return {
+        (row["experiment"], row["run_id"]): _times(row)
+        for row in fetch(tables, _QUERY)
+        if sum(row["samples"]) > 0
+    }
+
+
+def _times(row: Mapping[str, Any]) -> RankTimes:
+    recorded = {name: row[name] for name in (*PHASES, OTHER) if row[name] is not None}
+    return RankTimes(
+        phases_s={name: np.asarray(seconds, np.float64) for name, seconds in recorded.items()},
+        samples=np.asarray(row["samples"], np.float64),
+    )
