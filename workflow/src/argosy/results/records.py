@@ -21,20 +21,17 @@ from argosy.results.tables import PHASES, fetch
 FIRST_LINE_BYTES = 65536
 _BUFFER_BYTES = 1 << 20
 
-_LINES = lines(
-    {
-        "kind": "VARCHAR",
-        "step": "BIGINT",
-        "epoch": "BIGINT",
-        "start": "DOUBLE",
-        "seconds": "DOUBLE",
-        "samples": "BIGINT",
-        "name": "VARCHAR",
-        "value": "JSON",
-        "at": "DOUBLE",
-        "phases": "STRUCT({})".format(", ".join(f'"{phase}" DOUBLE' for phase in PHASES)),
-    }
-)
+_OF_STEPS = {
+    "kind": "VARCHAR",
+    "step": "BIGINT",
+    "epoch": "BIGINT",
+    "start": "DOUBLE",
+    "seconds": "DOUBLE",
+    "samples": "BIGINT",
+    "phases": "STRUCT({})".format(", ".join(f'"{phase}" DOUBLE' for phase in PHASES)),
+}
+_STEP_LINES = lines(_OF_STEPS)
+_LINES = lines({**_OF_STEPS, "name": "VARCHAR", "value": "JSON", "at": "DOUBLE"})
 _PRINTED_LINES = lines({"kind": "VARCHAR", "at": "DOUBLE", "samples_per_second": "DOUBLE"})
 
 # NaN is above every number; a phase that was not recorded is no fault.
@@ -50,7 +47,7 @@ _COUNTS = "(file.until_step IS NULL OR step < file.until_step)"
 STEPS = f"""
 SELECT file.experiment, file.run_id, file.rank, step, epoch, start + file.offset_s AS start_s,
     seconds, samples, {", ".join(f'phases."{phase}" AS {phase}_s' for phase in PHASES)}
-FROM {_LINES} WHERE {_IS_STEP} AND {_COUNTS}
+FROM {_STEP_LINES} WHERE {_IS_STEP} AND {_COUNTS}
 """
 
 _OTHERS = f"""
