@@ -164,6 +164,52 @@ class RunFiles:
             text = "".join(json.dumps(line) + "\n" for line in lines)
             self.rank_file(incarnation, rank).write_text(text)
 
+    def telemetry(
+        self, node: int, gpus: int = 0, incarnation: str = "100.0", **unread: str
+    ) -> None:
+        """Ten seconds of a node: 4 of 8 CPUs busy, 100 W, 3 MB/s out; each GPU 80 % busy, 300 W.
+
+        Keys of the node's samples that are `unread` are missing, with the reason in the header.
+        """
+        header = {
+            "kind": "header",
+            "schema_version": 1,
+            "node": node,
+            "host": f"host{node}",
+            "unix": STARTED,
+            "monotonic": 100.0,
+            "interval_s": 1.0,
+            "driver": "570" if gpus else None,
+            "gpus": [{"gpu": gpu, "uuid": f"GPU-{gpu}"} for gpu in range(gpus)],
+            "unread": unread,
+        }
+        lines: list[dict[str, Any]] = [header]
+        for second in (0.0, 5.0, 10.0):
+            sample = {
+                "kind": "node",
+                "at": 100 + second,
+                "cpu_s": 4 * second,
+                "cpus": 8,
+                "memory_used_bytes": 1000 + int(second),
+                "network_sent_bytes": int(3e6 * second),
+                "network_received_bytes": 0,
+                "cpu_energy_j": 100 * second,
+            }
+            lines.append({key: value for key, value in sample.items() if key not in unread})
+            lines += [
+                {
+                    "kind": "gpu",
+                    "at": 100 + second,
+                    "gpu": gpu,
+                    "utilisation": 0.8,
+                    "memory_used_bytes": 5000 + gpu,
+                    "energy_j": 300 * second,
+                }
+                for gpu in range(gpus)
+            ]
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (self.records(incarnation) / f"telemetry-{node}.jsonl").write_text(text)
+
     def printed(self, values: Sequence[float], incarnation: str = "100.0") -> None:
         lines = [
             {"kind": "printed", "samples_per_second": value, "at": 1000.0 + place}

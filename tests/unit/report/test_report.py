@@ -303,3 +303,20 @@ def test_what_most_is_lost_by_is_told_and_the_factors_multiply(
         assert math.prod(means.values()) == pytest.approx(whole, rel=1e-9)
         # A geometric mean of runs beside a ratio of arithmetic ones.
         assert whole == pytest.approx(point["efficiency"]["mean"], rel=5e-3)
+
+
+def test_what_nodes_used_is_told_and_what_was_not_read(tmp_path: Path) -> None:
+    results = tmp_path / "site"
+    completed(results).telemetry(0, gpus=2, cpu_energy_j="permission <denied>")
+    written = reported(results)
+    text = " ".join(Page(written.html.read_text()).text.split())
+    assert "50 % 0.986 KiB 2.86 MiB/s 80 % 4.88 KiB not read 6,000 J 12.5 J" in text
+    assert "cpu_energy_j, on 1 node: permission <denied>" in text
+    [used] = [
+        point["usage"]
+        for experiment in json.loads(written.json.read_text())["experiments"]
+        for point in experiment["points"]
+    ]
+    assert used["cpu_energy_j"] is None
+    assert used["gpu_energy_j"]["mean"] == 6000
+    assert "gpu_energy,J,1,6000.0,," in written.csv.read_text()

@@ -74,6 +74,7 @@ def point(nodes: int, rate: Estimate | None, speed_up: Estimate | None) -> Point
         step_s=None,
         phases_s_per_step={},
         factors={},
+        usage=None,
         test_accuracy=None,
         test_accuracy_min=None,
         weights_identical=None,

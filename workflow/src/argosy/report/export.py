@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from argosy.analysis.statistics import Estimate
 from argosy.report.summary import PointSummary, Summary
+from argosy.report.usage import UsageSummary
 
 HEADER = (
     "experiment",
@@ -47,6 +48,8 @@ def _quantities(point: PointSummary) -> Iterator[tuple[str, str, Estimate]]:
     )
     yield from ((name, unit, value) for name, unit, value in estimates if value is not None)
     yield from ((f"factor_{name}", "1", value) for name, value in point.factors.items())
+    if point.usage:
+        yield from _usage(point.usage)
     runs = len(point.runs_samples_per_s)
     if point.test_accuracy and point.test_accuracy_min is not None:
         yield "test_accuracy_min", "1", Estimate(point.test_accuracy.n, point.test_accuracy_min)
@@ -57,3 +60,15 @@ def _quantities(point: PointSummary) -> Iterator[tuple[str, str, Estimate]]:
         yield "step", "s", Estimate(runs, point.step_s)
     for phase, seconds in point.phases_s_per_step.items():
         yield f"phase_{phase}", "s/step", Estimate(runs, seconds)
+
+
+def _usage(used: UsageSummary) -> Iterator[tuple[str, str, Estimate]]:
+    estimates = (
+        ("cpu_busy", "1", used.cpu_busy),
+        ("network", "B/s", used.network_bytes_per_s),
+        ("gpu_busy", "1", used.gpu_busy),
+        ("cpu_energy", "J", used.cpu_energy_j),
+        ("gpu_energy", "J", used.gpu_energy_j),
+        ("energy_per_sample", "J", used.energy_j_per_sample),
+    )
+    yield from ((name, unit, value) for name, unit, value in estimates if value is not None)

@@ -12,6 +12,7 @@ from argosy.report import numbers, words
 from argosy.report.figures import figures
 from argosy.report.laws import MISSES, NAMES
 from argosy.report.summary import Summary
+from argosy.units import amount
 
 
 def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
@@ -37,6 +38,7 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         "interval": numbers.interval,
         "percent_interval": numbers.percent_interval,
         "probability": numbers.probability,
+        "amount": lambda size: amount(round(size)),
         "duration": numbers.duration,
         "moment": numbers.moment,
         "states": words.states,

@@ -22,7 +22,9 @@ from argosy.analysis.rank_times import rank_times
 from argosy.analysis.scaling import PointScaling, scaling
 from argosy.analysis.statistics import CONFIDENCE, Estimate
 from argosy.analysis.steady import steady_states
+from argosy.analysis.usage import Unread, Usage, unread, usage
 from argosy.report.laws import LawSummary, law_summaries
+from argosy.report.usage import UsageSummary, usage_summary
 from argosy.results.tables import fetch, open_tables
 
 SUMMARY_VERSION = 2
@@ -43,6 +45,7 @@ class PointSummary:
     phases_s_per_step: dict[str, float]
     factors: dict[str, Estimate]
     """Of the efficiency, by name; empty at the base and without recorded steps."""
+    usage: UsageSummary | None
     test_accuracy: Estimate | None
     test_accuracy_min: float | None
     weights_identical: bool | None
@@ -156,6 +159,7 @@ class Summary:
     experiments: list[ExperimentSummary]
     runs: list[RunSummary]
     failures: list[FailureSummary]
+    unread: list[Unread]
     problems: list[ProblemSummary]
     machines: list[MachineSummary]
     provenance: list[ProvenanceSummary]
@@ -185,6 +189,7 @@ def summarise(tables_dir: Path) -> Summary:
             experiments=_experiments(tables, measured),
             runs=_runs(tables, measured),
             failures=[FailureSummary(**row) for row in fetch(tables, _FAILURES)],
+            unread=unread(tables),
             problems=[ProblemSummary(**row) for row in fetch(tables, _PROBLEMS)],
             machines=[MachineSummary(**row) for row in fetch(tables, _MACHINES)],
             provenance=[
@@ -220,6 +225,7 @@ class _Analysis:
     times: Mapping[tuple[str, Point], StepTime]
     outcomes: Mapping[tuple[str, Point], Outcome]
     ranks: Mapping[tuple[str, str], RankTimes]
+    usage: Mapping[tuple[str, str], Usage]
 
     def runs(self, experiment: str) -> list[Measurement]:
         """The completed runs of an experiment."""
@@ -227,9 +233,15 @@ class _Analysis:
 
     def ranks_at(self, experiment: str, point: Point) -> list[RankTimes]:
         """What the ranks did in each run of a point that has a throughput by its steps."""
+        return [self.ranks[key] for key in self._keys(experiment, point) if key in self.ranks]
+
+    def usage_at(self, experiment: str, point: Point) -> list[Usage]:
+        """What each run of a point used that has a throughput."""
+        return [self.usage[key] for key in self._keys(experiment, point) if key in self.usage]
+
+    def _keys(self, experiment: str, point: Point) -> list[tuple[str, str]]:
         runs = [run for run in self.runs(experiment) if run.point == point]
-        keys = [(run.experiment, run.run_id) for run in runs if run.samples_per_s is not None]
-        return [self.ranks[key] for key in keys if key in self.ranks]
+        return [(run.experiment, run.run_id) for run in runs if run.samples_per_s is not None]
 
 
 def _experiments(
@@ -238,7 +250,9 @@ def _experiments(
     states: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for row in fetch(tables, _STATES):
         states[row["experiment"], row["scaling"]][row["state"]] = row["runs"]
-    found = _Analysis(measured, step_times(tables), outcomes(tables), rank_times(tables))
+    found = _Analysis(
+        measured, step_times(tables), outcomes(tables), rank_times(tables), usage(tables)
+    )
     return [_experiment(found, name, kind, dict(count)) for (name, kind), count in states.items()]
 
 
@@ -271,6 +285,7 @@ def _point(
         step_s=time.step_s if time else None,
         phases_s_per_step=dict(time.phases_s) if time else {},
         factors=_factors(found, experiment, point, base),
+        usage=usage_summary(found.usage_at(experiment, point)),
         test_accuracy=outcome.test_accuracy if outcome else None,
         test_accuracy_min=outcome.test_accuracy_min if outcome else None,
         weights_identical=outcome.weights_identical if outcome else None,
