@@ -320,3 +320,14 @@ def test_what_nodes_used_is_told_and_what_was_not_read(tmp_path: Path) -> None:
     assert used["cpu_energy_j"] is None
     assert used["gpu_energy_j"]["mean"] == 6000
     assert "gpu_energy,J,1,6000.0,," in written.csv.read_text()
+
+
+def test_a_run_far_off_its_repeats_is_marked_and_counted(tmp_path: Path) -> None:
+    results = tmp_path / "site"
+    for repeat, step_s in enumerate((0.100, 0.101, 0.099, 0.1005, 0.140), start=1):
+        completed(results, step_s=step_s, repeat=repeat)
+    written = reported(results)
+    content = json.loads(written.json.read_text())
+    assert [run["is_far_off"] for run in content["runs"]] == [False] * 4 + [True]
+    assert content["experiments"][0]["points"][0]["throughput_samples_per_s"]["n"] == 5
+    assert "Its throughput is far off the other repeats'" in Page(written.html.read_text()).text

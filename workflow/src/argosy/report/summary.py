@@ -20,7 +20,7 @@ from argosy.analysis.phases import StepTime, step_times
 from argosy.analysis.point_factors import point_factors
 from argosy.analysis.rank_times import rank_times
 from argosy.analysis.scaling import PointScaling, scaling
-from argosy.analysis.statistics import CONFIDENCE, Estimate
+from argosy.analysis.statistics import CONFIDENCE, Estimate, outliers
 from argosy.analysis.steady import steady_states
 from argosy.analysis.usage import Unread, Usage, unread, usage
 from argosy.report.laws import LawSummary, law_summaries
@@ -80,6 +80,8 @@ class RunSummary:
     samples_per_s: float | None
     throughput_source: str | None
     left_out: str | None
+    is_far_off: bool
+    """Far off the other repeats of its point (`statistics.outliers`); it counts all the same."""
     warm_up_steps: int | None
     is_steady: bool | None
     """Whether a steady state was reached; None without recorded steps."""
@@ -304,6 +306,7 @@ def _factors(
 
 def _runs(tables: duckdb.DuckDBPyConnection, measured: Iterable[Measurement]) -> list[RunSummary]:
     by_run = {(run.experiment, run.run_id): run for run in measured}
+    far_off = _far_off(measured)
     kept = {*RunSummary.__dataclass_fields__}
     summaries = []
     for row in fetch(tables, _RUNS):
@@ -314,9 +317,24 @@ def _runs(tables: duckdb.DuckDBPyConnection, measured: Iterable[Measurement]) ->
                 samples_per_s=run.samples_per_s if run else None,
                 throughput_source=run.source if run else None,
                 left_out=run.left_out if run else None,
+                is_far_off=(row["experiment"], row["run_id"]) in far_off,
                 warm_up_steps=run.warm_up.steps if run and run.warm_up else None,
                 is_steady=run.warm_up.stationary if run and run.warm_up else None,
                 warm_up=run.warm_up.reason if run and run.warm_up else None,
             )
         )
     return summaries
+
+
+def _far_off(measured: Iterable[Measurement]) -> set[tuple[str, str]]:
+    """The runs whose throughput is far off that of the other repeats of their point."""
+    repeats: defaultdict[tuple[str, Point], list[tuple[str, float]]] = defaultdict(list)
+    for run in measured:
+        if run.samples_per_s:
+            repeats[run.experiment, run.point].append((run.run_id, run.samples_per_s))
+    return {
+        (experiment, run_id)
+        for (experiment, _), runs in repeats.items()
+        for (run_id, _), is_off in zip(runs, outliers([rate for _, rate in runs]), strict=True)
+        if is_off
+    }

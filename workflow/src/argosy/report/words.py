@@ -82,6 +82,8 @@ def remarks(run: RunSummary) -> list[str]:
         (run.repeated_steps, "Steps done again after an interruption, counted once: {:,}."),
     )
     said = [text.format(amount) for amount, text in found if amount]
+    if run.is_far_off:
+        said.insert(0, "Its throughput is far off the other repeats'; it counts all the same.")
     if run.is_steady is False:
         said.insert(
             0, f"The first {count(run.warm_up_steps or 0, 'step')} left out; {run.warm_up}."
