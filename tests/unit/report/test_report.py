@@ -15,7 +15,7 @@ from rich.console import Console
 from study_files import STARTED, completed, plan, sample_study
 
 from argosy.report import ReportFiles, make_report, print_summary, write_report
-from argosy.report.summary import read_summary, summary_json
+from argosy.report.models import read_summary, summary_json
 from argosy.results import ResultsError, collect
 
 

@@ -5,7 +5,7 @@ import pytest
 from argosy.analysis.measurements import Point
 from argosy.analysis.statistics import Estimate
 from argosy.report import numbers, words
-from argosy.report.summary import ExperimentSummary, PointSummary
+from argosy.report.models import ExperimentSummary, PointSummary
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterator
 
 from argosy.analysis.statistics import Estimate
-from argosy.report.summary import PointSummary, Summary
+from argosy.report.models import PointSummary, Summary
 from argosy.report.usage import UsageSummary
 
 HEADER = (

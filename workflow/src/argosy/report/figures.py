@@ -16,7 +16,7 @@ from markupsafe import Markup
 from argosy.analysis.phases import OTHER
 from argosy.analysis.statistics import Estimate
 from argosy.report import numbers, words
-from argosy.report.summary import ExperimentSummary, PointSummary
+from argosy.report.models import ExperimentSummary, PointSummary
 from argosy.results.tables import PHASES
 
 _BLUE, _GREY = "#0072B2", "#999999"

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from argosy.report import numbers, words
 from argosy.report.figures import figures
 from argosy.report.laws import MISSES, NAMES
-from argosy.report.summary import Summary
+from argosy.report.models import Summary
 from argosy.units import amount
 
 

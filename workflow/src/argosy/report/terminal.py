@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from argosy.report import numbers, words
-from argosy.report.summary import ExperimentSummary, PointSummary, read_summary
+from argosy.report.models import ExperimentSummary, PointSummary, read_summary
 
 _COLUMNS = (
     "nodes",

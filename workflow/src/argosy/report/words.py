@@ -7,8 +7,8 @@ from argosy.analysis.phases import OTHER
 from argosy.analysis.point_factors import NAMES
 from argosy.analysis.statistics import Estimate
 from argosy.report.laws import sentence
+from argosy.report.models import ExperimentSummary, PointSummary, RunSummary, Summary
 from argosy.report.numbers import count, duration, interval, number, percent
-from argosy.report.summary import ExperimentSummary, PointSummary, RunSummary, Summary
 from argosy.results.tables import PHASES
 
 CLOCKS_AGREE_S = 1.0

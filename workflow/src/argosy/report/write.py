@@ -5,8 +5,9 @@ from pathlib import Path
 
 from argosy.files import write_text
 from argosy.report.export import summary_csv
+from argosy.report.models import summary_json
 from argosy.report.page import page
-from argosy.report.summary import summarise, summary_json
+from argosy.report.summary import summarise
 
 
 @dataclass(frozen=True)

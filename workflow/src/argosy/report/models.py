@@ -1,0 +1,168 @@
+"""summary.json: every number of the report, once. HTML, CSV and the terminal all say what stands here.
+
+Units are in the names, ratios have none.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from argosy.analysis.measurements import Point
+from argosy.analysis.statistics import CONFIDENCE, Estimate
+from argosy.analysis.usage import Unread
+from argosy.report.laws import LawSummary
+from argosy.report.usage import UsageSummary
+
+SUMMARY_VERSION = 2
+
+
+@dataclass(frozen=True)
+class PointSummary:
+    """One size of an experiment. What was not measured there is None (or has no entry)."""
+
+    nodes: int
+    ranks_per_node: int
+    ranks: int
+    runs_samples_per_s: list[float]
+    throughput_samples_per_s: Estimate | None
+    speed_up: Estimate | None
+    efficiency: Estimate | None
+    step_s: float | None
+    phases_s_per_step: dict[str, float]
+    factors: dict[str, Estimate]
+    """Of the efficiency, by name; empty at the base and without recorded steps."""
+    usage: UsageSummary | None
+    test_accuracy: Estimate | None
+    test_accuracy_min: float | None
+    weights_identical: bool | None
+    weights_compared_runs: int
+
+
+@dataclass(frozen=True)
+class ExperimentSummary:
+    """The points of an experiment, smallest first; `base` is the one that others are held against.
+
+    `states` counts all its runs by state, also those that gave no point.
+    """
+
+    experiment: str
+    scaling: str
+    states: dict[str, int]
+    base: Point | None
+    points: list[PointSummary]
+    laws: list[LawSummary]
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One run. Log files are relative to the results folder of the site."""
+
+    experiment: str
+    run_id: str
+    nodes: int
+    ranks_per_node: int
+    repeat: int
+    state: str
+    samples_per_s: float | None
+    throughput_source: str | None
+    left_out: str | None
+    is_far_off: bool
+    """Far off the other repeats of its point (`statistics.outliers`); it counts all the same."""
+    warm_up_steps: int | None
+    is_steady: bool | None
+    """Whether a steady state was reached; None without recorded steps."""
+    warm_up: str | None
+    """What was found of the warm-up, in words."""
+    started_unix_s: float | None
+    seconds: float | None
+    hosts: list[str]
+    image_digest: str | None
+    failure: str | None
+    unreadable_records: int
+    repeated_steps: int
+    duplicate_steps: int
+    missing_steps: int
+    missing_ranks: list[int]
+    clock_spread_s: float | None
+    log_files: list[str]
+
+
+@dataclass(frozen=True)
+class FailureSummary:
+    """An incarnation of a run that came to nothing; `lost_s` is None when nobody noted its end."""
+
+    experiment: str
+    run_id: str
+    incarnation: str
+    state: str
+    node: int | None
+    rank: int | None
+    cause: str
+    lost_s: float | None
+    log_file: str | None
+
+
+@dataclass(frozen=True)
+class ProblemSummary:
+    """A folder that could not be read; it is in none of the numbers."""
+
+    experiment: str
+    run_id: str
+    problem: str
+
+
+@dataclass(frozen=True)
+class MachineSummary:
+    """Hosts that look the same from inside."""
+
+    hosts: list[str]
+    cpu_model: str | None
+    cpus: int | None
+    memory_bytes: int | None
+    kernel: str | None
+    engine: str | None
+    """Of their containers; None without."""
+
+
+@dataclass(frozen=True)
+class ProvenanceSummary:
+    """The same provenance.json of one or more runs."""
+
+    runs: list[str]
+    content: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Method:
+    confidence: float = CONFIDENCE
+
+
+@dataclass(frozen=True)
+class Summary:
+    """summary.json."""
+
+    schema_version: int
+    sites: list[str]
+    method: Method
+    experiments: list[ExperimentSummary]
+    runs: list[RunSummary]
+    failures: list[FailureSummary]
+    unread: list[Unread]
+    problems: list[ProblemSummary]
+    machines: list[MachineSummary]
+    provenance: list[ProvenanceSummary]
+
+
+_ADAPTER = TypeAdapter(Summary)
+
+
+def read_summary(content: Mapping[str, Any]) -> Summary:
+    """The summary of a parsed summary.json; raises pydantic's ValidationError."""
+    return _ADAPTER.validate_python(content)
+
+
+def summary_json(summary: Summary) -> str:
+    """`summary` as indented JSON with a final newline."""
+    return _ADAPTER.dump_json(summary, indent=2).decode() + "\n"
