@@ -34,6 +34,10 @@ lint: $(VENV)/.ready ## Style, types, Snakefiles
 test: lint image ## All tests
 	$(BIN)/pytest
 
+.PHONY: schema
+schema: $(VENV)/.ready ## Write docs/summary.schema.json anew
+	@$(BIN)/python -c 'from argosy.report.models import summary_schema; print(summary_schema(), end="")' >docs/summary.schema.json
+
 .PHONY: bench-demo
 bench-demo: ## Time a cold and a warm `make demo` from a clean clone
 	python3 benchmarks/demo.py

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import jsonschema
 import pytest
 from rich.console import Console
 from study_files import STARTED, completed, plan, sample_study
 
 from argosy.report import ReportFiles, make_report, print_summary, write_report
-from argosy.report.models import read_summary, summary_json
+from argosy.report.models import read_summary, summary_json, summary_schema
 from argosy.results import ResultsError, collect
 
 
@@ -331,3 +332,11 @@ def test_a_run_far_off_its_repeats_is_marked_and_counted(tmp_path: Path) -> None
     assert [run["is_far_off"] for run in content["runs"]] == [False] * 4 + [True]
     assert content["experiments"][0]["points"][0]["throughput_samples_per_s"]["n"] == 5
     assert "Its throughput is far off the other repeats'" in Page(written.html.read_text()).text
+
+
+def test_the_summary_is_as_its_schema_says(project: Path, summary: dict[str, Any]) -> None:
+    text = (project / "docs/summary.schema.json").read_text()
+    assert text == summary_schema(), "run `make schema`"
+    jsonschema.Draft202012Validator(json.loads(text)).validate(summary)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**summary, "runs": [{}]}, json.loads(text))

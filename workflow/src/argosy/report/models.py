@@ -3,6 +3,7 @@
 Units are in the names, ratios have none.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -166,3 +167,13 @@ def read_summary(content: Mapping[str, Any]) -> Summary:
 def summary_json(summary: Summary) -> str:
     """`summary` as indented JSON with a final newline."""
     return _ADAPTER.dump_json(summary, indent=2).decode() + "\n"
+
+
+def summary_schema() -> str:
+    """The JSON Schema of summary.json."""
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **_ADAPTER.json_schema(mode="serialization"),
+        "title": f"summary.json of an Argosy report, schema_version {SUMMARY_VERSION}",
+    }
+    return json.dumps(schema, indent=2) + "\n"
