@@ -340,3 +340,23 @@ def test_the_summary_is_as_its_schema_says(project: Path, summary: dict[str, Any
     jsonschema.Draft202012Validator(json.loads(text)).validate(summary)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**summary, "runs": [{}]}, json.loads(text))
+
+
+def test_slow_nodes_are_named_with_their_hosts(tmp_path: Path) -> None:
+    results = tmp_path / "site"
+    for repeat in (1, 2, 3):
+        run = plan(results, nodes=3, repeat=repeat)
+        run.execute()
+        for rank in range(3):
+            busy = 0.9 if rank == 1 and repeat > 1 else 0.6
+            shares = {"backward": busy, "communication": 1 - busy}
+            run.steps(steps=40, phases=shares, ranks=[rank])
+    written = reported(results)
+    text = " ".join(Page(written.html.read_text()).text.split())
+    assert "host1 was slow in 2 of the 3 runs that it took part in." in text
+    assert (
+        "Rank 1 on node 1 (host1) is slow: in 100 % of the steps its own work takes 1.50 times"
+        in text
+    )
+    runs = json.loads(written.json.read_text())["runs"]
+    assert [len(run["stragglers"]) for run in runs] == [0, 1, 1]

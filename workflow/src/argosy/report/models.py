@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from argosy.analysis.measurements import Point
 from argosy.analysis.statistics import CONFIDENCE, Estimate
+from argosy.analysis.stragglers import Straggler
 from argosy.analysis.usage import Unread
 from argosy.report.laws import LawSummary
 from argosy.report.usage import UsageSummary
@@ -76,6 +77,7 @@ class RunSummary:
     """Whether a steady state was reached; None without recorded steps."""
     warm_up: str | None
     """What was found of the warm-up, in words."""
+    stragglers: list[Straggler]
     started_unix_s: float | None
     seconds: float | None
     hosts: list[str]

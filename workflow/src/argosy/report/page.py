@@ -53,6 +53,7 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         phase_names=words.phase_names,
         factor_names=words.factor_names,
         remarks=words.remarks,
+        slow_hosts=words.slow_hosts,
         warm_up=words.warm_up,
         law_names=NAMES,
         misses=MISSES,

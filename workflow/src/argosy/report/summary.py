@@ -15,6 +15,7 @@ from argosy.analysis.phases import StepTime, step_times
 from argosy.analysis.point_factors import point_factors
 from argosy.analysis.rank_times import rank_times
 from argosy.analysis.scaling import PointScaling, scaling
+from argosy.analysis.slow_ranks import slow_ranks
 from argosy.analysis.statistics import Estimate, outliers
 from argosy.analysis.steady import steady_states
 from argosy.analysis.usage import Usage, unread, usage
@@ -161,7 +162,7 @@ def _factors(
 
 def _runs(tables: duckdb.DuckDBPyConnection, measured: Iterable[Measurement]) -> list[RunSummary]:
     by_run = {(run.experiment, run.run_id): run for run in measured}
-    far_off = _far_off(measured)
+    far_off, slow = _far_off(measured), slow_ranks(tables)
     kept = {*RunSummary.__dataclass_fields__}
     summaries = []
     for row in fetch(tables, _RUNS):
@@ -176,6 +177,7 @@ def _runs(tables: duckdb.DuckDBPyConnection, measured: Iterable[Measurement]) ->
                 warm_up_steps=run.warm_up.steps if run and run.warm_up else None,
                 is_steady=run.warm_up.stationary if run and run.warm_up else None,
                 warm_up=run.warm_up.reason if run and run.warm_up else None,
+                stragglers=slow.get((row["experiment"], row["run_id"]), []),
             )
         )
     return summaries

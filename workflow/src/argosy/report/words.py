@@ -1,11 +1,13 @@
 """Findings in plain words."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from argosy.analysis.measurements import Point
 from argosy.analysis.phases import OTHER
 from argosy.analysis.point_factors import NAMES
 from argosy.analysis.statistics import Estimate
+from argosy.analysis.stragglers import Straggler
 from argosy.report.laws import sentence
 from argosy.report.models import ExperimentSummary, PointSummary, RunSummary, Summary
 from argosy.report.numbers import count, duration, interval, number, percent
@@ -88,10 +90,35 @@ def remarks(run: RunSummary) -> list[str]:
         said.insert(
             0, f"The first {count(run.warm_up_steps or 0, 'step')} left out; {run.warm_up}."
         )
+    said += [_straggler(run, one) for one in run.stragglers]
     spread = run.clock_spread_s
     if spread is not None and spread > CLOCKS_AGREE_S:
         said.append(f"Its nodes' clocks differ by {duration(spread)}.")
     return said
+
+
+def _straggler(run: RunSummary, slow: Straggler) -> str:
+    host = run.hosts[slow.node] if slow.node < len(run.hosts) else "unknown host"
+    who = f"Node {slow.node}" if slow.rank is None else f"Rank {slow.rank} on node {slow.node}"
+    return (
+        f"{who} ({host}) is slow: in {percent(slow.share)} of the steps its own work takes "
+        f"{number(slow.ratio.mean)} times as long as that of the others."
+    )
+
+
+def slow_hosts(summary: Summary) -> list[str]:
+    """Hosts that were slow, or had a slow rank, in more than one run."""
+    present = Counter(host for run in summary.runs for host in set(run.hosts))
+    slow = Counter(
+        host
+        for run in summary.runs
+        for host in {run.hosts[one.node] for one in run.stragglers if one.node < len(run.hosts)}
+    )
+    return [
+        f"{host} was slow in {times} of the {present[host]} runs that it took part in."
+        for host, times in sorted(slow.items())
+        if times > 1
+    ]
 
 
 def _is_base(experiment: ExperimentSummary, point: PointSummary) -> bool:
