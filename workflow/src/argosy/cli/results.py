@@ -57,3 +57,20 @@ def summary(
     console = Console(highlight=False)
     print_summary(json.loads(path.read_text(encoding="utf-8")), console)
     console.print(f"Report: {(folder / 'report.html').absolute()}", soft_wrap=True)
+
+
+@results.command()
+def figures(
+    folder: Annotated[Path, typer.Argument(metavar="RESULTS", help="results/<site>")],
+    output: Annotated[Path | None, typer.Argument(help="A folder (RESULTS/figures).")] = None,
+) -> None:
+    """Write a report's charts as SVG and PDF, and its tables as LaTeX and CSV, for a paper."""
+    from argosy.report.models import read_summary
+    from argosy.report.paper import write_paper
+
+    path = folder / "summary.json"
+    if not path.is_file():
+        raise ArgosyError(f"{path}: there is no report yet; run: argosy report {folder}")
+    summary = read_summary(json.loads(path.read_text(encoding="utf-8")))
+    for file in write_paper(summary, output or folder / "figures"):
+        print(file)

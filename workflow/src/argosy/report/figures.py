@@ -40,9 +40,21 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Drawing:
+    """A chart that is not drawn yet: `spec` is Vega-Lite with its data; `name` fits in a file's name."""
+
+    name: str
+    kind: str
+    caption: str
+    text: str
+    spec: dict[str, Any]
+
+
+@dataclass(frozen=True)
 class _Quantity:
     """What one of the charts over the size shows; `field` is the estimate's name in a point."""
 
+    name: str
     field: str
     title: str
     caption: str
@@ -60,18 +72,21 @@ class _Quantity:
 
 _QUANTITIES = (
     _Quantity(
+        name="throughput",
         field="throughput_samples_per_s",
         title="samples per second",
         caption="Throughput. Dots: mean of the runs with its 95 % interval; rings: single runs; "
         "dashed: ideal, in proportion to the base.",
     ),
     _Quantity(
+        name="speed-up",
         field="speed_up",
         title="speed-up",
         caption="Speed-up. Dots: mean throughput over that of the base, with 95 % interval; "
         "dashed: ideal.",
     ),
     _Quantity(
+        name="efficiency",
         field="efficiency",
         title="efficiency",
         caption="Efficiency. Dots: speed-up over the growth in ranks, with 95 % interval; "
@@ -85,14 +100,13 @@ _QUANTITIES = (
 def figures(experiment: ExperimentSummary, prefix: str) -> list[Figure]:
     """All charts of an experiment; `prefix` keeps the ids in their SVG apart from other charts'."""
     return [
-        Figure(kind, caption, text, _svg(chart, f"{prefix}-{place}-"))
-        for place, (kind, caption, text, chart) in enumerate(_charts(experiment))
+        Figure(each.kind, each.caption, each.text, _svg(each.spec, f"{prefix}-{place}-"))
+        for place, each in enumerate(drawings(experiment))
     ]
 
 
-def _charts(
-    experiment: ExperimentSummary,
-) -> Iterator[tuple[str, str, str, alt.LayerChart | alt.Chart]]:
+def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
+    """What is drawn of an experiment."""
     measured = [point for point in experiment.points if point.throughput_samples_per_s]
     for quantity in _QUANTITIES if measured else ():
         said = [
@@ -100,13 +114,14 @@ def _charts(
             for point in measured
         ]
         text = f"{quantity.title.capitalize()}: {words.listed(said)}."
-        yield "scaling", quantity.caption, text, _over_size(experiment, measured, quantity)
+        chart = _over_size(experiment, measured, quantity)
+        yield Drawing(quantity.name, "scaling", quantity.caption, text, _finished(chart))
     timed = [point for point in experiment.points if point.phases_s_per_step]
     if timed:
         caption = "Phases of a step: mean over steps, ranks and runs; other: in no named phase."
         text = f"Time of each phase at {words.listed([words.size(experiment, p) for p in timed])}."
         text = f"{text} The numbers are in the table of phases."
-        yield "phases", caption, text, _phases(experiment, timed)
+        yield Drawing("phases", "phases", caption, text, _finished(_phases(experiment, timed)))
 
 
 def _over_size(
@@ -199,7 +214,7 @@ def _chart(rows: list[dict[str, Any]]) -> alt.Chart:
     return alt.Chart(alt.InlineData(values=rows))
 
 
-def _svg(chart: alt.LayerChart | alt.Chart, prefix: str) -> Markup:
+def _finished(chart: alt.LayerChart | alt.Chart) -> dict[str, Any]:
     fit = alt.AutoSizeParams(type="fit", contains="padding")
     chart = chart.properties(width=_WIDTH, height=_HEIGHT, background="transparent", autosize=fit)
     chart = chart.configure(font=_FONT).configure_view(stroke=None)
@@ -207,9 +222,22 @@ def _svg(chart: alt.LayerChart | alt.Chart, prefix: str) -> Markup:
         labelFontSize=12, titleFontSize=12, titleFontWeight="normal", titlePadding=12
     )
     chart = chart.configure_legend(labelFontSize=12, titleFontSize=12, titleFontWeight="normal")
-    # No chart may fetch anything: the data is in it.
-    svg = vl_convert.vegalite_to_svg(chart.to_dict(), vl_version=_vega_lite(), allowed_base_urls=[])
-    return Markup(_with_own_ids(svg, prefix))
+    spec: dict[str, Any] = chart.to_dict()
+    return spec
+
+
+def draw(spec: dict[str, Any]) -> str:
+    """A chart as SVG. No chart may fetch anything: the data is in it."""
+    return vl_convert.vegalite_to_svg(spec, vl_version=_vega_lite(), allowed_base_urls=[])
+
+
+def draw_pdf(spec: dict[str, Any]) -> bytes:
+    """A chart as PDF."""
+    return vl_convert.vegalite_to_pdf(spec, vl_version=_vega_lite(), allowed_base_urls=[])
+
+
+def _svg(spec: dict[str, Any], prefix: str) -> Markup:
+    return Markup(_with_own_ids(draw(spec), prefix))
 
 
 def _vega_lite() -> str:

@@ -1,0 +1,87 @@
+"""What a paper takes from a report."""
+
+import csv
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from study_files import completed, sample_study
+
+from argosy.report import write_report
+from argosy.report.models import Summary, read_summary
+from argosy.report.paper import escaped, latex_table, write_paper
+from argosy.results import collect
+
+
+@pytest.fixture(scope="module")
+def summary(tmp_path_factory: pytest.TempPathFactory) -> Summary:
+    results = tmp_path_factory.mktemp("paper") / "site"
+    sample_study(results)
+    collect(results, results / "tables")
+    return read_summary(json.loads(write_report(results).json.read_text()))
+
+
+def test_every_chart_and_table_is_written(summary: Summary, tmp_path: Path) -> None:
+    written = [path.name for path in write_paper(summary, tmp_path / "new" / "figures")]
+    charts = ["throughput", "speed-up", "efficiency"]
+    assert written == [
+        "summary.csv",
+        *(f"digits-mlp-{name}.{kind}" for name in (*charts, "phases") for kind in ("svg", "pdf")),
+        "digits-mlp-scaling.tex",
+        *(f"resnet-b-50-{name}.{kind}" for name in charts for kind in ("svg", "pdf")),
+        "resnet-b-50-scaling.tex",
+    ]
+    folder = tmp_path / "new" / "figures"
+    assert sorted(path.name for path in folder.iterdir()) == sorted(written)
+    for path in folder.glob("*.pdf"):
+        assert path.read_bytes().startswith(b"%PDF-")
+    for path in folder.glob("*.svg"):
+        assert path.read_text().startswith("<svg")
+    rows = list(csv.DictReader((folder / "summary.csv").open()))
+    assert {row["experiment"] for row in rows} == {"digits-mlp", "resnet <b>50 &"}
+
+
+def test_the_latex_table(summary: Summary) -> None:
+    lines = latex_table(summary.experiments[0]).splitlines()
+    assert lines[1] == r"\begin{tabular}{rrrrrr}"
+    assert lines[3] == r"Nodes & Ranks & Runs & Samples/s & Speed-up & Efficiency \\"
+    first, second = lines[5], lines[6]
+    assert first.startswith("1 & 2 & 3 & 1,080 [1,050, 1,110] & 1.00 & 1.00 ")
+    assert second.startswith("2 & 4 & 3 & ")
+    assert second.count("&") == 5
+    assert second.endswith(r" \\")
+
+
+def test_names_that_would_be_the_same_file_are_not(tmp_path: Path) -> None:
+    results = tmp_path / "site"
+    for name in ("a b", "a+b"):
+        completed(results, experiment=name)
+    collect(results, results / "tables")
+    found = read_summary(json.loads(write_report(results).json.read_text()))
+    written = write_paper(found, tmp_path / "figures")
+    assert len(written) == len(set(written)) == 1 + 2 * (4 * 2 + 1)
+
+
+def test_text_for_latex() -> None:
+    assert escaped(r"50 % & a_b {x} \y ~ ^") == (
+        r"50 \% \& a\_b \{x\} \textbackslash{}y \textasciitilde{} \textasciicircum{}"
+    )
+
+
+def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
+    results = tmp_path / "site"
+    completed(results)
+    command = [sys.executable, "-m", "argosy.cli"]
+    refused = subprocess.run([*command, "figures", results], capture_output=True, text=True)
+    assert refused.returncode == 2
+    assert "there is no report yet; run: argosy report" in refused.stderr
+    subprocess.run([*command, "report", results], check=True, capture_output=True)
+    done = subprocess.run([*command, "figures", results], capture_output=True, text=True)
+    assert done.returncode == 0
+    files = [Path(line) for line in done.stdout.splitlines()]
+    assert all(path.is_file() for path in files)
+    assert files[0] == results / "figures" / "summary.csv"
+    shutil.rmtree(results / "figures")
