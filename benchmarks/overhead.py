@@ -2,8 +2,8 @@
 
 Both run the digits with the files of the frozen image torch-cpu, from the C library to PyTorch: in a
 container, and started by the image's own loader on the bare host. In turns, so that both meet the same
-weather. Samples per second are of the steps after the first epoch: of all their time, and of the median step,
-which other work on the machine changes less.
+weather. Samples per second are of the steps after the first epoch: of all their time, and of the median
+step, which other work on the machine changes less.
 """
 
 import json
