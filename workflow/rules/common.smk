@@ -97,6 +97,12 @@ def preflight(wildcards):
     return f"resources/sites/{SITE}.txt" if scheduler(wildcards) == "slurm" else []
 
 
+def costs_file(wildcards):
+    """Prices and carbon of the site, where somebody gave them."""
+    path = Path("slurm") / SITE / "costs.yaml"
+    return [str(path)] if path.is_file() else []
+
+
 def run_description(wildcards):
     """All that decides a run's outcome: when it changes, the run is planned and measured again."""
     return RUNS[f"{wildcards.experiment}/{wildcards.run}"].model_dump_json()

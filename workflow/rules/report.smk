@@ -25,6 +25,7 @@ rule tables:
 rule write_report:
     input:
         rules.tables.output,
+        costs=costs_file,
     output:
         html=report(
             f"results/{SITE}/report.html",
@@ -43,7 +44,10 @@ rule write_report:
         f"logs/{SITE}/report.log",
     params:
         folder=subpath(output.html, parent=True),
+        costs=lambda wildcards, input: (
+            f"--costs={shlex.quote(input.costs)}" if input.costs else ""
+        ),
     message:
         "Writing the report of {SITE}"
     shell:
-        "argosy report --from-tables {params.folder:q} 2> {log:q}"
+        "argosy report --from-tables {params.folder:q} {params.costs} 2> {log:q}"

@@ -75,6 +75,7 @@ def point(nodes: int, rate: Estimate | None, speed_up: Estimate | None) -> Point
         phases_s_per_step={},
         factors={},
         usage=None,
+        costs=None,
         test_accuracy=None,
         test_accuracy_min=None,
         weights_identical=None,

@@ -32,14 +32,19 @@ def report(
     from_tables: Annotated[
         bool, typer.Option("--from-tables", help="Take RESULTS/tables as they are.")
     ] = False,
+    costs: Annotated[
+        Path | None, typer.Option(help="Prices and carbon, such as slurm/<site>/costs.yaml.")
+    ] = None,
 ) -> None:
     """Write report.html, summary.json and summary.csv of all runs in RESULTS."""
-    from argosy.report import write_report
+    from argosy.report import Rates, write_report
     from argosy.results import collect
+    from argosy.site.costs import read_costs
 
+    rates = Rates(**read_costs(costs).model_dump()) if costs else Rates()
     if not from_tables:
         collect(folder, folder / "tables", say=say)
-    write_report(folder)
+    write_report(folder, rates)
 
 
 @results.command()

@@ -5,6 +5,7 @@ import io
 from collections.abc import Iterator
 
 from argosy.analysis.statistics import Estimate
+from argosy.report.costs import CostSummary
 from argosy.report.models import PointSummary, Summary
 from argosy.report.usage import UsageSummary
 
@@ -50,6 +51,8 @@ def _quantities(point: PointSummary) -> Iterator[tuple[str, str, Estimate]]:
     yield from ((f"factor_{name}", "1", value) for name, value in point.factors.items())
     if point.usage:
         yield from _usage(point.usage)
+    if point.costs:
+        yield from _costs(point.costs)
     runs = len(point.runs_samples_per_s)
     if point.test_accuracy and point.test_accuracy_min is not None:
         yield "test_accuracy_min", "1", Estimate(point.test_accuracy.n, point.test_accuracy_min)
@@ -70,5 +73,15 @@ def _usage(used: UsageSummary) -> Iterator[tuple[str, str, Estimate]]:
         ("cpu_energy", "J", used.cpu_energy_j),
         ("gpu_energy", "J", used.gpu_energy_j),
         ("energy_per_sample", "J", used.energy_j_per_sample),
+    )
+    yield from ((name, unit, value) for name, unit, value in estimates if value is not None)
+
+
+def _costs(costs: CostSummary) -> Iterator[tuple[str, str, Estimate]]:
+    estimates = (
+        ("node_hours_of_a_million_samples", "h", costs.node_hours),
+        ("price_of_a_million_samples", "currency", costs.price),
+        ("energy_of_a_million_samples", "kWh", costs.energy_kwh),
+        ("carbon_of_a_million_samples", "kg", costs.carbon_kg),
     )
     yield from ((name, unit, value) for name, unit, value in estimates if value is not None)

@@ -14,6 +14,7 @@ from argosy.analysis.measurements import Point
 from argosy.analysis.statistics import CONFIDENCE, Estimate
 from argosy.analysis.stragglers import Straggler
 from argosy.analysis.usage import Unread
+from argosy.report.costs import CostSummary, Rates
 from argosy.report.laws import LawSummary
 from argosy.report.usage import UsageSummary
 
@@ -36,6 +37,7 @@ class PointSummary:
     factors: dict[str, Estimate]
     """Of the efficiency, by name; empty at the base and without recorded steps."""
     usage: UsageSummary | None
+    costs: CostSummary | None
     test_accuracy: Estimate | None
     test_accuracy_min: float | None
     weights_identical: bool | None
@@ -149,6 +151,7 @@ class Summary:
     schema_version: int
     sites: list[str]
     method: Method
+    rates: Rates
     experiments: list[ExperimentSummary]
     runs: list[RunSummary]
     failures: list[FailureSummary]

@@ -19,6 +19,7 @@ from argosy.analysis.slow_ranks import slow_ranks
 from argosy.analysis.statistics import Estimate, outliers
 from argosy.analysis.steady import steady_states
 from argosy.analysis.usage import Usage, unread, usage
+from argosy.report.costs import NOT_KNOWN, Rates, cost_summary
 from argosy.report.laws import law_summaries
 from argosy.report.models import (
     SUMMARY_VERSION,
@@ -36,7 +37,7 @@ from argosy.report.usage import usage_summary
 from argosy.results.tables import fetch, open_tables
 
 
-def summarise(tables_dir: Path) -> Summary:
+def summarise(tables_dir: Path, rates: Rates = NOT_KNOWN) -> Summary:
     """Everything that the report says, from the tables alone. Raises ResultsError."""
     with open_tables(tables_dir) as tables:
         measured = measurements(tables, steady_states(tables))
@@ -44,7 +45,8 @@ def summarise(tables_dir: Path) -> Summary:
             schema_version=SUMMARY_VERSION,
             sites=[row["site"] for row in fetch(tables, _SITES)],
             method=Method(),
-            experiments=_experiments(tables, measured),
+            rates=rates,
+            experiments=_experiments(tables, measured, rates),
             runs=_runs(tables, measured),
             failures=[FailureSummary(**row) for row in fetch(tables, _FAILURES)],
             unread=unread(tables),
@@ -84,6 +86,7 @@ class _Analysis:
     outcomes: Mapping[tuple[str, Point], Outcome]
     ranks: Mapping[tuple[str, str], RankTimes]
     usage: Mapping[tuple[str, str], Usage]
+    rates: Rates
 
     def runs(self, experiment: str) -> list[Measurement]:
         """The completed runs of an experiment."""
@@ -103,13 +106,13 @@ class _Analysis:
 
 
 def _experiments(
-    tables: duckdb.DuckDBPyConnection, measured: Sequence[Measurement]
+    tables: duckdb.DuckDBPyConnection, measured: Sequence[Measurement], rates: Rates
 ) -> list[ExperimentSummary]:
     states: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for row in fetch(tables, _STATES):
         states[row["experiment"], row["scaling"]][row["state"]] = row["runs"]
     found = _Analysis(
-        measured, step_times(tables), outcomes(tables), rank_times(tables), usage(tables)
+        measured, step_times(tables), outcomes(tables), rank_times(tables), usage(tables), rates
     )
     return [_experiment(found, name, kind, dict(count)) for (name, kind), count in states.items()]
 
@@ -132,6 +135,7 @@ def _point(
 ) -> PointSummary:
     time = found.times.get((experiment, point))
     outcome = found.outcomes.get((experiment, point))
+    used = usage_summary(found.usage_at(experiment, point))
     return PointSummary(
         nodes=point.nodes,
         ranks_per_node=point.ranks_per_node,
@@ -143,7 +147,8 @@ def _point(
         step_s=time.step_s if time else None,
         phases_s_per_step=dict(time.phases_s) if time else {},
         factors=_factors(found, experiment, point, base),
-        usage=usage_summary(found.usage_at(experiment, point)),
+        usage=used,
+        costs=cost_summary(point.nodes, scaled.throughput, used, found.rates) if scaled else None,
         test_accuracy=outcome.test_accuracy if outcome else None,
         test_accuracy_min=outcome.test_accuracy_min if outcome else None,
         weights_identical=outcome.weights_identical if outcome else None,

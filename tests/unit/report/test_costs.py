@@ -1,0 +1,73 @@
+"""Hours, money, energy and carbon of a million samples."""
+
+import json
+from pathlib import Path
+
+import pytest
+from study_files import completed
+
+from argosy.analysis.statistics import Estimate
+from argosy.report import Rates, write_report
+from argosy.report.costs import cost_summary
+from argosy.report.usage import UsageSummary
+from argosy.results import collect
+
+RATES = Rates(price_per_node_hour=2.5, currency="EUR", carbon_g_per_kwh=300, pue=1.2)
+
+
+def used(j_per_sample: float | None) -> UsageSummary:
+    energy = None if j_per_sample is None else Estimate(1, j_per_sample)
+    return UsageSummary(None, None, None, None, None, None, None, energy)
+
+
+def test_all_of_it() -> None:
+    found = cost_summary(4, Estimate(3, 1000.0, 800.0, 1250.0), used(3.6), RATES)
+    hours = 1e6 / 1000 / 3600
+    assert found.hours.mean == pytest.approx(hours)
+    assert found.hours.low == pytest.approx(hours * 0.8)
+    assert found.hours.high == pytest.approx(hours * 1.25)
+    assert found.node_hours.mean == pytest.approx(4 * hours)
+    assert found.price and found.energy_kwh and found.carbon_kg
+    assert found.price.mean == pytest.approx(2.5 * 4 * hours)
+    # A million times 3.6 J is one kWh.
+    assert found.energy_kwh.mean == pytest.approx(1.2)
+    assert found.carbon_kg.mean == pytest.approx(0.36)
+
+
+def test_what_is_not_known_is_not_made_up() -> None:
+    found = cost_summary(1, Estimate(1, 10.0), used(None), RATES)
+    assert (found.energy_kwh, found.carbon_kg) == (None, None)
+    assert found.hours.low is found.hours.high is None
+    found = cost_summary(1, Estimate(1, 10.0), used(1.0), Rates())
+    assert (found.price, found.carbon_kg) == (None, None)
+    assert found.energy_kwh
+    assert cost_summary(1, Estimate(2, 1.0, -2.0, 4.0), None, RATES).hours.high is None
+
+
+def test_the_page_says_rates_and_their_source(tmp_path: Path) -> None:
+    results = tmp_path / "site"
+    completed(results, step_s=0.1).telemetry(0)
+    collect(results, results / "tables")
+    rates = Rates(2.5, "EUR", 300, 1.2, "the operator's page of 2026")
+    written = write_report(results, rates)
+    text = " ".join(written.html.read_text().split())
+    assert "times the site's PUE of 1.2" in text.replace("&#39;", "'")
+    assert "A node-hour is taken at 2.5 EUR." in text
+    assert "Carbon is taken at 300 g of CO₂ a kWh." in text
+    assert "Rates: the operator&#39;s page of 2026." in text
+    content = json.loads(written.json.read_text())
+    assert content["rates"]["pue"] == 1.2
+    costs = content["experiments"][0]["points"][0]["costs"]
+    assert costs["node_hours"]["mean"] == pytest.approx(1e6 / 320 / 3600)
+    # 1000 J over the 480 samples of the run.
+    assert costs["energy_kwh"]["mean"] == pytest.approx(1000 / 480 * 1e6 / 3.6e6 * 1.2)
+
+
+def test_without_rates_there_are_hours_alone(tmp_path: Path) -> None:
+    results = tmp_path / "site"
+    completed(results)
+    collect(results, results / "tables")
+    html = write_report(results).html.read_text()
+    assert "What a million samples take" in html
+    assert "CO₂" not in html
+    assert "not read" in html

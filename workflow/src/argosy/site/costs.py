@@ -1,0 +1,53 @@
+"""What computing costs on a site: slurm/<site>/costs.yaml, for the report alone.
+
+It stands beside site.yaml and not in it, so that another price plans no run anew.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from argosy.errors import ArgosyError
+from argosy.site.values import Text
+from argosy.validation import describe
+
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Costs(BaseModel):
+    """Prices and carbon; what is left out is not in the report."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    price_per_node_hour: NotNegative | None = None
+    currency: Text | None = None
+    carbon_g_per_kwh: NotNegative | None = None
+    pue: Annotated[float, Field(ge=1, allow_inf_nan=False)] | None = None
+    """Power usage effectiveness: energy of the whole site over that of its computers."""
+    source: Text | None = None
+    """Where these numbers come from, for the report."""
+
+    @model_validator(mode="after")
+    def price_in_a_currency(self) -> "Costs":
+        """A number alone is no price."""
+        if self.price_per_node_hour is not None and self.currency is None:
+            raise ValueError("price_per_node_hour needs a currency")
+        return self
+
+
+def read_costs(path: Path) -> Costs:
+    """Read and validate costs.yaml.
+
+    Raises:
+        ArgosyError: when it cannot be read, is not YAML, or holds wrong keys or values.
+    """
+    try:
+        return Costs.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
+    except OSError as problem:
+        raise ArgosyError(f"{path}: {problem.strerror}") from None
+    except yaml.YAMLError as problem:
+        raise ArgosyError(f"{path}: is not YAML: {' '.join(str(problem).split())}") from None
+    except ValidationError as problem:
+        raise ArgosyError(describe(problem, path, Costs)) from None
