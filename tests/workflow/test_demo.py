@@ -155,3 +155,23 @@ def test_a_third_point_runs_alone(finished: Workspace) -> None:
     assert [path.read_bytes() for path in jobs] == before
     points = json.loads((finished.path / "results/local/summary.json").read_text())
     assert [point["ranks"] for point in points["experiments"][0]["points"]] == [1, 2, 3]
+
+
+def test_another_price_makes_the_report_alone(finished: Workspace) -> None:
+    results = finished.path / "results/local"
+    before = {path: path.stat().st_mtime_ns for path in (results / "tables").iterdir()}
+    for price in (1.25, 2.5):
+        costs = f"price_per_node_hour: {price}\ncurrency: EUR\n"
+        (finished.path / "slurm/local/costs.yaml").write_text(costs)
+        status, output = finished.snakemake()
+        assert status == 0, output
+        assert output.count("Writing the report of local") == 1
+        assert "Collecting the records" not in output
+        assert "Running digits" not in output
+        summary = json.loads((results / "summary.json").read_text())
+        assert summary["rates"]["price_per_node_hour"] == price
+    point = summary["experiments"][0]["points"][0]
+    assert point["costs"]["price"]["mean"] == pytest.approx(
+        2.5 * point["costs"]["node_hours"]["mean"]
+    )
+    assert {path: path.stat().st_mtime_ns for path in (results / "tables").iterdir()} == before
