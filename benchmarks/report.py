@@ -1,7 +1,8 @@
 """`make bench-report`: large studies from records to the finished report, beside bare DuckDB.
 
 One run of 1,024 ranks and 10,000 steps (1.8 GB of JSON Lines), and 1,000 runs of 1,000 lines each.
-Bare: the mean time of a step by rank, which DuckDB reads from the same files, and makes no table.
+Bare mean: DuckDB reads the mean time of a step by rank from the same files, and makes no table. Bare copy:
+DuckDB writes what it finds in these files to one Parquet file, as it is.
 """
 
 import json
@@ -24,10 +25,13 @@ SIZES = (1, 2, 4, 5, 10)
 ARGOSY = Path(sys.executable).with_name("argosy")
 BARE = """
 import sys, duckdb
-files = sys.argv[1] + "/*/*/records/*/rank-*.jsonl"
-lines = "read_json($1, format = 'newline_delimited', filename = true)"
-query = f"SELECT filename, avg(seconds) FROM {lines} GROUP BY ALL"
-print(len(duckdb.execute(query, [files]).fetchall()))
+files, lines = sys.argv[1] + "/*/*/records/*/rank-*.jsonl", "read_json($files, filename = true)"
+duckdb.execute("SET enable_progress_bar = false")
+if len(sys.argv) > 2:
+    query, more = f"COPY (FROM {lines}) TO $target (COMPRESSION zstd)", {"target": sys.argv[2]}
+else:
+    query, more = f"SELECT filename, avg(seconds) FROM {lines} GROUP BY ALL", {}
+duckdb.execute(query, {"files": files, **more}).fetchall()
 """
 
 
@@ -94,11 +98,13 @@ def make_many(site: Path) -> None:
 
 def measured(name: str, site: Path) -> dict[str, list[Cost]]:
     """Each way by turns, so that a slow moment of the machine meets all of them."""
-    costs: dict[str, list[Cost]] = {"bare": [], "tables": [], "report": []}
+    costs: dict[str, list[Cost]] = {"bare mean": [], "bare copy": [], "tables": [], "report": []}
     for repeat in range(REPEATS):
         for old in (site / "tables").glob("*"):
             old.unlink()
-        costs["bare"].append(run(sys.executable, "-c", BARE, str(site)))
+        copied = str(site.with_suffix(".parquet"))
+        costs["bare mean"].append(run(sys.executable, "-c", BARE, str(site)))
+        costs["bare copy"].append(run(sys.executable, "-c", BARE, str(site), copied))
         costs["tables"].append(run(str(ARGOSY), "tables", str(site)))
         costs["report"].append(run(str(ARGOSY), "report", "--from-tables", str(site)))
         took = ", ".join(f"{step} {of_step[-1].seconds:.1f} s" for step, of_step in costs.items())
@@ -132,16 +138,17 @@ def run(*command: str) -> Cost:
 
 
 def print_table(figures: dict[str, dict[str, list[Cost]]]) -> None:
-    print(f"{'':24}{'seconds, median':>24}{'over bare':>12}{'memory, MB':>12}")
+    print(f"{'':24}{'seconds, median':>24}{'over bare mean':>16}{'memory, MB':>12}")
     for study, costs in figures.items():
         for step, of_step in costs.items():
             seconds = [cost.seconds for cost in of_step]
             ratio = statistics.median(
-                one.seconds / bare.seconds for one, bare in zip(of_step, costs["bare"], strict=True)
+                one.seconds / bare.seconds
+                for one, bare in zip(of_step, costs["bare mean"], strict=True)
             )
             spread = f"{statistics.median(seconds):.2f} ({min(seconds):.2f} to {max(seconds):.2f})"
             memory = max(cost.memory_mb for cost in of_step)
-            print(f"{study + ' ' + step:24}{spread:>24}{ratio:>12.2f}{memory:>12.0f}")
+            print(f"{study + ' ' + step:24}{spread:>24}{ratio:>16.2f}{memory:>12.0f}")
 
 
 def as_json(figures: dict[str, dict[str, list[Cost]]]) -> dict[str, object]:
