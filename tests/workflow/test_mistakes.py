@@ -100,17 +100,20 @@ def test_an_unknown_site_names_those_there_are(workspace: Workspace) -> None:
     assert "slurm/atlantis/site.yaml: there is no such site; there are archer2, " in output
 
 
-def test_results_of_an_older_schema_are_refused_and_kept(workspace: Workspace) -> None:
+def test_results_of_an_older_schema_are_told_and_kept(workspace: Workspace) -> None:
     folder = workspace.run_dir("odd", RUN)
     result = folder / "result.json"
     result.write_text(result.read_text().replace('"schema_version": 1', '"schema_version": 0'))
-    tables = contents(workspace.path / "results/local/tables")
-    status, output = workspace.run(".venv/bin/argosy", "tables", "results/local", result)
-    assert status == 2
-    (line,) = output.strip().splitlines()
-    assert line.startswith("error: ")
-    assert "result.json" in line
-    assert contents(workspace.path / "results/local/tables") == tables
+    before = contents(folder)
+    status, output = workspace.run(".venv/bin/argosy", "report", "results/local")
+    assert status == 0, output
+    assert "1 that cannot be read" in output
+    status, output = workspace.run(".venv/bin/argosy", "summary", "results/local")
+    assert status == 0, output
+    said = " ".join(output.split())
+    assert f"Could not be read: odd/{RUN}: " in said
+    assert "result.json: its schema_version is 0, this Argosy reads 1" in said
+    assert contents(folder) == before
 
 
 def contents(folder: Path) -> dict[str, bytes]:

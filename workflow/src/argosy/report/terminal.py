@@ -24,12 +24,16 @@ _COLUMNS = (
 
 
 def print_summary(summary: Mapping[str, Any], console: Console) -> None:
-    """Print a table for each experiment of a parsed summary.json."""
-    for experiment in read_summary(summary).experiments:
+    """Print a table for each experiment of a parsed summary.json, and what is in none of them."""
+    content = read_summary(summary)
+    for experiment in content.experiments:
         console.print(_table(experiment))
         for sentence in words.findings(experiment):
             console.print(escape(sentence))
         console.print()
+    for problem in content.problems:
+        where = f"{problem.experiment}/{problem.run_id}"
+        console.print(escape(f"Could not be read: {where}: {problem.problem}"), style="red")
 
 
 def _table(experiment: ExperimentSummary) -> Table:
