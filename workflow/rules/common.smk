@@ -100,7 +100,7 @@ def preflight(wildcards):
 def costs_file(wildcards):
     """Prices and carbon of the site, where somebody gave them."""
     path = Path("slurm") / SITE / "costs.yaml"
-    return [str(path)] if path.is_file() else []
+    return str(path) if path.is_file() else []
 
 
 def run_description(wildcards):
