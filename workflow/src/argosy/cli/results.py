@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -56,11 +56,9 @@ def summary(
 
     from argosy.report.terminal import print_summary
 
-    path = folder / "summary.json"
-    if not path.is_file():
-        raise ArgosyError(f"{path}: there is no report yet; run: snakemake")
+    content = _summary_of(folder)
     console = Console(highlight=False)
-    print_summary(json.loads(path.read_text(encoding="utf-8")), console)
+    print_summary(content, console)
     console.print(f"Report: {(folder / 'report.html').absolute()}", soft_wrap=True)
 
 
@@ -73,9 +71,12 @@ def figures(
     from argosy.report.models import read_summary
     from argosy.report.paper import write_paper
 
+    for file in write_paper(read_summary(_summary_of(folder)), output or folder / "figures"):
+        print(file)
+
+
+def _summary_of(folder: Path) -> Any:
     path = folder / "summary.json"
     if not path.is_file():
         raise ArgosyError(f"{path}: there is no report yet; run: argosy report {folder}")
-    summary = read_summary(json.loads(path.read_text(encoding="utf-8")))
-    for file in write_paper(summary, output or folder / "figures"):
-        print(file)
+    return json.loads(path.read_text(encoding="utf-8"))

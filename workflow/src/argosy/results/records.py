@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -18,7 +19,7 @@ from argosy.results.models import check_version
 from argosy.results.run_folder import RunFolder
 from argosy.results.tables import PHASES, fetch
 
-FIRST_LINE_BYTES = 65536
+_FIRST_LINE_BYTES = 65536
 _BUFFER_BYTES = 1 << 20
 
 _OF_STEPS = {
@@ -198,17 +199,26 @@ def _count_lines(path: Path) -> int:
     return lines + (last != b"\n")
 
 
-def clock_offset(path: Path, started: float) -> float | None:
-    """Job time minus monotonic time by the header; None when its first line is cut off."""
-    with path.open("rb") as lines:
-        first = lines.readline(FIRST_LINE_BYTES)
+def read_header(path: Path) -> dict[str, Any]:
+    """The first line of a file of records; empty when it is cut off or no header.
+
+    Raises ResultsError for an unknown version.
+    """
+    with path.open("rb") as stream:
+        first = stream.readline(_FIRST_LINE_BYTES)
     try:
         header = json.loads(first)
     except ValueError:
-        return None
+        return {}
     if not isinstance(header, dict) or header.get("kind") != "header":
-        return None
+        return {}
     check_version(path, header.get("schema_version"))
+    return header
+
+
+def clock_offset(path: Path, started: float) -> float | None:
+    """Job time minus monotonic time by the header; None without one."""
+    header = read_header(path)
     try:
         return float(header["unix"]) - float(header["monotonic"]) - started
     except (KeyError, TypeError, ValueError):

@@ -1,17 +1,14 @@
 """What the agents sampled of nodes and GPUs becomes tables: telemetry, gpus, unread."""
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import duckdb
 
 from argosy.results.lines import lines, name_files
-from argosy.results.models import check_version
-from argosy.results.records import FIRST_LINE_BYTES, clock_offset
+from argosy.results.records import clock_offset, read_header
 from argosy.results.rows import Row
 from argosy.results.run_folder import RunFolder
 from argosy.results.tables import COLUMNS, parquet, set_view
@@ -45,7 +42,7 @@ _FILE = (
 
 @dataclass(frozen=True)
 class TelemetryFile:
-    """A node's file, whose it is, and the GPUs and failures that its first line names.
+    """A node's file, and whose it is.
 
     `offset_s` turns the node's monotonic seconds into seconds since the run's last job started.
     """
@@ -91,7 +88,7 @@ def write_telemetry(
 def gpu_rows(files: Sequence[TelemetryFile]) -> Iterator[Row]:
     """A row of the table `gpus` for each GPU that a node's agent saw."""
     for file in files:
-        header = _header(file)
+        header = read_header(Path(file.path))
         for gpu in header.get("gpus") or []:
             known = {name: gpu.get(name) for name in _GPU}
             yield _key(file) | {"gpu": gpu.get("gpu"), "driver": header.get("driver")} | known
@@ -100,23 +97,9 @@ def gpu_rows(files: Sequence[TelemetryFile]) -> Iterator[Row]:
 def unread_rows(files: Sequence[TelemetryFile]) -> Iterator[Row]:
     """A row of the table `unread` for all that a node could never read."""
     for file in files:
-        for what, why in (_header(file).get("unread") or {}).items():
+        for what, why in (read_header(Path(file.path)).get("unread") or {}).items():
             yield _key(file) | {"gpu": None, "what": what, "why": why}
 
 
 def _key(file: TelemetryFile) -> Row:
     return {"experiment": file.experiment, "run_id": file.run_id, "node": file.node}
-
-
-def _header(file: TelemetryFile) -> dict[str, Any]:
-    path = Path(file.path)
-    with path.open("rb") as lines:
-        first = lines.readline(FIRST_LINE_BYTES)
-    try:
-        header = json.loads(first)
-    except ValueError:
-        return {}
-    if not isinstance(header, dict) or header.get("kind") != "header":
-        return {}
-    check_version(path, header.get("schema_version"))
-    return header
