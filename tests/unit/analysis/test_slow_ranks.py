@@ -1,6 +1,5 @@
 """Slow ranks and nodes are found from the tables on."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -73,4 +72,3 @@ def test_a_run_without_communication_phase_hides_them(tmp_path: Path) -> None:
     run.execute()
     run.steps(steps=40, phases={})
     assert named(tmp_path) == {}
-    assert json.loads((run.path / "run.json").read_text())["nodes"] == 2

@@ -12,7 +12,7 @@ from study_files import completed, sample_study
 
 from argosy.report import write_report
 from argosy.report.models import Summary, read_summary
-from argosy.report.paper import escaped, latex_table, write_paper
+from argosy.report.paper import latex_table, write_paper
 from argosy.results import collect
 
 
@@ -63,12 +63,6 @@ def test_names_that_would_be_the_same_file_are_not(tmp_path: Path) -> None:
     found = read_summary(json.loads(write_report(results).json.read_text()))
     written = write_paper(found, tmp_path / "figures")
     assert len(written) == len(set(written)) == 1 + 2 * (4 * 2 + 1)
-
-
-def test_text_for_latex() -> None:
-    assert escaped(r"50 % & a_b {x} \y ~ ^") == (
-        r"50 \% \& a\_b \{x\} \textbackslash{}y \textasciitilde{} \textasciicircum{}"
-    )
 
 
 def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:

@@ -11,15 +11,6 @@ from argosy.report.figures import Drawing, draw, draw_pdf, drawings
 from argosy.report.models import ExperimentSummary, PointSummary, Summary
 from argosy.report.numbers import number
 
-_LATEX = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        **{character: f"\\{character}" for character in "&%$#_{}"},
-    }
-)
-
 
 def write_paper(summary: Summary, folder: Path) -> list[Path]:
     """Write a report's charts and tables to `folder`; returns the files, in the order of the report.
@@ -55,11 +46,6 @@ def latex_table(experiment: ExperimentSummary) -> str:
     return "\n".join(lines) + "\n"
 
 
-def escaped(text: str) -> str:
-    """Text for LaTeX."""
-    return text.translate(_LATEX)
-
-
 def _cells(point: PointSummary) -> Iterator[str]:
     rate = point.throughput_samples_per_s
     yield from (str(point.nodes), str(point.ranks), str(rate.n if rate else 0))
@@ -70,9 +56,9 @@ def _with_interval(estimate: Estimate | None) -> str:
     if estimate is None:
         return "--"
     if estimate.low is None or estimate.high is None:
-        return escaped(number(estimate.mean))
+        return number(estimate.mean)
     parts = (number(value) for value in (estimate.mean, estimate.low, estimate.high))
-    return "{} [{}, {}]".format(*map(escaped, parts))
+    return "{} [{}, {}]".format(*parts)
 
 
 def _write_chart(drawing: Drawing, path: Path) -> list[Path]:
