@@ -7,7 +7,7 @@ from pathlib import Path
 from argosy.images.build import cache
 from argosy.images.build.cache import CachedStep
 from argosy.images.config import ImageConfig
-from argosy.images.freeze import freeze_layers
+from argosy.images.freeze import GrowingTree
 from argosy.images.layers import Change, read_overlay
 from argosy.images.lockfile import ImageLock, LockedBase, LockedStep, write_lock
 from argosy.images.store import Store
@@ -42,7 +42,7 @@ def make_image(store: Store, project: Path, name: str, keys: Sequence[str]) -> I
     )
     layers = [cache.read_layer(store, key) for key in keys]
     with store.workspace(name) as work:
-        freeze_layers(layers, work / "root", store.root(lock.digest))
+        GrowingTree(work / "root").finish(layers, store.root(lock.digest))
     write_lock(store.description(lock.digest), lock)
     write_lock(project / "resources" / "images" / name / "image.lock", lock)
     return lock

@@ -1,13 +1,19 @@
 """Paths in an image are followed inside the image, and a frozen tree cannot be written to."""
 
+import os
 import stat
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from argosy.errors import ArgosyError
-from argosy.images.freeze import inside, make_frozen
-from argosy.images.layers import Layer, read_overlay
+from argosy.images.flatten import flatten, lay_over
+from argosy.images.freeze import GrowingTree, inside, make_frozen
+from argosy.images.layers import Change, Layer, read_overlay
 from argosy.images.store import remove_tree
 
 
@@ -55,3 +61,66 @@ def test_a_frozen_tree_has_its_mount_points_and_no_folder_that_could_be_changed(
         assert (root / target).is_dir()
     remove_tree(root)
     assert not root.exists()
+
+
+NAMES = st.sampled_from(["a", "b", "c"])
+PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
+
+
+@st.composite
+def stacks(draw: st.DrawFn) -> list[tuple[list[str], list[str], list[str]]]:
+    """Layers from the lowest: paths of files, of what is removed, of opaque folders."""
+    paths = st.lists(PATHS, max_size=6, unique=True)
+    return draw(st.lists(st.tuples(paths, paths, paths), min_size=2, max_size=4))
+
+
+def make_layer(diff: Path, paths: list[str], removed: list[str], opaque: list[str]) -> Layer:
+    diff.mkdir()
+    for number, path in enumerate(paths):
+        with suppress(FileExistsError, NotADirectoryError, IsADirectoryError):
+            (diff / path).parent.mkdir(parents=True, exist_ok=True)
+            (diff / path).write_text(f"{diff.name} {path}")
+            (diff / path).parent.chmod(0o700 + number)
+    folders = [path for path in opaque if (diff / path).is_dir()]
+    gone = [path for path in removed if not os.path.lexists(diff / path)]
+    return Layer.of(diff, Change(tuple(gone), tuple(folders)))
+
+
+def described(root: Path) -> dict[str, object]:
+    return {
+        str(path.relative_to(root)): (
+            stat.S_IMODE(path.lstat().st_mode),
+            path.lstat().st_mtime_ns,
+            path.read_text() if path.is_file() else None,
+        )
+        for path in sorted(root.rglob("*"))
+    }
+
+
+@settings(max_examples=150, deadline=None)
+@given(stack=stacks(), begun=st.integers(1, 3))
+def test_layers_laid_over_a_frozen_tree_come_to_the_same_as_all_at_once(
+    stack: list[tuple[list[str], list[str], list[str]]], begun: int
+) -> None:
+    with TemporaryDirectory() as folder:
+        place = Path(folder)
+        layers = [make_layer(place / f"layer{n}", *each) for n, each in enumerate(stack)]
+        flatten(layers, place / "whole", frozen=True)
+        flatten(layers[:begun], place / "grown", frozen=True)
+        for layer in layers[begun:]:
+            lay_over(layer, str(place / "grown"))
+        expected = described(place / "whole")
+        assert described(place / "grown") == expected
+        for root in ("whole", "grown"):
+            remove_tree(place / root)
+
+
+def test_a_tree_begun_with_other_layers_is_made_anew(tmp_path: Path) -> None:
+    layers = [make_layer(tmp_path / name, [name], [], []) for name in ("one", "two", "three")]
+    tree = GrowingTree(tmp_path / "making")
+    tree.begin(layers[:2])
+    tree.finish([layers[0], layers[2]], tmp_path / "roots/new")
+    names = {path.name for path in (tmp_path / "roots/new").iterdir()}
+    assert "two" not in names
+    assert {"one", "three"} <= names
+    remove_tree(tmp_path / "roots/new")

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.images.layers import Layer, is_whiteout
+from argosy.images.store import remove_tree
 
 Place = Callable[[str, str], None]
 """Puts a file at a new path."""
 
+_FROZEN = ~0o222
+"""What the mode of a folder that nobody may change can have."""
 _CANNOT_LINK = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
@@ -49,7 +52,16 @@ def flatten(
         OSError: when the file system is full or not writable.
     """
     parts = [_Part(layer, str(layer.diff), "") for layer in reversed(layers)]
-    _merge(parts, str(root), place, ~0o222 if frozen else ~0)
+    _merge(parts, str(root), place, _FROZEN if frozen else ~0)
+
+
+def lay_over(layer: Layer, root: str) -> None:
+    """Change the frozen tree `root` to what it comes to with one more layer, and leave it frozen.
+
+    Raises:
+        OSError: as `flatten`.
+    """
+    _change(_Part(layer, str(layer.diff), ""), root)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +87,11 @@ def _merge(parts: Sequence[_Part], target: str, place: Place, mask: int) -> None
         _add(part, target, place, folders, closed)
     for name, holders in folders.items():
         _merge(holders, f"{target}/{name}", place, mask)
-    status = os.stat(parts[0].folder)
+    _finish(target, parts[0].folder, mask)
+
+
+def _finish(target: str, model: str, mask: int) -> None:
+    status = os.stat(model)
     os.chmod(target, stat.S_IMODE(status.st_mode) & mask)
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
@@ -105,3 +121,30 @@ def _add(
 def _is_whiteout(entry: os.DirEntry[str]) -> bool:
     known = entry.is_file(follow_symlinks=False) or entry.is_symlink()
     return not known and is_whiteout(entry.stat(follow_symlinks=False))
+
+
+def _change(part: _Part, target: str) -> None:
+    """Give a folder of the tree what the layer has there."""
+    os.chmod(target, 0o700)
+    hidden = part.layer.removed.get(part.path, frozenset[str]())
+    for name in os.listdir(target) if part.path in part.layer.opaque else hidden:
+        _remove(f"{target}/{name}")
+    with os.scandir(part.folder) as entries:
+        for entry in entries:
+            there = f"{target}/{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                if os.path.islink(there) or not os.path.isdir(there):
+                    _remove(there)
+                    os.mkdir(there)
+                _change(part.below(entry.name), there)
+            elif not _is_whiteout(entry):
+                _remove(there)
+                link(entry.path, there)
+    _finish(target, part.folder, _FROZEN)
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        remove_tree(Path(path))
+    elif os.path.lexists(path):
+        os.unlink(path)

@@ -5,13 +5,14 @@ One frozen tree serves every node and job at once, since nothing in it changes a
 
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from argosy.errors import ArgosyError
 from argosy.images.container import GUEST_DIR, HOST_FILES
-from argosy.images.flatten import flatten
+from argosy.images.flatten import flatten, lay_over
 from argosy.images.layers import Layer
+from argosy.images.store import remove_tree
 
 MOUNT_POINTS = (
     GUEST_DIR,
@@ -22,21 +23,45 @@ MOUNT_POINTS = (
 )
 
 
-def freeze_layers(layers: Sequence[Layer], making: Path, target: Path) -> None:
-    """Make the frozen root `target` of these layers, by way of the new folder `making` beside it.
+class GrowingTree:
+    """The frozen tree of an image, in the new folder `making`, begun while its last layers are being built.
 
     Files are the layers' own, by a second name; what is written to one would be written to the other.
     """
-    make_frozen(layers, making)
-    put_in_place(making, target)
+
+    def __init__(self, making: Path) -> None:
+        self.making = making
+        self._layers: Sequence[Layer] = ()
+
+    def begin(self, layers: Sequence[Layer]) -> None:
+        """Make the tree of the layers that are there. What goes wrong with that is found out at the end."""
+        if not layers:
+            return
+        with suppress(OSError):
+            flatten(layers, self.making, frozen=True)
+            self._layers = layers
+
+    def finish(self, layers: Sequence[Layer], target: Path) -> None:
+        """Make it the frozen root `target` of all these layers.
+
+        Raises:
+            OSError: when the file system is full or not writable.
+        """
+        begun = len(self._layers)
+        if begun and layers[:begun] == self._layers:
+            for layer in layers[begun:]:
+                lay_over(layer, str(self.making))
+            _make_mount_points(self.making)
+        else:
+            remove_tree(self.making)
+            make_frozen(layers, self.making)
+        put_in_place(self.making, target)
 
 
 def make_frozen(layers: Sequence[Layer], root: Path) -> None:
     """Make the new folder `root` of these layers: mount points made, and no folder that can be changed."""
     flatten(layers, root, frozen=True)
-    for target in MOUNT_POINTS:
-        _make_folder(inside(root, target))
-    _link_host_files(inside(root, "/etc"))
+    _make_mount_points(root)
 
 
 def put_in_place(making: Path, target: Path) -> None:
@@ -46,6 +71,12 @@ def put_in_place(making: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     making.rename(target)
     target.chmod(0o555)
+
+
+def _make_mount_points(root: Path) -> None:
+    for target in MOUNT_POINTS:
+        _make_folder(inside(root, target))
+    _link_host_files(inside(root, "/etc"))
 
 
 def _make_folder(path: Path) -> None:

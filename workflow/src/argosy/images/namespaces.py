@@ -28,10 +28,13 @@ _SET_PARENT_DEATH_SIGNAL = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def in_own_namespaces(function: Callable[[], str]) -> str:
+def in_own_namespaces(
+    function: Callable[[], str], meanwhile: Callable[[], None] | None = None
+) -> str:
     """Call `function` in a child with its own users, mounts and processes; what it returned.
 
-    All of its processes end when this one does, even by SIGKILL.
+    This process calls `meanwhile` in that time, which may raise nothing. All of the child's
+    processes end when this one does, even by SIGKILL.
 
     Raises:
         ArgosyError: as the function raised it, or when this host allows no user namespaces.
@@ -45,6 +48,8 @@ def in_own_namespaces(function: Callable[[], str]) -> str:
         os.close(reader)
         os._exit(_be_child(function, writer))
     os.close(writer)
+    if meanwhile:
+        meanwhile()
     with os.fdopen(reader, encoding="utf-8") as said:
         text = said.read()
     _, status = os.waitpid(child, 0)

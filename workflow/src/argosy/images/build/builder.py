@@ -6,16 +6,17 @@ A finished step is a layer on disk, so an interrupted build goes on at the last 
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from functools import partial
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 
 from argosy.errors import ArgosyError
-from argosy.images.build import base, cache, history
+from argosy.images.build import cache, history
 from argosy.images.build.execution import Executor
 from argosy.images.build.progress import Progress
 from argosy.images.build.recipe import Chain, Recipe, Step, plan
 from argosy.images.config import ImageConfig
-from argosy.images.freeze import freeze_layers
+from argosy.images.freeze import GrowingTree
 from argosy.images.lockfile import ImageLock, LockedBase, LockedStep, write_lock
 from argosy.images.namespaces import in_own_namespaces
 from argosy.images.store import Store
@@ -40,16 +41,19 @@ def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> 
         history.record(store, name, recipe.final)
         for note in recipe.notes:
             progress.say(note)
-        if missing_steps(store, recipe):
-            _build_missing(store, folder, recipe, progress)
-            recipe = plan_image(store, folder)
-            history.record(store, name, recipe.final)
-        else:
-            progress.say(f"image {name}: all {len(recipe.final.steps)} steps are cached")
-        lock = lock_of(store, name, recipe.final)
-        if not store.root(lock.digest).is_dir():
-            with progress.step("freezing"):
-                _freeze(store, name, recipe.final, lock)
+        with store.workspace(name) as work:
+            tree = GrowingTree(work / "root")
+            if missing_steps(store, recipe):
+                _build_missing(_Build(store, folder, work, progress), recipe, tree)
+                recipe = plan_image(store, folder)
+                history.record(store, name, recipe.final)
+            else:
+                progress.say(f"image {name}: all {len(recipe.final.steps)} steps are cached")
+            lock = lock_of(store, name, recipe.final)
+            if not store.root(lock.digest).is_dir():
+                with progress.step("freezing"):
+                    layers = cache.read_layers(store, recipe.final.steps)
+                    tree.finish(layers, store.root(lock.digest))
         write_lock(store.description(lock.digest), lock)
         write_lock(lock_path, lock)
         progress.say(f"image {name} {lock.digest[:19]} is frozen in {store.root(lock.digest)}")
@@ -86,55 +90,73 @@ def _add_missing(store: Store, chain: Chain, missing: dict[str, Step]) -> None:
         missing[step.key] = step
 
 
-def _build_missing(store: Store, folder: Path, recipe: Recipe, progress: Progress) -> None:
+@dataclass(frozen=True)
+class _Build:
+    """A build under way: of `folder`'s image, with `work` for what it does."""
+
+    store: Store
+    folder: Path
+    work: Path
+    progress: Progress
+
+
+def _build_missing(build: _Build, recipe: Recipe, tree: GrowingTree) -> None:
     """Fetch bases as the user, and do the rest in namespaces of our own."""
-    runc = require_runtime(store, progress.say)
-    with_executor = partial(_with_executor, store, runc, progress)
+    store = build.store
+    runc = require_runtime(store, build.progress.say)
+    missing = missing_steps(store, recipe)
+    for step in recipe.unknown:
+        if step in missing:
+            _make_base(build, runc, step)
 
-    def build(executor: Executor) -> None:
-        again = plan_image(store, folder)
-        _carry_out(store, executor, again, missing_steps(store, again), progress)
+    def carry_out(executor: Executor) -> None:
+        again = plan_image(store, build.folder)
+        _carry_out(store, executor, again, missing_steps(store, again), build.progress)
 
-    with store.workspace(folder.name) as work:
-        missing = missing_steps(store, recipe)
-        for step in recipe.unknown:
-            if step in missing:
-                _make_base(store, step, work / step.key, progress, with_executor)
-        with_executor(work, build)
+    _with_executor(build, runc, carry_out, lambda: _begin(tree, store, recipe))
+
+
+def _begin(tree: GrowingTree, store: Store, recipe: Recipe) -> None:
+    """Most of an image is there when only its last lines have changed."""
+    finished = [
+        *takewhile(lambda step: cache.read_step(store, step.key) is not None, recipe.final.steps)
+    ]
+    tree.begin(cache.read_layers(store, finished))
 
 
 def _with_executor(
-    store: Store, runc: Path, progress: Progress, work: Path, function: Callable[[Executor], None]
+    build: _Build,
+    runc: Path,
+    function: Callable[[Executor], None],
+    meanwhile: Callable[[], None] | None = None,
 ) -> None:
-    """Call the function in namespaces of our own, with the folder `work` for what it does."""
+    """Call the function in namespaces of our own, and `meanwhile` outside of them."""
 
     def inside() -> str:
         # What the image holds must not depend on the user's own.
         os.umask(0o022)
         with tempfile.TemporaryDirectory(prefix="argosy-") as scratch:
-            function(Executor(store, runc, work, Path(scratch), progress))
+            function(Executor(build.store, runc, build.work, Path(scratch), build.progress))
         return ""
 
-    in_own_namespaces(inside)
+    in_own_namespaces(inside, meanwhile)
 
 
-def _make_base(
-    store: Store,
-    step: Step,
-    work: Path,
-    progress: Progress,
-    with_executor: Callable[[Path, Callable[[Executor], None]], None],
-) -> None:
+def _make_base(build: _Build, runc: Path, step: Step) -> None:
     """Fetch a base and finish it; images that share it do so once, as with other steps."""
-    with store.locked(f"base-{step.key[:2]}"):
-        if cache.read_step(store, step.key):
+    with build.store.locked(f"base-{step.key[:2]}"):
+        if cache.read_step(build.store, step.key):
             return
         assert step.base
-        work.mkdir(mode=0o700)
-        root = work / "root"
-        with progress.step(step.entry.text):
-            fetched = base.fetch(store, step.base, root, progress.say)
-        with_executor(work, lambda executor: executor.finish_base(step, fetched, root))
+        own = replace(build, work=build.work / step.key)
+        own.work.mkdir(mode=0o700)
+        root = own.work / "root"
+        # Imported where it is needed: most builds have their bases, and would wait for it.
+        from argosy.images.build.fetching import fetch
+
+        with build.progress.step(step.entry.text):
+            fetched = fetch(build.store, step.base, root, build.progress.say)
+        _with_executor(own, runc, lambda executor: executor.finish_base(step, fetched, root))
 
 
 def _carry_out(
@@ -185,10 +207,3 @@ def lock_of(store: Store, name: str, chain: Chain) -> ImageLock:
         ),
         config=config,
     )
-
-
-def _freeze(store: Store, name: str, chain: Chain, lock: ImageLock) -> None:
-    """Make the frozen root beside its place, and put it there in one step."""
-    layers = cache.read_layers(store, chain.steps)
-    with store.workspace(name) as work:
-        freeze_layers(layers, work / "root", store.root(lock.digest))

@@ -5,7 +5,6 @@ import os
 import shutil
 import stat
 import subprocess
-import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -119,8 +118,11 @@ class Copier:
         kind, _, wanted = (self._entry.checksum or "").partition(":")
         name = url.rstrip("/").rpartition("/")[2]
         target = self._file_target(name)
+        # Imported where it is needed: few images download a file.
+        from urllib.request import urlopen
+
         try:
-            with urllib.request.urlopen(url, timeout=DOWNLOAD_TIMEOUT_S) as answer:
+            with urlopen(url, timeout=DOWNLOAD_TIMEOUT_S) as answer:
                 content = answer.read()
         except OSError as problem:
             raise self._error(f"{url}: {problem}") from None
