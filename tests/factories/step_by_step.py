@@ -8,6 +8,7 @@ def backward_and_send(
     allreduce_ticks: Callable[[float], int],
     cycle: int,
     threshold: float,
+    negotiation: int = 0,
 ) -> int:
     """Ticks from the begin of the backward pass until all is computed and sent.
 
@@ -22,10 +23,13 @@ def backward_and_send(
             waiting.append(layers[computed][0])
             computed += 1
             left = layers[computed][1] if computed < len(layers) else 0
+        if computed == sent == len(layers) and not planned and tick >= busy_until:
+            return tick
         if tick >= busy_until and not planned and tick >= next_cycle:
             next_cycle = tick + cycle
             sent += len(waiting)
             planned, waiting = in_buffers(waiting, threshold), []
+            busy_until = tick + negotiation
         while tick >= busy_until and planned:
             busy_until = tick + allreduce_ticks(planned.pop(0))
         if computed == sent == len(layers) and not planned and tick >= busy_until:

@@ -9,6 +9,7 @@ import hashlib
 import math
 import sys
 
+import argosy_layers
 import argosy_steps
 import horovod.torch as hvd
 import torch
@@ -77,14 +78,15 @@ def train(options, model, optimizer, data, *, steps, first_epoch):
         data, num_replicas=hvd.size(), rank=hvd.rank(), seed=options.seed, drop_last=True
     )
     loader = DataLoader(data, batch_size=options.batch_size, sampler=sampler, drop_last=True)
+    layers = argosy_layers.LayerTimes(steps, model.named_parameters())
     for epoch in range(first_epoch, options.epochs):
         sampler.set_epoch(epoch)
-        for number, (images, labels) in enumerate(steps.loading(loader)):
+        for number, batch in enumerate(steps.loading(loader)):
             rate = learning_rate(options, epoch + number / len(loader))
             for group in optimizer.param_groups:
                 group["lr"] = rate
-            with steps.step(samples=len(labels), epoch=epoch) as step:
-                loss = train_step(model, optimizer, images, labels, step)
+            with steps.step(samples=len(batch[1]), epoch=epoch) as step:
+                loss = train_step(model, optimizer, batch, step, layers)
         if hvd.rank() == 0:
             save_checkpoint(model, optimizer, epoch, steps)
             print(
@@ -99,11 +101,12 @@ def on_any_rank(flag):
     return hvd.allreduce(torch.tensor(float(flag)), name="flag", op=hvd.Sum).item() > 0
 
 
-def train_step(model, optimizer, images, labels, step):
+def train_step(model, optimizer, batch, step, layers):
+    images, labels = batch
     optimizer.zero_grad()
     with step.phase("forward"):
         loss = nn.functional.cross_entropy(model(images), labels)
-    with step.phase("backward"):
+    with step.phase("backward"), layers.backward():
         loss.backward()
     # What of the all-reduce the backward pass did not hide.
     with step.phase("communication"):

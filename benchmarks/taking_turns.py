@@ -1,0 +1,176 @@
+"""Two trainings on one pinned core that take turns of half a second, one stopped while the other runs.
+
+So both meet the same weather: from minute to minute these machines differ by a quarter, and one start
+of a program differs from the next. Samples per second are those of the steps that begin in a turn, from
+the start of one to the start of the next: by all their time, and by the median step.
+"""
+
+import json
+import math
+import multiprocessing
+import os
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import psutil
+from scipy import stats
+
+TURNS = 24
+TURN_S = 0.5
+SETTLING_S = 0.05
+"""Of a turn, in which caches fill again."""
+STEPS_WRITTEN_S = 1.5
+PATIENCE_S = 120.0
+
+Way = Callable[[Path], None]
+"""Trains with a folder of its own, until it is killed, and has its steps in `steps.jsonl` there."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Samples per second of one turn."""
+
+    whole: float
+    median_step: float
+
+
+Pair = Mapping[str, list[Rates]]
+"""The rates of both trainings, by turn."""
+
+
+class Training:
+    """A training under way, which can be stopped and let go on."""
+
+    def __init__(self, way: Way, folder: Path) -> None:
+        self._steps_file = folder / "steps.jsonl"
+        # Its own process, since a container is waited for with handlers of signals.
+        self._runner = multiprocessing.get_context("fork").Process(target=way, args=(folder,))
+        self._runner.start()
+        self._wait_for_an_epoch(time.monotonic() + PATIENCE_S)
+        self._processes = psutil.Process(self._runner.pid).children(recursive=True)
+        self._turns: list[tuple[float, float]] = []
+
+    def _wait_for_an_epoch(self, latest: float) -> None:
+        while not any(record["epoch"] > 0 for record in self._records()):
+            time.sleep(0.2)
+            if time.monotonic() > latest or not self._runner.is_alive():
+                sys.exit("a training made no steps")
+
+    def _records(self) -> list[dict[str, Any]]:
+        if not self._steps_file.exists():
+            return []
+        whole = self._steps_file.read_text().rpartition("\n")[0]
+        records = map(json.loads, whole.splitlines())
+        return [record for record in records if record["kind"] == "step"]
+
+    def stop(self) -> None:
+        """Let none of its processes run."""
+        self._signal(signal.SIGSTOP)
+
+    def take_turn(self, seconds: float = TURN_S) -> None:
+        """Let it run for so long."""
+        self._signal(signal.SIGCONT)
+        began = time.monotonic()
+        time.sleep(seconds)
+        self.stop()
+        self._turns.append((began + SETTLING_S, time.monotonic()))
+
+    def rates(self) -> list[Rates]:
+        """Of each turn."""
+        turns = [*self._turns]
+        self.take_turn(STEPS_WRITTEN_S)
+        records = self._records()
+        return [_rates(records, *turn) for turn in turns]
+
+    def end(self) -> None:
+        """Kill it."""
+        self._signal(signal.SIGKILL)
+        self._runner.join()
+
+    def _signal(self, number: int) -> None:
+        for process in self._processes:
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
+
+
+def _rates(records: list[dict[str, Any]], began: float, ended: float) -> Rates:
+    within = [record for record in records if began <= record["start"] <= ended]
+    seconds = [after["start"] - one["start"] for one, after in pairwise(within)]
+    return Rates(
+        whole=sum(record["samples"] for record in within[:-1]) / sum(seconds),
+        median_step=max(record["samples"] for record in within) / statistics.median(seconds),
+    )
+
+
+def pin_to_a_core() -> None:
+    """Have this process, and all that it starts, on one core."""
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
+def measured_pairs(ways: Mapping[str, Way], pairs: int) -> list[Pair]:
+    """Pairs of trainings, each started anew."""
+    found = []
+    for number in range(pairs):
+        found.append(_measured_pair(ways, number))
+        said = ", ".join(
+            f"{name} {statistics.mean(rate.whole for rate in rates):.0f}/s"
+            for name, rates in sorted(found[-1].items())
+        )
+        print(f"pair {number + 1} of {pairs}: {said}", file=sys.stderr)
+    return found
+
+
+def _measured_pair(ways: Mapping[str, Way], pair: int) -> Pair:
+    """Who begins changes from pair to pair and from turn to turn."""
+    with tempfile.TemporaryDirectory(prefix="argosy-bench-") as scratch:
+        trainings: dict[str, Training] = {}
+        for name in sorted(ways, reverse=bool(pair % 2)):
+            (Path(scratch) / name).mkdir()
+            trainings[name] = Training(ways[name], Path(scratch) / name)
+            trainings[name].stop()
+        for turn in range(TURNS):
+            for name in sorted(ways, reverse=bool((pair + turn) % 2)):
+                trainings[name].take_turn()
+        rates = {name: training.rates() for name, training in trainings.items()}
+        for training in trainings.values():
+            training.end()
+    return rates
+
+
+def report(pairs: Sequence[Pair], ours: str, theirs: str) -> dict[str, object]:
+    """Print the table of ratios of `ours` to `theirs`; the figures."""
+    print(f"samples/s of one rank on one core, {len(pairs)} pairs of {TURNS} turns each")
+    figures: dict[str, object] = {"pairs": len(pairs), "turns": TURNS}
+    for kind in ("whole", "median_step"):
+        for name in (ours, theirs):
+            values = [getattr(rate, kind) for pair in pairs for rate in pair[name]]
+            spread = f"({min(values):.1f} to {max(values):.1f})"
+            print(f"  {kind:12} {name:10} {statistics.median(values):8.1f}   {spread}")
+        ratio, low, high = _ratio([_log_ratio(pair[ours], pair[theirs], kind) for pair in pairs])
+        print(f"  {kind:12} ratio {ratio:.4f}, 95 % interval {low:.4f} to {high:.4f}")
+        figures[kind] = {"ratio": ratio, "low": low, "high": high}
+    return figures
+
+
+def _log_ratio(ours: list[Rates], theirs: list[Rates], kind: str) -> float:
+    """Of a pair: the median over its turns, for a turn may be disturbed."""
+    return statistics.median(
+        math.log(getattr(one, kind) / getattr(other, kind))
+        for one, other in zip(ours, theirs, strict=True)
+    )
+
+
+def _ratio(logs: list[float]) -> tuple[float, float, float]:
+    """Geometric mean of the pairs' ratios, and its 95 % interval (Student's t of the logarithms)."""
+    mean = statistics.mean(logs)
+    reach = stats.t.ppf(0.975, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+    return math.exp(mean), math.exp(mean - reach), math.exp(mean + reach)
