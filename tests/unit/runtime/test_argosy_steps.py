@@ -107,6 +107,23 @@ def test_metrics(tmp_path: Path) -> None:
     assert all(metric["at"] > 0 for metric in metrics)
 
 
+def test_times_of_operations_are_counted_by_name_and_size(tmp_path: Path) -> None:
+    program = """
+    for size in (8, 16, 8):
+        steps.collective("allreduce", size, 0.5)
+    steps.layers([("head", 4, 0.25), ("stem", 8, None)])
+    """
+    _, *times, layers = recorded(program, tmp_path)
+    assert [(time["bytes"], time["repetition"]) for time in times] == [(8, 0), (16, 0), (8, 1)]
+    assert {(time["kind"], time["name"], time["seconds"]) for time in times} == {
+        ("collective", "allreduce", 0.5)
+    }
+    assert layers["layers"] == [
+        {"name": "head", "bytes": 4, "ready_s": 0.25},
+        {"name": "stem", "bytes": 8, "ready_s": None},
+    ]
+
+
 def test_lines_reach_the_file_within_a_second_of_steps(tmp_path: Path) -> None:
     program = """
     for _ in range(13):

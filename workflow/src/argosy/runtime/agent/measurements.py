@@ -61,15 +61,15 @@ def printed_path(settings: Settings) -> str:
 def nothing_measured(settings: Settings) -> Failure | None:
     """The failure of a job whose ranks ended well without a measurement."""
     steps = os.path.join(settings.records, "rank-0.jsonl")
-    if _holds(printed_path(settings), "printed") or _holds(steps, "step"):
+    if _holds(printed_path(settings), "printed") or _holds(steps, "step", "collective"):
         return None
     return Failure(settings.node, None, _NO_STEPS, time.time())
 
 
-def _holds(path: str, kind: str) -> bool:
+def _holds(path: str, *kinds: str) -> bool:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            return any(_kind(line) == kind for line in file)
+            return any(_kind(line) in kinds for line in file)
     except OSError:
         return False
 

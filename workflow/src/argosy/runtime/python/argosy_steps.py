@@ -27,6 +27,10 @@ the rest of the step. A GPU works behind the program's back: to time its phases,
 instance `torch.cuda.synchronize()`) at the end of each, and know that this costs some speed.
 The total of a step is right without, as long as something in it waits, such as `loss.item()`.
 
+**For predictions** a program can say what its network and its layers take: `steps.collective(…)` is a
+time of an operation that all ranks take part in, `steps.layers(…)` when each gradient of the backward
+pass is ready; argosy_layers.py beside this file finds that out for PyTorch.
+
 **Going on after an interruption.** In an experiment with `checkpoints`, a job that nears its time
 limit, or has to make room for another, is warned, and continues later from what it saved::
 
@@ -49,7 +53,7 @@ such as workers of a data loader.
 Lines are collected and written within a second of steps, at every metric, and at the end. When
 the disk is full the program ends with exit code 74 and says so in one line.
 
-This file and argosy_checkpoints.py beside it need nothing but Python 3.8; the format of the records
+This file and its neighbours need nothing but Python 3.8; the format of the records
 is docs/run-folder.md.
 """
 
@@ -64,7 +68,7 @@ import socket
 import sys
 import time
 from types import TracebackType
-from typing import Any, Iterable, Iterator, TypeVar
+from typing import Any, Iterable, Iterator, Optional, Tuple, TypeVar
 
 import argosy_checkpoints
 
@@ -79,6 +83,9 @@ _OWNER = "ARGOSY_STEPS_OWNER"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 Batch = TypeVar("Batch")
+LayerTime = Tuple[str, int, Optional[float]]
+"""A layer's name, the bytes of its gradient, and the seconds from the begin of the backward pass until
+it is ready; None where that is not known."""
 
 
 class Recorder:
@@ -96,11 +103,17 @@ class Recorder:
         self._open = False
         self._loading_since: float | None = None
         self._loading_seconds = 0.0
+        self._repetitions: dict[tuple[str, int], int] = {}
 
     @property
     def interrupted(self) -> bool:
         """Whether this job was warned: it should save a checkpoint soon and end."""
         return self._warning is not None and self._warning.seen
+
+    @property
+    def records(self) -> bool:
+        """Whether anything is recorded: not outside Argosy, nor in processes that a rank starts."""
+        return self._log is not None
 
     @property
     def restored(self) -> str | None:
@@ -136,6 +149,40 @@ class Recorder:
         if self._log is not None:
             at = time.monotonic()
             self._log.add({"kind": "metric", "name": name, "value": _plain(value), "at": at})
+            self._log.flush()
+
+    def collective(self, name: str, size: int, seconds: float) -> None:
+        """Record a time of an operation of all ranks, alone and not in a step.
+
+        Ranks that record the same operations in the same order are compared: the slowest of them
+        says how long the operation took.
+
+        Args:
+            name: `allreduce` is what predictions know.
+            size: bytes of each rank's data.
+            seconds: of one operation on this rank.
+        """
+        repetition = self._repetitions.get((name, size), 0)
+        self._repetitions[name, size] = repetition + 1
+        if self._log is not None:
+            record = {
+                "kind": "collective",
+                "name": name,
+                "bytes": int(size),
+                "repetition": repetition,
+                "seconds": float(seconds),
+                "at": time.monotonic(),
+            }
+            self._log.add(record)
+
+    def layers(self, layers: Iterable[LayerTime]) -> None:
+        """Record once what is known of the gradients, in the order of back-propagation."""
+        if self._log is not None:
+            named = [
+                {"name": name, "bytes": int(size), "ready_s": ready_s}
+                for name, size, ready_s in layers
+            ]
+            self._log.add({"kind": "layers", "layers": named, "at": time.monotonic()})
             self._log.flush()
 
     def _timed(self, batches: Iterable[Batch]) -> Iterator[Batch]:
