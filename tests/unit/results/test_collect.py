@@ -224,6 +224,21 @@ def test_what_may_not_be_read_is_named(results: Path, name: str) -> None:
     assert name in problem["problem"] or name == "."
 
 
+@pytest.mark.parametrize("name", ["rank-0", "telemetry-0"])
+def test_a_file_that_cannot_be_read_at_all_costs_its_own_run_alone(
+    results: Path, name: str
+) -> None:
+    good, bad = completed(results), completed(results, repeat=2)
+    with (bad.records("100.0") / f"{name}.jsonl").open("a") as file:
+        file.write("x" * 40_000_000)
+    [problem] = problems(results)
+    assert problem["run_id"] == bad.run_id
+    assert f"{name}.jsonl" in problem["problem"]
+    with open_tables(results / "tables") as tables:
+        assert fetch(tables, "SELECT run_id FROM runs") == [{"run_id": good.run_id}]
+        assert fetch(tables, "SELECT DISTINCT run_id FROM steps") == [{"run_id": good.run_id}]
+
+
 def test_a_copied_run_folder_is_told(results: Path) -> None:
     run = completed(results)
     run.path.rename(run.path.with_name("backup"))

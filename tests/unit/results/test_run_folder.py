@@ -6,6 +6,7 @@ import pytest
 from study_files import STARTED, RunFiles, plan, write_json
 
 from argosy.results import ResultsError
+from argosy.results.listing import list_run
 from argosy.results.run_folder import NO_VERDICT, read_run
 
 FAILURE = {"node": 0, "rank": None, "cause": "the container did not start", "at": STARTED}
@@ -17,7 +18,7 @@ def run(tmp_path: Path) -> RunFiles:
 
 
 def state_and_causes(run: RunFiles) -> tuple[str, list[tuple[str, str]]]:
-    read = read_run(run.path)
+    read = read_run(list_run(run.path))
     return read.state, [(one.name, failure.cause) for one, failure in read.failures()]
 
 
@@ -57,14 +58,14 @@ def test_an_older_incarnation_without_verdict_is_a_failure(run: RunFiles) -> Non
     run.node_status("9.0", 0, "host0", "running", ended=None)
     run.execute("10.0")
     assert state_and_causes(run) == ("completed", [("9.0", NO_VERDICT)])
-    read = read_run(run.path)
+    read = read_run(list_run(run.path))
     assert [one.seconds for one in read.incarnations] == [None, 60.0]
 
 
 def test_restarts_of_a_job_are_in_order(run: RunFiles) -> None:
     for restart in (10, 9):
         run.execute(f"7.{restart}", state="failed", failure=FAILURE)
-    assert [one.name for one in read_run(run.path).incarnations] == ["7.9", "7.10"]
+    assert [one.name for one in read_run(list_run(run.path)).incarnations] == ["7.9", "7.10"]
 
 
 def test_jobs_are_in_the_order_of_job_json(run: RunFiles) -> None:
@@ -72,13 +73,13 @@ def test_jobs_are_in_the_order_of_job_json(run: RunFiles) -> None:
     run.execute("1.0", state="cancelled")
     jobs = [{"scheduler": "slurm", "job_id": job, "submitted": 0} for job in ("2", "1")]
     write_json(run.path / "job.json", {"schema_version": 1, "jobs": jobs})
-    assert read_run(run.path).state == "cancelled"
+    assert read_run(list_run(run.path)).state == "cancelled"
 
 
 def test_a_result_counts_even_where_its_verdict_is_lost(run: RunFiles) -> None:
     run.execute("7.0", seconds=12.0)
     (run.records("7.0") / "verdict.json").unlink()
-    read = read_run(run.path)
+    read = read_run(list_run(run.path))
     assert read.current is not None
     assert (read.state, read.current.seconds) == ("completed", 12.0)
 
@@ -88,4 +89,4 @@ def test_a_result_without_its_records_is_refused(run: RunFiles) -> None:
     content = (run.path / "result.json").read_text().replace("7.0", "8.0")
     (run.path / "result.json").write_text(content)
     with pytest.raises(ResultsError, match=r"names incarnation 8\.0"):
-        read_run(run.path)
+        read_run(list_run(run.path))

@@ -52,6 +52,7 @@ def test_samples_of_a_node_and_its_gpu(tmp_path: Path) -> None:
             "SELECT node, gpu, at_s, cpu_s, memory_used_bytes, cpu_energy_j, power_w, throttle_reasons "
             "FROM telemetry",
         )
+        counted = fetch(tables, "SELECT unreadable_records FROM runs")
         unread = fetch(tables, "SELECT node, gpu, what, why FROM unread")
         gpus = fetch(tables, "SELECT gpu, uuid, name, memory_bytes, mig, driver FROM gpus")
     assert [tuple(row.values()) for row in rows] == [
@@ -59,6 +60,8 @@ def test_samples_of_a_node_and_its_gpu(tmp_path: Path) -> None:
         (0, None, 3.0, 3.5, 77, None, None, None),
         (0, 0, 2.5, None, None, None, 310.5, ["sw_power"]),
     ]
+    # The sample that was cut off.
+    assert counted == [{"unreadable_records": 1}]
     assert [tuple(row.values()) for row in unread] == [
         (0, 0, "energy_j", "not supported"),
         (0, None, "cpu_energy_j", HEADER["unread"]["cpu_energy_j"]),  # type: ignore[index]
@@ -78,12 +81,15 @@ def test_all_jobs_that_a_run_is_made_of_have_their_samples(tmp_path: Path) -> No
     run.claim("7.1", continues=("7.0", 10))
     run.execute("7.1")
     run.steps("7.1", first_step=10)
-    for incarnation in ("7.0", "7.1"):
-        write(run, 0, HEADER, node_sample(501.0, cpu_s=0.0), incarnation=incarnation)
+    for incarnation, driver in (("7.0", "570.1"), ("7.1", "571.0")):
+        header = {**HEADER, "driver": driver}
+        write(run, 0, header, node_sample(501.0, cpu_s=0.0), incarnation=incarnation)
     collect(results, results / "tables")
     with open_tables(results / "tables") as tables:
         rows = fetch(tables, "SELECT incarnation, cpu_s FROM telemetry ORDER BY ALL")
+        gpus = fetch(tables, "SELECT node, gpu, driver FROM gpus")
     assert [row["incarnation"] for row in rows] == ["7.0", "7.1"]
+    assert gpus == [{"node": 0, "gpu": 0, "driver": "571.0"}]
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,17 @@
 """The room's one door: run folders in, tables out."""
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 
 from argosy.results.errors import ResultsError
-from argosy.results.fingerprint import fingerprint
-from argosy.results.records import RecordFile, count_others, load_others, record_files
+from argosy.results.found import Found, NewRun, look
+from argosy.results.records import count_others, load_others, read_problem
 from argosy.results.rows import Completeness, Row, failure_rows, node_rows, run_row
-from argosy.results.run_folder import RunFolder, read_run
 from argosy.results.steps import Run, Steps, write_steps
 from argosy.results.tables import (
     create_tables,
@@ -20,13 +20,7 @@ from argosy.results.tables import (
     open_tables,
     write_tables,
 )
-from argosy.results.telemetry import (
-    TelemetryFile,
-    gpu_rows,
-    telemetry_files,
-    unread_rows,
-    write_telemetry,
-)
+from argosy.results.telemetry import gpu_rows, unread_rows, write_telemetry
 
 _MEMORY = "300MiB"
 """What DuckDB may take of a login node's memory; what needs more goes to a file."""
@@ -38,34 +32,6 @@ class _Tables:
 
     fingerprints: Mapping[Run, str]
     has_problems: bool
-
-
-@dataclass(frozen=True)
-class _NewRun:
-    """A run that was read, and the files of its measurement."""
-
-    folder: RunFolder
-    fingerprint: str
-    files: Sequence[RecordFile]
-    telemetry: Sequence[TelemetryFile]
-
-    @property
-    def key(self) -> Run:
-        return self.folder.asked.experiment, self.folder.asked.run_id
-
-
-@dataclass(frozen=True)
-class _Found:
-    """The runs of a site: those to be read, those as they were, and rows of `problems`."""
-
-    new: list[_NewRun] = field(default_factory=list)
-    kept: list[Run] = field(default_factory=list)
-    problems: list[Row] = field(default_factory=list)
-
-    def note(self, run: Run, problem: Exception) -> None:
-        """Remember why a run cannot be read."""
-        row = {"experiment": run[0], "run_id": run[1], "problem": str(problem)}
-        self.problems.append(row)
 
 
 def collect(
@@ -90,7 +56,7 @@ def collect(
     if not results_dir.is_dir():
         raise ResultsError(f"{results_dir}: no such folder; run an experiment first")
     old = _read_tables(tables_dir)
-    found = _look(results_dir, runs, old.fingerprints if old else {})
+    found = look(results_dir, runs, old.fingerprints if old else {})
     if old and _is_up_to_date(old, found):
         say(f"{len(found.kept)} runs, none of them new")
         return
@@ -99,8 +65,23 @@ def collect(
         f"{len(found.problems)} that cannot be read"
     )
     tables_dir.mkdir(parents=True, exist_ok=True)
+    while not _made_tables(tables_dir, found):
+        pass
+
+
+def _made_tables(tables_dir: Path, found: Found) -> bool:
+    """Whether all of `found` could be read; else the run that could not is among its problems.
+
+    Raises ResultsError for what no run is at fault for, such as a full disk.
+    """
     with tempfile.TemporaryDirectory(prefix=".collect-", dir=tables_dir) as work:
-        _make_tables(results_dir, tables_dir, found, Path(work))
+        try:
+            _make_tables(tables_dir, found, Path(work))
+        except duckdb.Error as problem:
+            if not found.drop_culprit(problem):
+                raise read_problem(problem) from problem
+            return False
+    return True
 
 
 def _read_tables(tables_dir: Path) -> _Tables | None:
@@ -115,55 +96,16 @@ def _read_tables(tables_dir: Path) -> _Tables | None:
     return _Tables(prints, bool(problems))
 
 
-def _is_up_to_date(old: _Tables, found: _Found) -> bool:
+def _is_up_to_date(old: _Tables, found: Found) -> bool:
     changed = found.new or found.problems or old.has_problems
     return not changed and len(found.kept) == len(old.fingerprints)
 
 
-def _look(results_dir: Path, runs: Sequence[Path] | None, known: Mapping[Run, str]) -> _Found:
-    found = _Found()
-    for folder in _run_folders(results_dir, found) if runs is None else _in_order(runs):
-        key = (folder.parent.name, folder.name)
-        try:
-            state = fingerprint(folder)
-            if known.get(key) == state:
-                found.kept.append(key)
-            else:
-                run = read_run(folder)
-                files, telemetry = [*record_files(run)], [*telemetry_files(run)]
-                found.new.append(_NewRun(run, state, files, telemetry))
-        except (ResultsError, OSError) as problem:
-            found.note(key, problem)
-    return found
-
-
-def _run_folders(results_dir: Path, found: _Found) -> Iterator[Path]:
-    """The folders of runs, and those that may be; a folder that cannot be listed is a problem."""
-    for experiment in sorted(results_dir.glob("*/")):
-        try:
-            yield from filter(_may_be_run, sorted(experiment.iterdir()))
-        except OSError as problem:
-            found.note((experiment.name, ""), problem)
-
-
-def _in_order(runs: Sequence[Path]) -> list[Path]:
-    return sorted({path.absolute() for path in runs})
-
-
-def _may_be_run(folder: Path) -> bool:
-    try:
-        (folder / "run.json").lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
-def _make_tables(results_dir: Path, tables_dir: Path, found: _Found, work: Path) -> None:
+def _make_tables(tables_dir: Path, found: Found, work: Path) -> None:
     files = [file for run in found.new for file in run.files]
     of_nodes = [file for run in found.new for file in run.telemetry]
     steps, parts = Steps(), {}
+    damaged: Mapping[Run, int] = {}
     with duckdb.connect(config={"memory_limit": _MEMORY}) as database:
         database.execute("SET temp_directory = $path", {"path": str(work / "spilled")})
         create_tables(database)
@@ -172,16 +114,15 @@ def _make_tables(results_dir: Path, tables_dir: Path, found: _Found, work: Path)
             steps = write_steps(database, of_ranks, parts["steps"])
         if of_nodes:
             parts["telemetry"] = work / "telemetry.parquet"
-            write_telemetry(database, of_nodes, parts["telemetry"])
+            damaged = write_telemetry(database, of_nodes, parts["telemetry"])
         load_others(database, files, steps.counts)
         others = count_others(database)
+        for run, unreadable in damaged.items():
+            others[run]["unreadable"] += unreadable
         rows: Mapping[str, Iterable[Row]] = {
-            "runs": (
-                run_row(run.folder, _completeness(run, steps, others), run.fingerprint, results_dir)
-                for run in found.new
-            ),
+            "runs": (run_row(run.folder, _completeness(run, steps, others)) for run in found.new),
             "nodes": (row for run in found.new for row in node_rows(run.folder)),
-            "failures": (row for run in found.new for row in failure_rows(run.folder, results_dir)),
+            "failures": (row for run in found.new for row in failure_rows(run.folder)),
             "gpus": gpu_rows(of_nodes),
             "unread": unread_rows(of_nodes),
             "problems": found.problems,
@@ -191,16 +132,14 @@ def _make_tables(results_dir: Path, tables_dir: Path, found: _Found, work: Path)
         write_tables(database, tables_dir, found.kept, parts)
 
 
-def _completeness(
-    run: _NewRun, steps: Steps, others: Mapping[Run, Mapping[str, int]]
-) -> Completeness:
+def _completeness(run: NewRun, steps: Steps, others: Mapping[Run, Counter[str]]) -> Completeness:
     if run.folder.state != "completed":
         return Completeness()
     ranks = steps.ranks_of(run.key)
-    lines = others.get(run.key, {})
+    lines = others.get(run.key, Counter())
     return Completeness(
-        unreadable_records=lines.get("unreadable", 0),
-        repeated_steps=lines.get("repeated", 0),
+        unreadable_records=lines["unreadable"],
+        repeated_steps=lines["repeated"],
         duplicate_steps=steps.duplicates.get(run.key, 0),
         missing_steps=steps.missing.get(run.key, 0),
         missing_ranks=tuple(rank for rank in range(run.folder.ranks) if rank not in ranks),

@@ -1,7 +1,6 @@
 """Reading many files of JSON Lines at once, each line with whose it is, in the order of the files."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -10,34 +9,43 @@ import duckdb
 from argosy.results.tables import literal
 
 
-def lines(columns: Mapping[str, str]) -> str:
-    """SQL that reads the files named last: a row for each line, `file` is what is known of its file.
+def lines(columns: Mapping[str, str], known: Mapping[str, str]) -> str:
+    """SQL that reads the files of `name_files`: a row for each line, with whose it is.
 
-    `columns` are types by key. A line that cannot be parsed is a row of NULL. The place of a file in
-    the list tells whose a line is: a join with a table would lose the order of lines.
+    That is `experiment`, `run_id` and `incarnation`, which are folders of the file's path, and the numbers
+    that are `known` of the file. A line that cannot be parsed is a row of NULL beside those. They
+    are taken from path and place of the file because a join would lose the order of lines, and a list of
+    texts would be copied for every few rows that DuckDB reads.
+
+    Args:
+        columns: types by key of the lines.
+        known: types by name.
     """
     types = ", ".join(f"'{key}': '{kind}'" for key, kind in columns.items())
+    place = "CAST(file_index AS INTEGER) + 1"
+    numbers = "".join(f", getvariable('file_{name}')[{place}] AS {name}" for name in known)
     return f"""(
-    SELECT *, getvariable('files')[CAST(file_index AS INTEGER) + 1] AS file
+    SELECT * EXCLUDE filename, split_part(filename, '/', -5) AS experiment,
+        split_part(filename, '/', -4) AS run_id, split_part(filename, '/', -2) AS incarnation{numbers}
     FROM read_json(
         $paths, format = 'newline_delimited', ignore_errors = true, hive_partitioning = false,
-        columns = {{{types}}}
+        filename = true, columns = {{{types}}}
     )
 )"""
 
 
 def name_files(
-    database: duckdb.DuckDBPyConnection, columns: str, files: Sequence[Any]
+    database: duckdb.DuckDBPyConnection, known: Mapping[str, str], files: Sequence[Any]
 ) -> dict[str, list[str]]:
     """Name the files that `lines` reads next; returns the parameters of that query.
 
     Args:
-        columns: names and types of the dataclasses' fields, in SQL.
-        files: dataclasses of one kind with a field `path`; at least one.
+        known: as for `lines`.
+        files: dataclasses with the fields `path` and those that are known.
     """
-    values = [list(column) for column in zip(*map(astuple, files), strict=True)]
-    unnested = ", ".join(f"unnest(${place})" for place in range(1, len(values) + 1))
-    database.execute(f"CREATE OR REPLACE TEMP TABLE named ({columns})")
-    database.execute(f"INSERT INTO named SELECT {unnested}", values)
-    database.execute("SET VARIABLE files = (SELECT list(named ORDER BY rowid) FROM named)")
+    for name, kind in known.items():
+        values = [getattr(file, name) for file in files]
+        database.execute(
+            f"SET VARIABLE file_{name} = CAST($values AS {kind}[])", {"values": values}
+        )
     return {"paths": [literal(Path(file.path)) for file in files]}

@@ -6,6 +6,7 @@ that are read once more, for what else is in them: metrics, steps that count no 
 
 import json
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,14 @@ from argosy.results.lines import lines, name_files
 from argosy.results.models import check_version
 from argosy.results.run_folder import RunFolder
 from argosy.results.tables import PHASES, fetch
+from argosy.results.timings import (
+    COLLECTIVE,
+    COLLECTIVES,
+    IS_COLLECTIVE,
+    IS_LAYERS,
+    LAYER_ROWS,
+    LAYERS,
+)
 
 _FIRST_LINE_BYTES = 65536
 _BUFFER_BYTES = 1 << 20
@@ -31,9 +40,13 @@ _OF_STEPS = {
     "samples": "BIGINT",
     "phases": "STRUCT({})".format(", ".join(f'"{phase}" DOUBLE' for phase in PHASES)),
 }
-_STEP_LINES = lines(_OF_STEPS)
-_LINES = lines({**_OF_STEPS, "name": "VARCHAR", "value": "JSON", "at": "DOUBLE"})
-_PRINTED_LINES = lines({"kind": "VARCHAR", "at": "DOUBLE", "samples_per_second": "DOUBLE"})
+_OF_FILE = {"rank": "INTEGER", "offset_s": "DOUBLE", "until_step": "BIGINT"}
+_STEP_LINES = lines(_OF_STEPS, _OF_FILE)
+_LINES = lines(
+    {**_OF_STEPS, "name": "VARCHAR", "value": "JSON", "at": "DOUBLE"} | COLLECTIVE | LAYERS,
+    _OF_FILE,
+)
+_PRINTED_LINES = lines({"kind": "VARCHAR", "at": "DOUBLE", "samples_per_second": "DOUBLE"}, {})
 
 # NaN is above every number; a phase that was not recorded is no fault.
 _IS_STEP = "coalesce(kind = 'step' AND step IS NOT NULL AND samples IS NOT NULL AND " + (
@@ -43,22 +56,25 @@ _IS_STEP = "coalesce(kind = 'step' AND step IS NOT NULL AND samples IS NOT NULL 
     )
     + ", false)"
 )
-_COUNTS = "(file.until_step IS NULL OR step < file.until_step)"
+_COUNTS = "(until_step IS NULL OR step < until_step)"
 
 STEPS = f"""
-SELECT file.experiment, file.run_id, file.rank, step, epoch, start + file.offset_s AS start_s,
+SELECT experiment, run_id, rank, step, epoch, start + offset_s AS start_s,
     seconds, samples, {", ".join(f'phases."{phase}" AS {phase}_s' for phase in PHASES)}
 FROM {_STEP_LINES} WHERE {_IS_STEP} AND {_COUNTS}
 """
 
 _OTHERS = f"""
 CREATE TABLE other_line AS
-SELECT file.experiment, file.run_id, file.rank, name, value, "at" + file.offset_s AS at_s,
+SELECT experiment, run_id, rank, name, value, "at" + offset_s AS at_s,
+    {", ".join({**COLLECTIVE, **LAYERS, "seconds": "DOUBLE"})},
     CASE
         WHEN {_IS_STEP} THEN 'repeated'
         WHEN kind = 'header' THEN 'header'
-        WHEN kind = 'metric' AND file.until_step IS NOT NULL THEN 'earlier'
+        WHEN kind IN ('metric', 'collective', 'layers') AND until_step IS NOT NULL THEN 'earlier'
         WHEN kind = 'metric' AND name IS NOT NULL AND value IS NOT NULL THEN 'metric'
+        WHEN {IS_COLLECTIVE} THEN 'collective'
+        WHEN {IS_LAYERS} THEN 'layers'
         ELSE 'unreadable'
     END AS kind
 FROM {_LINES} WHERE NOT ({_IS_STEP} AND {_COUNTS})
@@ -80,15 +96,10 @@ FROM other_line WHERE kind = 'metric'
 
 _PRINTED = f"""
 CREATE TABLE printed_line AS
-SELECT file.experiment, file.run_id, "at" AS monotonic_s, samples_per_second AS samples_per_s,
+SELECT experiment, run_id, "at" AS monotonic_s, samples_per_second AS samples_per_s,
     coalesce(kind = 'printed' AND isfinite(samples_per_second), false) AS is_good
 FROM {_PRINTED_LINES}
 """
-
-_FILE = (
-    "path VARCHAR, experiment VARCHAR, run_id VARCHAR, rank INTEGER, offset_s DOUBLE, "
-    "until_step BIGINT"
-)
 
 
 @dataclass(frozen=True)
@@ -115,7 +126,7 @@ def record_files(run: RunFolder) -> Iterator[RecordFile]:
     if run.state != "completed" or run.result is None:
         return
     for piece in run.pieces:
-        for path in sorted((run.path / "records" / piece.incarnation).glob("*.jsonl")):
+        for path in run.records(piece.incarnation):
             rank = re.fullmatch(r"rank-(\d+)\.jsonl", path.name)
             if rank or (path.name == "printed.jsonl" and piece.until is None):
                 yield RecordFile(
@@ -132,7 +143,7 @@ def name_records(
     database: duckdb.DuckDBPyConnection, files: Sequence[RecordFile]
 ) -> dict[str, list[str]]:
     """Name the files that are read next; returns the query's parameters."""
-    return name_files(database, _FILE, files)
+    return name_files(database, _OF_FILE, files)
 
 
 def load_others(
@@ -140,7 +151,7 @@ def load_others(
     files: Sequence[RecordFile],
     steps: Mapping[tuple[str, str, int], int],
 ) -> None:
-    """Fill the tables metrics and printed, and `other_line` with all lines that are no steps.
+    """Fill the tables of what is recorded besides steps, and `other_line` with all such lines.
 
     `steps` is how many good steps there are by (experiment, run_id, rank): a rank whose files hold
     no other lines is not read again.
@@ -149,6 +160,8 @@ def load_others(
     if more := _with_more_lines(of_ranks, steps):
         database.execute(_OTHERS, name_records(database, more))
         database.execute(_METRICS)
+        for query in (COLLECTIVES, LAYER_ROWS):
+            database.execute(query)
     else:
         database.execute(
             "CREATE TABLE other_line (experiment VARCHAR, run_id VARCHAR, kind VARCHAR)"
@@ -164,12 +177,14 @@ def load_others(
         )
 
 
-def count_others(database: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], dict[str, int]]:
+def count_others(
+    database: duckdb.DuckDBPyConnection,
+) -> defaultdict[tuple[str, str], Counter[str]]:
     """How many lines of each kind a run has besides its steps."""
     query = "SELECT experiment, run_id, kind, count(*) AS lines FROM other_line GROUP BY ALL"
-    counts: dict[tuple[str, str], dict[str, int]] = {}
+    counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for row in fetch(database, query):
-        counts.setdefault((row["experiment"], row["run_id"]), {})[row["kind"]] = row["lines"]
+        counts[row["experiment"], row["run_id"]][row["kind"]] = row["lines"]
     return counts
 
 

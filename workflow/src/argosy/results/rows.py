@@ -1,9 +1,7 @@
 """The rows of a run in the small tables, from the files that `run_folder` has read."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from argosy.results.models import Failure
@@ -29,7 +27,7 @@ class Completeness:
     """Between the ranks' ends of a step that all have: more than a step's time is the nodes' clocks'."""
 
 
-def run_row(run: RunFolder, found: Completeness, fingerprint: str, results_dir: Path) -> Row:
+def run_row(run: RunFolder, found: Completeness) -> Row:
     """The row of the table `runs`."""
     current = run.current
     return _key(run) | {
@@ -55,9 +53,11 @@ def run_row(run: RunFolder, found: Completeness, fingerprint: str, results_dir: 
         "missing_steps": found.missing_steps,
         "missing_ranks": list(found.missing_ranks),
         "clock_spread_s": found.clock_spread_s,
-        "log_files": [_relative(log, results_dir) for log in run.logs(current)] if current else [],
+        "log_files": [_in_results(run, current, log) for log in run.logs(current)]
+        if current
+        else [],
         "provenance": run.provenance,
-        "files_fingerprint": fingerprint,
+        "files_fingerprint": run.listing.fingerprint,
     }
 
 
@@ -67,7 +67,7 @@ def node_rows(run: RunFolder) -> Iterator[Row]:
         yield _key(run) | {"node": node.node, "host": node.host} | node.machine.model_dump()
 
 
-def failure_rows(run: RunFolder, results_dir: Path) -> Iterator[Row]:
+def failure_rows(run: RunFolder) -> Iterator[Row]:
     """A row of the table `failures` for each incarnation that came to nothing."""
     for incarnation, failure in run.failures():
         yield _key(run) | {
@@ -77,17 +77,15 @@ def failure_rows(run: RunFolder, results_dir: Path) -> Iterator[Row]:
             "rank": failure.rank,
             "cause": failure.cause,
             "lost_s": incarnation.seconds,
-            "log_file": _telling_log(run, incarnation, failure, results_dir),
+            "log_file": _telling_log(run, incarnation, failure),
         }
 
 
-def _telling_log(
-    run: RunFolder, incarnation: Incarnation, failure: Failure, results_dir: Path
-) -> str | None:
+def _telling_log(run: RunFolder, incarnation: Incarnation, failure: Failure) -> str | None:
     """The log to open first: the failed rank's, else the failed node's, else the job's."""
-    logs = {log.name: log for log in run.logs(incarnation)}
+    logs = run.logs(incarnation)
     names = (f"rank-{failure.rank}.log", f"node-{failure.node}.log", "job.log")
-    return next((_relative(logs[name], results_dir) for name in names if name in logs), None)
+    return next((_in_results(run, incarnation, name) for name in names if name in logs), None)
 
 
 def _hosts(incarnation: Incarnation) -> list[str]:
@@ -109,5 +107,6 @@ def _key(run: RunFolder) -> Row:
     return {"experiment": run.asked.experiment, "run_id": run.asked.run_id}
 
 
-def _relative(path: Path, results_dir: Path) -> str:
-    return Path(os.path.relpath(path, results_dir)).as_posix()
+def _in_results(run: RunFolder, incarnation: Incarnation, log: str) -> str:
+    """A log's path below the folder of the site."""
+    return f"{run.asked.experiment}/{run.asked.run_id}/logs/{incarnation.name}/{log}"

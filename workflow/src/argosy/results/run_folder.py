@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from argosy.results.errors import ResultsError
+from argosy.results.listing import Listing
 from argosy.results.models import (
     Asked,
     Checkpoint,
@@ -88,7 +89,7 @@ class Piece:
 class RunFolder:
     """A run as its folder tells it. `incarnations` are in the order of submission."""
 
-    path: Path
+    listing: Listing
     asked: Asked
     result: Verdict | None
     provenance: str | None
@@ -144,14 +145,20 @@ class RunFolder:
                 default = incarnation.state
             yield incarnation, incarnation.failure or Failure(node=None, rank=None, cause=default)
 
-    def logs(self, incarnation: Incarnation) -> list[Path]:
-        """Log files of an incarnation: the job's first, then nodes and ranks by number."""
-        found = (self.path / "logs" / incarnation.name).glob("*.log")
-        return sorted(found, key=lambda log: (log.name != "job.log", _by_number(log.name)))
+    def records(self, incarnation: str) -> list[Path]:
+        """The files of an incarnation's records, by name."""
+        folder = self.listing.path / "records" / incarnation
+        return [folder / name for name in self.listing.records.get(incarnation, ())]
+
+    def logs(self, incarnation: Incarnation) -> list[str]:
+        """Names of an incarnation's log files: the job's first, then nodes and ranks by number."""
+        found = (log for log in self.listing.logs.get(incarnation.name, ()) if log.endswith(".log"))
+        return sorted(found, key=lambda log: (log != "job.log", _by_number(log)))
 
 
-def read_run(folder: Path) -> RunFolder:
+def read_run(listing: Listing) -> RunFolder:
     """Read the small files of a run folder; raise ResultsError for one that breaks the contract."""
+    folder, files = listing.path, listing.files
     asked = read_model(folder / "run.json", Asked)
     if (asked.experiment, asked.run_id) != (folder.parent.name, folder.name):
         raise ResultsError(
@@ -161,11 +168,13 @@ def read_run(folder: Path) -> RunFolder:
     result = folder / "result.json"
     provenance = folder / "provenance.json"
     run = RunFolder(
-        path=folder,
+        listing=listing,
         asked=asked,
-        result=read_model(result, Verdict) if result.exists() else None,
-        provenance=json.dumps(read_object(provenance)) if provenance.exists() else None,
-        incarnations=tuple(_read_incarnation(folder, name) for name in _incarnation_names(folder)),
+        result=read_model(result, Verdict) if result.name in files else None,
+        provenance=json.dumps(read_object(provenance)) if provenance.name in files else None,
+        incarnations=tuple(
+            _read_incarnation(listing, name) for name in _incarnation_names(listing)
+        ),
     )
     if run.result and run.current is None:
         raise ResultsError(
@@ -175,31 +184,30 @@ def read_run(folder: Path) -> RunFolder:
     return run
 
 
-def _incarnation_names(folder: Path) -> list[str]:
+def _incarnation_names(listing: Listing) -> list[str]:
     """Incarnations by order of submission; a job that left logs but no records is one too."""
-    jobs = folder / "job.json"
     submitted: Mapping[str, int] = {}
-    if jobs.exists():
-        entries = read_model(jobs, Jobs).jobs
+    if "job.json" in listing.files:
+        entries = read_model(listing.path / "job.json", Jobs).jobs
         submitted = {str(job.job_id): place for place, job in enumerate(entries)}
-    names = {path.name for kind in ("records", "logs") for path in (folder / kind).glob("*/")}
 
     def order(name: str) -> tuple[int, list[tuple[str, int]]]:
         return submitted.get(name.rpartition(".")[0], -1), _by_number(name)
 
-    return sorted(names, key=order)
+    return sorted({*listing.records, *listing.logs}, key=order)
 
 
-def _read_incarnation(folder: Path, name: str) -> Incarnation:
-    records = folder / "records" / name
-    verdict = records / "verdict.json"
-    claim = records / "claim.json"
-    nodes = sorted(records.glob("node-*.json"), key=lambda path: _by_number(path.name))
+def _read_incarnation(listing: Listing, name: str) -> Incarnation:
+    folder, files = listing.path / "records" / name, listing.records.get(name, ())
+    nodes = [file for file in files if re.fullmatch(r"node-.*\.json", file)]
+    verdict, claim = folder / "verdict.json", folder / "claim.json"
     return Incarnation(
         name=name,
-        verdict=read_model(verdict, Verdict) if verdict.exists() else None,
-        nodes=tuple(read_model(path, NodeStatus) for path in nodes),
-        continues=read_model(claim, Claim).continues if claim.exists() else None,
+        verdict=read_model(verdict, Verdict) if verdict.name in files else None,
+        nodes=tuple(
+            read_model(folder / node, NodeStatus) for node in sorted(nodes, key=_by_number)
+        ),
+        continues=read_model(claim, Claim).continues if claim.name in files else None,
     )
 
 

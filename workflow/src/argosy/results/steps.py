@@ -8,7 +8,7 @@ from typing import Any
 
 import duckdb
 
-from argosy.results.records import STEPS, RecordFile, name_records, read_problem
+from argosy.results.records import STEPS, RecordFile, name_records
 from argosy.results.tables import fetch, parquet, set_view
 
 Run = tuple[str, str]
@@ -87,14 +87,8 @@ class Steps:
 def write_steps(
     database: duckdb.DuckDBPyConnection, files: Sequence[RecordFile], part: Path
 ) -> Steps:
-    """Write the steps in `files` to `part`, each once, in the order of the files.
-
-    Raises ResultsError when DuckDB cannot read the files.
-    """
-    try:
-        parquet(database, STEPS, part, name_records(database, files))
-    except duckdb.Error as problem:
-        raise read_problem(problem) from problem
+    """Write the steps in `files` to `part`, each once, in the order of the files."""
+    parquet(database, STEPS, part, name_records(database, files))
     set_view(database, VIEW, part)
     database.execute(_RANKS)
     counts = {

@@ -17,7 +17,7 @@ from argosy import __version__
 from argosy.files import replacing
 from argosy.results.errors import ResultsError
 
-TABLES_VERSION = 2
+TABLES_VERSION = 3
 PHASES = ("data", "h2d", "forward", "backward", "communication", "update")
 
 _RUN = {"experiment": "VARCHAR", "run_id": "VARCHAR"}
@@ -69,6 +69,22 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "at_s": "DOUBLE",
     },
     "printed": _RUN | {"monotonic_s": "DOUBLE", "samples_per_s": "DOUBLE"},
+    "collectives": _RUN
+    | {
+        "name": "VARCHAR",
+        "bytes": "BIGINT",
+        "repetition": "INTEGER",
+        "seconds": "DOUBLE",
+        "ranks": "INTEGER",
+    },
+    "layers": _RUN
+    | {
+        "rank": "INTEGER",
+        "place": "INTEGER",
+        "name": "VARCHAR",
+        "bytes": "BIGINT",
+        "ready_s": "DOUBLE",
+    },
     "nodes": _RUN
     | {
         "node": "INTEGER",
@@ -247,6 +263,7 @@ def literal(path: Path) -> str:
 
 _SORTED_BY = (
     *("experiment", "run_id", "incarnation", "rank", "node", "gpu", "what", "at_s", "monotonic_s"),
+    *("name", "bytes", "repetition", "place"),
 )
 
 

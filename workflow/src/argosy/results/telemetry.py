@@ -1,7 +1,7 @@
 """What the agents sampled of nodes and GPUs becomes tables: telemetry, gpus, unread."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,33 +11,43 @@ from argosy.results.lines import lines, name_files
 from argosy.results.records import clock_offset, read_header
 from argosy.results.rows import Row
 from argosy.results.run_folder import RunFolder
-from argosy.results.tables import COLUMNS, parquet, set_view
+from argosy.results.steps import Run
+from argosy.results.tables import COLUMNS, fetch, parquet, set_view
 
 VIEW = "new_telemetry"
 
 _OWN = ("experiment", "run_id", "incarnation", "node", "at_s")
 _SAMPLED = {name: kind for name, kind in COLUMNS["telemetry"].items() if name not in _OWN}
+_OF_FILE = {"node": "INTEGER", "offset_s": "DOUBLE"}
 _GPU = ("uuid", "name", "memory_bytes", "mig", "energy_from_power")
 
 
+_IS_SAMPLE = """(coalesce(kind, '') IN ('node', 'gpu') AND "at" IS NOT NULL)"""
 _SAMPLES = f"""
-SELECT file.experiment, file.run_id, file.incarnation, file.node, "at" + file.offset_s AS at_s,
+SELECT experiment, run_id, incarnation, node, "at" + offset_s AS at_s,
     {", ".join(f'"{name}"' for name in _SAMPLED)}
-FROM {lines({"kind": "VARCHAR", "at": "DOUBLE", **_SAMPLED})}
-WHERE kind IN ('node', 'gpu') AND "at" IS NOT NULL
+FROM {lines({"kind": "VARCHAR", "at": "DOUBLE", **_SAMPLED}, _OF_FILE)}
+WHERE {_IS_SAMPLE}
 """
 
-_UNREAD_LINES = lines({"kind": "VARCHAR", "gpu": "INTEGER", "what": "VARCHAR", "why": "VARCHAR"})
-_UNREAD = f"""
+_OTHER_LINES = lines(
+    dict.fromkeys(("kind", "what", "why"), "VARCHAR") | {"at": "DOUBLE", "gpu": "INTEGER"}, _OF_FILE
+)
+# What begins a file, what could not be read, and what is damaged.
+_OTHERS = f"""
+CREATE TABLE other_telemetry AS SELECT experiment, run_id, node, kind, gpu, what, why
+FROM {_OTHER_LINES}
+WHERE NOT {_IS_SAMPLE}
+"""
+_UNREAD = """
 INSERT INTO unread
-SELECT DISTINCT file.experiment, file.run_id, file.node, gpu, what, why FROM {_UNREAD_LINES}
+SELECT DISTINCT experiment, run_id, node, gpu, what, why FROM other_telemetry
 WHERE kind = 'unread' AND what IS NOT NULL
 """
-
-_FILE = (
-    "path VARCHAR, experiment VARCHAR, run_id VARCHAR, incarnation VARCHAR, node INTEGER, "
-    "offset_s DOUBLE"
-)
+_DAMAGED = """
+SELECT experiment, run_id, count(*) AS lines FROM other_telemetry
+WHERE kind IS NULL OR kind NOT IN ('header', 'unread') GROUP BY ALL
+"""
 
 
 @dataclass(frozen=True)
@@ -63,7 +73,7 @@ def telemetry_files(run: RunFolder) -> Iterator[TelemetryFile]:
     if run.state != "completed" or run.result is None:
         return
     for piece in run.pieces:
-        for path in sorted((run.path / "records" / piece.incarnation).glob("telemetry-*.jsonl")):
+        for path in run.records(piece.incarnation):
             if number := re.fullmatch(r"telemetry-(\d+)\.jsonl", path.name):
                 yield TelemetryFile(
                     path=str(path),
@@ -77,21 +87,29 @@ def telemetry_files(run: RunFolder) -> Iterator[TelemetryFile]:
 
 def write_telemetry(
     database: duckdb.DuckDBPyConnection, files: Sequence[TelemetryFile], part: Path
-) -> None:
-    """Write the samples in `files` to `part`, and put what nodes could not read into `unread`."""
-    paths = name_files(database, _FILE, files)
+) -> Mapping[Run, int]:
+    """Write the samples in `files` to `part`, and put what nodes could not read into `unread`.
+
+    Returns how many lines of a run are damaged.
+    """
+    paths = name_files(database, _OF_FILE, files)
     parquet(database, _SAMPLES, part, paths)
     set_view(database, VIEW, part)
-    database.execute(_UNREAD, paths)
+    database.execute(_OTHERS, paths)
+    database.execute(_UNREAD)
+    return {(row["experiment"], row["run_id"]): row["lines"] for row in fetch(database, _DAMAGED)}
 
 
 def gpu_rows(files: Sequence[TelemetryFile]) -> Iterator[Row]:
-    """A row of the table `gpus` for each GPU that a node's agent saw."""
+    """A row of the table `gpus` for each GPU of a node, as the last job of a run saw it."""
+    rows: dict[tuple[object, ...], Row] = {}
     for file in files:
         header = read_header(Path(file.path))
         for gpu in header.get("gpus") or []:
             known = {name: gpu.get(name) for name in _GPU}
-            yield _key(file) | {"gpu": gpu.get("gpu"), "driver": header.get("driver")} | known
+            row = _key(file) | {"gpu": gpu.get("gpu"), "driver": header.get("driver")} | known
+            rows[file.experiment, file.run_id, file.node, row["gpu"]] = row
+    yield from rows.values()
 
 
 def unread_rows(files: Sequence[TelemetryFile]) -> Iterator[Row]:

@@ -1,0 +1,99 @@
+"""Which runs there are, and which of them have to be read."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import duckdb
+
+from argosy.results.errors import ResultsError
+from argosy.results.listing import list_run
+from argosy.results.records import RecordFile, read_problem, record_files
+from argosy.results.rows import Row
+from argosy.results.run_folder import RunFolder, read_run
+from argosy.results.steps import Run
+from argosy.results.telemetry import TelemetryFile, telemetry_files
+
+
+@dataclass(frozen=True)
+class NewRun:
+    """A run that was read, and the files of its measurement."""
+
+    folder: RunFolder
+    files: Sequence[RecordFile]
+    telemetry: Sequence[TelemetryFile]
+
+    @property
+    def paths(self) -> list[str]:
+        """Of the files of its measurement."""
+        return [*(file.path for file in self.files), *(file.path for file in self.telemetry)]
+
+    @property
+    def key(self) -> Run:
+        return self.folder.asked.experiment, self.folder.asked.run_id
+
+
+@dataclass(frozen=True)
+class Found:
+    """The runs of a site: those to be read, those as they were, and rows of `problems`."""
+
+    new: list[NewRun] = field(default_factory=list)
+    kept: list[Run] = field(default_factory=list)
+    problems: list[Row] = field(default_factory=list)
+
+    def note(self, run: Run, problem: Exception) -> None:
+        """Remember why a run cannot be read."""
+        row = {"experiment": run[0], "run_id": run[1], "problem": str(problem)}
+        self.problems.append(row)
+
+    def drop_culprit(self, problem: duckdb.Error) -> bool:
+        """Take out the run with the file that DuckDB could not read, as one with a line of megabytes.
+
+        Whether there is one: DuckDB says a file's name where a file is at fault.
+        """
+        for run in self.new:
+            if any(f'"{path}"' in str(problem) for path in run.paths):
+                self.new.remove(run)
+                self.note(run.key, read_problem(problem))
+                return True
+        return False
+
+
+def look(results_dir: Path, runs: Sequence[Path] | None, known: Mapping[Run, str]) -> Found:
+    """Look at the runs, and read the small files of those whose fingerprint is not `known`."""
+    found = Found()
+    for folder in _run_folders(results_dir, found) if runs is None else _in_order(runs):
+        key = (folder.parent.name, folder.name)
+        try:
+            listing = list_run(folder)
+            if known.get(key) == listing.fingerprint:
+                found.kept.append(key)
+            else:
+                run = read_run(listing)
+                found.new.append(NewRun(run, [*record_files(run)], [*telemetry_files(run)]))
+        except (ResultsError, OSError) as problem:
+            found.note(key, problem)
+    return found
+
+
+def _run_folders(results_dir: Path, found: Found) -> Iterator[Path]:
+    """The folders of runs, and those that may be; a folder that cannot be listed is a problem."""
+    for experiment in sorted(results_dir.glob("*/")):
+        try:
+            yield from filter(_may_be_run, sorted(experiment.iterdir()))
+        except OSError as problem:
+            found.note((experiment.name, ""), problem)
+
+
+def _in_order(runs: Sequence[Path]) -> list[Path]:
+    return sorted({path.absolute() for path in runs})
+
+
+def _may_be_run(folder: Path) -> bool:
+    try:
+        (folder / "run.json").lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except PermissionError:
+        pass
+    return True
