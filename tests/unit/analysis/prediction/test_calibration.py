@@ -44,7 +44,8 @@ def true_step_s(nodes: int, congestion: float = 1.0) -> float:
         between = hierarchical_s(size, nodes, 4) - inside
         return round((inside + congestion * between) / TICK_S)
 
-    after = backward_and_send(TRUE_LAYERS, ticks, round(CYCLE_S / TICK_S), FUSED)
+    negotiation = round(ticks(0) / 2)
+    after = backward_and_send(TRUE_LAYERS, ticks, round(CYCLE_S / TICK_S), FUSED, negotiation)
     return OTHER_S + after * TICK_S
 
 

@@ -48,6 +48,14 @@ def test_cycles_gather_what_is_fused() -> None:
     ]
 
 
+def test_every_cycle_begins_with_a_negotiation() -> None:
+    # Idle cycles begin at 0 s; the one at 3 s finds two gradients, asks to 6 s and sends to 10 s; the
+    # last one is found at 10 s, and sent from 13 s to 17 s.
+    step = simulate(THREE, Allreduce(1.0, 0.1, negotiation_s=3.0), Horovod(1.0, 1000))
+    assert (step.messages, step.exposed_s) == (2, 10.0)
+    assert [span.begin_s - 5 for span in step.timeline if span.layers] == [6.0, 13.0]
+
+
 def test_no_fusion_within_a_cycle() -> None:
     # At 5 s: 2 s and 3 s one after the other, to 10 s; then the last one to 14 s.
     step = simulate(THREE, SLOW, Horovod(5.0, 0))
@@ -109,12 +117,13 @@ def test_tick_by_tick(seed: int) -> None:
     layers = [(chance.randint(1, 50), chance.randint(0, 40)) for _ in range(chance.randint(1, 30))]
     latency, of_byte = chance.randint(0, 30), chance.randint(0, 3)
     cycle, threshold = chance.randint(1, 60), chance.choice([0, 40, 120, 10**6])
+    negotiation = chance.choice([0, 0, chance.randint(1, 60)])
     ticks = backward_and_send(
-        layers, lambda size: latency + of_byte * round(size), cycle, threshold
+        layers, lambda size: latency + of_byte * round(size), cycle, threshold, negotiation
     )
     simulated = simulate(
         model(*((size, time * tick_s) for size, time in layers)),
-        Allreduce(latency * tick_s, of_byte * tick_s),
+        Allreduce(latency * tick_s, of_byte * tick_s, negotiation * tick_s),
         Horovod(cycle * tick_s, threshold),
     )
     assert simulated.step_s == pytest.approx(2 + 3 + ticks * tick_s + 1, abs=tick_s / 10)

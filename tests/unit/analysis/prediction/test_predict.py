@@ -47,6 +47,11 @@ WEAK = Training(MODEL, communication(), 4, "weak", AT_THE_END)
 STRONG = replace(WEAK, scaling="strong")
 
 
+def sent_s(nodes: int) -> float:
+    """The truth: one message of all parameters, after a negotiation."""
+    return hierarchical_s(1e8, nodes, 4) + hierarchical_s(0, nodes, 4) / 2
+
+
 def predicted(training: Training, nodes: list[int], use: NodeUse | None = None) -> list[Prediction]:
     found = predict(training, nodes, 1e6, use)
     assert isinstance(found, list)
@@ -56,9 +61,8 @@ def predicted(training: Training, nodes: list[int], use: NodeUse | None = None) 
 def test_weak_scaling() -> None:
     exact = replace(WEAK, communication=communication(noise=0))
     for prediction in predicted(exact, POWERS):
-        sent_s = hierarchical_s(1e8, prediction.nodes, 4)
-        assert prediction.exposed_s.value == pytest.approx(sent_s)
-        assert prediction.step_s.value == pytest.approx(0.33 + sent_s)
+        assert prediction.exposed_s.value == pytest.approx(sent_s(prediction.nodes))
+        assert prediction.step_s.value == pytest.approx(0.33 + sent_s(prediction.nodes))
         assert prediction.samples_per_step == 64 * 4 * prediction.nodes
 
 
@@ -104,7 +108,7 @@ def test_what_is_not_known_of_nodes_is_not_told() -> None:
 def test_intervals_hold_the_truth_and_grow_with_the_uncertainty() -> None:
     for noise in (0.01, 0.05):
         (found,) = predicted(replace(WEAK, communication=communication(noise)), [1024])
-        assert found.step_s.low < 0.33 + hierarchical_s(1e8, 1024, 4) < found.step_s.high
+        assert found.step_s.low < 0.33 + sent_s(1024) < found.step_s.high
     sure, unsure = (
         predicted(replace(WEAK, communication=communication(noise)), [1, 1024])[1]
         for noise in (0.01, 0.05)
@@ -121,7 +125,7 @@ def test_intervals_cover_the_truth_in_95_of_100() -> None:
         found = fit_communication(hierarchical_times(0.03, 2, seed))
         assert isinstance(found, Communication)
         for one in predicted(replace(WEAK, communication=found), list(covered)):
-            truth = 0.33 + hierarchical_s(1e8, one.nodes, 4)
+            truth = 0.33 + sent_s(one.nodes)
             covered[one.nodes] += one.step_s.low <= truth <= one.step_s.high
     least, most = (stats.binom.ppf(chance, studies, 0.95) for chance in (0.002, 0.998))
     assert all(least <= hits <= most for hits in covered.values()), covered

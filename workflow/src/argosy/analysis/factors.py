@@ -72,14 +72,14 @@ def factors(run: RankTimes, base: RankTimes) -> Factors:
     Raises ValueError for arrays of different shapes, negative values, no samples or no useful time.
     """
     recorded = {name for name in (COMMUNICATION, DATA) if _record(name, run, base)}
-    here, there = _terms(run, recorded), _terms(base, recorded)
+    here, there = terms(run, recorded), terms(base, recorded)
     ratio = {name: here[name] / there[name] for name in here}
     return Factors(
         load_balance=ratio["load_balance"],
         communication=ratio["communication"] if COMMUNICATION in recorded else None,
         data=ratio["data"] if DATA in recorded else None,
         computation=ratio["computation"],
-        efficiency=_rate_per_rank(run) / _rate_per_rank(base),
+        efficiency=ratio["efficiency"],
     )
 
 
@@ -90,8 +90,8 @@ def parallel_efficiency(run: RankTimes) -> Factors:
     `efficiency` is useful time over all time. Raises ValueError as `factors` does.
     """
     recorded = {name for name in (COMMUNICATION, DATA) if _record(name, run)}
-    terms = _terms(run, recorded)
-    shares = terms["load_balance"], terms["communication"], terms["data"]
+    own = terms(run, recorded)
+    shares = own["load_balance"], own["communication"], own["data"]
     return Factors(
         load_balance=shares[0],
         communication=shares[1] if COMMUNICATION in recorded else None,
@@ -105,8 +105,12 @@ def _record(phase: str, *runs: RankTimes) -> bool:
     return all(phase in run.phases_s for run in runs)
 
 
-def _terms(run: RankTimes, recorded: set[str]) -> dict[str, float]:
-    """The four terms of the throughput per rank; what is not `recorded` counts as useful."""
+def terms(run: RankTimes, recorded: set[str]) -> dict[str, float]:
+    """The four terms of the throughput per rank, and that itself as `efficiency`.
+
+    What is not `recorded` counts as useful. Raises ValueError as `factors` does.
+    """
+    _check(run)
     all_s = _seconds(run, set())
     work_s = _seconds(run, recorded & {COMMUNICATION})
     useful_s = _seconds(run, recorded)
@@ -117,19 +121,14 @@ def _terms(run: RankTimes, recorded: set[str]) -> dict[str, float]:
         "data": float(useful_s.mean() / work_s.mean()),
         "load_balance": float(work_s.mean() / work_s.max()),
         "communication": float(work_s.max() / all_s.max()),
+        "efficiency": float(run.samples.mean() / all_s.max()),
     }
 
 
 def _seconds(run: RankTimes, without: set[str]) -> NDArray[np.float64]:
     """Seconds of each rank in all phases but some, of shape (ranks,)."""
-    _check(run)
     kept = [seconds for name, seconds in run.phases_s.items() if name not in without]
     return np.sum(kept, axis=0) if kept else np.zeros(run.samples.shape)
-
-
-def _rate_per_rank(run: RankTimes) -> float:
-    """Samples of a rank in a second of the slowest one."""
-    return float(run.samples.mean() / _seconds(run, set()).max())
 
 
 def _check(run: RankTimes) -> None:

@@ -19,13 +19,16 @@ WITH of_rank AS (
     FROM of_rank GROUP BY ALL
 ), program AS (
     SELECT experiment, run_id, avg(samples_per_s) AS rate FROM printed GROUP BY ALL
+), alone AS (
+    SELECT DISTINCT experiment, run_id, true AS is_alone FROM collectives
 )
-SELECT runs.experiment, runs.run_id, scaling, nodes, ranks_per_node, runs.ranks,
+SELECT runs.experiment, runs.run_id, scaling, nodes, ranks_per_node, runs.ranks, is_alone,
     len(missing_ranks) AS silent_ranks, coalesce(recorded.ranks, 0) AS timed_ranks,
     recorded.rate AS recorded, program.rate AS printed
 FROM runs
 LEFT JOIN recorded USING (experiment, run_id)
 LEFT JOIN program USING (experiment, run_id)
+LEFT JOIN alone USING (experiment, run_id)
 WHERE state = 'completed'
 ORDER BY runs.experiment, runs.ranks, nodes, repeat, runs.run_id
 """
@@ -84,6 +87,8 @@ def _measurement(row: Mapping[str, Any], steady: Steady | None) -> Measurement:
     silent, ranks = row["silent_ranks"], row["ranks"]
     if silent == ranks and row["printed"]:
         return replace(run, samples_per_s=row["printed"], source="printed")
+    if silent == ranks and row["is_alone"]:
+        return replace(run, left_out="it times allreduces alone")
     if silent == ranks:
         return replace(run, left_out="no steps recorded and no throughput printed")
     if silent:

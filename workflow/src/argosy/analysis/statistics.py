@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import stdtrit
 
 CONFIDENCE = 0.95
 FEWEST_TO_FLAG = 4
@@ -162,4 +162,4 @@ def _welch_freedom(variances: Sequence[float], parts: Sequence[NDArray[Any]]) ->
 
 
 def _t_quantile(confidence: float, freedom: float) -> float:
-    return float(stats.t.ppf((1 + confidence) / 2, freedom))
+    return float(stdtrit(freedom, (1 + confidence) / 2))

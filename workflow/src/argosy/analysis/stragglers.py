@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import bdtrc
 
 from argosy.analysis.statistics import Estimate, mean_estimate
 
@@ -85,7 +85,7 @@ def _is_named(slow_steps: NDArray[np.int64], steps: int) -> NDArray[np.bool_]:
     typical = float(np.median(slow_steps))
     # Half a step more, for a median rank without any slow step is no proof that there are none.
     chance = (typical + 0.5) / (steps + 1)
-    by_chance = stats.binom.sf(slow_steps - 1, steps, chance)
+    by_chance = bdtrc(slow_steps - 1, steps, chance)
     exceeds = slow_steps - typical >= EXCESS_SHARE * steps
     return np.asarray(exceeds & (by_chance < SIGNIFICANCE / slow_steps.size), dtype=np.bool_)
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy.special import fdtrc
 
 from argosy.analysis.laws.formulas import PEAK, USL, Law, Vector, peak_at
 from argosy.analysis.laws.intervals import (
@@ -140,7 +140,7 @@ def _lack_of_fit(fitted: Fitted) -> float | None:
     if not of_repeats or not of_means or not runs.within:
         return None
     missed = (fitted.curve.squares - runs.within) / of_means
-    return float(stats.f.sf(missed / (runs.within / of_repeats), of_means, of_repeats))
+    return float(fdtrc(of_means, of_repeats, missed / (runs.within / of_repeats)))
 
 
 def _aicc(runs: Runs, fitted: Fitted) -> float | None:

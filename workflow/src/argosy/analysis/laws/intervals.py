@@ -13,8 +13,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from scipy import stats
 from scipy.optimize import brentq
+from scipy.special import stdtrit
 
 from argosy.analysis.laws.formulas import Law, Parameter
 from argosy.analysis.laws.least_squares import Curve, Runs, fit_curve
@@ -84,7 +84,7 @@ def _excess(fitted: Fitted, curve: Curve) -> float:
     The root of the squares is nearly linear in a parameter, so that it is found in few steps.
     """
     more = max(0.0, curve.squares - fitted.curve.squares) / fitted.variance
-    return math.sqrt(more) - float(stats.t.ppf((1 + CONFIDENCE) / 2, fitted.freedom))
+    return math.sqrt(more) - float(stdtrit(fitted.freedom, (1 + CONFIDENCE) / 2))
 
 
 def _end(worse: Callable[[float], float], best: float, highest: float = math.inf) -> float:

@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from scipy import stats
 from scipy.optimize import brentq
+from scipy.special import ndtri
 
 from argosy.analysis.laws import Refused
 from argosy.analysis.prediction.layers import slowed
@@ -84,7 +84,7 @@ def _exactly(training: Training, measured_s: float) -> Training:
 def _with_network(training: Training, measured_s: float, standard_error: float) -> Training:
     """What no factor up to ten explains is no reason to change anything: the residuals tell."""
     # One node's time has decided on the own work, so its error counts as well.
-    errors = float(stats.norm.ppf((1 + CONFIDENCE) / 2)) * math.sqrt(2)
+    errors = float(ndtri((1 + CONFIDENCE) / 2)) * math.sqrt(2)
     least_s = measured_s * (1 - errors * standard_error)
 
     def too_long(factor: float) -> float:

@@ -26,17 +26,21 @@ class AllreduceTime:
     seconds: float
 
 
-def fit_communication(times: Sequence[AllreduceTime]) -> Communication | Refused:
+def fit_communication(
+    times: Sequence[AllreduceTime], algorithms: Mapping[str, Algorithm] = ALGORITHMS
+) -> Communication | Refused:
     """Alpha and beta of both networks, from single measurements; repeats are separate ones.
+
+    Which of several `algorithms` it is can only be told by several numbers of ranks.
 
     Each algorithm is fitted by `robust_fit`, so a few measurements that are far off do no harm.
     The 95 % intervals hold for the chosen algorithm. A time of a single rank is left out.
     """
     known = [time for time in times if time.nodes * time.ranks_per_node > 1]
-    refused = _refusal(known)
+    refused = _refusal(known, len(algorithms))
     if refused:
         return refused
-    designs = {name: _design(algorithm, known) for name, algorithm in ALGORITHMS.items()}
+    designs = {name: _design(algorithm, known) for name, algorithm in algorithms.items()}
     seconds = np.array([time.seconds for time in known])
     fits = {
         name: robust_fit(design[:, design.any(axis=0)], seconds)
@@ -51,10 +55,10 @@ def fit_communication(times: Sequence[AllreduceTime]) -> Communication | Refused
     return _communication(best, fits, used)
 
 
-def _refusal(times: Sequence[AllreduceTime]) -> Refused | None:
+def _refusal(times: Sequence[AllreduceTime], algorithms: int) -> Refused | None:
     if not all(_positive(time.seconds) and _positive(time.bytes) for time in times):
         return Refused("A time of an allreduce, or its bytes, is not a positive number.")
-    if len({time.nodes * time.ranks_per_node for time in times}) < 2:
+    if algorithms > 1 and len({time.nodes * time.ranks_per_node for time in times}) < 2:
         return Refused("The fit takes allreduces over 2 different numbers of ranks.")
     if len(times) < FEWEST_TIMES:
         return Refused(f"The fit takes {FEWEST_TIMES} measurements, and there are {len(times)}.")

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
-from scipy.stats import qmc
+from scipy.special import ndtri, stdtrit
 
 from argosy.analysis.laws import Interval
 from argosy.analysis.prediction.algorithms import ALGORITHMS, Algorithm
@@ -16,10 +15,14 @@ from argosy.analysis.statistics import CONFIDENCE
 
 @dataclass(frozen=True)
 class Allreduce:
-    """The time of an allreduce over given ranks, as a line over its bytes."""
+    """The time of an allreduce over given ranks, as a line over its bytes.
+
+    `negotiation_s` is what a cycle of Horovod takes to find out what is ready on all ranks.
+    """
 
     latency_s: float
     s_per_byte: float
+    negotiation_s: float = 0.0
 
     def seconds(self, data_bytes: float) -> float:
         """For `data_bytes` on each rank."""
@@ -27,7 +30,9 @@ class Allreduce:
 
     def slowed(self, factor: float) -> "Allreduce":
         """One that takes `factor` times as long."""
-        return Allreduce(self.latency_s * factor, self.s_per_byte * factor)
+        return Allreduce(
+            self.latency_s * factor, self.s_per_byte * factor, self.negotiation_s * factor
+        )
 
 
 @dataclass(frozen=True)
@@ -64,13 +69,18 @@ class Communication:
     def allreduces(self, nodes: int, ranks_per_node: int, rows: Matrix) -> list[Allreduce]:
         """Over all ranks of the nodes, for each row of coefficients, shape (rows, 4).
 
+        Horovod negotiates by an allreduce of a few bytes, which takes half of the latency: Gloo sends
+        when the receiver has said that it waits, so each message takes two ways; of a few bytes one
+        segment alone goes around, and all but the first receiver have said so before it comes.
+
         Raises ValueError for networks that were not measured.
         """
         if not self.knows(nodes, ranks_per_node):
             raise ValueError(f"no allreduce tells of {nodes} x {ranks_per_node} ranks' networks")
         terms = rows * columns(ALGORITHMS[self.algorithm], nodes, ranks_per_node)
         latencies, slopes = terms[:, 0::2].sum(axis=1), terms[:, 1::2].sum(axis=1)
-        return list(map(Allreduce, latencies.tolist(), slopes.tolist()))
+        lines = zip(latencies.tolist(), slopes.tolist(), strict=True)
+        return [Allreduce(latency, slope, latency / 2) for latency, slope in lines]
 
     def allreduce(self, nodes: int, ranks_per_node: int) -> Allreduce:
         """By the fit's values; see `allreduces`."""
@@ -82,11 +92,14 @@ class Communication:
         They are Sobol's points, which want a power of two, and whose percentiles are half as uneven
         as those of independent draws. The normal is widened to Student's intervals.
         """
+        # Imported where it is needed: it takes half a second, and most reports predict nothing.
+        from scipy.stats import qmc
+
         chances = qmc.Sobol(self.coefficients.size, rng=seed).random(count)
         values, vectors = np.linalg.eigh(_correlation(self.covariance))
         root = vectors * np.sqrt(np.clip(values, 0, None))
-        errors = stats.norm.ppf(chances) @ root.T * np.sqrt(np.diag(self.covariance))
-        wider = students(self.freedom) / stats.norm.ppf((1 + CONFIDENCE) / 2)
+        errors = ndtri(chances) @ root.T * np.sqrt(np.diag(self.covariance))
+        wider = students(self.freedom) / ndtri((1 + CONFIDENCE) / 2)
         rows: Matrix = self.coefficients + wider * errors
         return np.maximum(rows, 0.0)
 
@@ -111,7 +124,7 @@ def columns(algorithm: Algorithm, nodes: int, ranks_per_node: int) -> Vector:
 
 def students(freedom: int) -> float:
     """Half the width of a 95 % interval in standard errors."""
-    return float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom))
+    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
 
 
 def _correlation(covariance: Matrix) -> Matrix:

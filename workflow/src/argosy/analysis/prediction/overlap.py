@@ -5,10 +5,11 @@ then on: wait-free back-propagation (Shi, Wang, Chu and Li, "A DAG Model of Sync
 Gradient Descent in Distributed Deep Learning", arXiv:1805.03812; Shi, Chu and Li, "MG-WFBP:
 Efficient Data Communication for Distributed Synchronous SGD Algorithms", INFOCOM 2019). Horovod
 works in cycles. Each begins when the cycle time has gone by since the last one began, and not before that
-one's allreduces are over. It takes the gradients that are ready on all ranks, fuses them in order
-up to the threshold, and carries out one allreduce after another (Sergeev and Del Balso,
-arXiv:1802.05799; Horovod's documentation, "Tensor Fusion"). The first cycle begins with the
-backward pass. The optimizer's update waits for the last gradient.
+one's allreduces are over. It first finds out which gradients are ready on all ranks, by an allreduce of a
+bit for each (`CrossRankBitwiseAnd` of Horovod's controller), also when there are none; then it
+fuses them in order up to the threshold, and carries out one allreduce after another (Sergeev and
+Del Balso, arXiv:1802.05799; Horovod's documentation, "Tensor Fusion"). The first cycle begins with
+the backward pass. The optimizer's update waits for the last gradient.
 """
 
 import math
@@ -111,10 +112,11 @@ def gradients_of(model: Model) -> Gradients:
 def messages(gradients: Gradients, allreduce: Allreduce, horovod: Horovod) -> list[Message]:
     """All allreduces of a step, in order."""
     sent: list[Message] = []
+    idle_s = max(horovod.cycle_s, allreduce.negotiation_s)
     begin_s, first = 0.0, 0
     while first < len(gradients.ready_s):
-        begin_s = _cycle_with(gradients.ready_s[first], begin_s, horovod.cycle_s)
-        free_s = begin_s
+        begin_s = _cycle_with(gradients.ready_s[first], begin_s, idle_s)
+        free_s = begin_s + allreduce.negotiation_s
         ready = bisect_right(gradients.ready_s, begin_s + _ROUNDING * horovod.cycle_s)
         for before, after in _fused(gradients, first, max(ready, first + 1), horovod):
             data_bytes = gradients.bytes_before[after] - gradients.bytes_before[before]

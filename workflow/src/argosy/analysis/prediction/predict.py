@@ -17,11 +17,11 @@ from argosy.analysis.prediction.training import (
     unknown_networks,
 )
 from argosy.analysis.statistics import CONFIDENCE
+from argosy.units import J_PER_KWH
 
 DRAWS = 256
 SEED = 1
 _HOUR_S = 3600.0
-_J_PER_KWH = 3.6e6
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def _prediction(
 def _carbon(node_hours: Vector, use: NodeUse) -> Interval | None:
     if use.power_w is None:
         return None
-    return _times_known(node_hours * _HOUR_S * use.power_w / _J_PER_KWH, use.carbon_g_per_kwh)
+    return _times_known(node_hours * _HOUR_S * use.power_w / J_PER_KWH, use.carbon_g_per_kwh)
 
 
 def _times_known(values: Vector, factor: float | None) -> Interval | None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 from scipy.optimize import nnls
 
 Vector = NDArray[np.float64]
@@ -52,6 +51,9 @@ class RobustFit:
 
 def robust_fit(columns: Matrix, measured: Vector) -> RobustFit:
     """Fit `measured`, positive, shape (n,), by `columns`, shape (n, k), of full rank, n > k + 2."""
+    # Imported where it is needed: it takes half a second, and most reports predict nothing.
+    from scipy import stats
+
     units = np.linalg.norm(columns / measured[:, None], axis=0)
     scaled = columns / units
     found, scale = _likeliest(scaled, np.log(measured))

@@ -1,0 +1,223 @@
+"""A training that can be predicted, made of what was measured of it and of the network."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean, stdev
+
+import duckdb
+
+from argosy.analysis.collectives import allreduce_times
+from argosy.analysis.laws import Refused
+from argosy.analysis.layer_times import LayerTimes, layer_times
+from argosy.analysis.measurements import Measurement, Point
+from argosy.analysis.phases import StepTime
+from argosy.analysis.prediction import (
+    AllreduceTime,
+    Calibration,
+    Communication,
+    Training,
+    calibrate,
+    fit_communication,
+    model_of_phases,
+)
+from argosy.analysis.prediction.algorithms import ALGORITHMS
+from argosy.analysis.prediction.calibration import STANDARD_ERROR
+from argosy.analysis.usage import Usage
+
+# What Horovod does over Gloo, where the measurements cannot tell.
+_ASSUMED = {"ring": ALGORITHMS["ring"]}
+# Ranks whose samples of a step are that alike, at several sizes, have been given batches of one size.
+_ALIKE = 0.1
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What all experiments tell: times of allreduces and layers, steps, and throughputs."""
+
+    allreduces: Mapping[str, list[AllreduceTime]]
+    layers: Mapping[tuple[str, Point], LayerTimes]
+    steps: Mapping[tuple[str, Point], StepTime]
+    runs: Sequence[Measurement]
+    usage: Mapping[tuple[str, str], Usage]
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """A calibrated training, and what it rests on.
+
+    `collectives` is the experiment whose allreduces tell of the network, `measured_s` the mean step by
+    number of nodes, all with as many ranks a node. `power_w` is what a node takes while it trains, None
+    where that was not read. `notes` say what had to be assumed, as sentences.
+    """
+
+    collectives: str
+    communication: Communication
+    calibration: Calibration
+    base: Point
+    measured_s: Mapping[int, float]
+    power_w: float | None
+    notes: tuple[str, ...]
+
+    @property
+    def training(self) -> Training:
+        """The corrected one."""
+        return self.calibration.training
+
+
+def everything(
+    tables: duckdb.DuckDBPyConnection,
+    runs: Sequence[Measurement],
+    steps: Mapping[tuple[str, Point], StepTime],
+    used: Mapping[tuple[str, str], Usage],
+) -> Measured:
+    """What is in the tables, besides what was read of them already."""
+    return Measured(allreduce_times(tables), layer_times(tables), steps, runs, used)
+
+
+def forecast(
+    found: Measured, experiment: str, collectives: str | None = None
+) -> Forecast | Refused:
+    """The training of `experiment`, with the network of the experiment `collectives`.
+
+    Without `collectives` it is the only experiment that measured allreduces.
+    """
+    if experiment in found.allreduces:
+        return Refused("It measures allreduces and trains nothing.")
+    network = _network(found, collectives)
+    if isinstance(network, Refused):
+        return network
+    name, communication, told = network
+    points = [point for of, point in found.steps if of == experiment]
+    base = max((point for point in points if point.nodes == 1), default=None)
+    if base is None:
+        return Refused(
+            "A prediction begins with steps recorded on one node; add 1 to scale.nodes and run it."
+        )
+    training = _training(found, experiment, base, communication)
+    if isinstance(training, Refused):
+        return training
+    measured_s = {
+        point.nodes: found.steps[experiment, point].step_s
+        for point in sorted(points)
+        if point.ranks_per_node == base.ranks_per_node
+    }
+    corrected = calibrate(
+        training,
+        {nodes: step_s for nodes, step_s in measured_s.items() if nodes <= 2},
+        _standard_error(found, experiment),
+    )
+    if isinstance(corrected, Refused):
+        return corrected
+    notes = (*told, *_notes(found, experiment, base, measured_s))
+    power_w = _power_w(found, experiment, base)
+    return Forecast(name, communication, corrected, base, measured_s, power_w, notes)
+
+
+def _network(
+    found: Measured, wanted: str | None
+) -> tuple[str, Communication, tuple[str, ...]] | Refused:
+    known = sorted(found.allreduces)
+    if not known:
+        return Refused(
+            "No allreduces were measured; run /workloads/torch/collectives.py as an experiment on 2 "
+            "and 4 nodes (config/README.md)."
+        )
+    if wanted is None and len(known) > 1:
+        return Refused(
+            f"Several experiments measured allreduces: {', '.join(known)}; choose one by --collectives."
+        )
+    name = wanted or known[0]
+    if name not in found.allreduces:
+        return Refused(f"Experiment {name} measured no allreduces; {', '.join(known)} did.")
+    times = found.allreduces[name]
+    several = len({time.nodes * time.ranks_per_node for time in times} - {1}) > 1
+    fitted = fit_communication(times) if several else fit_communication(times, _ASSUMED)
+    if isinstance(fitted, Refused):
+        return Refused(f"Of the allreduces of {name}: {fitted.reason}")
+    told = "Allreduces over one number of ranks do not tell the algorithm; a ring is assumed."
+    return name, fitted, () if several else (told,)
+
+
+def _training(
+    found: Measured, experiment: str, base: Point, communication: Communication
+) -> Training | Refused:
+    recorded = found.layers.get((experiment, base))
+    if recorded is None:
+        return Refused(
+            "No gradients were recorded on one node; use argosy_layers in the program, or "
+            "Recorder.layers (docs/writing-a-training-program.md)."
+        )
+    samples = {
+        point: _samples(found, experiment, point) for of, point in found.steps if of == experiment
+    }
+    if not samples[base]:
+        return Refused("The steps on one node have no samples.")
+    phases_s = found.steps[experiment, base].phases_s
+    return Training(
+        model=model_of_phases(recorded.layers, phases_s, samples[base]),
+        communication=communication,
+        ranks_per_node=base.ranks_per_node,
+        scaling="weak" if _same_batches(samples, base) else "strong",
+    )
+
+
+def _standard_error(found: Measured, experiment: str) -> float:
+    """Relative, of the step on one or two nodes, whichever repeats worse; repeats may agree by chance."""
+    errors = [STANDARD_ERROR]
+    for point in {point for of, point in found.steps if of == experiment and point.nodes <= 2}:
+        rates = _rates(found, experiment, point)
+        if len(rates) > 1:
+            errors.append(stdev(rates) / mean(rates) / math.sqrt(len(rates)))
+    return max(errors)
+
+
+def _samples(found: Measured, experiment: str, point: Point) -> float:
+    """A rank's samples of a step, in the mean."""
+    rates = _rates(found, experiment, point)
+    if not rates:
+        return 0.0
+    each = mean(rates) * found.steps[experiment, point].step_s / point.ranks
+    return max(1.0, float(round(each)))
+
+
+def _rates(found: Measured, experiment: str, point: Point) -> list[float]:
+    """The throughput of each run."""
+    return [
+        run.samples_per_s
+        for run in found.runs
+        if (run.experiment, run.point) == (experiment, point) and run.samples_per_s
+    ]
+
+
+def _power_w(found: Measured, experiment: str, point: Point) -> float | None:
+    """The mean of the runs that could read their energy."""
+    powers = [
+        used.j_per_sample * run.samples_per_s / point.nodes
+        for run in found.runs
+        if (run.experiment, run.point) == (experiment, point) and run.samples_per_s
+        for used in [found.usage.get((experiment, run.run_id))]
+        if used is not None and used.j_per_sample is not None
+    ]
+    return mean(powers) if powers else None
+
+
+def _same_batches(samples: Mapping[Point, float], base: Point) -> bool:
+    """Whether each rank has as many samples in a step at every size, as the steps themselves say.
+
+    A fixed number of samples that is divided among ranks may still come in batches of one size.
+    """
+    return all(abs(one / samples[base] - 1) < _ALIKE for one in samples.values() if one)
+
+
+def _notes(
+    found: Measured, experiment: str, base: Point, measured_s: Mapping[int, float]
+) -> list[str]:
+    said = []
+    if not found.layers[experiment, base].are_timed:
+        said.append("When gradients are ready was not measured; it is taken from their bytes.")
+    if not found.steps[experiment, base].phases_s.get("backward"):
+        said.append("No phase `backward` is recorded; nothing of the communication is hidden.")
+    if 2 not in measured_s:
+        said.append("Nothing was measured on two nodes, so the network is taken to be as alone.")
+    return said
