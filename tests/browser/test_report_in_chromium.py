@@ -1,88 +1,161 @@
-"""The report in a real browser: it draws, it asks for nothing, it has no errors."""
+"""The report in a real browser: it draws, it asks for nothing, it has no errors, it prints."""
 
-import re
-import shutil
-import struct
+import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from study_files import sample_study
+from playwright.sync_api import Page, expect
 
-from argosy.report import write_report
-from argosy.results import collect
+Open = Callable[..., Any]
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--hide-scrollbars",
-    "--enable-logging=stderr",
-)
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+WIDE, NARROW = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 
 
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    results = tmp_path_factory.mktemp("browser") / "local"
-    sample_study(results)
-    collect(results, results / "tables")
-    return write_report(results).html
+def all_drawn(page: Page) -> None:
+    expect(page.locator(".chart > svg.marks")).to_have_count(page.locator("figure").count())
 
 
-def opened(page: Path, profile: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={profile}", *options, page.as_uri()]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+def overflow(page: Page) -> int:
+    width: int = page.evaluate("() => document.documentElement.scrollWidth - innerWidth")
+    return width
 
 
-def test_it_draws_without_an_error_on_the_console(report: Path, tmp_path: Path) -> None:
-    done = opened(report, tmp_path, "--dump-dom")
-    assert done.stdout.count("<svg") == 7
-    assert done.stdout.rstrip().endswith("</html>")
-    assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
+def test_all_charts_are_drawn_without_error_or_request(report: Path, opened: Open) -> None:
+    seen = opened(report)
+    expect(seen.page.locator("figure")).to_have_count(7)
+    all_drawn(seen.page)
+    assert seen.console == []
+    assert seen.requests == [report.as_uri()]
+    assert seen.page.locator(".chart").first.locator(".mark-symbol path").count() >= 3
 
 
-def test_the_console_is_really_watched(tmp_path: Path) -> None:
-    page = tmp_path / "bad.html"
-    page.write_text("<script>console.error('seen')</script>")
-    done = opened(page, tmp_path / "profile", "--dump-dom")
-    assert re.search(r"CONSOLE.*seen", done.stderr)
+def test_the_console_and_the_requests_are_really_watched(tmp_path: Path, opened: Open) -> None:
+    path = tmp_path / "bad.html"
+    path.write_text("<script src='other.js'></script><script>console.error('seen')</script>")
+    seen = opened(path)
+    assert "seen" in seen.console
+    assert seen.requests == [path.as_uri(), (tmp_path / "other.js").as_uri()]
 
 
-@pytest.mark.parametrize("scheme", ["0", "1"], ids=["dark", "light"])
-@pytest.mark.parametrize("width", [1200, 500])
-def test_it_can_be_seen_in_light_and_dark(
-    report: Path, tmp_path: Path, width: int, scheme: str
-) -> None:
-    picture = tmp_path / "report.png"
-    opened(
-        report,
-        tmp_path / "profile",
-        f"--window-size={width},1600",
-        f"--blink-settings=preferredColorScheme={scheme}",
-        f"--screenshot={picture}",
+def test_charts_out_of_sight_are_drawn_later(report: Path, opened: Open) -> None:
+    seen = opened(report, viewport={"width": 1200, "height": 200})
+    all_drawn(seen.page)
+
+
+def test_names_do_no_harm(hostile_report: Path, opened: Open) -> None:
+    seen = opened(hostile_report)
+    all_drawn(seen.page)
+    assert seen.page.title() == "Scaling report: <b>site"
+    assert seen.page.locator("script").count() == 3 + seen.page.locator("figure").count()
+    assert "document.title='harmed'" in seen.page.locator("h2").nth(1).inner_text()
+    seen.page.locator(".chart .mark-symbol path[fill='#0072B2']").first.hover()
+    expect(seen.page.locator("#vg-tooltip-element")).to_be_visible()
+    assert seen.console == []
+    assert seen.requests == [hostile_report.as_uri()]
+
+
+def test_the_page_runs_no_script_of_others(report: Path, opened: Open) -> None:
+    path = report.with_name("injected.html")
+    path.write_text(
+        report.read_text().replace("<h1>", "<script>document.title='harmed'</script><h1>")
     )
-    header = picture.read_bytes()[:24]
-    assert struct.unpack(">II", header[16:24]) == (width, 1600)
-    # A blank page of this size is a few kB.
-    assert picture.stat().st_size > 50_000
+    seen = opened(path)
+    path.unlink()
+    assert seen.page.title() != "harmed"
+    assert [line for line in seen.console if "Content Security Policy" in line]
 
 
-def test_nothing_is_wider_than_a_narrow_window(report: Path, tmp_path: Path) -> None:
-    page = report.with_name("measured.html")
-    # The page forbids scripts; a copy without that rule measures itself.
-    html = re.sub(r"<meta http-equiv[^>]*>", "", report.read_text())
-    script = "document.title = 'wide ' + document.documentElement.scrollWidth + ' of ' + innerWidth"
-    page.write_text(html.replace("</body>", f"<script>{script}</script></body>"))
-    done = opened(page, tmp_path, "--window-size=500,900", "--dump-dom")
-    page.unlink()
-    found = re.search(r"<title>wide (\d+) of (\d+)</title>", done.stdout)
-    assert found
-    assert int(found[1]) <= int(found[2])
+def test_the_page_reaches_nobody(report: Path, opened: Open) -> None:
+    seen = opened(report)
+    refused = seen.page.evaluate(
+        "() => fetch('summary.json').then(() => 'answered', (error) => error.name)"
+    )
+    assert refused == "TypeError"
+    assert [line for line in seen.console if "Content Security Policy" in line]
+
+
+@pytest.mark.parametrize("viewport", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_nothing_is_wider_than_the_window(report: Path, opened: Open, viewport: Any) -> None:
+    seen = opened(report, viewport=viewport)
+    all_drawn(seen.page)
+    seen.page.evaluate(
+        "() => document.querySelectorAll('details').forEach((one) => one.open = true)"
+    )
+    assert overflow(seen.page) <= 0
+
+
+def test_hostile_names_are_broken_to_fit(hostile_report: Path, opened: Open) -> None:
+    seen = opened(hostile_report, viewport=NARROW)
+    all_drawn(seen.page)
+    assert overflow(seen.page) <= 0
+
+
+def colour(page: Page, selector: str, style: str) -> str:
+    found: str = page.locator(selector).first.evaluate(
+        "(element, style) => getComputedStyle(element)[style]", style
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("scheme", "colours"),
+    [
+        ("light", ("rgb(255, 255, 255)", "rgb(27, 31, 36)", "rgb(0, 114, 178)")),
+        ("dark", ("rgb(20, 24, 29)", "rgb(230, 233, 236)", "rgb(86, 180, 233)")),
+    ],
+)
+def test_charts_follow_a_light_or_a_dark_page(
+    report: Path, opened: Open, scheme: str, colours: tuple[str, str, str]
+) -> None:
+    seen = opened(report, color_scheme=scheme)
+    page_colour, ink, blue = colours
+    all_drawn(seen.page)
+    assert colour(seen.page, "body", "backgroundColor") == page_colour
+    assert colour(seen.page, ".chart text", "fill") == ink
+    assert colour(seen.page, ".scaling .mark-symbol path[fill='#0072B2']", "fill") == blue
+    assert colour(seen.page, ".controls rect[fill='#0072B2']", "fill") == blue
+
+
+def test_without_scripts_the_page_says_where_the_numbers_are(report: Path, opened: Open) -> None:
+    seen = opened(report, java_script_enabled=False)
+    said = seen.texts(".chart")
+    assert len(said) == 7
+    assert all(text.endswith("the table holds its numbers.") for text in said)
+    assert seen.page.locator("figcaption a").count() == 7
+    assert not seen.page.locator(".filter").is_visible()
+
+
+def printed_text(pdf: Path) -> str:
+    command = ["pdftotext", str(pdf), "-"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_all_charts_are_printed(report: Path, opened: Open, tmp_path: Path) -> None:
+    never_idle = "window.requestIdleCallback = () => {}"
+    seen = opened(report, before=never_idle, viewport={"width": 1200, "height": 300})
+    seen.page.wait_for_timeout(300)
+    assert seen.page.locator("svg.marks").count() < 7
+    seen.page.pdf(path=tmp_path / "report.pdf")
+    text = printed_text(tmp_path / "report.pdf")
+    lines = text.splitlines()
+    assert (lines.count("samples per second"), lines.count("speed-up")) == (2, 2)
+    assert lines.count("milliseconds per step") == 1
+    assert "fit: Amdahl" in lines
+    assert "nodes8-ranks2-" in text
+    assert "Only runs with" not in text
+
+
+def test_the_command_line_prints_the_charts_too(report: Path, tmp_path: Path) -> None:
+    pdf = tmp_path / "report.pdf"
+    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
+    command += [f"--user-data-dir={tmp_path / 'profile'}", f"--print-to-pdf={pdf}", report.as_uri()]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    assert printed_text(pdf).splitlines().count("speed-up") == 2
+
+
+def test_data_of_charts_is_in_the_page(report: Path, opened: Open) -> None:
+    texts = opened(report).page.locator("figure > script").all_text_contents()
+    assert all("spec" in json.loads(text) for text in texts)

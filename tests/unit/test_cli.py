@@ -23,6 +23,8 @@ def argosy(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         (("summary", "results/local"), "results/local/summary.json: there is no report yet"),
         (("report", "results/local"), "results/local: no such folder"),
         (("report", "--from-tables", "results/local"), "results/local/tables"),
+        (("plan", "results/local", "digits"), "results/local: no such folder"),
+        (("plan", "results", "digits", "--nodes", "1,x"), "--nodes 1,x: give numbers of nodes"),
         (("plan-run", "{}", "--site", "local", "--lock", "image.lock"), "not a run: "),
     ],
 )

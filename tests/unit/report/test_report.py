@@ -1,6 +1,8 @@
 """The files of a report: they agree with each other, and the page stands alone."""
 
+import base64
 import csv
+import hashlib
 import io
 import json
 import math
@@ -16,6 +18,8 @@ from rich.console import Console
 from study_files import STARTED, completed, plan, sample_study
 
 from argosy.report import ReportFiles, make_report, print_summary, write_report
+from argosy.report.figures import Drawing
+from argosy.report.html import chart_data
 from argosy.report.models import read_summary, summary_json, summary_schema
 from argosy.results import ResultsError, collect
 
@@ -54,6 +58,11 @@ class Page(HTMLParser):
         return [attributes[name] or "" for _, attributes in self.elements if name in attributes]
 
 
+def without_scripts(html: str) -> str:
+    """The page without what runs; the data of charts stays."""
+    return re.sub(r"<script>.*?</script>", "", html, flags=re.DOTALL)
+
+
 @pytest.fixture(scope="module")
 def page(sample: ReportFiles) -> Page:
     return Page(sample.html.read_text())
@@ -68,17 +77,28 @@ def summary(sample: ReportFiles) -> dict[str, Any]:
 def test_the_page_asks_nothing_of_the_network(sample: ReportFiles, page: Page) -> None:
     links = [link for name in ("href", "src", "xlink:href") for link in page.attributes(name)]
     assert not [link for link in links if re.match(r"\s*(\w+:)?//|\s*https?:", link)]
-    # Namespaces of SVG are names, not addresses; nothing else may look like an address.
-    html = re.sub(r'xmlns(:\w+)?="[^"]*"', "", sample.html.read_text())
-    assert not re.search(r"https?://|@import|url\((?!#)", html)
-    assert not [tag for tag, _ in page.elements if tag in ("script", "iframe", "object", "img")]
+    assert not re.search(r"https?://|@import|url\(", without_scripts(sample.html.read_text()))
+    assert not [tag for tag, _ in page.elements if tag in ("iframe", "object", "img")]
+    assert not [script for script in page.all("script") if "src" in script]
+
+
+def test_no_script_runs_but_those_of_the_report(sample: ReportFiles, page: Page) -> None:
+    [policy] = [one["content"] or "" for one in page.all("meta") if "http-equiv" in one]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy.replace("style-src 'unsafe-inline'", "")
+    html = sample.html.read_text()
+    scripts = re.findall(r"<script>(.*?)</script>", html, flags=re.DOTALL)
+    assert len(scripts) == html.count("<script>") == 3
+    for script in scripts:
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in policy
 
 
 def test_ids_are_unique_and_references_lead_somewhere(sample: ReportFiles, page: Page) -> None:
     ids = page.attributes("id")
     assert len(ids) == len(set(ids))
     references = [link[1:] for link in page.attributes("href") if link.startswith("#")]
-    references += re.findall(r"url\(#([^)]+)\)", sample.html.read_text())
+    references += re.findall(r"url\(#([^)]+)\)", without_scripts(sample.html.read_text()))
     references += page.attributes("aria-labelledby")
     assert references
     assert set(references) <= set(ids)
@@ -104,9 +124,12 @@ def test_tables_and_charts_can_be_read_without_eyes(page: Page) -> None:
     tables = page.all("table")
     assert len(tables) == len(page.all("caption")) > 5
     assert all(header.get("scope") in ("col", "row") for header in page.all("th"))
-    charts = [one for one in page.all("div") if (one.get("class") or "").startswith("chart")]
-    assert len(charts) == len(page.all("svg")) == 4 + 3
-    assert all(chart["role"] == "img" and chart["aria-label"] for chart in charts)
+    charts = [one for one in page.all("div") if one.get("class") == "chart"]
+    assert len(charts) == len(page.all("figure")) == 4 + 3
+    for chart in charts:
+        assert (chart["role"], chart["tabindex"]) == ("img", "0")
+        assert chart["aria-label"]
+    assert page.text.count("the table holds its numbers.") == len(charts)
 
 
 def test_html_json_and_csv_agree(sample: ReportFiles, page: Page, summary: dict[str, Any]) -> None:
@@ -145,7 +168,7 @@ def test_html_json_and_csv_agree(sample: ReportFiles, page: Page, summary: dict[
 
 
 def test_the_summary_says_what_was_measured(summary: dict[str, Any]) -> None:
-    assert summary["schema_version"] == 2
+    assert summary["schema_version"] == 3
     assert summary["sites"] == ["local"]
     assert summary["method"] == {"confidence": 0.95}
     strong, weak = summary["experiments"]
@@ -186,6 +209,13 @@ def test_names_are_text_and_never_markup(page: Page) -> None:
     assert "b" not in {tag for tag, _ in page.elements}
 
 
+def test_no_name_ends_the_data_of_a_chart() -> None:
+    hostile = "</script><!--<script>\u2028\x00"
+    data = str(chart_data(Drawing("a", "scaling", "", "", {"data": hostile})))
+    assert not set(data) & set("<>&\u2028\x00")
+    assert json.loads(data)["spec"] == {"data": hostile}
+
+
 def test_the_same_tables_give_the_same_files(sample: ReportFiles) -> None:
     before = [path.read_bytes() for path in (sample.html, sample.json, sample.csv)]
     again = write_report(sample.html.parent)
@@ -218,8 +248,8 @@ def test_wide_numbers_fit_the_terminal(tmp_path: Path) -> None:
 def test_a_study_without_a_completed_run(tmp_path: Path) -> None:
     plan(tmp_path / "site")
     page = Page(reported(tmp_path / "site").html.read_text())
-    assert "Nothing was measured: of its runs, 1 pending." in page.text
-    assert page.all("svg") == []
+    assert "No throughput was measured: of its runs, 1 pending." in page.text
+    assert page.all("figure") == []
 
 
 def test_a_site_without_runs(tmp_path: Path) -> None:

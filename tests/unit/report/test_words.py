@@ -86,7 +86,7 @@ def point(nodes: int, rate: Estimate | None, speed_up: Estimate | None) -> Point
 def experiment(*points: PointSummary, **states: int) -> ExperimentSummary:
     base = next((one for one in points if one.throughput_samples_per_s), None)
     base_point = Point(base.ranks, base.nodes, base.ranks_per_node) if base else None
-    return ExperimentSummary("digits", "strong", states, base_point, list(points), [])
+    return ExperimentSummary("digits", "strong", states, base_point, list(points), [], None, None)
 
 
 def test_findings_with_intervals() -> None:
@@ -120,7 +120,9 @@ def test_one_size_only() -> None:
 
 def test_nothing_measured() -> None:
     [sentence] = words.findings(experiment(pending=2, failed=1, completed=3))
-    assert sentence == "Nothing was measured: of its runs, 3 completed, 1 failed and 2 pending."
+    assert (
+        sentence == "No throughput was measured: of its runs, 3 completed, 1 failed and 2 pending."
+    )
 
 
 def test_a_point_is_named_by_its_ranks_where_nodes_do_not_tell() -> None:

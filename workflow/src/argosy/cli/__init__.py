@@ -11,6 +11,7 @@ import typer
 
 from argosy.cli.images import images
 from argosy.cli.output import say
+from argosy.cli.plan import planning
 from argosy.cli.results import results
 from argosy.cli.runs import runs
 from argosy.errors import FULL, ArgosyError, explained
@@ -36,6 +37,7 @@ def setup() -> None:
 app.add_typer(images, name="image")
 app.add_typer(runs)
 app.add_typer(results)
+app.add_typer(planning)
 
 
 def main() -> None:

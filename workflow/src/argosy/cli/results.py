@@ -75,8 +75,44 @@ def figures(
         print(file)
 
 
+@results.command()
+def compare(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="RESULTS RESULTS…", help="results/<site>, two or more.")
+    ],
+    output: Annotated[Path, typer.Option(help="The page.")] = Path("comparison.html"),
+) -> None:
+    """Write a page with the same experiments at several sites, held against the first of them."""
+    from argosy.report import write_comparison
+    from argosy.report.models import Summary, read_summary
+
+    if len(folders) < 2:
+        raise ArgosyError("give the results of two sites or more, such as results/a results/b")
+    summaries: dict[str, Summary] = {}
+    for folder in folders:
+        summary = read_summary(_summary_of(folder))
+        name = ", ".join(summary.sites) or folder.name
+        if name in summaries:
+            raise ArgosyError(f"{folder}: these are results of {name} again; give other sites'")
+        summaries[name] = summary
+    write_comparison(summaries, output)
+    print(output)
+
+
 def _summary_of(folder: Path) -> Any:
+    from argosy.report.models import SUMMARY_VERSION
+
     path = folder / "summary.json"
     if not path.is_file():
         raise ArgosyError(f"{path}: there is no report yet; run: argosy report {folder}")
-    return json.loads(path.read_text(encoding="utf-8"))
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        version = content["schema_version"]
+    except (OSError, ValueError, TypeError, KeyError):
+        raise ArgosyError(f"{path}: is damaged; run: argosy report {folder}") from None
+    if version != SUMMARY_VERSION:
+        raise ArgosyError(
+            f"{path}: its schema_version is {version}, this Argosy reads {SUMMARY_VERSION}; "
+            f"run: argosy report {folder}"
+        )
+    return content

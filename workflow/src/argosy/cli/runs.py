@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
 
 from argosy.errors import ArgosyError
 
@@ -22,6 +21,8 @@ def plan_run(
     ] = None,
 ) -> None:
     """Write run.json, provenance.json and job.sbatch of one run (the workflow calls this)."""
+    from pydantic import ValidationError
+
     from argosy.images.lockfile import read_lock
     from argosy.jobs import planning
     from argosy.study.runs import Run

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from argosy.analysis.statistics import Estimate, scaled
 from argosy.report.usage import UsageSummary
+from argosy.units import J_PER_KWH
 
 SAMPLES = 1_000_000
-_J_PER_KWH = 3.6e6
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def cost_summary(
     node_hours = scaled(hours, nodes)
     price, carbon = rates.price_per_node_hour, rates.carbon_g_per_kwh
     per_sample = usage.energy_j_per_sample if usage else None
-    energy = scaled(per_sample, SAMPLES / _J_PER_KWH * (rates.pue or 1)) if per_sample else None
+    energy = scaled(per_sample, SAMPLES / J_PER_KWH * (rates.pue or 1)) if per_sample else None
     return CostSummary(
         hours=hours,
         node_hours=node_hours,

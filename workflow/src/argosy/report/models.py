@@ -16,9 +16,10 @@ from argosy.analysis.stragglers import Straggler
 from argosy.analysis.usage import Unread
 from argosy.report.costs import CostSummary, Rates
 from argosy.report.laws import LawSummary
+from argosy.report.prediction import PredictionSummary
 from argosy.report.usage import UsageSummary
 
-SUMMARY_VERSION = 2
+SUMMARY_VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,9 @@ class ExperimentSummary:
     base: Point | None
     points: list[PointSummary]
     laws: list[LawSummary]
+    prediction: PredictionSummary | None
+    no_prediction: str | None
+    """Why there is no prediction."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,10 @@ class FailureSummary:
     cause: str
     lost_s: float | None
     log_file: str | None
+    log_excerpt: str | None = None
+    """The last lines of the log file, made safe to show (`report.excerpts`)."""
+    no_excerpt: str | None = None
+    """Why there is a log file and no excerpt of it."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ import duckdb
 
 from argosy.analysis.accuracy import Outcome, outcomes
 from argosy.analysis.factors import RankTimes
+from argosy.analysis.forecast import Measured, everything
+from argosy.analysis.laws import Refused
 from argosy.analysis.measurements import Measurement, Point, measurements
 from argosy.analysis.phases import StepTime, step_times
 from argosy.analysis.point_factors import point_factors
@@ -33,6 +35,7 @@ from argosy.report.models import (
     RunSummary,
     Summary,
 )
+from argosy.report.planning import planned
 from argosy.report.usage import usage_summary
 from argosy.results.tables import fetch, open_tables
 
@@ -87,6 +90,7 @@ class _Analysis:
     ranks: Mapping[tuple[str, str], RankTimes]
     usage: Mapping[tuple[str, str], Usage]
     rates: Rates
+    everything: Measured
 
     def runs(self, experiment: str) -> list[Measurement]:
         """The completed runs of an experiment."""
@@ -111,8 +115,15 @@ def _experiments(
     states: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for row in fetch(tables, _STATES):
         states[row["experiment"], row["scaling"]][row["state"]] = row["runs"]
+    times, used = step_times(tables), usage(tables)
     found = _Analysis(
-        measured, step_times(tables), outcomes(tables), rank_times(tables), usage(tables), rates
+        measured,
+        times,
+        outcomes(tables),
+        rank_times(tables),
+        used,
+        rates,
+        everything(tables, measured, times, used),
     )
     return [_experiment(found, name, kind, dict(count)) for (name, kind), count in states.items()]
 
@@ -127,7 +138,18 @@ def _experiment(
         _point(found, name, point, base, scaled.get(point))
         for point in sorted({run.point for run in runs})
     ]
-    return ExperimentSummary(name, kind, states, base, points, law_summaries(kind, runs))
+    prediction = planned(found.everything, name, rates=found.rates)
+    refused = prediction.reason if isinstance(prediction, Refused) else None
+    return ExperimentSummary(
+        name,
+        kind,
+        states,
+        base,
+        points,
+        law_summaries(kind, runs),
+        prediction=None if isinstance(prediction, Refused) else prediction,
+        no_prediction=refused,
+    )
 
 
 def _point(

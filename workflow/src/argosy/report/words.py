@@ -63,7 +63,7 @@ def findings(experiment: ExperimentSummary) -> list[str]:
     """What an experiment showed, a sentence a point, the base case first."""
     base = next((one for one in experiment.points if _is_base(experiment, one)), None)
     if base is None or base.throughput_samples_per_s is None:
-        return [f"Nothing was measured: of its runs, {states(experiment.states)}."]
+        return [f"No throughput was measured: of its runs, {states(experiment.states)}."]
     others = [one for one in experiment.points if one.speed_up and one is not base]
     alone = "" if others else " There is no other size to compare it with."
     law, loss = sentence(experiment.laws), _loss(experiment, others[-1]) if others else None

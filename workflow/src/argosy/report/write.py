@@ -1,12 +1,17 @@
 """The room's one door: tables in, the report's files out."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from argosy.files import write_text
+from argosy.report.comparison import compare, findings
+from argosy.report.comparison_chart import comparison_drawing
 from argosy.report.costs import NOT_KNOWN, Rates
+from argosy.report.excerpts import with_excerpts
 from argosy.report.export import summary_csv
-from argosy.report.models import summary_json
+from argosy.report.html import rendered
+from argosy.report.models import Summary, summary_json
 from argosy.report.page import page
 from argosy.report.summary import summarise
 
@@ -25,10 +30,12 @@ def make_report(
 ) -> ReportFiles:
     """Write report.html, summary.json and summary.csv to `out_dir`, each atomically.
 
-    Only the tables are read; `results_dir` is what their log files are relative to. The same
-    tables give the same bytes. Raises ResultsError when a table is missing or of another version.
+    Only the tables are read, and the ends of the logs of failures, which are relative to
+    `results_dir`. The same tables and logs give the same bytes. Raises ResultsError when a table is
+    missing or of another version.
     """
     summary = summarise(tables_dir, rates)
+    summary = replace(summary, failures=with_excerpts(summary.failures, results_dir))
     written = ReportFiles(
         html=out_dir / "report.html", json=out_dir / "summary.json", csv=out_dir / "summary.csv"
     )
@@ -37,6 +44,17 @@ def make_report(
     write_text(written.csv, summary_csv(summary))
     write_text(written.html, html)
     return written
+
+
+def write_comparison(summaries: Mapping[str, Summary], target: Path) -> None:
+    """Write the page of several sites, by the names that they are to have, the reference first."""
+    content = rendered(
+        "comparison.html.j2",
+        comparison=compare(summaries),
+        findings=findings,
+        drawing=comparison_drawing,
+    )
+    write_text(target, content)
 
 
 def write_report(results_dir: Path, rates: Rates = NOT_KNOWN) -> ReportFiles:

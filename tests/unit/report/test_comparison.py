@@ -1,0 +1,113 @@
+"""Sites side by side: the same sizes, their ratio, and what is not there to be compared."""
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from study_files import plan, sample_study
+
+from argosy.report import write_comparison, write_report
+from argosy.report.comparison import compare, findings
+from argosy.report.models import Summary, read_summary
+from argosy.results import collect
+
+HOSTILE = "<script>document.title='harmed'</script>"
+
+
+def reported(results: Path) -> Summary:
+    collect(results, results / "tables")
+    return read_summary(json.loads(write_report(results).json.read_text()))
+
+
+def study(results: Path, step_s: float, *sizes: int, seed: int = 1) -> Summary:
+    """Steps of a known time on one node, half of it on two, and so on."""
+    chance = random.Random(seed)
+    for nodes in sizes:
+        for repeat in (1, 2, 3):
+            run = plan(results, "digits", nodes, 1, repeat)
+            run.execute()
+            run.steps(step_s=step_s / nodes * chance.gauss(1, 0.01), steps=30)
+    return reported(results)
+
+
+def test_sizes_that_both_have_give_a_ratio(tmp_path: Path) -> None:
+    here, there = study(tmp_path / "a", 0.2, 1, 2, 4), study(tmp_path / "b", 0.1, 1, 2, seed=2)
+    [experiment] = compare({"a": here, "b": there}).experiments
+    assert experiment.sites == ["a", "b"]
+    found = [(each.point.nodes, each.site) for each in experiment.points]
+    assert found == [(1, "a"), (1, "b"), (2, "a"), (2, "b"), (4, "a")]
+    ratios = [each.ratio for each in experiment.points]
+    assert ratios[0] is ratios[2] is ratios[4] is None
+    for ratio in (ratios[1], ratios[3]):
+        assert ratio and ratio.low and ratio.high
+        assert ratio.mean == pytest.approx(2, rel=0.03)
+        assert ratio.low < ratio.mean < ratio.high
+    [sentence] = findings(experiment, "a")
+    assert sentence.startswith("On 2 nodes with 1 rank each, b has ")
+    assert " times the throughput of a (" in sentence
+
+
+def test_what_cannot_be_compared_is_said(tmp_path: Path) -> None:
+    here, there = study(tmp_path / "a", 0.2, 1), study(tmp_path / "b", 0.1, 2)
+    run = plan(tmp_path / "b", "only-here")
+    run.execute()
+    run.steps(step_s=0.1, steps=30)
+    there = reported(tmp_path / "b")
+    one, other = compare({"a": here, "b": there}).experiments
+    assert findings(one, "a") == ["b and a measured no size alike."]
+    assert (other.experiment, findings(other, "a")) == ("only-here", ["Measured at b alone."])
+
+
+def test_names_on_the_page_are_only_names(tmp_path: Path) -> None:
+    summary = study(tmp_path / "a", 0.2, 1)
+    write_comparison({HOSTILE: summary, "b": summary}, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert HOSTILE not in page
+    assert "harmed" in page
+
+
+def argosy(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "argosy.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        sample_study(tmp_path / name)
+        reported(tmp_path / name)
+    page = tmp_path / "both.html"
+    done = argosy("compare", tmp_path / "a", tmp_path / "b", "--output", page)
+    assert (done.returncode, done.stdout) == (0, f"{page}\n")
+    text = page.read_text()
+    assert "Scaling at a, b" in text
+    assert text.count("<figure") == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "there is no report yet; run: argosy report"),
+        ("{", "is damaged; run: argosy report"),
+        ('{"schema_version": 1}', "its schema_version is 1, this Argosy reads"),
+    ],
+)
+def test_a_site_without_a_good_summary(tmp_path: Path, content: str | None, says: str) -> None:
+    study(tmp_path / "a", 0.2, 1)
+    (tmp_path / "b").mkdir()
+    if content is not None:
+        (tmp_path / "b/summary.json").write_text(content)
+    done = argosy("compare", tmp_path / "a", tmp_path / "b", "--output", tmp_path / "page.html")
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_one_site_is_not_several(tmp_path: Path) -> None:
+    study(tmp_path / "a", 0.2, 1)
+    assert "two sites or more" in argosy("compare", tmp_path / "a").stderr
+    again = argosy("compare", tmp_path / "a", tmp_path / "a")
+    assert "results of a again" in again.stderr

@@ -1,0 +1,104 @@
+"""The charts' Vega-Lite: what is drawn, and within which axes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import altair
+import jsonschema
+import pytest
+from study_files import completed, sample_study
+
+from argosy.report import write_report
+from argosy.report.figures import Drawing, draw, drawings
+from argosy.report.models import Summary, read_summary
+from argosy.results import collect
+
+
+def summarised(results: Path) -> Summary:
+    collect(results, results / "tables")
+    return read_summary(json.loads(write_report(results).json.read_text()))
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Summary:
+    results = tmp_path_factory.mktemp("figures") / "local"
+    sample_study(results)
+    return summarised(results)
+
+
+def drawn(summary: Summary, place: int = 0) -> dict[str, Drawing]:
+    return {one.name: one for one in drawings(summary.experiments[place])}
+
+
+def rows(drawing: Drawing, data: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = drawing.spec["datasets"][data]
+    return found
+
+
+def wide_study(results: Path) -> Summary:
+    """Both widths of nodes, from 1 to 8 of them, which scale perfectly."""
+    for ranks_per_node in (1, 2):
+        for nodes in (1, 2, 4, 8):
+            for repeat in (1, 2):
+                completed(results, nodes=nodes, ranks_per_node=ranks_per_node, repeat=repeat)
+    return summarised(results)
+
+
+def test_charts_are_valid_vega_lite(sample: Summary, tmp_path: Path) -> None:
+    folder = Path(altair.__file__).parent / "vegalite/v6/schema"
+    schema = json.loads((folder / "vega-lite-schema.json").read_text())
+    validator = jsonschema.Draft7Validator(schema)
+    summaries = [sample, wide_study(tmp_path / "site")]
+    charts = [
+        one for summary in summaries for each in summary.experiments for one in drawings(each)
+    ]
+    assert len(charts) == 4 + 3 + 4
+    for chart in charts:
+        validator.validate(chart.spec)
+    with pytest.raises(jsonschema.ValidationError):
+        validator.validate(charts[0].spec | {"layer": [{"mark": "no such mark"}]})
+
+
+def test_the_fit_is_drawn_to_twice_the_largest_size(sample: Summary) -> None:
+    chart = drawn(sample)["throughput"]
+    curve = rows(chart, "curve")
+    assert (curve[0]["size"], curve[-1]["size"]) == (1, 8)
+    assert {row["series"] for row in curve} == {"fit: Amdahl"} <= set(chart.series)
+    assert "fit: Amdahl" in chart.caption
+    # What is drawn: the curve's two parts, with a label, and the ideal.
+    svg = draw(chart.spec)
+    assert svg.count('stroke="#555555"') == 2
+    assert svg.count("stroke-dasharray") == 2
+    assert ">fit: Amdahl</text>" in svg
+
+
+def test_without_a_fit_the_axis_ends_at_the_largest_size(sample: Summary) -> None:
+    chart = drawn(sample, 1)["throughput"]
+    assert not [name for name in chart.series if name.startswith("fit")]
+    assert chart.spec["layer"][0]["encoding"]["x"]["scale"]["domain"] == [0, 1.06 * 2]
+
+
+def test_what_a_pointer_is_told_is_what_the_table_says(sample: Summary) -> None:
+    [_, point, _] = rows(drawn(sample)["throughput"], "means")
+    assert point["at"] == "2 nodes"
+    assert (point["said"], point["interval"], point["n"]) == ("1,780", "1,730 to 1,830", 3)
+    percents = rows(drawn(sample)["efficiency"], "means")
+    assert [row["said"] for row in percents] == ["100 %", "82 %", "66 %"]
+
+
+def test_widths_are_series_and_large_studies_have_logarithmic_axes(tmp_path: Path) -> None:
+    charts = drawn(wide_study(tmp_path / "site"))
+    throughput = charts["throughput"]
+    widths = ["1 rank per node", "2 ranks per node"]
+    assert [*throughput.series] == [*widths, "single runs", "ideal", "fit: linear"]
+    assert throughput.spec["params"] == [{"name": "shown", "value": [*throughput.series]}]
+    low, high = throughput.log_domains["x"]
+    assert 0 < low < 1
+    assert high > 2 * 16
+    assert throughput.log_domains["y"][0] > 0
+    assert [*charts["efficiency"].log_domains] == ["x"]
+
+
+def test_small_studies_have_none(sample: Summary) -> None:
+    assert all(chart.log_domains == {} for chart in drawn(sample).values())

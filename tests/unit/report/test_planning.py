@@ -1,0 +1,127 @@
+"""How many nodes to take, from tables of studies whose network is known."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from planned_studies import ALPHA_S, BYTE_S, STEP_S, network, training
+from study_files import completed
+
+from argosy.errors import ArgosyError
+from argosy.report import Rates, plan, write_report
+from argosy.report.plan_words import sentences
+from argosy.report.prediction import PredictionSummary, Question
+from argosy.results import collect
+
+QUESTION = Question(nodes=(1, 2, 4, 8), samples=1e6)
+
+
+def answers(results: Path, question: Question = QUESTION, **more: str) -> PredictionSummary:
+    collect(results, results / "tables")
+    return plan(results / "tables", "training", question, **more)
+
+
+def test_the_network_is_found_and_what_was_measured_stands_beside(tmp_path: Path) -> None:
+    network(tmp_path / "site")
+    training(tmp_path / "site", {1: STEP_S, 2: 0.2, 4: 0.3})
+    found = answers(tmp_path / "site")
+    assert found.collectives == "network"
+    assert found.algorithm == "ring"
+    assert found.between_nodes
+    assert found.between_nodes.latency_s.mean == pytest.approx(ALPHA_S)
+    assert found.between_nodes.bytes_per_s
+    assert found.between_nodes.bytes_per_s.mean == pytest.approx(1 / BYTE_S)
+    assert [point.nodes for point in found.points][:3] == [1, 2, 4]
+    one, two, four = found.points[:3]
+    assert one.step_s.mean == one.measured_step_s == pytest.approx(STEP_S, rel=0.01)
+    assert two.measured_step_s == pytest.approx(0.2, rel=0.01)
+    # 13 MB take 0.13 s and more on two nodes, half as much again on four.
+    assert one.step_s.mean < two.step_s.mean < four.step_s.mean
+    assert four.error == pytest.approx(four.step_s.mean / 0.3 - 1, abs=0.01)
+    assert found.notes == []
+
+
+def test_batches_that_stay_the_same_are_seen_whatever_was_said(tmp_path: Path) -> None:
+    """The runs are of strong scaling by their configuration, with 32 samples a step at every size."""
+    network(tmp_path / "site")
+    training(tmp_path / "site", {1: STEP_S, 2: 0.2})
+    eight = answers(tmp_path / "site").points[-1]
+    assert eight.samples_per_s.mean == pytest.approx(8 * 32 / eight.step_s.mean, rel=0.01)
+
+
+def test_answers_are_among_the_rows_and_in_words(tmp_path: Path) -> None:
+    network(tmp_path / "site")
+    training(tmp_path / "site", {1: STEP_S, 2: 0.2})
+    found = answers(tmp_path / "site", replace(QUESTION, efficiency=0.4, node_hours=4.0))
+    nodes = [point.nodes for point in found.points]
+    assert found.nodes_with_efficiency in nodes
+    assert found.nodes_within in nodes
+    efficiencies = {point.nodes: point.efficiency.mean for point in found.points}
+    assert found.nodes_with_efficiency and efficiencies[found.nodes_with_efficiency] >= 0.4
+    within = next(point for point in found.points if point.nodes == found.nodes_within)
+    assert within.node_hours.mean <= 4.0
+    said = " ".join(sentences(found))
+    assert f"The efficiency is 40 % or more up to {found.nodes_with_efficiency} node" in said
+    assert f"Fastest within 4.00 node-hours: {found.nodes_within} node" in said
+    assert "1,000 µs a message, 100 MB/s" in said
+
+
+def test_what_had_to_be_assumed_is_said(tmp_path: Path) -> None:
+    network(tmp_path / "site", nodes=(2,))
+    training(tmp_path / "site", {1: STEP_S}, timed=False)
+    assert answers(tmp_path / "site").notes == [
+        "Allreduces over one number of ranks do not tell the algorithm; a ring is assumed.",
+        "When gradients are ready was not measured; it is taken from their bytes.",
+        "Nothing was measured on two nodes, so the network is taken to be as alone.",
+    ]
+
+
+def test_energy_and_prices(tmp_path: Path) -> None:
+    network(tmp_path / "site")
+    training(tmp_path / "site", {1: STEP_S})
+    collect(tmp_path / "site", tmp_path / "site/tables")
+    rates = Rates(price_per_node_hour=2.0, currency="EUR")
+    (one, *_) = plan(tmp_path / "site/tables", "training", QUESTION, rates).points
+    assert one.price
+    assert one.price.mean == pytest.approx(2 * one.node_hours.mean)
+    assert one.energy_kwh is None
+
+
+def test_refusals_say_what_to_do(tmp_path: Path) -> None:
+    results = tmp_path / "site"
+    training(results, {2: 0.2})
+    with pytest.raises(ArgosyError, match=r"^training: No allreduces were measured; run .* on 2"):
+        answers(results)
+    network(results)
+    with pytest.raises(ArgosyError, match=r"^training: .* on one node; add 1 to scale\.nodes"):
+        answers(results)
+    completed(results, experiment="training")
+    with pytest.raises(ArgosyError, match=r"^training: No gradients were recorded on one node"):
+        answers(results)
+    network(results, name="again")
+    with pytest.raises(ArgosyError, match="again, network; choose one by --collectives"):
+        answers(results)
+    with pytest.raises(ArgosyError, match="Experiment nothing measured no allreduces; again, netw"):
+        answers(results, collectives="nothing")
+    with pytest.raises(ArgosyError, match=r"^other: no such experiment .* again, network, train"):
+        plan(results / "tables", "other", QUESTION)
+
+
+def test_the_report_has_it_or_says_why_not(tmp_path: Path) -> None:
+    results = tmp_path / "site"
+    network(results)
+    training(results, {1: STEP_S, 2: 0.2})
+    collect(results, results / "tables")
+    written = write_report(results)
+    summary = json.loads(written.json.read_text())
+    of_network, of_training = summary["experiments"]
+    assert of_network["prediction"] is None
+    assert of_network["no_prediction"] == "It measures allreduces and trains nothing."
+    assert of_training["no_prediction"] is None
+    assert of_training["prediction"]["points"][1]["measured_step_s"] == pytest.approx(0.2, rel=0.01)
+    assert {run["left_out"] for run in summary["runs"]} == {None, "it times allreduces alone"}
+    text = written.html.read_text()
+    assert "Prediction: more nodes than were measured" in text
+    assert "Predicted beside measured." in text
+    assert "No prediction: It measures allreduces and trains nothing." in text

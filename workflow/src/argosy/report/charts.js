@@ -1,0 +1,152 @@
+"use strict";
+
+// Draws the page's charts from the Vega-Lite beside them: those in sight first, the others when nothing
+// else is to be done, and all before the page is printed.
+{
+  const OPTIONS = {
+    // Expressions are interpreted, because the page forbids to make code of text.
+    ast: true,
+    actions: false,
+    config: { aria: false, legend: { disable: true } },
+    defaultStyle: false,
+    mode: "vega-lite",
+    renderer: "svg",
+    tooltip: { disableDefaultStyle: true },
+  };
+
+  class Chart {
+    #data;
+    #place;
+    #result = null;
+    #isLogarithmic = false;
+    #hidden = new Set();
+
+    constructor(figure) {
+      this.#place = figure.querySelector(".chart");
+      this.#data = JSON.parse(figure.querySelector("script").textContent);
+      this.#place.after(this.#controls());
+    }
+
+    get place() {
+      return this.#place;
+    }
+
+    async draw() {
+      if (this.#result === null) await this.#redraw();
+    }
+
+    async #redraw() {
+      const before = this.#result;
+      this.#result = vegaEmbed(this.#place, this.#spec(), OPTIONS);
+      await this.#result;
+      if (before) (await before).finalize();
+    }
+
+    // A parameter's value in the specification holds from the first drawing on.
+    #spec() {
+      const spec = structuredClone(this.#data.spec);
+      for (const parameter of spec.params ?? []) {
+        if (parameter.name === "shown") parameter.value = this.#shown();
+      }
+      if (this.#isLogarithmic) {
+        for (const layer of spec.layer) {
+          for (const [channel, domain] of Object.entries(this.#data.logDomains)) {
+            layer.encoding[channel].scale = { type: "log", domain, nice: false, clamp: true };
+          }
+        }
+      }
+      return spec;
+    }
+
+    #shown() {
+      return Object.keys(this.#data.series).filter((name) => !this.#hidden.has(name));
+    }
+
+    #controls() {
+      const controls = document.createElement("div");
+      controls.className = "controls";
+      controls.setAttribute("role", "group");
+      controls.setAttribute("aria-label", "Shown in the chart");
+      for (const [name, colour] of Object.entries(this.#data.series)) {
+        controls.append(this.#switch(name, colour));
+      }
+      if (Object.keys(this.#data.logDomains).length > 0) controls.append(this.#axesSwitch());
+      return controls;
+    }
+
+    #switch(name, colour) {
+      const button = makeButton(name, true);
+      button.prepend(swatch(colour));
+      button.addEventListener("click", async () => {
+        if (!this.#hidden.delete(name)) this.#hidden.add(name);
+        button.setAttribute("aria-pressed", String(!this.#hidden.has(name)));
+        await this.draw();
+        const { view } = await this.#result;
+        await view.signal("shown", this.#shown()).runAsync();
+      });
+      return button;
+    }
+
+    #axesSwitch() {
+      const button = makeButton("logarithmic axes", false);
+      button.className = "axes";
+      button.addEventListener("click", () => {
+        this.#isLogarithmic = !this.#isLogarithmic;
+        button.setAttribute("aria-pressed", String(this.#isLogarithmic));
+        return this.#redraw();
+      });
+      return button;
+    }
+  }
+
+  function makeButton(text, isPressed) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = text;
+    button.setAttribute("aria-pressed", String(isPressed));
+    return button;
+  }
+
+  // A drawing, not a background: printers leave backgrounds out.
+  function swatch(colour) {
+    const names = "http://www.w3.org/2000/svg";
+    const drawing = document.createElementNS(names, "svg");
+    drawing.setAttribute("viewBox", "0 0 10 10");
+    drawing.setAttribute("aria-hidden", "true");
+    const square = document.createElementNS(names, "rect");
+    for (const side of ["width", "height"]) square.setAttribute(side, "10");
+    square.setAttribute("fill", colour);
+    drawing.append(square);
+    return drawing;
+  }
+
+  function drawWhenSeen(charts) {
+    const byPlace = new Map(charts.map((chart) => [chart.place, chart]));
+    const observer = new IntersectionObserver(
+      (entries) => {
+        for (const { isIntersecting, target } of entries) {
+          if (isIntersecting) byPlace.get(target).draw();
+        }
+      },
+      { rootMargin: "200px" },
+    );
+    for (const place of byPlace.keys()) observer.observe(place);
+  }
+
+  function drawWhenIdle(charts) {
+    const later = window.requestIdleCallback ?? setTimeout;
+    const next = async () => {
+      const chart = charts.shift();
+      if (!chart) return;
+      await chart.draw();
+      later(next);
+    };
+    later(next);
+  }
+
+  const charts = [...document.querySelectorAll("figure")].map((figure) => new Chart(figure));
+  // Nothing in a drawing waits for more than promises, so they are there when the printer looks.
+  window.addEventListener("beforeprint", () => charts.forEach((chart) => chart.draw()));
+  drawWhenSeen(charts);
+  window.addEventListener("load", () => drawWhenIdle([...charts]));
+}

@@ -1,0 +1,84 @@
+"use strict";
+
+// Tables are sorted by their headers; the table of runs is filtered by what a reader types.
+{
+  const compareTexts = new Intl.Collator("en", { numeric: true }).compare;
+
+  // A number where the cell holds one, else its text; null for a dash, which always comes last.
+  function keyOf(row, column) {
+    const cell = row.cells[column];
+    const number = cell?.querySelector("data")?.value;
+    if (number !== undefined) return Number(number);
+    const text = cell?.textContent.trim() ?? "";
+    if (text === "" || text === "–") return null;
+    const plain = text.replaceAll(",", "");
+    return Number.isNaN(Number(plain)) ? text : Number(plain);
+  }
+
+  function compare(one, other, direction) {
+    if (one === null || other === null) return (one === null) - (other === null);
+    if (typeof one === "number" && typeof other === "number") return direction * (one - other);
+    return direction * compareTexts(String(one), String(other));
+  }
+
+  function sort(table, header) {
+    const order = header.getAttribute("aria-sort") === "ascending" ? "descending" : "ascending";
+    for (const one of table.tHead.rows[0].cells) one.removeAttribute("aria-sort");
+    header.setAttribute("aria-sort", order);
+    const direction = order === "ascending" ? 1 : -1;
+    const sorted = sortedParts(table);
+    const keyed = sorted.map((part) => [keyOf(part.rows?.[0] ?? part, header.cellIndex), part]);
+    keyed.sort(([one], [other]) => compare(one, other, direction));
+    sorted[0].parentNode.append(...keyed.map(([, part]) => part));
+  }
+
+  // Rows, or bodies where a table has several: rows that stay together.
+  function sortedParts(table) {
+    return [...(table.tBodies.length > 1 ? table.tBodies : table.tBodies[0].rows)];
+  }
+
+  function makeSortable(table) {
+    if (sortedParts(table).length < 2) return;
+    for (const header of table.tHead.rows[0].cells) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.append(...header.childNodes);
+      button.addEventListener("click", () => sort(table, header));
+      header.append(button);
+    }
+  }
+
+  // Every word has to stand in a column that is searched.
+  function filter(rows, typed) {
+    const words = typed.toLowerCase().split(/\s+/).filter(Boolean);
+    let shown = 0;
+    for (const [row, text] of rows) {
+      row.hidden = !words.every((word) => text.includes(word));
+      shown += row.hidden ? 0 : 1;
+    }
+    return shown;
+  }
+
+  function searchedText(table, row) {
+    const searched = [...table.tHead.rows[0].cells].filter((header) => "searched" in header.dataset);
+    return searched.map((header) => row.cells[header.cellIndex].textContent).join(" ").toLowerCase();
+  }
+
+  function makeFilter(box) {
+    const table = document.getElementById(box.dataset.filters);
+    const rows = [...table.tBodies[0].rows].map((row) => [row, searchedText(table, row)]);
+    const count = box.querySelector("output");
+    const tell = (shown) => {
+      const [some, all] = [shown, rows.length].map((amount) => amount.toLocaleString("en"));
+      count.value = `${some} of ${all} runs`;
+    };
+    box.querySelector("input").addEventListener("input", ({ target }) => {
+      tell(filter(rows, target.value));
+    });
+    tell(rows.length);
+    box.hidden = false;
+  }
+
+  document.querySelectorAll("main table").forEach(makeSortable);
+  document.querySelectorAll("[data-filters]").forEach(makeFilter);
+}
