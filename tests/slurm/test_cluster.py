@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from cluster import Cluster, ClusterError
 from cluster.processes import on_network, wait_until
 from cluster.programs import python_module
 
+ECHO = Path(__file__).parent / "programs" / "echo.py"
 STARTS_AND_WAITS = """
 import sys, time
 from pathlib import Path
@@ -45,6 +47,22 @@ def test_each_node_has_its_own_name_and_addresses(cluster: Cluster) -> None:
 def test_the_fast_network_is_found_by_the_suffixed_names_only(cluster: Cluster) -> None:
     names = cluster.node(2).exec("getent", "hosts", "node1", "node1i").stdout.split()
     assert names == ["10.77.0.1", "node1", "10.88.0.1", "node1i"]
+
+
+def test_the_fast_network_can_be_slow_for_a_while(cluster: Cluster) -> None:
+    with cluster.slow_network(delay_s=0.02, bytes_per_s=1e9):
+        assert 0.04 <= round_trip_s(cluster) < 0.06
+    assert round_trip_s(cluster) < 0.02
+
+
+def round_trip_s(cluster: Cluster) -> float:
+    """The shortest of several between two nodes, over the fast network."""
+    server, client, port = cluster.node(2), cluster.node(1), "7777"
+    with ThreadPoolExecutor(1) as pool:
+        served = pool.submit(server.exec, sys.executable, ECHO, "serve", port)
+        asked = client.exec(sys.executable, ECHO, "ask", server.fast_address, port)
+        served.result()
+    return float(asked.stdout)
 
 
 def test_scratch_is_another_on_each_node(cluster: Cluster) -> None:

@@ -4,18 +4,19 @@ import contextlib
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from cluster import daemons, processes
+from cluster import daemons, processes, switch
 from cluster.boot import boot, login_place, telling_lines, wait_until_idle
 from cluster.daemons import Daemon
 from cluster.errors import ClusterError
 from cluster.node import Node
 from cluster.offers import Offers
-from cluster.place import ENVIRONMENT
+from cluster.place import ENVIRONMENT, system_environment
+from cluster.programs import python_module
 from cluster.settings import Settings
 
 _STOP_S = 30
@@ -135,6 +136,34 @@ class Cluster:
             ClusterError: when that does not come about within a minute.
         """
         wait_until_idle(self.settings, self._login)
+
+    @contextlib.contextmanager
+    def slow_network(self, delay_s: float, bytes_per_s: float) -> Iterator[None]:
+        """The fast network's links have this delay, one way, and this rate, in each direction.
+
+        Raises:
+            ClusterError: when the switch does not come up.
+        """
+        arguments = (str(self.folder), str(delay_s), str(bytes_per_s))
+        with (
+            (self.settings.logs / "switch.log").open("a") as log,
+            self._login.popen(
+                "daemon",
+                *python_module(switch.MODULE, *arguments),
+                env=system_environment(),
+                cwd="/",
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+            ) as process,
+        ):
+            assert process.stdin and process.stdout
+            if process.stdout.readline() != "ready\n":
+                raise ClusterError("the switch of the fast network did not come up")
+            try:
+                yield
+            finally:
+                process.stdin.close()
 
     def run(self, *command: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
         """Run a command on the login side, as this user; standard output and error are kept apart.

@@ -10,6 +10,7 @@ from cluster.errors import ClusterError
 from cluster.offers import Offers
 
 LOGIN_ADDRESS = "10.77.0.254"
+FAST_NETWORK = "10.88.0.0/24"
 CONTROLLER_PORT = 16817
 NODE_PORT = 16818
 ACCOUNTING_PORT = 16819

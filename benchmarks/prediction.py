@@ -1,0 +1,62 @@
+"""How near predictions are to steps on a network of known delay and rate: three whole studies.
+
+A table, and as the last line the figures as JSON.
+"""
+
+import json
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(PROJECT / "tests" / part) for part in ("slurm", "factories")]
+
+from cluster import Cluster  # noqa: E402
+from cluster_workspace import ClusterWorkspace  # noqa: E402
+from known_network import (  # noqa: E402
+    BYTES_PER_S,
+    DELAY_S,
+    error_from_two_nodes,
+    figures,
+    known_network,
+    predicted,
+)
+
+from argosy.images.store import Store  # noqa: E402
+
+REPEATS = 3
+
+
+def study(folder: Path, cluster: Cluster, number: int) -> dict[str, float]:
+    """The relative errors of one study."""
+    store = Store.of_project(PROJECT).path
+    path = folder / f"study{number}"
+    workspace = ClusterWorkspace.copy(PROJECT, path, store, site="testbed", cluster=cluster)
+    with known_network(workspace):
+        found = figures(predicted(workspace))
+        without = error_from_two_nodes(workspace)
+    steps = {nodes: two[0] / two[1] - 1 for nodes, two in found["steps_ms"].items()}
+    return {
+        "delay": found["delay_ms"] / (1000 * DELAY_S) - 1,
+        "rate": 1e6 * found["megabytes_per_s"] / BYTES_PER_S - 1,
+        "step on 2 nodes": steps[2],
+        "step on 4 nodes": steps[4],
+        "… without allreduces on 4": without,
+    }
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="argosy-prediction-") as temporary:
+        folder = Path(temporary)
+        with Cluster.start(folder / "cluster") as cluster:
+            errors = [study(folder, cluster, number) for number in range(REPEATS)]
+    for name in errors[0]:
+        values = [one[name] for one in errors]
+        each = ", ".join(f"{value:+.1%}" for value in values)
+        print(f"{name:26} {statistics.median(values):+.1%}  ({each})")
+    print(json.dumps(errors))
+
+
+if __name__ == "__main__":
+    main()
