@@ -66,6 +66,10 @@ bench-containers: image ## Time the start of containers by each engine
 bench-overhead: image ## Time training in a container beside the same wheels without one
 	@$(BIN)/python benchmarks/overhead.py
 
+.PHONY: bench-sampling
+bench-sampling: image ## Time training with its agent, telemetry and recorder beside training alone
+	@PYTHONPATH=tests/factories PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/sampling.py
+
 .PHONY: bench-staging
 bench-staging: image ## Time the unpacking of an image on a node beside tar
 	@$(BIN)/python benchmarks/staging.py
@@ -74,9 +78,17 @@ bench-staging: image ## Time the unpacking of an image on a node beside tar
 bench-report: $(VENV)/.ready ## Time large studies from records to the report beside bare DuckDB
 	@PYTHONPATH=tests/factories PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/report.py
 
+.PHONY: bench-page
+bench-page: $(VENV)/.ready ## Time the opening of a report of 1,000 runs in a browser
+	@PYTHONPATH=tests/factories PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/page.py
+
 .PHONY: bench-coverage
 bench-coverage: $(VENV)/.ready ## Count how often intervals of scaling laws cover the truth
 	@PYTHONPATH=tests/factories $(BIN)/python benchmarks/coverage.py
+
+.PHONY: bench-prediction
+bench-prediction: image ## Compare predictions with steps on a network of known delay and rate
+	@PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/prediction.py
 
 .PHONY: compare-images
 compare-images: image ## Build Dockerfiles by Argosy, podman and ch-image, and compare the files

@@ -50,4 +50,7 @@ fi
 echo "environment: installing the pinned packages"
 "${pip[@]}" install -qq --disable-pip-version-check --requirement requirements.lock
 "${pip[@]}" install -qq --disable-pip-version-check --no-deps --editable .
+# The scripts that draw a report's charts take seconds to put together.
+"$venv/bin/python" -c 'from argosy.report.chart_scripts import chart_scripts; chart_scripts()' ||
+    echo "environment: the first report will try to make the scripts of its charts" >&2
 touch "$venv/.ready"
