@@ -1,14 +1,10 @@
 """A build that is killed at any moment leaves a store that is whole."""
 
-import os
 import random
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
+from killed_builds import Builds
 
 from argosy.images.build.builder import build_image
 from argosy.images.lockfile import ImageLock
@@ -16,8 +12,6 @@ from argosy.images.store import Store
 
 pytestmark = [pytest.mark.udocker, pytest.mark.timeout(600)]
 MOMENTS = 50
-LONGEST_S = 1.5
-"""A little more than the whole build takes on a quick machine."""
 
 TEXT = """FROM docker.io/library/debian:bookworm-slim AS other
 RUN mkdir /made && seq {number} 5000 > /made/file
@@ -46,19 +40,17 @@ def test_at_fifty_moments(store: Store, tmp_path: Path) -> None:
     moments = random.Random(seed)
     folder = tmp_path / "project/containers/image"
     folder.mkdir(parents=True)
+    builds = Builds(tmp_path / "project", store.path)
+    containerfile = folder / "Containerfile"
+    times = []
+    for number in range(MOMENTS, MOMENTS + 3):
+        # The first has to fetch its base, which the others find.
+        containerfile.write_text(TEXT.format(number=number))
+        times.append(builds.whole())
     killed = 0
     for number in range(MOMENTS):
-        (folder / "Containerfile").write_text(TEXT.format(number=number))
-        builder = subprocess.Popen(
-            [sys.executable, "-m", "argosy.cli", "image", "build", "image"],
-            cwd=tmp_path / "project",
-            env={**os.environ, "ARGOSY_STORE": str(store.path)},
-            stderr=subprocess.DEVNULL,
-        )
-        time.sleep(moments.uniform(0.2, LONGEST_S))
-        killed += builder.poll() is None
-        builder.send_signal(signal.SIGKILL)
-        builder.wait()
+        containerfile.write_text(TEXT.format(number=number))
+        killed += builds.killed(min(times), moments)
         for root in (store.path / "roots").glob("sha256-*"):
             # What carries an image's name is complete: it has been put there in one step.
             assert root.suffix == ".json" or (root / "usr/bin/dpkg").is_file(), (seed, number)

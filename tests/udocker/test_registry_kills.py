@@ -1,15 +1,12 @@
 """A pull that is killed at any moment leaves nothing that a later one would take for whole."""
 
 import hashlib
-import os
 import random
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from killed_builds import Builds
 from registries import Answer, Layout, Request, between, no_logins, push, registry, tar_of
 
 from argosy.images.build.builder import build_image
@@ -18,9 +15,6 @@ from argosy.images.store import Store, remove_tree
 pytestmark = [pytest.mark.udocker, pytest.mark.timeout(300)]
 
 MOMENTS = 20
-LONGEST_S = 1.6
-"""A little more than the whole build takes on a quick machine."""
-
 LAYERS = 4
 
 
@@ -31,6 +25,13 @@ def content(number: int) -> bytes:
 def whole_blobs_are_whole(store: Store) -> bool:
     found = [path for path in store.blobs.glob("*") if not path.suffix]
     return all(hashlib.sha256(path.read_bytes()).hexdigest() == path.name for path in found)
+
+
+def without_results(builds: Builds) -> Builds:
+    """The next build has all to do again."""
+    for name in ("layers", "roots", "history"):
+        remove_tree(builds.store / name)
+    return builds
 
 
 def slowly(request: Request, number: int, ask: object) -> Answer:
@@ -63,19 +64,11 @@ def test_at_twenty_moments(
         (folder / "Containerfile").write_text(
             f"FROM {front.address}/team/tool:1\nCOPY Containerfile /added\n"
         )
+        builds = Builds(tmp_path / "project", store.path)
+        whole_s = min(without_results(builds).whole() for _ in range(2))
         for number in range(MOMENTS):
-            for name in ("layers", "roots", "history"):
-                remove_tree(store.path / name)
-            builder = subprocess.Popen(
-                [sys.executable, "-m", "argosy.cli", "image", "build", "image"],
-                cwd=tmp_path / "project",
-                env={**os.environ, "ARGOSY_STORE": str(store.path)},
-                stderr=subprocess.DEVNULL,
-            )
-            time.sleep(moments.uniform(0.3, LONGEST_S))
-            killed += builder.poll() is None
-            builder.send_signal(signal.SIGKILL)
-            builder.wait()
+            without_results(builds)
+            killed += builds.killed(whole_s, moments)
             parts += bool(list(store.blobs.glob("*")))
             assert whole_blobs_are_whole(store), (seed, number)
             lock = build_image(store, folder, tmp_path / "image.lock", tmp_path / "build.log")

@@ -1,0 +1,44 @@
+"""Builds of an image in a process of their own, to be killed."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Builds:
+    """Builds of containers/image of a project, by the command a user gives."""
+
+    project: Path
+    store: Path
+
+    def whole(self) -> float:
+        """How many seconds a build takes that nobody kills."""
+        began = time.monotonic()
+        assert self._start().wait() == 0
+        return time.monotonic() - began
+
+    def killed(self, before: float, moments: random.Random) -> bool:
+        """Kill a build at some moment before so many seconds; whether it was not done yet.
+
+        In the first fifth Python still loads its modules.
+        """
+        builder = self._start()
+        time.sleep(moments.uniform(before / 5, before))
+        was_running = builder.poll() is None
+        builder.send_signal(signal.SIGKILL)
+        builder.wait()
+        return was_running
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            [sys.executable, "-m", "argosy.cli", "image", "build", "image"],
+            cwd=self.project,
+            env={**os.environ, "ARGOSY_STORE": str(self.store)},
+            stderr=subprocess.DEVNULL,
+        )
