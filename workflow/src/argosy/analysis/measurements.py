@@ -11,12 +11,9 @@ from argosy.analysis.warmup import WarmUp
 from argosy.results.tables import fetch
 
 _QUERY = """
-WITH of_rank AS (
-    SELECT experiment, run_id, rank, sum(samples) AS samples, sum(seconds) AS seconds
-    FROM steps JOIN steady USING (experiment, run_id) WHERE step >= first GROUP BY ALL
-), recorded AS (
+WITH recorded AS (
     SELECT experiment, run_id, count(*) AS ranks, sum(samples) / nullif(max(seconds), 0) AS rate
-    FROM of_rank GROUP BY ALL
+    FROM steady_rank GROUP BY ALL
 ), program AS (
     SELECT experiment, run_id, avg(samples_per_s) AS rate FROM printed GROUP BY ALL
 ), alone AS (

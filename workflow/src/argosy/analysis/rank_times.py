@@ -7,11 +7,9 @@ import duckdb
 import numpy as np
 
 from argosy.analysis.factors import RankTimes
-from argosy.analysis.phases import OTHER
+from argosy.analysis.steady import OTHER
 from argosy.results.tables import PHASES, fetch
 
-_COVERED = " + ".join(f"coalesce({phase}_s, 0)" for phase in PHASES)
-_SUMS = ", ".join(f"sum({phase}_s) AS {phase}" for phase in PHASES)
 _LISTS = ", ".join(
     f"list(coalesce({name}, 0) ORDER BY rank) FILTER (run_has_{name}) AS {name}" for name in PHASES
 )
@@ -20,12 +18,8 @@ _HAS = ", ".join(
 )
 
 _QUERY = f"""
-WITH of_rank AS (
-    SELECT experiment, run_id, rank, sum(samples) AS samples, {_SUMS},
-        sum(greatest(0, seconds - ({_COVERED}))) AS {OTHER}
-    FROM steps JOIN steady USING (experiment, run_id) WHERE step >= first GROUP BY ALL
-), told AS (
-    SELECT *, {_HAS} FROM of_rank
+WITH told AS (
+    SELECT *, {_HAS} FROM steady_rank
 )
 SELECT experiment, run_id, list(samples ORDER BY rank) AS samples,
     list({OTHER} ORDER BY rank) AS {OTHER}, {_LISTS}
@@ -39,7 +33,7 @@ def rank_times(tables: duckdb.DuckDBPyConnection) -> Mapping[tuple[str, str], Ra
     """By experiment and run_id, of each completed run that recorded samples and has all its ranks.
 
     A phase that no rank of a run recorded is not among its phases; what no phase covers is `other`. The
-    table `steady` has to be there (`steady_states`).
+    table `steady_rank` has to be there (`steady_states`).
     """
     return {
         (row["experiment"], row["run_id"]): _times(row)

@@ -13,9 +13,9 @@ MOST_VALUES = 1_000_000
 """Steps times ranks that are looked at in a run; of longer runs, steps at equal distances."""
 
 _RUNS = """
-SELECT experiment, run_id, ranks, ranks_per_node, first, max(step - first) + 1 AS steps
-FROM runs JOIN steady USING (experiment, run_id) JOIN steps USING (experiment, run_id)
-WHERE state = 'completed' AND ranks > 1 AND len(missing_ranks) = 0 AND step >= first
+SELECT experiment, run_id, ranks, ranks_per_node, first, max(last - first) + 1 AS steps
+FROM runs JOIN steady_rank USING (experiment, run_id)
+WHERE state = 'completed' AND ranks > 1 AND len(missing_ranks) = 0
 GROUP BY ALL ORDER BY experiment, run_id
 """
 
@@ -34,7 +34,7 @@ Run = Mapping[str, Any]
 def slow_ranks(tables: duckdb.DuckDBPyConnection) -> Mapping[tuple[str, str], list[Straggler]]:
     """By experiment and run_id: the stragglers of each completed run that has any.
 
-    The table `steady` has to be there (`steady_states`).
+    The table `steady_rank` has to be there (`steady_states`).
     """
     found = {}
     for batch in _batches(fetch(tables, _RUNS)):

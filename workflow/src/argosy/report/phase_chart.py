@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from argosy.analysis.phases import OTHER
+from argosy.analysis.steady import OTHER
 from argosy.report import words
 from argosy.report.models import ExperimentSummary, PointSummary
 from argosy.report.numbers import number

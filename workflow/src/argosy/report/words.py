@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from argosy.analysis.measurements import Point
-from argosy.analysis.phases import OTHER
 from argosy.analysis.point_factors import NAMES
 from argosy.analysis.statistics import Estimate
+from argosy.analysis.steady import OTHER
 from argosy.analysis.stragglers import Straggler
 from argosy.report.laws import sentence
 from argosy.report.models import ExperimentSummary, PointSummary, RunSummary, Summary

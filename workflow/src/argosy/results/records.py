@@ -29,7 +29,8 @@ from argosy.results.timings import (
 )
 
 _FIRST_LINE_BYTES = 65536
-_BUFFER_BYTES = 1 << 20
+_BUFFER_BYTES = 1 << 18
+_NEWLINE = ord("\n")
 
 _OF_STEPS = {
     "kind": "VARCHAR",
@@ -206,12 +207,13 @@ def _with_more_lines(
 
 
 def _count_lines(path: Path) -> int:
-    lines, last = 0, b"\n"
+    # One buffer for all of the file: new memory for each piece would take as long as the counting.
+    lines, is_ended, buffer = 0, True, bytearray(_BUFFER_BYTES)
     with path.open("rb", buffering=0) as file:
-        while chunk := file.read(_BUFFER_BYTES):
-            lines += chunk.count(b"\n")
-            last = chunk[-1:]
-    return lines + (last != b"\n")
+        while size := file.readinto(buffer):
+            lines += buffer.count(_NEWLINE, 0, size)
+            is_ended = buffer[size - 1] == _NEWLINE
+    return lines + (not is_ended)
 
 
 def read_header(path: Path) -> dict[str, Any]:

@@ -187,7 +187,7 @@ def parquet(
 ) -> None:
     """Write the rows of a query to `target`, in their order."""
     database.execute(
-        f"COPY ({query}) TO $target (FORMAT parquet, COMPRESSION zstd, "
+        f"COPY ({query}) TO $target (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 40960, "
         f"KV_METADATA {{schema_version: '{TABLES_VERSION}', argosy: '{__version__}'}})",
         {"target": str(target), **(parameters or {})},
     )
