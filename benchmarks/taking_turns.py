@@ -6,7 +6,6 @@ the start of one to the start of the next: by all their time, and by the median 
 """
 
 import json
-import math
 import multiprocessing
 import os
 import signal
@@ -22,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from scipy import stats
+
+from argosy.analysis.statistics import paired_ratio_estimate
 
 TURNS = 24
 TURN_S = 0.5
@@ -155,22 +155,17 @@ def report(pairs: Sequence[Pair], ours: str, theirs: str) -> dict[str, object]:
             values = [getattr(rate, kind) for pair in pairs for rate in pair[name]]
             spread = f"({min(values):.1f} to {max(values):.1f})"
             print(f"  {kind:12} {name:10} {statistics.median(values):8.1f}   {spread}")
-        ratio, low, high = _ratio([_log_ratio(pair[ours], pair[theirs], kind) for pair in pairs])
-        print(f"  {kind:12} ratio {ratio:.4f}, 95 % interval {low:.4f} to {high:.4f}")
-        figures[kind] = {"ratio": ratio, "low": low, "high": high}
+        ratios = [_ratio(pair[ours], pair[theirs], kind) for pair in pairs]
+        found = paired_ratio_estimate(ratios, [1.0] * len(ratios))
+        print(
+            f"  {kind:12} ratio {found.mean:.4f}, 95 % interval {found.low:.4f} to {found.high:.4f}"
+        )
+        figures[kind] = {"ratio": found.mean, "low": found.low, "high": found.high}
     return figures
 
 
-def _log_ratio(ours: list[Rates], theirs: list[Rates], kind: str) -> float:
+def _ratio(ours: list[Rates], theirs: list[Rates], kind: str) -> float:
     """Of a pair: the median over its turns, for a turn may be disturbed."""
     return statistics.median(
-        math.log(getattr(one, kind) / getattr(other, kind))
-        for one, other in zip(ours, theirs, strict=True)
+        getattr(one, kind) / getattr(other, kind) for one, other in zip(ours, theirs, strict=True)
     )
-
-
-def _ratio(logs: list[float]) -> tuple[float, float, float]:
-    """Geometric mean of the pairs' ratios, and its 95 % interval (Student's t of the logarithms)."""
-    mean = statistics.mean(logs)
-    reach = stats.t.ppf(0.975, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
-    return math.exp(mean), math.exp(mean - reach), math.exp(mean + reach)

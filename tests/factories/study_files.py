@@ -227,6 +227,7 @@ def plan(
     repeat: int = 1,
     *,
     scaling: str = "strong",
+    variant: Mapping[str, str] | None = None,
 ) -> RunFiles:
     """A run that was planned and not yet submitted."""
     run_id = f"nodes{nodes}-ranks{ranks_per_node}-repeat{repeat}"
@@ -247,6 +248,7 @@ def plan(
         "rank_environment": {},
         "throughput": None,
         "time_limit_s": 600,
+        **({"variant": variant} if variant else {}),
     }
     provenance = {
         "schema_version": 1,

@@ -45,13 +45,13 @@ wildcard_constraints:
 
 def image_lock(wildcards):
     """The lock of the image that a run's experiment uses; nothing for a native run."""
-    image = STUDY.experiments[wildcards.experiment].image
+    image = RUNS[f"{wildcards.experiment}/{wildcards.run}"].image
     return f"resources/images/{image}/image.lock" if image else []
 
 
 def packed_image(wildcards):
     """Says that the image is packed, where the site's nodes unpack it."""
-    image = STUDY.experiments[wildcards.experiment].image
+    image = RUNS[f"{wildcards.experiment}/{wildcards.run}"].image
     staged = image and FACTS.images.stage != "shared"
     return f"resources/images/{image}/packed.json" if staged else []
 

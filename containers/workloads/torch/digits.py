@@ -29,6 +29,9 @@ def parse_arguments():
     parser.add_argument("--learning-rate", type=float, default=0.02, help="of one rank")
     parser.add_argument("--width", type=int, default=96, help="channels of the first layer")
     parser.add_argument("--warm-up-epochs", type=int, default=3)
+    parser.add_argument(
+        "--synthetic", action="store_true", help="the same batch in every step: nothing is loaded"
+    )
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
 
@@ -78,6 +81,8 @@ def train(options, model, optimizer, data, *, steps, first_epoch):
         data, num_replicas=hvd.size(), rank=hvd.rank(), seed=options.seed, drop_last=True
     )
     loader = DataLoader(data, batch_size=options.batch_size, sampler=sampler, drop_last=True)
+    if options.synthetic:
+        loader = [next(iter(loader))] * len(loader)
     layers = argosy_layers.LayerTimes(steps, model.named_parameters())
     for epoch in range(first_epoch, options.epochs):
         sampler.set_epoch(epoch)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argosy.analysis.factors import Factors, RankTimes, factors, parallel_efficiency
+from argosy.analysis.factors import Factors, RankTimes, factors
 
 PHASES = ("data", "h2d", "forward", "backward", "communication", "update", "other")
 
@@ -47,9 +47,6 @@ def test_the_product_is_the_efficiency_whatever_was_recorded(seed: int) -> None:
     expected = throughput_per_rank(run) / throughput_per_rank(base)
     assert found.efficiency == pytest.approx(expected, rel=1e-9)
     assert product(found) == pytest.approx(expected, rel=1e-9)
-    alone = parallel_efficiency(run)
-    assert product(alone) == pytest.approx(alone.efficiency, rel=1e-9)
-    assert alone.efficiency <= 1 + 1e-9
 
 
 def test_the_base_has_ones() -> None:
@@ -105,15 +102,6 @@ def test_what_only_one_of_both_records_is_not_told_apart() -> None:
     assert found.computation == found.efficiency == pytest.approx(10 / 12)
 
 
-def test_the_shares_of_one_run() -> None:
-    run = run_of(2, data=1.0, forward=3.0, backward=[4.0, 6.0], communication=[4.0, 2.0])
-    found = parallel_efficiency(run)
-    assert (found.load_balance, found.computation) == (0.9, 1)
-    assert found.communication == pytest.approx(10 / 12)
-    assert found.data == pytest.approx(8 / 9)
-    assert found.efficiency == pytest.approx(8 / 12)
-
-
 @pytest.mark.parametrize(
     ("run", "message"),
     [
@@ -126,4 +114,4 @@ def test_the_shares_of_one_run() -> None:
 )
 def test_what_cannot_be_divided(run: RankTimes, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        parallel_efficiency(run)
+        factors(run, BASE)

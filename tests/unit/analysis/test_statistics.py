@@ -14,6 +14,7 @@ from argosy.analysis.statistics import (
     paired_ratio_estimate,
     ratio_estimate,
     scaled,
+    share_estimate,
 )
 
 DRAWS = 4000
@@ -168,3 +169,28 @@ def test_the_interval_of_a_ratio_of_geometric_means_is_welchs_on_logarithms() ->
         (math.exp(interval.low), math.exp(interval.high))
     )
     assert log_difference_estimate(np.log(first)[:, None]).low is None
+
+
+def test_a_share_of_known_numbers() -> None:
+    found = share_estimate([3.0, 3.0], [1.0, 1.0], [4.0, 4.0, 4.0])
+    assert found == Estimate(3, 0.5, 0.5, 0.5)
+    assert share_estimate([3.0], [1.0, 1.0], [4.0, 4.0]) == Estimate(2, 0.5)
+    with pytest.raises(ValueError, match="positive whole"):
+        share_estimate([1.0, 2.0], [1.0, 1.0], [0.0, 0.0])
+
+
+@pytest.mark.parametrize("is_of_more", [False, True])
+@pytest.mark.parametrize("n", [3, 5])
+def test_intervals_of_shares_cover_the_truth(is_of_more: bool, n: int) -> None:
+    chance = np.random.default_rng(5)
+    covered = 0
+    for _ in range(DRAWS):
+        more, less, other = (
+            (mean * (1 + 0.02 * chance.standard_normal(n))).tolist() for mean in (1.0, 0.7, 1.3)
+        )
+        whole = more if is_of_more else other
+        truth = 0.3 if is_of_more else 0.3 / 1.3
+        found = share_estimate(more, less, whole)
+        assert found.low is not None and found.high is not None
+        covered += found.low <= truth <= found.high
+    assert 0.93 <= covered / DRAWS <= 0.975

@@ -84,3 +84,71 @@ def test_bad_values_name_file_key_and_remedy(change: tuple[str, str], message: s
 def test_every_launcher_of_the_configuration_exists() -> None:
     names: Any = Experiment.model_fields["launcher"].annotation
     assert set(names.__args__) == set(LAUNCHERS)
+
+
+STALLS = (
+    GOOD
+    + """
+studies:
+  stalls:
+    digits: {synthetic: --synthetic, warm: '--data /dev/shm/a b'}
+"""
+)
+
+
+def test_a_study_of_stalls_makes_the_experiments_it_needs() -> None:
+    runs = expand(parse(STALLS.replace("repeats: 2", "repeats: 1, ranks_per_node: 4")))
+    assert [(run.experiment, run.nodes, run.ranks_per_node) for run in runs] == [
+        ("digits", 1, 4),
+        ("digits", 2, 4),
+        ("digits-synthetic", 1, 4),
+        ("digits-synthetic", 2, 4),
+        ("digits-alone", 1, 1),
+        ("digits-warm", 1, 4),
+        ("digits-warm", 2, 4),
+    ]
+    synthetic, warm = runs[2], runs[-1]
+    assert synthetic.command == (*runs[0].command, "--synthetic")
+    assert warm.command[-3:] == ("--data", "/dev/shm/a", "b")
+    assert synthetic.variant and (synthetic.variant.of, synthetic.variant.data) == (
+        "digits",
+        "synthetic",
+    )
+
+
+def test_a_study_leaves_the_descriptions_of_other_runs_as_they_were() -> None:
+    # Else an upgrade would measure everything anew.
+    (first, *_) = expand(parse(STALLS))
+    assert "variant" not in first.model_dump_json()
+    assert first == expand(parse(GOOD))[0]
+
+
+def test_one_rank_a_node_is_alone_already() -> None:
+    assert {run.experiment for run in expand(parse(STALLS))} == {
+        "digits",
+        "digits-synthetic",
+        "digits-warm",
+    }
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (
+            STALLS.replace("    digits: {syn", "    other: {syn"),
+            "studies.stalls.other: is no exper",
+        ),
+        (STALLS.replace("--synthetic,", "'',"), "studies.stalls.digits.synthetic"),
+        (STALLS.replace("digits", "d" * 60), "has at most 64 characters"),
+        (
+            STALLS.replace(
+                "\nstudies", "  digits-warm: {image: a, command: b, scale: {nodes: [1]}}\nstudies"
+            ),
+            "experiments.digits-warm: studies.stalls.digits makes an experiment of that name",
+        ),
+    ],
+)
+def test_mistakes_in_a_study(changed: str, said: str) -> None:
+    with pytest.raises(ArgosyError) as caught:
+        parse(changed)
+    assert said in str(caught.value)

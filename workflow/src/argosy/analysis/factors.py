@@ -83,24 +83,6 @@ def factors(run: RankTimes, base: RankTimes) -> Factors:
     )
 
 
-def parallel_efficiency(run: RankTimes) -> Factors:
-    """The shares of one run by themselves, as POP states them: against an ideal, not a base.
-
-    The ideal computes just as fast, is balanced and waits for nothing; so `computation` is 1, and
-    `efficiency` is useful time over all time. Raises ValueError as `factors` does.
-    """
-    recorded = {name for name in (COMMUNICATION, DATA) if _record(name, run)}
-    own = terms(run, recorded)
-    shares = own["load_balance"], own["communication"], own["data"]
-    return Factors(
-        load_balance=shares[0],
-        communication=shares[1] if COMMUNICATION in recorded else None,
-        data=shares[2] if DATA in recorded else None,
-        computation=1.0,
-        efficiency=shares[0] * shares[1] * shares[2],
-    )
-
-
 def _record(phase: str, *runs: RankTimes) -> bool:
     return all(phase in run.phases_s for run in runs)
 

@@ -74,6 +74,39 @@ def ratio_estimate(
     return Estimate(parts[0].size, ratio, ratio * math.exp(-half), ratio * math.exp(half))
 
 
+def share_estimate(
+    more: Sequence[float],
+    less: Sequence[float],
+    whole: Sequence[float],
+    confidence: float = CONFIDENCE,
+) -> Estimate:
+    """(mean of `more` - mean of `less`) / mean of `whole`, of independent sets of jobs.
+
+    `whole` may be `more` itself, the same object. The interval is symmetric: the delta method for the
+    variance, Student's t with the degrees of freedom of Welch and Satterthwaite (Welch, Biometrika 34,
+    1947). It may reach below 0: what is nothing cannot be told from a little.
+
+    Raises ValueError for no values, or where the mean of `whole` is not positive. No interval when a
+    set has one value only; `n` is that of `whole`.
+    """
+    upper, lower, total = (_sample(values) for values in (more, less, whole))
+    mean = float(total.mean())
+    if mean <= 0:
+        raise ValueError(f"a share wants a positive whole, not {mean}")
+    share = (float(upper.mean()) - float(lower.mean())) / mean
+    terms = (
+        [(upper, (1 - share) / mean), (lower, -1 / mean)]
+        if whole is more
+        else [(upper, 1 / mean), (lower, -1 / mean), (total, -share / mean)]
+    )
+    parts = [part for part, _ in terms]
+    if min(part.size for part in parts) < 2:
+        return Estimate(total.size, share)
+    variances = [slope**2 * _variance_of_mean(part) for part, slope in terms]
+    half = _t_quantile(confidence, _welch_freedom(variances, parts)) * math.sqrt(sum(variances))
+    return Estimate(total.size, share, share - half, share + half)
+
+
 def paired_ratio_estimate(
     numerator: Sequence[float], denominator: Sequence[float], confidence: float = CONFIDENCE
 ) -> Estimate:
@@ -154,11 +187,11 @@ def _variance_of_mean(sample: NDArray[np.float64]) -> float:
 
 
 def _welch_freedom(variances: Sequence[float], parts: Sequence[NDArray[Any]]) -> float:
-    """Degrees of freedom of a sum of two variances of means, between the smaller n-1 and both."""
+    """Degrees of freedom of a sum of variances of means, between the smallest n-1 and all together."""
     sizes = [part.size for part in parts]
     shares = sum(variance**2 / (size - 1) for variance, size in zip(variances, sizes, strict=True))
     # Without any spread the interval has no width, whatever the freedom.
-    return sum(variances) ** 2 / shares if shares else float(sum(sizes) - 2)
+    return sum(variances) ** 2 / shares if shares else float(sum(sizes) - len(sizes))
 
 
 def _t_quantile(confidence: float, freedom: float) -> float:

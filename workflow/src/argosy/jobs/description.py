@@ -38,6 +38,7 @@ class Plan:
 def describe_run(plan: Plan, workloads_dir: Path) -> dict[str, Any]:
     """The content of run.json."""
     run, lock = plan.run, plan.lock
+    variant = {"variant": run.variant.model_dump()} if run.variant else {}
     return {
         "schema_version": SCHEMA_VERSION,
         "run_id": run.run_id,
@@ -56,6 +57,7 @@ def describe_run(plan: Plan, workloads_dir: Path) -> dict[str, Any]:
         "throughput": run.throughput,
         "time_limit_s": run.needs.time,
         "checkpoints": run.checkpoints and _describe_checkpoints(run.checkpoints),
+        **variant,
     }
 
 

@@ -19,7 +19,7 @@ from argosy.report.laws import LawSummary
 from argosy.report.prediction import PredictionSummary
 from argosy.report.usage import UsageSummary
 
-SUMMARY_VERSION = 3
+SUMMARY_VERSION = 4
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,18 @@ class PointSummary:
 
 
 @dataclass(frozen=True)
+class StallSummary:
+    """What a step at one size waits for: shares by part, which add up to 1, or why they are not known."""
+
+    nodes: int
+    ranks_per_node: int
+    ranks: int
+    step_s: Estimate | None
+    shares: dict[str, Estimate]
+    refused: str | None
+
+
+@dataclass(frozen=True)
 class ExperimentSummary:
     """The points of an experiment, smallest first; `base` is the one that others are held against.
 
@@ -61,6 +73,8 @@ class ExperimentSummary:
     prediction: PredictionSummary | None
     no_prediction: str | None
     """Why there is no prediction."""
+    stalls: list[StallSummary]
+    """By size, smallest first; empty where the stalls of the experiment were not studied."""
 
 
 @dataclass(frozen=True)

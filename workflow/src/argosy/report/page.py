@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from urllib.parse import quote
 
-from argosy.report import plan_words, words
+from argosy.report import plan_words, stall_words, words
 from argosy.report.figures import drawings
 from argosy.report.html import rendered
 from argosy.report.laws import MISSES, NAMES
@@ -31,5 +31,8 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         warm_up=words.warm_up,
         law_names=NAMES,
         misses=MISSES,
+        stall_names=stall_words.part_names,
+        stall_finding=stall_words.finding,
+        stall_refusals=stall_words.refusals,
         prediction_sentences=plan_words.sentences,
     )

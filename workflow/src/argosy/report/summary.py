@@ -18,6 +18,7 @@ from argosy.analysis.point_factors import point_factors
 from argosy.analysis.rank_times import rank_times
 from argosy.analysis.scaling import PointScaling, scaling
 from argosy.analysis.slow_ranks import slow_ranks
+from argosy.analysis.stalls import PointStalls, RefusedPoint, stalls
 from argosy.analysis.statistics import Estimate, outliers
 from argosy.analysis.steady import steady_states
 from argosy.analysis.usage import Usage, unread, usage
@@ -33,6 +34,7 @@ from argosy.report.models import (
     ProblemSummary,
     ProvenanceSummary,
     RunSummary,
+    StallSummary,
     Summary,
 )
 from argosy.report.planning import planned
@@ -89,6 +91,7 @@ class _Analysis:
     outcomes: Mapping[tuple[str, Point], Outcome]
     ranks: Mapping[tuple[str, str], RankTimes]
     usage: Mapping[tuple[str, str], Usage]
+    stalls: Mapping[str, Sequence[PointStalls | RefusedPoint]]
     rates: Rates
     everything: Measured
 
@@ -122,6 +125,7 @@ def _experiments(
         outcomes(tables),
         rank_times(tables),
         used,
+        stalls(tables),
         rates,
         everything(tables, measured, times, used),
     )
@@ -149,7 +153,16 @@ def _experiment(
         law_summaries(kind, runs),
         prediction=None if isinstance(prediction, Refused) else prediction,
         no_prediction=refused,
+        stalls=[_stalls(one) for one in found.stalls.get(name, ())],
     )
+
+
+def _stalls(found: PointStalls | RefusedPoint) -> StallSummary:
+    point = found.point
+    size = {"nodes": point.nodes, "ranks_per_node": point.ranks_per_node, "ranks": point.ranks}
+    if isinstance(found, RefusedPoint):
+        return StallSummary(**size, step_s=None, shares={}, refused=found.reason)
+    return StallSummary(**size, step_s=found.step_s, shares=dict(found.shares), refused=None)
 
 
 def _point(

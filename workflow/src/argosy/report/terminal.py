@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from argosy.report import numbers, words
+from argosy.report import numbers, stall_words, words
 from argosy.report.models import ExperimentSummary, PointSummary, read_summary
 
 _COLUMNS = (
@@ -28,7 +28,8 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
     content = read_summary(summary)
     for experiment in content.experiments:
         console.print(_table(experiment))
-        for sentence in words.findings(experiment):
+        stalls = stall_words.finding(experiment)
+        for sentence in (*words.findings(experiment), *([stalls] if stalls else [])):
             console.print(escape(sentence))
         console.print()
     for problem in content.problems:

@@ -26,6 +26,13 @@ class Image(Record):
     digest: str
 
 
+class Variant(Record):
+    """Of which experiment a run is, but for its data."""
+
+    of: str
+    data: Literal["synthetic", "warm"]
+
+
 class Asked(Record):
     """run.json: what was asked."""
 
@@ -38,6 +45,7 @@ class Asked(Record):
     scaling: Literal["strong", "weak"]
     image: Image | None
     """None for a run without a container."""
+    variant: Variant | None = None
 
 
 class Failure(Record):

@@ -37,6 +37,8 @@ def run_row(run: RunFolder, found: Completeness) -> Row:
         "ranks": run.ranks,
         "repeat": run.asked.repeat,
         "scaling": run.asked.scaling,
+        "variant_of": run.asked.variant and run.asked.variant.of,
+        "variant_data": run.asked.variant and run.asked.variant.data,
         "state": run.state,
         "incarnation": current.name if current else None,
         "pieces": len(run.pieces),

@@ -17,7 +17,7 @@ from argosy import __version__
 from argosy.files import replacing
 from argosy.results.errors import ResultsError
 
-TABLES_VERSION = 3
+TABLES_VERSION = 4
 PHASES = ("data", "h2d", "forward", "backward", "communication", "update")
 
 _RUN = {"experiment": "VARCHAR", "run_id": "VARCHAR"}
@@ -30,6 +30,8 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "ranks": "INTEGER",
         "repeat": "INTEGER",
         "scaling": "VARCHAR",
+        "variant_of": "VARCHAR",
+        "variant_data": "VARCHAR",
         "state": "VARCHAR",
         "incarnation": "VARCHAR",
         "pieces": "INTEGER",

@@ -7,7 +7,15 @@ import re
 import shlex
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from argosy.units import Count, Mebibytes, Seconds
 
@@ -31,6 +39,20 @@ def experiment_name(value: str) -> str:
     return folder_name(value)
 
 
+def words(line: Any) -> Any:
+    """Split a command line as a shell would, but never give it to one."""
+    if not isinstance(line, str):
+        return line
+    try:
+        return tuple(shlex.split(line))
+    except ValueError as problem:
+        raise ValueError(f"cannot be split into words: {problem}") from problem
+
+
+VARIANTS = ("alone", "synthetic", "warm")
+"""What is added to the name of an experiment for those that a study of its stalls makes."""
+
+Words = Annotated[tuple[str, ...], BeforeValidator(words), Field(min_length=1)]
 Name = Annotated[str, AfterValidator(folder_name)]
 ExperimentName = Annotated[str, AfterValidator(experiment_name)]
 
@@ -83,7 +105,7 @@ class Experiment(Model):
 
     image: Name | None = None
     """A folder of containers/; None only for a native run."""
-    command: Annotated[tuple[str, ...], Field(min_length=1)]
+    command: Words
     launcher: Literal["horovod", "plain"] = "horovod"
     runtime: Literal["udocker", "native"] = "udocker"
     """`native`: the same program without a container, to compare."""
@@ -91,17 +113,6 @@ class Experiment(Model):
     needs: Needs = Needs()
     checkpoints: Checkpoints | None = None
     throughput: str | None = None
-
-    @field_validator("command", mode="before")
-    @classmethod
-    def split(cls, command: Any) -> Any:
-        """Split a command line as a shell would, but never give it to one."""
-        if not isinstance(command, str):
-            return command
-        try:
-            return tuple(shlex.split(command))
-        except ValueError as problem:
-            raise ValueError(f"cannot be split into words: {problem}") from problem
 
     @field_validator("throughput")
     @classmethod
@@ -125,6 +136,24 @@ class Experiment(Model):
         return self
 
 
+class Stalls(Model):
+    """What an experiment waits for is found by running it again with less to wait for.
+
+    Each is what is added to the experiment's command.
+    """
+
+    synthetic: Words
+    """Batches are made in memory: nothing is read and nothing prepared."""
+    warm: Words | None = None
+    """All files are in memory already: nothing is read, all is prepared."""
+
+
+class Studies(Model):
+    """Ready-made designs over experiments, by the experiment's name."""
+
+    stalls: dict[ExperimentName, Stalls] = {}
+
+
 class Config(Model):
     """The whole of config/config.yaml."""
 
@@ -134,3 +163,20 @@ class Config(Model):
     queue: Name | None = None
     """Which of the site's queues to use; None: the first that takes the job."""
     experiments: Annotated[dict[ExperimentName, Experiment], Field(min_length=1)]
+    studies: Studies = Studies()
+
+    @model_validator(mode="after")
+    def studied_experiments(self) -> "Config":
+        """A study is of an experiment, and what it adds must not take the name of another."""
+        for name in self.studies.stalls:
+            if name not in self.experiments:
+                known = ", ".join(self.experiments)
+                raise ValueError(f"studies.stalls.{name}: is no experiment; there are: {known}")
+            for variant in VARIANTS:
+                added = experiment_name(f"{name}-{variant}")
+                if added in self.experiments:
+                    raise ValueError(
+                        f"experiments.{added}: studies.stalls.{name} makes an experiment of that "
+                        "name; choose another"
+                    )
+        return self

@@ -1,9 +1,19 @@
 """An experiment expands to runs: one for each point and repeat, with ids that stay the same."""
 
-from typing import Literal
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
-from argosy.study.models import Checkpoints, Config, Experiment, Model, Name, Needs
+from pydantic import Field
+
+from argosy.study.models import Checkpoints, Config, Experiment, Model, Name, Needs, Stalls
 from argosy.units import Count
+
+
+class Variant(Model):
+    """Of which experiment a run is, but for its data."""
+
+    of: Name
+    data: Literal["synthetic", "warm"]
 
 
 class Run(Model):
@@ -24,6 +34,8 @@ class Run(Model):
     needs: Needs
     checkpoints: Checkpoints | None
     throughput: str | None
+    variant: Annotated[Variant | None, Field(exclude_if=lambda variant: variant is None)] = None
+    """Left out where there is none: that must not look like a change of the runs there are."""
 
     @property
     def run_id(self) -> str:
@@ -34,19 +46,52 @@ class Run(Model):
 def expand(config: Config) -> list[Run]:
     """All runs of the configuration, by experiment, node count and repeat."""
     return [
-        _run(name, experiment, nodes, repeat)
-        for name, experiment in config.experiments.items()
+        _run(name, experiment, nodes, repeat, variant)
+        for name, experiment, variant in _experiments(config)
         for nodes in sorted(experiment.scale.nodes)
         for repeat in range(1, experiment.scale.repeats + 1)
     ]
 
 
-def _run(name: str, experiment: Experiment, nodes: int, repeat: int) -> Run:
+def _experiments(config: Config) -> Iterator[tuple[str, Experiment, Variant | None]]:
+    """The experiments, each with those that a study of its stalls adds."""
+    for name, experiment in config.experiments.items():
+        yield name, experiment, None
+        if stalls := config.studies.stalls.get(name):
+            yield from _of_stalls(name, experiment, stalls)
+
+
+def _of_stalls(
+    name: str, experiment: Experiment, stalls: Stalls
+) -> Iterator[tuple[str, Experiment, Variant]]:
+    """A rank alone computes, ranks of a node also exchange within it, and nodes between them."""
+    scale = experiment.scale
+    synthetic = _with(experiment, stalls.synthetic, {1, *scale.nodes})
+    of = Variant(of=name, data="synthetic")
+    yield f"{name}-synthetic", synthetic, of
+    if scale.ranks_per_node > 1:
+        yield f"{name}-alone", _with(experiment, stalls.synthetic, {1}, ranks_per_node=1), of
+    if stalls.warm:
+        warm = _with(experiment, stalls.warm, {*scale.nodes})
+        yield f"{name}-warm", warm, Variant(of=name, data="warm")
+
+
+def _with(
+    experiment: Experiment, words: tuple[str, ...], nodes: set[int], **scale: int
+) -> Experiment:
+    sizes = experiment.scale.model_copy(update={"nodes": tuple(sorted(nodes)), **scale})
+    return experiment.model_copy(update={"command": (*experiment.command, *words), "scale": sizes})
+
+
+def _run(
+    name: str, experiment: Experiment, nodes: int, repeat: int, variant: Variant | None
+) -> Run:
     return Run(
         experiment=name,
         nodes=nodes,
         ranks_per_node=experiment.scale.ranks_per_node,
         repeat=repeat,
         scaling=experiment.scale.kind,
+        variant=variant,
         **experiment.model_dump(exclude={"scale"}),
     )

@@ -1,0 +1,134 @@
+"""What a step waits for, by running the same training with less to wait for.
+
+What a part costs is the time by which a step becomes shorter without it: Mohan, Phanishayee, Raniwala and
+Chidambaram, "Analyzing and Mitigating Data Stalls in DNN Training", VLDB 14(5), 2021, for the data, and
+Sharma et al., "Stash", ICDCS 2023, for interconnect and network.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import duckdb
+
+from argosy.analysis.measurements import Point
+from argosy.analysis.statistics import Estimate, mean_estimate, share_estimate
+from argosy.results.tables import fetch
+
+PARTS = ("compute", "interconnect", "network", "data", "preparation", "fetch")
+"""Of a step, in this order. `data` is preparation and fetching where these were not told apart."""
+_ALIKE = 0.02
+"""Samples of a step may differ by so much: the last batch of an epoch may be a smaller one."""
+
+_QUERY = """
+WITH of_run AS (
+    SELECT experiment, run_id, avg(seconds / steps) AS step_s, avg(samples / steps) AS samples
+    FROM steady_rank GROUP BY ALL
+), studied AS (
+    SELECT DISTINCT variant_of AS base FROM runs WHERE variant_of IS NOT NULL
+)
+SELECT base, variant_data, nodes, ranks_per_node, ranks, step_s, samples
+FROM runs JOIN of_run USING (experiment, run_id)
+JOIN studied ON base = coalesce(variant_of, experiment)
+WHERE state = 'completed' AND len(missing_ranks) = 0
+ORDER BY base, experiment, ranks, nodes, repeat
+"""
+
+
+@dataclass(frozen=True)
+class PointStalls:
+    """Shares of a step of the experiment as it is, by part; they add up to 1.
+
+    A share below 0 is noise: less to wait for did not make the step shorter.
+    """
+
+    point: Point
+    step_s: Estimate
+    shares: Mapping[str, Estimate]
+
+
+@dataclass(frozen=True)
+class RefusedPoint:
+    """A size of which no stalls are known, and why, as the end of a sentence."""
+
+    point: Point
+    reason: str
+
+
+@dataclass
+class _Runs:
+    """The runs of a size: seconds and samples of a rank's step, one of each a run."""
+
+    step_s: list[float]
+    samples: list[float]
+
+
+_Sizes = Mapping[Point, _Runs]
+
+
+def stalls(
+    tables: duckdb.DuckDBPyConnection,
+) -> Mapping[str, list[PointStalls | RefusedPoint]]:
+    """By experiment of which stalls are studied, for each size that was measured as it is.
+
+    The table `steady_rank` has to be there (`steady_states`).
+    """
+    found: defaultdict[str, defaultdict[str | None, dict[Point, _Runs]]] = defaultdict(
+        lambda: defaultdict(dict)
+    )
+    for row in fetch(tables, _QUERY):
+        point = Point(row["ranks"], row["nodes"], row["ranks_per_node"])
+        runs = found[row["base"]][row["variant_data"]].setdefault(point, _Runs([], []))
+        runs.step_s.append(row["step_s"])
+        runs.samples.append(row["samples"])
+    return {
+        name: [_of_point(point, kinds) for point in sorted(kinds[None])]
+        for name, kinds in found.items()
+    }
+
+
+def _of_point(point: Point, kinds: Mapping[str | None, _Sizes]) -> PointStalls | RefusedPoint:
+    real, synthetic = kinds[None][point], kinds.get("synthetic", {})
+    one_node = Point(point.ranks_per_node, 1, point.ranks_per_node)
+    wanted = {Point(1, 1, 1): "one rank", one_node: "one node", point: "this size"}
+    missing = [said for size, said in wanted.items() if size not in synthetic]
+    if missing:
+        return RefusedPoint(
+            point, f"no run with synthetic data on {' and '.join(missing)} is completed"
+        )
+    alone, node, nodes = (synthetic[size] for size in (Point(1, 1, 1), one_node, point))
+    warm = kinds.get("warm", {}).get(point)
+    used = [real, alone, node, nodes, *([warm] if warm else [])]
+    if not _alike(used):
+        return RefusedPoint(
+            point,
+            "its ranks take more or fewer samples a step than those it has to be compared with; "
+            "the batch of a rank must be the same at every size",
+        )
+    steps = {
+        "compute": (alone.step_s, [0.0] * len(alone.step_s)),
+        "interconnect": (node.step_s, alone.step_s),
+        "network": (nodes.step_s, node.step_s),
+        **dict(_data(real.step_s, nodes.step_s, warm.step_s if warm else None)),
+    }
+    shares = {
+        name: share_estimate(more, less, real.step_s)
+        for name, (more, less) in steps.items()
+        if more is not less
+    }
+    return PointStalls(point, mean_estimate(real.step_s), shares)
+
+
+def _alike(sets: Sequence[_Runs]) -> bool:
+    samples = [one for runs in sets for one in runs.samples]
+    return max(samples) - min(samples) <= _ALIKE * max(samples)
+
+
+def _data(
+    real: list[float], synthetic: list[float], warm: list[float] | None
+) -> Iterator[tuple[str, tuple[list[float], list[float]]]]:
+    if warm is None:
+        yield "data", (real, synthetic)
+    else:
+        yield "preparation", (warm, synthetic)
+        yield "fetch", (real, warm)

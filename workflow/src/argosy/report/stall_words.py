@@ -1,0 +1,58 @@
+"""The stalls of an experiment in plain words."""
+
+from argosy.analysis.stalls import PARTS
+from argosy.analysis.statistics import Estimate
+from argosy.report.models import ExperimentSummary, StallSummary
+from argosy.report.numbers import count, percent, percent_interval
+from argosy.report.words import LEAST_LOSS, listed
+
+_WAITS = {
+    "interconnect": "for the other ranks of its node",
+    "network": "for other nodes",
+    "data": "for data",
+    "preparation": "for data to be prepared",
+    "fetch": "for data to be read",
+}
+
+
+def part_names(experiment: ExperimentSummary) -> list[str]:
+    """The parts of a step that any size of the experiment has, in the order of `PARTS`."""
+    found = {name for stalls in experiment.stalls for name in stalls.shares}
+    return [name for name in PARTS if name in found]
+
+
+def size(experiment: ExperimentSummary, stalls: StallSummary) -> str:
+    """A size by name: `2 nodes`, with its ranks where nodes alone would not tell."""
+    same = len({one.ranks_per_node for one in experiment.stalls}) == 1
+    nodes = count(stalls.nodes, "node")
+    return nodes if same else f"{nodes} with {count(stalls.ranks, 'rank')}"
+
+
+def finding(experiment: ExperimentSummary) -> str | None:
+    """What a step waits for at the largest size; None where the stalls were not studied."""
+    known = [stalls for stalls in experiment.stalls if stalls.shares]
+    if not known:
+        return None
+    largest = known[-1]
+    waits = [
+        f"{percent(share.mean)} ({percent_interval(share)}) {_WAITS[name]}"
+        for name, share in sorted(largest.shares.items(), key=lambda one: -one[1].mean)
+        if name in _WAITS and _is_sure(share)
+    ]
+    at = size(experiment, largest)
+    if not waits:
+        return f"With {at} no stall can be told from chance."
+    return f"With {at} a step waits {listed(waits)}."
+
+
+def refusals(experiment: ExperimentSummary) -> list[str]:
+    """Why sizes have no stalls, a sentence each."""
+    return [
+        f"No stalls with {size(experiment, stalls)}: {stalls.refused}."
+        for stalls in experiment.stalls
+        if stalls.refused
+    ]
+
+
+def _is_sure(share: Estimate) -> bool:
+    return share.mean >= LEAST_LOSS and share.low is not None and share.low > 0
