@@ -117,10 +117,13 @@ def test_again_nothing_runs_within_five_seconds(finished: Workspace) -> None:
 def test_a_dry_run_and_snakemakes_own_report_work(finished: Workspace) -> None:
     status, output = finished.snakemake("-n")
     assert status == 0, output
-    status, output = finished.snakemake("--report", "report.html")
+    status, output = finished.snakemake("figures")
+    assert status == 0, output
+    status, output = finished.snakemake("figures", "--report", "report.html")
     assert status == 0, output
     text = (finished.path / "report.html").read_text()
-    assert "results/local/report.html" in text
+    for name in ("report.html", "summary.csv", "figures/digits-throughput.svg"):
+        assert f"results/local/{name}" in text
 
 
 def test_by_hand_the_script_leaves_the_same_files(finished: Workspace) -> None:

@@ -51,3 +51,25 @@ rule write_report:
         "Writing the report of {SITE}"
     shell:
         "argosy report --from-tables {params.folder:q} {params.costs} 2> {log:q}"
+
+
+# No default target: a paper needs them once, and every new run would draw them again.
+rule figures:
+    input:
+        rules.write_report.output.json,
+    output:
+        report(
+            directory(f"results/{SITE}/figures"),
+            patterns=["{chart}.svg"],
+            caption="../report/figure.rst",
+            category="Figures",
+            labels={"site": SITE, "chart": "{chart}"},
+        ),
+    log:
+        f"logs/{SITE}/figures.log",
+    params:
+        folder=subpath(input[0], parent=True),
+    message:
+        "Drawing the figures of {SITE}"
+    shell:
+        "argosy figures {params.folder:q} {output:q} > {log:q}"
