@@ -10,6 +10,12 @@ help: ## Show this list
 $(VENV)/.ready: requirements.lock pyproject.toml workflow/scripts/make-venv.sh
 	bash workflow/scripts/make-venv.sh $(VENV)
 
+# What the tests and the style need besides; users of the workflow do without.
+$(VENV)/.developing: $(VENV)/.ready requirements-dev.lock
+	@echo "environment: installing what the tests need"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --requirement requirements-dev.lock
+	@touch $@
+
 .PHONY: setup
 setup: $(VENV)/.ready ## Virtual environment and container tools
 	@test -f "$${ARGOSY_STORE:-.argosy}/udocker/lib/VERSION" || $(BIN)/argosy setup
@@ -24,7 +30,7 @@ image: setup ## The image of the demo, built as far as it is not cached
 	@$(BIN)/argosy image build torch-cpu
 
 .PHONY: lint
-lint: $(VENV)/.ready ## Style, types, Snakefiles
+lint: $(VENV)/.developing ## Style, types, Snakefiles
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -79,7 +85,7 @@ bench-report: $(VENV)/.ready ## Time large studies from records to the report be
 	@PYTHONPATH=tests/factories PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/report.py
 
 .PHONY: bench-page
-bench-page: $(VENV)/.ready ## Time the opening of a report of 1,000 runs in a browser
+bench-page: $(VENV)/.developing ## Time the opening of a report of 1,000 runs in a browser
 	@PYTHONPATH=tests/factories PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/page.py
 
 .PHONY: bench-coverage
