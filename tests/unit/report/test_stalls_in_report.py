@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from stalled_studies import SHARES, STEP_S, stalled
@@ -12,7 +13,7 @@ from argosy.results import collect
 CLOSE = 2e-3
 
 
-def written(results: Path) -> tuple[dict[str, object], str]:
+def written(results: Path) -> tuple[dict[str, Any], str]:
     collect(results, results / "tables")
     files = write_report(results)
     summary = json.loads(files.json.read_text())
@@ -23,8 +24,8 @@ def written(results: Path) -> tuple[dict[str, object], str]:
 def test_the_numbers_and_the_sentence(tmp_path: Path) -> None:
     stalled(tmp_path / "site")
     experiment, html = written(tmp_path / "site")
-    (point,) = experiment["stalls"]  # type: ignore[misc]
-    means = {name: share["mean"] for name, share in point["shares"].items()}  # type: ignore[has-type]
+    (point,) = experiment["stalls"]
+    means = {name: share["mean"] for name, share in point["shares"].items()}
     assert means == pytest.approx(SHARES, abs=CLOSE)
     sentence = html.split("With 2 nodes a step waits ")[1].split("</li>")[0]
     # The longest wait comes first.
@@ -46,6 +47,6 @@ def test_why_there_are_none(tmp_path: Path) -> None:
     few = {name: step_s for name, step_s in STEP_S.items() if name != "alone"}
     stalled(tmp_path / "site", few)
     experiment, html = written(tmp_path / "site")
-    (point,) = experiment["stalls"]  # type: ignore[misc]
-    assert point["refused"]  # type: ignore[has-type]
+    (point,) = experiment["stalls"]
+    assert point["refused"]
     assert "No stalls with 2 nodes: no run with synthetic data on one rank is completed." in html

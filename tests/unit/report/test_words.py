@@ -86,7 +86,9 @@ def point(nodes: int, rate: Estimate | None, speed_up: Estimate | None) -> Point
 def experiment(*points: PointSummary, **states: int) -> ExperimentSummary:
     base = next((one for one in points if one.throughput_samples_per_s), None)
     base_point = Point(base.ranks, base.nodes, base.ranks_per_node) if base else None
-    return ExperimentSummary("digits", "strong", states, base_point, list(points), [], None, None)
+    return ExperimentSummary(
+        "digits", "strong", states, base_point, list(points), [], None, None, []
+    )
 
 
 def test_findings_with_intervals() -> None:

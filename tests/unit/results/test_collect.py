@@ -51,6 +51,8 @@ def test_a_completed_run(results: Path) -> None:
         "ranks": 2,
         "repeat": 1,
         "scaling": "strong",
+        "variant_of": None,
+        "variant_data": None,
         "state": "completed",
         "incarnation": "100.0",
         "started_unix_s": STARTED,

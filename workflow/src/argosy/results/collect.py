@@ -18,6 +18,7 @@ from argosy.results.tables import (
     fetch,
     insert_rows,
     open_tables,
+    threads,
     write_tables,
 )
 from argosy.results.telemetry import gpu_rows, unread_rows, write_telemetry
@@ -106,7 +107,7 @@ def _make_tables(tables_dir: Path, found: Found, work: Path) -> None:
     of_nodes = [file for run in found.new for file in run.telemetry]
     steps, parts = Steps(), {}
     damaged: Mapping[Run, int] = {}
-    with duckdb.connect(config={"memory_limit": _MEMORY}) as database:
+    with duckdb.connect(config={"memory_limit": _MEMORY, "threads": threads()}) as database:
         database.execute("SET temp_directory = $path", {"path": str(work / "spilled")})
         create_tables(database)
         if of_ranks := [file for file in files if file.rank is not None]:

@@ -8,17 +8,19 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 
 from argosy.results.errors import ResultsError
 from argosy.results.lines import lines, name_files
 from argosy.results.models import check_version
 from argosy.results.run_folder import RunFolder
-from argosy.results.tables import PHASES, fetch
+from argosy.results.tables import PHASES, fetch, threads
 from argosy.results.timings import (
     COLLECTIVE,
     COLLECTIVES,
@@ -197,23 +199,28 @@ def _with_more_lines(
     for file in files:
         assert file.rank is not None
         of_rank.setdefault((file.experiment, file.run_id, file.rank), []).append(file)
+    paths = [file.path for file in files]
+    with ThreadPoolExecutor(threads()) as pool:
+        lines = dict(zip(paths, pool.map(_count_lines, paths), strict=True))
     return [
         file
         for key, group in of_rank.items()
-        if sum(_count_lines(Path(file.path)) for file in group) != steps.get(key, 0) + len(group)
+        if sum(lines[file.path] for file in group) != steps.get(key, 0) + len(group)
         or any(file.offset_s is None for file in group)
         for file in group
     ]
 
 
-def _count_lines(path: Path) -> int:
+def _count_lines(path: str) -> int:
     # One buffer for all of the file: new memory for each piece would take as long as the counting.
-    lines, is_ended, buffer = 0, True, bytearray(_BUFFER_BYTES)
-    with path.open("rb", buffering=0) as file:
+    count, is_ended, buffer = 0, True, bytearray(_BUFFER_BYTES)
+    characters = np.frombuffer(buffer, np.uint8)
+    with Path(path).open("rb", buffering=0) as file:
         while size := file.readinto(buffer):
-            lines += buffer.count(_NEWLINE, 0, size)
+            # Other threads count meanwhile, as they do not while Python's own count() runs.
+            count += int(np.count_nonzero(characters[:size] == _NEWLINE))
             is_ended = buffer[size - 1] == _NEWLINE
-    return lines + (not is_ended)
+    return count + (not is_ended)
 
 
 def read_header(path: Path) -> dict[str, Any]:

@@ -5,6 +5,7 @@ joined by (experiment, run_id).
 """
 
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -18,6 +19,7 @@ from argosy.files import replacing
 from argosy.results.errors import ResultsError
 
 TABLES_VERSION = 4
+_MOST_THREADS = 8
 PHASES = ("data", "h2d", "forward", "backward", "communication", "update")
 
 _RUN = {"experiment": "VARCHAR", "run_id": "VARCHAR"}
@@ -153,6 +155,11 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
 
 STREAMED = ("steps", "telemetry")
 """Tables that are never held in memory."""
+
+
+def threads() -> int:
+    """How many threads read records at most: a login node is there for others, too."""
+    return min(_MOST_THREADS, len(os.sched_getaffinity(0)))
 
 
 def create_tables(database: duckdb.DuckDBPyConnection) -> None:
