@@ -81,7 +81,7 @@ bench-staging: image ## Time the unpacking of an image on a node beside tar
 	@$(BIN)/python benchmarks/staging.py
 
 .PHONY: bench-report
-bench-report: $(VENV)/.ready ## Time large studies from records to the report beside bare DuckDB
+bench-report: $(VENV)/.developing ## Time large studies from records to the report beside bare engines
 	@PYTHONPATH=tests/factories PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/report.py
 
 .PHONY: bench-page

@@ -1,8 +1,8 @@
-"""`make bench-report`: large studies from records to the finished report, beside bare DuckDB.
+"""`make bench-report`: large studies from records to the finished report, beside bare engines.
 
 One run of 1,024 ranks and 10,000 steps (1.8 GB of JSON Lines), and 1,000 runs of 1,000 lines each.
-Bare mean: DuckDB reads the mean time of a step by rank from the same files, and makes no table. Bare copy:
-DuckDB writes what it finds in these files to one Parquet file, as it is.
+Mean: an engine reads the mean time of a step by rank from the same files, and makes no table. Copy: it
+writes what it finds in these files to one Parquet file, as it is.
 """
 
 import json
@@ -12,6 +12,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,16 +24,29 @@ RANKS, STEPS = 1024, 10_000
 RUNS, ROWS = 1000, 1000
 SIZES = (1, 2, 4, 5, 10)
 ARGOSY = Path(sys.executable).with_name("argosy")
-BARE = """
+FILES = 'files = sys.argv[1] + "/*/*/records/*/rank-*.jsonl"'
+DUCKDB = f"""
 import sys, duckdb
-files, lines = sys.argv[1] + "/*/*/records/*/rank-*.jsonl", "read_json($files, filename = true)"
+{FILES}
+lines = "read_json($files, filename = true)"
 duckdb.execute("SET enable_progress_bar = false")
 if len(sys.argv) > 2:
-    query, more = f"COPY (FROM {lines}) TO $target (COMPRESSION zstd)", {"target": sys.argv[2]}
+    query, more = f"COPY (FROM {{lines}}) TO $target (COMPRESSION zstd)", {{"target": sys.argv[2]}}
 else:
-    query, more = f"SELECT filename, avg(seconds) FROM {lines} GROUP BY ALL", {}
-duckdb.execute(query, {"files": files, **more}).fetchall()
+    query, more = f"SELECT filename, avg(seconds) FROM {{lines}} GROUP BY ALL", {{}}
+duckdb.execute(query, {{"files": files, **more}}).fetchall()
 """
+POLARS = f"""
+import sys, polars
+{FILES}
+lines = polars.scan_ndjson(files, include_file_paths="filename", infer_schema_length=1000)
+if len(sys.argv) > 2:
+    lines.sink_parquet(sys.argv[2], compression="zstd")
+else:
+    mean = polars.col("seconds").mean()
+    lines.group_by("filename").agg(mean).collect(engine="streaming")
+"""
+BARE = {"DuckDB": DUCKDB, "polars": POLARS}
 
 
 @dataclass(frozen=True)
@@ -98,13 +112,15 @@ def make_many(site: Path) -> None:
 
 def measured(name: str, site: Path) -> dict[str, list[Cost]]:
     """Each way by turns, so that a slow moment of the machine meets all of them."""
-    costs: dict[str, list[Cost]] = {"bare mean": [], "bare copy": [], "tables": [], "report": []}
+    costs: defaultdict[str, list[Cost]] = defaultdict(list)
     for repeat in range(REPEATS):
         for old in (site / "tables").glob("*"):
             old.unlink()
         copied = str(site.with_suffix(".parquet"))
-        costs["bare mean"].append(run(sys.executable, "-c", BARE, str(site)))
-        costs["bare copy"].append(run(sys.executable, "-c", BARE, str(site), copied))
+        for engine, program in BARE.items():
+            costs[f"mean by {engine}"].append(run(sys.executable, "-c", program, str(site)))
+        for engine, program in BARE.items():
+            costs[f"copy by {engine}"].append(run(sys.executable, "-c", program, str(site), copied))
         costs["tables"].append(run(str(ARGOSY), "tables", str(site)))
         costs["report"].append(run(str(ARGOSY), "report", "--from-tables", str(site)))
         took = ", ".join(f"{step} {of_step[-1].seconds:.1f} s" for step, of_step in costs.items())
@@ -138,13 +154,13 @@ def run(*command: str) -> Cost:
 
 
 def print_table(figures: dict[str, dict[str, list[Cost]]]) -> None:
-    print(f"{'':24}{'seconds, median':>24}{'over bare mean':>16}{'memory, MB':>12}")
+    print(f"{'':24}{'seconds, median':>24}{'over the mean':>16}{'memory, MB':>12}")
     for study, costs in figures.items():
         for step, of_step in costs.items():
             seconds = [cost.seconds for cost in of_step]
             ratio = statistics.median(
-                one.seconds / bare.seconds
-                for one, bare in zip(of_step, costs["bare mean"], strict=True)
+                one.seconds / mean.seconds
+                for one, mean in zip(of_step, costs["mean by DuckDB"], strict=True)
             )
             spread = f"{statistics.median(seconds):.2f} ({min(seconds):.2f} to {max(seconds):.2f})"
             memory = max(cost.memory_mb for cost in of_step)
