@@ -228,6 +228,7 @@ def plan(
     *,
     scaling: str = "strong",
     variant: Mapping[str, str] | None = None,
+    timeline: bool = False,
 ) -> RunFiles:
     """A run that was planned and not yet submitted."""
     run_id = f"nodes{nodes}-ranks{ranks_per_node}-repeat{repeat}"
@@ -249,6 +250,7 @@ def plan(
         "throughput": None,
         "time_limit_s": 600,
         **({"variant": variant} if variant else {}),
+        **({"timeline": True} if timeline else {}),
     }
     provenance = {
         "schema_version": 1,

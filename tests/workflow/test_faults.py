@@ -1,5 +1,6 @@
 """What dies, who is named, what is left, and whether it runs again: real ranks of real Horovod."""
 
+import json
 import os
 import re
 import signal
@@ -13,6 +14,8 @@ import psutil
 import pytest
 from workspace import BIN, Workspace
 
+from argosy.results.tables import fetch, open_tables
+
 pytestmark = pytest.mark.udocker
 RUN = "nodes2-ranks1-repeat1"
 TARGET = f"results/local/faults/{RUN}/result.json"
@@ -23,6 +26,7 @@ def faults(workspace: Workspace, digits: dict[str, Any]) -> Workspace:
     """An experiment that is over soon, on two nodes."""
     digits["command"] += " --epochs 6 --width 32"
     digits["scale"]["nodes"] = [2]
+    digits["timeline"] = True
     workspace.configure({"faults": digits})
     workspace.run_dir("faults", RUN).joinpath("result.json").unlink(missing_ok=True)
     return workspace
@@ -99,10 +103,31 @@ def test_the_run_ends_as_failed_in_time_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_after_all_that_it_completes(faults: Workspace) -> None:
-    status, output = faults.snakemake(TARGET)
+def test_after_all_that_it_completes_and_its_timeline_is_in_the_report(faults: Workspace) -> None:
+    status, output = faults.snakemake()
     assert status == 0, output
     assert (faults.path / TARGET).exists()
+    folder = faults.run_dir("faults", RUN)
+    incarnation = json.loads((folder / "result.json").read_text())["incarnation"]
+    file = folder / "records" / incarnation / "timeline.json"
+    assert file.stat().st_mode & 0o777 == 0o600
+    results = faults.path / "results/local"
+    with open_tables(results / "tables") as tables:
+        (run,) = fetch(tables, "SELECT timeline, unreadable_records FROM runs")
+        found = fetch(tables, "SELECT * FROM timeline WHERE operation = 'ALLREDUCE'")
+        (steps,) = fetch(tables, "SELECT count(*) AS n FROM steps WHERE rank = 0")
+    assert run == {"timeline": True, "unreadable_records": 0}
+    activities = {row["activity"]: row for row in found}
+    reduced = activities["GLOO_ALLREDUCE"]
+    # Each of the eight gradients in each step, and a flag after each epoch but the last.
+    assert reduced["events"] == 8 * steps["n"] + 5
+    assert activities["NEGOTIATE_ALLREDUCE"]["events"] == reduced["events"]
+    assert 0 < reduced["span_s"] <= reduced["seconds"]
+    (experiment,) = json.loads((results / "summary.json").read_text())["experiments"]
+    (point,) = experiment["timelines"]
+    assert {"negotiation", "copies", "operation"} <= set(point["shares"])
+    assert all(0 < share["mean"] < 1 for share in point["shares"].values())
+    assert "What Horovod did in a step" in (results / "report.html").read_text()
 
 
 def start(workspace: Workspace, temporary: Path) -> subprocess.Popen[str]:

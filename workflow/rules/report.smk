@@ -9,6 +9,7 @@ rule tables:
         nodes=update(f"results/{SITE}/tables/nodes.parquet"),
         printed=update(f"results/{SITE}/tables/printed.parquet"),
         telemetry=update(f"results/{SITE}/tables/telemetry.parquet"),
+        timeline=update(f"results/{SITE}/tables/timeline.parquet"),
         gpus=update(f"results/{SITE}/tables/gpus.parquet"),
         unread=update(f"results/{SITE}/tables/unread.parquet"),
         problems=update(f"results/{SITE}/tables/problems.parquet"),

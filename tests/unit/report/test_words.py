@@ -87,7 +87,7 @@ def experiment(*points: PointSummary, **states: int) -> ExperimentSummary:
     base = next((one for one in points if one.throughput_samples_per_s), None)
     base_point = Point(base.ranks, base.nodes, base.ranks_per_node) if base else None
     return ExperimentSummary(
-        "digits", "strong", states, base_point, list(points), [], None, None, []
+        "digits", "strong", states, base_point, list(points), [], None, None, [], []
     )
 
 

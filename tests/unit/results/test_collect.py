@@ -53,6 +53,7 @@ def test_a_completed_run(results: Path) -> None:
         "scaling": "strong",
         "variant_of": None,
         "variant_data": None,
+        "timeline": False,
         "state": "completed",
         "incarnation": "100.0",
         "started_unix_s": STARTED,

@@ -121,6 +121,16 @@ def test_files_are_private_and_nothing_temporary_stays(job: Any) -> None:
     assert job.records.stat().st_mode & 0o777 == 0o700
 
 
+def test_a_timeline_is_private_though_horovod_would_make_it_for_all_to_read(job: Any) -> None:
+    write = "import os\nos.umask(0o022)\nopen(os.environ['TIMELINE'], 'w').write('[')\n"
+    variables = {"TIMELINE": "{timeline}"}
+    job = job(RECORD_A_STEP + write, nodes=1, timeline=True, rank_environment=variables).start()
+    assert job.wait() == [0], job.outputs()
+    path = job.records / "timeline.json"
+    assert path.read_text() == "["
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 def test_a_program_that_measures_nothing_has_failed(job: Any) -> None:
     job = job("print('hello')").start()
     assert job.wait() == [1, 1]

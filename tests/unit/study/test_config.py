@@ -10,7 +10,7 @@ from argosy.errors import ArgosyError
 from argosy.jobs.launchers import LAUNCHERS
 from argosy.study.config import parse_config
 from argosy.study.models import Config, Experiment
-from argosy.study.runs import expand
+from argosy.study.runs import Run, expand
 
 GOOD = """
 experiments:
@@ -68,6 +68,11 @@ def test_durations_and_sizes() -> None:
         (("scale:", "needs: {time: soon}\n    scale:"), "needs.time: write a duration as 30m"),
         (("scale:", "throughput: '('\n    scale:"), "throughput: is not a regular expression"),
         (("scale:", "throughput: 'a'\n    scale:"), "throughput: needs exactly one group"),
+        (
+            ("scale:", "launcher: plain\n    timeline: true\n    scale:"),
+            "experiments.digits.timeline: is written by Horovod",
+        ),
+        (("scale:", "timeline: maybe\n    scale:"), "experiments.digits.timeline: input should be"),
         (("scale:", "launcher: mpi\n    scale:"), "experiments.digits.launcher: input should be"),
         (("experiments:", "experiment:"), "experiment: no such key; did you mean experiments?"),
     ],
@@ -121,6 +126,18 @@ def test_a_study_leaves_the_descriptions_of_other_runs_as_they_were() -> None:
     (first, *_) = expand(parse(STALLS))
     assert "variant" not in first.model_dump_json()
     assert first == expand(parse(GOOD))[0]
+
+
+def test_a_timeline_is_part_of_a_runs_description_only_where_it_is_asked_for() -> None:
+    without, other = (
+        expand(parse(GOOD.replace("scale:", f"timeline: {timeline}\n    scale:")))[0]
+        for timeline in ("false", "true")
+    )
+    assert "timeline" not in without.model_dump_json()
+    assert without == expand(parse(GOOD))[0]
+    assert '"timeline":true' in other.model_dump_json()
+    assert Run.model_validate_json(other.model_dump_json()) == other
+    assert not Run.model_validate_json(without.model_dump_json()).timeline
 
 
 def test_one_rank_a_node_is_alone_already() -> None:

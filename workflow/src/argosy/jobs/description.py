@@ -12,7 +12,7 @@ import argosy
 from argosy.images import tools
 from argosy.images.lockfile import ImageLock
 from argosy.images.store import Store
-from argosy.jobs.launchers import LAUNCHERS
+from argosy.jobs.launchers import LAUNCHERS, horovod
 from argosy.site.models import Site
 from argosy.site.placement import Placement
 from argosy.study.models import Checkpoints
@@ -39,6 +39,7 @@ def describe_run(plan: Plan, workloads_dir: Path) -> dict[str, Any]:
     """The content of run.json."""
     run, lock = plan.run, plan.lock
     variant = {"variant": run.variant.model_dump()} if run.variant else {}
+    timeline = {"timeline": True} if run.timeline else {}
     return {
         "schema_version": SCHEMA_VERSION,
         "run_id": run.run_id,
@@ -58,6 +59,7 @@ def describe_run(plan: Plan, workloads_dir: Path) -> dict[str, Any]:
         "time_limit_s": run.needs.time,
         "checkpoints": run.checkpoints and _describe_checkpoints(run.checkpoints),
         **variant,
+        **timeline,
     }
 
 
@@ -107,6 +109,7 @@ def _rank_environment(plan: Plan) -> dict[str, str]:
     return {
         **of_site,
         **LAUNCHERS[plan.run.launcher],
+        **(horovod.TIMELINE_ENVIRONMENT if plan.run.timeline else {}),
         # Libraries that thread by themselves would otherwise take the whole node for each rank.
         "OMP_NUM_THREADS": str(plan.run.needs.cpus_per_rank),
     }

@@ -10,7 +10,14 @@ from typing import Any
 
 import vl_convert
 
-from argosy.report import prediction_chart, stall_chart, stall_words, words
+from argosy.report import (
+    prediction_chart,
+    stall_chart,
+    stall_words,
+    timeline_chart,
+    timeline_words,
+    words,
+)
 from argosy.report.chart_scripts import VEGA_LITE
 from argosy.report.models import ExperimentSummary
 from argosy.report.phase_chart import CAPTION, phase_chart, phase_colours
@@ -24,10 +31,10 @@ _FONT = "Helvetica, Arial, sans-serif"
 class Drawing:
     """A chart that is not drawn yet: `spec` is Vega-Lite with its data; `name` fits in a file's name.
 
-    `kind` (`scaling`, `phases`, `stalls`, `prediction`) is its class in the style sheet, and ends the id of
-    the table that holds its numbers; `text` says the same as the chart to a reader who does not see it.
-    `series` are the names that the spec's parameter `shown` may hold, with their colours; `log_domains`
-    are the ends of logarithmic axes by channel, where the page offers them.
+    `kind` (`scaling`, `phases`, `stalls`, `timeline`, `prediction`) is its class in the style sheet, and
+    ends the id of the table that holds its numbers; `text` says the same as the chart to a reader who does
+    not see it. `series` are the names that the spec's parameter `shown` may hold, with their colours;
+    `log_domains` are the ends of logarithmic axes by channel, where the page offers them.
     """
 
     name: str
@@ -69,6 +76,11 @@ def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
         spec = finished(stall_chart.stall_chart(experiment))
         colours = stall_chart.stall_colours(experiment)
         yield Drawing("stalls", "stalls", stall_chart.CAPTION, text, spec, colours)
+    if timeline_words.part_names(experiment):
+        text = f"{timeline_words.finding(experiment)} The numbers are in the table of timelines."
+        spec = finished(timeline_chart.timeline_chart(experiment))
+        colours = timeline_chart.timeline_colours(experiment)
+        yield Drawing("timeline", "timeline", timeline_chart.CAPTION, text, spec, colours)
     if prediction := experiment.prediction:
         spec = finished(prediction_chart.prediction_chart(prediction))
         text, caption = prediction_chart.text(prediction), prediction_chart.CAPTION

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from argosy.analysis.measurements import Point
 from argosy.analysis.statistics import CONFIDENCE, Estimate
 from argosy.analysis.stragglers import Straggler
+from argosy.analysis.timelines import PointTimeline
 from argosy.analysis.usage import Unread
 from argosy.report.costs import CostSummary, Rates
 from argosy.report.laws import LawSummary
@@ -75,6 +76,8 @@ class ExperimentSummary:
     """Why there is no prediction."""
     stalls: list[StallSummary]
     """By size, smallest first; empty where the stalls of the experiment were not studied."""
+    timelines: list[PointTimeline]
+    """By size, smallest first; empty where Horovod wrote none."""
 
 
 @dataclass(frozen=True)

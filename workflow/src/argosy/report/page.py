@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from urllib.parse import quote
 
-from argosy.report import plan_words, stall_words, words
+from argosy.report import plan_words, stall_words, timeline_words, words
 from argosy.report.figures import drawings
 from argosy.report.html import rendered
 from argosy.report.laws import MISSES, NAMES
@@ -34,5 +34,8 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         stall_names=stall_words.part_names,
         stall_finding=stall_words.finding,
         stall_refusals=stall_words.refusals,
+        timeline_names=timeline_words.part_names,
+        timeline_finding=timeline_words.finding,
+        timeline_refusals=timeline_words.refusals,
         prediction_sentences=plan_words.sentences,
     )

@@ -21,6 +21,7 @@ from argosy.analysis.slow_ranks import slow_ranks
 from argosy.analysis.stalls import PointStalls, RefusedPoint, stalls
 from argosy.analysis.statistics import Estimate, outliers
 from argosy.analysis.steady import steady_states
+from argosy.analysis.timelines import PointTimeline, timelines
 from argosy.analysis.usage import Usage, unread, usage
 from argosy.report.costs import NOT_KNOWN, Rates, cost_summary
 from argosy.report.laws import law_summaries
@@ -92,6 +93,7 @@ class _Analysis:
     ranks: Mapping[tuple[str, str], RankTimes]
     usage: Mapping[tuple[str, str], Usage]
     stalls: Mapping[str, Sequence[PointStalls | RefusedPoint]]
+    timelines: Mapping[str, list[PointTimeline]]
     rates: Rates
     everything: Measured
 
@@ -126,6 +128,7 @@ def _experiments(
         rank_times(tables),
         used,
         stalls(tables),
+        timelines(tables),
         rates,
         everything(tables, measured, times, used),
     )
@@ -154,6 +157,7 @@ def _experiment(
         prediction=None if isinstance(prediction, Refused) else prediction,
         no_prediction=refused,
         stalls=[_stalls(one) for one in found.stalls.get(name, ())],
+        timelines=found.timelines.get(name, []),
     )
 
 

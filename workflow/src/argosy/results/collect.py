@@ -22,6 +22,7 @@ from argosy.results.tables import (
     write_tables,
 )
 from argosy.results.telemetry import gpu_rows, unread_rows, write_telemetry
+from argosy.results.timeline import timeline_rows
 
 _MEMORY = "300MiB"
 """What DuckDB may take of a login node's memory; what needs more goes to a file."""
@@ -120,10 +121,15 @@ def _make_tables(tables_dir: Path, found: Found, work: Path) -> None:
         others = count_others(database)
         for run, unreadable in damaged.items():
             others[run]["unreadable"] += unreadable
+        for new in found.new:
+            others[new.key]["unreadable"] += new.timeline.unreadable
         rows: Mapping[str, Iterable[Row]] = {
             "runs": (run_row(run.folder, _completeness(run, steps, others)) for run in found.new),
             "nodes": (row for run in found.new for row in node_rows(run.folder)),
             "failures": (row for run in found.new for row in failure_rows(run.folder)),
+            "timeline": (
+                row for run in found.new for row in timeline_rows(run.folder, run.timeline)
+            ),
             "gpus": gpu_rows(of_nodes),
             "unread": unread_rows(of_nodes),
             "problems": found.problems,

@@ -13,6 +13,7 @@ from argosy.results.rows import Row
 from argosy.results.run_folder import RunFolder, read_run
 from argosy.results.steps import Run
 from argosy.results.telemetry import TelemetryFile, telemetry_files
+from argosy.results.timeline import Timeline, run_timeline
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class NewRun:
     folder: RunFolder
     files: Sequence[RecordFile]
     telemetry: Sequence[TelemetryFile]
+    timeline: Timeline
 
     @property
     def paths(self) -> list[str]:
@@ -60,7 +62,7 @@ class Found:
 
 
 def look(results_dir: Path, runs: Sequence[Path] | None, known: Mapping[Run, str]) -> Found:
-    """Look at the runs, and read the small files of those whose fingerprint is not `known`."""
+    """Look at the runs; read small files and timelines of those whose fingerprint is not `known`."""
     found = Found()
     for folder in _run_folders(results_dir, found) if runs is None else _in_order(runs):
         key = (folder.parent.name, folder.name)
@@ -70,7 +72,8 @@ def look(results_dir: Path, runs: Sequence[Path] | None, known: Mapping[Run, str
                 found.kept.append(key)
             else:
                 run = read_run(listing)
-                found.new.append(NewRun(run, [*record_files(run)], [*telemetry_files(run)]))
+                records, telemetry = [*record_files(run)], [*telemetry_files(run)]
+                found.new.append(NewRun(run, records, telemetry, run_timeline(run)))
         except (ResultsError, OSError) as problem:
             found.note(key, problem)
     return found

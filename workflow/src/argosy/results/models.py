@@ -46,6 +46,8 @@ class Asked(Record):
     image: Image | None
     """None for a run without a container."""
     variant: Variant | None = None
+    timeline: bool = False
+    """Whether Horovod was to write one."""
 
 
 class Failure(Record):

@@ -39,6 +39,7 @@ def run_row(run: RunFolder, found: Completeness) -> Row:
         "scaling": run.asked.scaling,
         "variant_of": run.asked.variant and run.asked.variant.of,
         "variant_data": run.asked.variant and run.asked.variant.data,
+        "timeline": run.asked.timeline,
         "state": run.state,
         "incarnation": current.name if current else None,
         "pieces": len(run.pieces),

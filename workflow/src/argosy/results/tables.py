@@ -34,6 +34,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "scaling": "VARCHAR",
         "variant_of": "VARCHAR",
         "variant_data": "VARCHAR",
+        "timeline": "BOOLEAN",
         "state": "VARCHAR",
         "incarnation": "VARCHAR",
         "pieces": "INTEGER",
@@ -88,6 +89,15 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "name": "VARCHAR",
         "bytes": "BIGINT",
         "ready_s": "DOUBLE",
+    },
+    "timeline": _RUN
+    | {
+        "operation": "VARCHAR",
+        "activity": "VARCHAR",
+        "events": "BIGINT",
+        "seconds": "DOUBLE",
+        "span_s": "DOUBLE",
+        "tensors": "BIGINT",
     },
     "nodes": _RUN
     | {
@@ -272,7 +282,7 @@ def literal(path: Path) -> str:
 
 _SORTED_BY = (
     *("experiment", "run_id", "incarnation", "rank", "node", "gpu", "what", "at_s", "monotonic_s"),
-    *("name", "bytes", "repetition", "place"),
+    *("name", "bytes", "repetition", "place", "operation", "activity"),
 )
 
 

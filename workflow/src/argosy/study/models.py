@@ -13,6 +13,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -113,6 +114,16 @@ class Experiment(Model):
     needs: Needs = Needs()
     checkpoints: Checkpoints | None = None
     throughput: str | None = None
+    timeline: bool = False
+    """Horovod writes down what it does with each tensor; for looking, since that takes time itself."""
+
+    @field_validator("timeline")
+    @classmethod
+    def of_horovod(cls, wanted: bool, known: ValidationInfo) -> bool:
+        """No other launcher's ranks write one."""
+        if wanted and known.data.get("launcher") != "horovod":
+            raise ValueError("is written by Horovod; leave it out, or say launcher: horovod")
+        return wanted
 
     @field_validator("throughput")
     @classmethod

@@ -36,6 +36,8 @@ class Run(Model):
     throughput: str | None
     variant: Annotated[Variant | None, Field(exclude_if=lambda variant: variant is None)] = None
     """Left out where there is none: that must not look like a change of the runs there are."""
+    timeline: Annotated[bool, Field(exclude_if=lambda timeline: not timeline)] = False
+    """As is this."""
 
     @property
     def run_id(self) -> str:

@@ -1,7 +1,7 @@
 """A launcher says which variables make a process a rank; the agent in the container sets them.
 
 The values are in Python's format syntax over `rank`, `size`, `local_rank`, `local_size`, `node`,
-`nodes`, `head_address`, `head_port`, `rendezvous_address`, `rendezvous_port` and `interface`.
+`nodes`, `head_address`, `head_port`, `rendezvous_address`, `rendezvous_port`, `interface` and `timeline`.
 """
 
 from collections.abc import Mapping

@@ -22,3 +22,9 @@ RANK_ENVIRONMENT: Mapping[str, str] = {
     # The default of 30 s is too short where containers start unevenly.
     "HOROVOD_GLOO_TIMEOUT_SECONDS": "300",
 }
+
+TIMELINE_ENVIRONMENT: Mapping[str, str] = {
+    # Rank 0 alone writes it, but every rank has to be told: one that has a timeline sends vectors of
+    # twice the length (horovod/common/response_cache.cc), and the job would hang until Gloo gives up.
+    "HOROVOD_TIMELINE": "{timeline}",
+}

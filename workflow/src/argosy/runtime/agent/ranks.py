@@ -12,6 +12,7 @@ from typing import Callable, Mapping, Sequence
 
 from .children import reap
 from .failure import OTHER, Failure, ended_by_signal, ended_with_code
+from .files import open_for_append
 from .guard import Guard
 from .output import Console, OutputPump, Trouble
 from .peers import Endpoint
@@ -147,6 +148,10 @@ class Ranks:
         seen: Callable[[bytes], None],
     ) -> None:
         """Start them all. Raises StartError; those before it then run."""
+        if self._settings.run.timeline and self._settings.node == 0:
+            # Horovod itself would make it for everybody to read.
+            with contextlib.suppress(OSError):
+                os.close(open_for_append(self._settings.timeline))
         for local_rank in range(self._settings.ranks_per_node):
             rank = Rank(self._settings, local_rank, rendezvous)
             self._guard.add(rank.process.pid)

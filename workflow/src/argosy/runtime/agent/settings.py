@@ -36,6 +36,8 @@ class Run:
     throughput: Pattern[str] | None
     checkpoint_time: float | None = None
     """Seconds that the ranks have to save a checkpoint once they are warned; None: they save none."""
+    timeline: bool = False
+    """Whether rank 0 writes Horovod's timeline."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,11 @@ class Settings:
         return os.path.join(self.records, f"telemetry-{self.node}.jsonl")
 
     @property
+    def timeline(self) -> str:
+        """The file of Horovod's timeline, which rank 0 writes where the run asks for it."""
+        return os.path.join(self.records, "timeline.json")
+
+    @property
     def warning(self) -> str:
         """The file whose presence says that the job will be ended soon."""
         return os.path.join(self.records, "warning")
@@ -99,6 +106,7 @@ class Settings:
             "rendezvous_address": rendezvous[0],
             "rendezvous_port": rendezvous[1],
             "interface": self.interface,
+            "timeline": self.timeline,
         }
 
 
@@ -195,7 +203,9 @@ def _checked_run(path: str, content: Mapping[str, Any]) -> Run:
     if not isinstance(variables, dict) or not _all_strings(variables.values()):
         raise SettingsError(f"{path}: rank_environment is {variables!r}: not a map of strings")
     throughput = _throughput(path, content.get("throughput"))
-    return Run(tuple(command), variables, throughput, _checkpoint_time(path, content))
+    checkpoint_time = _checkpoint_time(path, content)
+    has_timeline = content.get("timeline") is True
+    return Run(tuple(command), variables, throughput, checkpoint_time, has_timeline)
 
 
 def _checkpoint_time(path: str, content: Mapping[str, Any]) -> float | None:

@@ -1,0 +1,201 @@
+"""Horovod's timeline becomes the table `timeline`: how long each activity took, summed while reading.
+
+What a file holds is read in Horovod 0.28.1, horovod/common/timeline.cc. A tensor is first negotiated, then
+operated on, and the operation has activities, one after the other: never more than two are open at once.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeGuard
+
+from argosy.results.rows import Row
+from argosy.results.run_folder import RunFolder
+from argosy.results.trace_events import Event, trace_events
+
+NEGOTIATE = "NEGOTIATE_"
+"""Begins the name of the wait until all ranks have a tensor."""
+OPERATIONS = (
+    *("ALLREDUCE", "ALLGATHER", "BROADCAST", "JOIN", "ADASUM", "ALLTOALL", "BARRIER"),
+    *("REDUCESCATTER", "ERROR"),
+)
+_FILE = "timeline.json"
+_UNTIMED = ("M", "X", "i")
+"""Names of tensors, ticks when a rank has a tensor, and marks of cycles."""
+# Far beyond any training; so damaged files take little memory, too.
+_MOST_ACTIVITIES = 1000
+_MOST_TENSORS = 1 << 27
+_MOST_OPEN = 1 << 20
+_LONGEST_NAME = 200
+_LAST_US = 2.0**53
+
+
+@dataclass
+class Activity:
+    """One activity of one operation, over all tensors; times in microseconds.
+
+    `span_us` is the time in which any tensor was in it: tensors that are fused are in it together.
+    """
+
+    events: int = 0
+    sum_us: float = 0.0
+    span_us: float = 0.0
+    _tensors: bytearray = field(default_factory=bytearray)
+    _open: int = 0
+    _since_us: float = 0.0
+    _last_end_us: float = 0.0
+
+    @property
+    def tensors(self) -> int:
+        """How many different ones were in it."""
+        return sum(byte.bit_count() for byte in self._tensors)
+
+    def begin(self, tensor: int, at_us: float) -> None:
+        if self._open == 0:
+            self._since_us = self._last_end_us = at_us
+        self._open += 1
+        # A bit for each, because tensors without a name get a new one in every step.
+        place = tensor // 8
+        if place >= len(self._tensors):
+            self._tensors.extend(bytes(place + 1 - len(self._tensors)))
+        self._tensors[place] |= 1 << tensor % 8
+
+    def end(self, seconds_us: float, at_us: float) -> None:
+        self.events += 1
+        self.sum_us += seconds_us
+        self._last_end_us = max(self._last_end_us, at_us)
+        self.drop()
+
+    def drop(self) -> None:
+        """One that is open counts no longer, as its end is not known."""
+        self._open -= 1
+        if self._open == 0:
+            self.span_us += self._last_end_us - self._since_us
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """What a run's timeline says: activities by (operation, activity), and how much could not be read."""
+
+    activities: Mapping[tuple[str, str], Activity] = field(default_factory=dict)
+    unreadable: int = 0
+
+
+def run_timeline(run: RunFolder) -> Timeline:
+    """The timeline of a completed run that has one; of one that was continued, that of its last job.
+
+    Raises OSError for one that cannot be read.
+    """
+    if run.state == "completed" and run.current:
+        for path in run.records(run.current.name):
+            if path.name == _FILE:
+                return read_timeline(path)
+    return Timeline()
+
+
+def read_timeline(path: Path) -> Timeline:
+    """Sum up a file, of which only some hundred kilobytes are held at a time. Raises OSError."""
+    sums = _Sums()
+    for events, damaged in trace_events(path):
+        sums.unreadable += damaged
+        sums.take_all(events)
+    sums.finish()
+    return Timeline(sums.activities, sums.unreadable)
+
+
+def timeline_rows(run: RunFolder, timeline: Timeline) -> Iterator[Row]:
+    """The run's rows of the table `timeline`."""
+    for (operation, name), activity in timeline.activities.items():
+        if activity.events:
+            yield {
+                "experiment": run.asked.experiment,
+                "run_id": run.asked.run_id,
+                "operation": operation,
+                "activity": name,
+                "events": activity.events,
+                "seconds": activity.sum_us / 1e6,
+                "span_s": activity.span_us / 1e6,
+                "tensors": activity.tensors,
+            }
+
+
+_Begun = tuple[tuple[str, str], float]
+"""Operation and activity, and since when."""
+
+
+class _Sums:
+    def __init__(self) -> None:
+        self.activities: dict[tuple[str, str], Activity] = {}
+        self.unreadable = 0
+        self._open: dict[int, list[_Begun]] = {}
+
+    def take_all(self, events: Iterable[Event]) -> None:
+        for event in events:
+            phase = event.get("ph")
+            if phase in _UNTIMED:
+                continue
+            tensor, at_us = event.get("pid"), event.get("ts")
+            if not (_is_tensor(tensor) and _is_time(at_us)):
+                self.unreadable += 1
+            elif phase == "B":
+                self._begin(tensor, at_us, event.get("name"))
+            elif phase == "E":
+                self._end(tensor, at_us)
+            else:
+                self.unreadable += 1
+
+    def finish(self) -> None:
+        """What is open still has no end."""
+        for tensor in [*self._open]:
+            self._drop(tensor, keep=0)
+
+    def _begin(self, tensor: int, at_us: float, name: object) -> None:
+        if not isinstance(name, str) or len(name) > _LONGEST_NAME:
+            self.unreadable += 1
+            return
+        is_outer = name.startswith(NEGOTIATE) or name in OPERATIONS
+        # An end that was lost shows by what begins after it.
+        self._drop(tensor, keep=0 if is_outer else 1)
+        begun = self._open.get(tensor, [])
+        operation = begun[0][0][0] if begun else name.removeprefix(NEGOTIATE)
+        key = (operation, name)
+        if not (begun or is_outer) or self._is_full(key):
+            self.unreadable += 1
+            return
+        self.activities.setdefault(key, Activity()).begin(tensor, at_us)
+        self._open.setdefault(tensor, []).append((key, at_us))
+
+    def _is_full(self, key: tuple[str, str]) -> bool:
+        is_new = key not in self.activities
+        return len(self._open) >= _MOST_OPEN or (
+            is_new and len(self.activities) >= _MOST_ACTIVITIES
+        )
+
+    def _end(self, tensor: int, at_us: float) -> None:
+        begun = self._open.get(tensor)
+        if not begun or at_us < begun[-1][1]:
+            self.unreadable += 1
+            return
+        key, since_us = begun.pop()
+        if not begun:
+            del self._open[tensor]
+        self.activities[key].end(at_us - since_us, at_us)
+
+    def _drop(self, tensor: int, keep: int) -> None:
+        """Count what is open of a tensor, beyond the outermost `keep`, as without an end."""
+        begun = self._open.get(tensor, [])
+        while len(begun) > keep:
+            key, _ = begun.pop()
+            self.activities[key].drop()
+            self.unreadable += 1
+        if tensor in self._open and not begun:
+            del self._open[tensor]
+
+
+def _is_tensor(value: object) -> TypeGuard[int]:
+    return type(value) is int and 0 <= value < _MOST_TENSORS
+
+
+def _is_time(value: object) -> TypeGuard[float]:
+    # NaN is in no interval, and a truth value is no time.
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LAST_US
