@@ -96,7 +96,10 @@ def training_environment(root: Path, recorder: Path) -> dict[str, str]:
 
 def arguments(workloads: str) -> list[str]:
     """The program, the same for both."""
-    return [f"{workloads}/torch/digits.py", "--epochs", str(EPOCHS), "--warm-up-epochs", "1"]
+    # No checkpoints: it would be the disk that is timed.
+    options = {"--epochs": EPOCHS, "--warm-up-epochs": 1, "--checkpoint-every": EPOCHS}
+    words = [str(word) for option in options.items() for word in option]
+    return [f"{workloads}/torch/digits.py", *words]
 
 
 if __name__ == "__main__":

@@ -28,6 +28,8 @@ TURNS = 24
 TURN_S = 0.5
 SETTLING_S = 0.05
 """Of a turn, in which caches fill again."""
+FEWEST_STEPS = 5
+"""Of a turn: there are some twenty."""
 STEPS_WRITTEN_S = 1.5
 PATIENCE_S = 120.0
 
@@ -84,8 +86,8 @@ class Training:
         self.stop()
         self._turns.append((began + SETTLING_S, time.monotonic()))
 
-    def rates(self) -> list[Rates]:
-        """Of each turn."""
+    def rates(self) -> list[Rates | None]:
+        """Of each turn; None where something held it up for nearly all of it."""
         turns = [*self._turns]
         self.take_turn(STEPS_WRITTEN_S)
         records = self._records()
@@ -102,8 +104,10 @@ class Training:
                 process.send_signal(number)
 
 
-def _rates(records: list[dict[str, Any]], began: float, ended: float) -> Rates:
+def _rates(records: list[dict[str, Any]], began: float, ended: float) -> Rates | None:
     within = [record for record in records if began <= record["start"] <= ended]
+    if len(within) < FEWEST_STEPS:
+        return None
     seconds = [after["start"] - one["start"] for one, after in pairwise(within)]
     return Rates(
         whole=sum(record["samples"] for record in within[:-1]) / sum(seconds),
@@ -140,10 +144,13 @@ def _measured_pair(ways: Mapping[str, Way], pair: int) -> Pair:
         for turn in range(TURNS):
             for name in sorted(ways, reverse=bool((pair + turn) % 2)):
                 trainings[name].take_turn()
-        rates = {name: training.rates() for name, training in trainings.items()}
+        by_turn = [*zip(*(training.rates() for training in trainings.values()), strict=True)]
         for training in trainings.values():
             training.end()
-    return rates
+    kept = [rates for rates in by_turn if None not in rates]
+    if len(kept) < len(by_turn):
+        print(f"left out: {len(by_turn) - len(kept)} of {len(by_turn)} turns", file=sys.stderr)
+    return {name: [rates[place] for rates in kept] for place, name in enumerate(trainings)}
 
 
 def report(pairs: Sequence[Pair], ours: str, theirs: str) -> dict[str, object]:

@@ -25,6 +25,7 @@ SPLIT_SEED = 20
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--checkpoint-every", type=int, default=1, metavar="EPOCHS")
     parser.add_argument("--batch-size", type=int, default=32, help="of each rank")
     parser.add_argument("--learning-rate", type=float, default=0.02, help="of one rank")
     parser.add_argument("--width", type=int, default=96, help="channels of the first layer")
@@ -92,12 +93,15 @@ def train(options, model, optimizer, data, *, steps, first_epoch):
                 group["lr"] = rate
             with steps.step(samples=len(batch[1]), epoch=epoch) as step:
                 loss = train_step(model, optimizer, batch, step, layers)
+        is_last = epoch + 1 == options.epochs
+        is_interrupted = not is_last and on_any_rank(steps.interrupted)
         if hvd.rank() == 0:
-            save_checkpoint(model, optimizer, epoch, steps)
+            if is_last or is_interrupted or (epoch + 1) % options.checkpoint_every == 0:
+                save_checkpoint(model, optimizer, epoch, steps)
             print(
                 f"epoch {epoch + 1}/{options.epochs}: loss {loss:.4f}, rate {rate:.4f}", flush=True
             )
-        if epoch + 1 < options.epochs and on_any_rank(steps.interrupted):
+        if is_interrupted:
             sys.exit(argosy_steps.INTERRUPTED_EXIT)
 
 
