@@ -73,7 +73,7 @@ bench-overhead: image ## Time training in a container beside the same wheels wit
 	@$(BIN)/python benchmarks/overhead.py
 
 .PHONY: bench-sampling
-bench-sampling: image ## Time training with its agent, telemetry and recorder beside training alone
+bench-sampling: image $(VENV)/.developing ## Time training with its agent, telemetry and recorder beside training alone
 	@PYTHONPATH=tests/factories PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/sampling.py
 
 .PHONY: bench-staging
