@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from argosy.results.tables import COLUMNS
+
 # The rules run in the environment that runs Snakemake, and what they start runs in images that are
 # locked by digest: a conda environment for each rule would be a second, unlocked truth.
 DOES_NOT_APPLY = "Specify a conda environment or container for each rule.:"
@@ -16,3 +18,8 @@ def test_lint_finds_nothing_else(project: Path) -> None:
     titles = re.findall(r"^    \* (.*)$", done.stderr, flags=re.MULTILINE)
     assert titles, done.stderr
     assert set(titles) == {DOES_NOT_APPLY}, done.stderr
+
+
+def test_the_rule_of_the_tables_names_all_of_them(project: Path) -> None:
+    rules = (project / "workflow/rules/report.smk").read_text()
+    assert set(re.findall(r"/tables/(\w+)\.parquet", rules)) == set(COLUMNS)

@@ -1,4 +1,6 @@
-rule plan_run:
+# Checkpoints, so that Snakemake asks anew which runs are missing or have changed: when it plans one
+# again, it does not look at the run, and scripts that are `ancient` would leave it as it is.
+checkpoint plan_run:
     input:
         lock=image_lock,
         packed=packed_image,
@@ -22,7 +24,7 @@ rule plan_run:
         "argosy plan-run {params.description:q} {params.site} {params.lock} 2> {log:q}"
 
 
-rule preflight:
+checkpoint preflight:
     input:
         expand(f"results/{SITE}/{{run}}/job.sbatch", run=RUNS),
     output:

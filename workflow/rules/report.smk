@@ -5,6 +5,8 @@ rule tables:
         runs=update(f"results/{SITE}/tables/runs.parquet"),
         steps=update(f"results/{SITE}/tables/steps.parquet"),
         metrics=update(f"results/{SITE}/tables/metrics.parquet"),
+        collectives=update(f"results/{SITE}/tables/collectives.parquet"),
+        layers=update(f"results/{SITE}/tables/layers.parquet"),
         failures=update(f"results/{SITE}/tables/failures.parquet"),
         nodes=update(f"results/{SITE}/tables/nodes.parquet"),
         printed=update(f"results/{SITE}/tables/printed.parquet"),
