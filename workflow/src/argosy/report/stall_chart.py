@@ -3,9 +3,10 @@
 from typing import Any
 
 from argosy.analysis.stalls import PARTS
-from argosy.report import stall_words
+from argosy.report import stall_words, words
 from argosy.report.models import ExperimentSummary
 from argosy.report.numbers import number, percent, percent_interval
+from argosy.report.part_chart import part_chart
 
 _COLOURS = ("#56B4E9", "#CC79A7", "#D55E00", "#E69F00", "#009E73", "#0072B2")
 CAPTION = "What a step waits for: by how much it is shorter without each part."
@@ -19,47 +20,18 @@ def stall_colours(experiment: ExperimentSummary) -> dict[str, str]:
 
 def stall_chart(experiment: ExperimentSummary) -> dict[str, Any]:
     """Bars of the sizes whose stalls are known."""
-    colours = stall_colours(experiment)
-    rows = _rows(experiment)
-    return {
-        "params": [{"name": "shown", "value": [*colours]}],
-        "data": {"values": rows},
-        "transform": [{"filter": "indexof(shown, datum.part) >= 0"}],
-        "mark": {"type": "bar", "size": min(44, 260 // len({row["size"] for row in rows}))},
-        "encoding": {
-            "x": {
-                "field": "size",
-                "type": "ordinal",
-                "title": None,
-                "sort": None,
-                "axis": {"labelAngle": 0},
-            },
-            "y": {
-                "field": "milliseconds",
-                "type": "quantitative",
-                "title": "milliseconds per step",
-            },
-            "color": {
-                "field": "part",
-                "type": "nominal",
-                "scale": {"domain": [*colours], "range": [*colours.values()]},
-            },
-            "order": {"field": "place", "type": "quantitative"},
-            "tooltip": [
-                {"field": "size", "type": "nominal", "title": "size"},
-                {"field": "part", "type": "nominal", "title": "part"},
-                {"field": "said", "type": "nominal", "title": "milliseconds per step"},
-                {"field": "share", "type": "nominal", "title": "share of the step"},
-            ],
-        },
-    }
+    colours, rows = stall_colours(experiment), _rows(experiment)
+    on_each_other = {"field": "place", "type": "quantitative"}
+    chart = part_chart(rows, colours, order=on_each_other)
+    width = min(44, 260 // len({row["size"] for row in rows}))
+    return chart | {"mark": {"type": "bar", "size": width}}
 
 
 def _rows(experiment: ExperimentSummary) -> list[dict[str, Any]]:
     names = stall_words.part_names(experiment)
     return [
         {
-            "size": stall_words.size(experiment, stalls),
+            "size": words.name_among(experiment.stalls, stalls),
             "part": name,
             "place": names.index(name),
             "milliseconds": 1000 * stalls.step_s.mean * share.mean,

@@ -2,9 +2,9 @@
 
 from argosy.analysis.stalls import PARTS
 from argosy.analysis.statistics import Estimate
-from argosy.report.models import ExperimentSummary, StallSummary
-from argosy.report.numbers import count, percent, percent_interval
-from argosy.report.words import LEAST_LOSS, listed
+from argosy.report.models import ExperimentSummary
+from argosy.report.numbers import percent, percent_interval
+from argosy.report.words import LEAST_LOSS, listed, name_among
 
 _WAITS = {
     "interconnect": "for the other ranks of its node",
@@ -21,13 +21,6 @@ def part_names(experiment: ExperimentSummary) -> list[str]:
     return [name for name in PARTS if name in found]
 
 
-def size(experiment: ExperimentSummary, stalls: StallSummary) -> str:
-    """A size by name: `2 nodes`, with its ranks where nodes alone would not tell."""
-    same = len({one.ranks_per_node for one in experiment.stalls}) == 1
-    nodes = count(stalls.nodes, "node")
-    return nodes if same else f"{nodes} with {count(stalls.ranks, 'rank')}"
-
-
 def finding(experiment: ExperimentSummary) -> str | None:
     """What a step waits for at the largest size; None where the stalls were not studied."""
     known = [stalls for stalls in experiment.stalls if stalls.shares]
@@ -39,7 +32,7 @@ def finding(experiment: ExperimentSummary) -> str | None:
         for name, share in sorted(largest.shares.items(), key=lambda one: -one[1].mean)
         if name in _WAITS and _is_sure(share)
     ]
-    at = size(experiment, largest)
+    at = name_among(experiment.stalls, largest)
     if not waits:
         return f"With {at} no stall can be told from chance."
     return f"With {at} a step waits {listed(waits)}."
@@ -48,7 +41,7 @@ def finding(experiment: ExperimentSummary) -> str | None:
 def refusals(experiment: ExperimentSummary) -> list[str]:
     """Why sizes have no stalls, a sentence each."""
     return [
-        f"No stalls with {size(experiment, stalls)}: {stalls.refused}."
+        f"No stalls with {name_among(experiment.stalls, stalls)}: {stalls.refused}."
         for stalls in experiment.stalls
         if stalls.refused
     ]

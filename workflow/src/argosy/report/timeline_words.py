@@ -1,21 +1,15 @@
 """What Horovod's timelines say, in plain words."""
 
-from argosy.analysis.timelines import PARTS, PointTimeline
+from argosy.analysis.timelines import PARTS
 from argosy.report.models import ExperimentSummary
-from argosy.report.numbers import count, number, percent, percent_interval
+from argosy.report.numbers import number, percent, percent_interval
+from argosy.report.words import name_among
 
 
 def part_names(experiment: ExperimentSummary) -> list[str]:
     """The parts that any size of the experiment has, in the order of `PARTS`."""
     found = {name for point in experiment.timelines for name in point.shares}
     return [name for name in PARTS if name in found]
-
-
-def size(experiment: ExperimentSummary, point: PointTimeline) -> str:
-    """A size by name: `2 nodes`, with its ranks where nodes alone would not tell."""
-    same = len({one.ranks_per_node for one in experiment.timelines}) == 1
-    nodes = count(point.nodes, "node")
-    return nodes if same else f"{nodes} with {count(point.ranks, 'rank')}"
 
 
 def finding(experiment: ExperimentSummary) -> str | None:
@@ -29,7 +23,7 @@ def finding(experiment: ExperimentSummary) -> str | None:
     spread = f", {percent_interval(share)}" if share.low is not None else ""
     means = "; negotiation is waiting for the slowest rank" if name == "negotiation" else ""
     return (
-        f"With {size(experiment, largest)} Horovod's longest part is {name}, "
+        f"With {name_among(experiment.timelines, largest)} Horovod's longest part is {name}, "
         f"{number(1000 * largest.seconds_per_step[name].mean)} ms per step "
         f"({percent(share.mean)} of the step's time{spread}){means}. How much of that the backward "
         "pass hides is not known. Writing a timeline takes time: the throughput is not to be compared."
@@ -39,7 +33,7 @@ def finding(experiment: ExperimentSummary) -> str | None:
 def refusals(experiment: ExperimentSummary) -> list[str]:
     """Why sizes have no numbers, a sentence each."""
     return [
-        f"Nothing from Horovod's timelines with {size(experiment, point)}: {point.refused}."
+        f"Nothing from Horovod's timelines with {name_among(experiment.timelines, point)}: {point.refused}."
         for point in experiment.timelines
         if point.refused
     ]

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from argosy.analysis.measurements import Point
 from argosy.analysis.point_factors import NAMES
@@ -31,15 +32,35 @@ def listed(parts: Sequence[str]) -> str:
     return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
 
 
+class Size(Protocol):
+    """Anything that is of a number of nodes and ranks."""
+
+    @property
+    def nodes(self) -> int: ...
+    @property
+    def ranks_per_node(self) -> int: ...
+    @property
+    def ranks(self) -> int: ...
+
+
 def same_width(experiment: ExperimentSummary) -> bool:
     """Whether all points have as many ranks per node, so that nodes alone name a point."""
-    return len({point.ranks_per_node for point in experiment.points}) <= 1
+    return _same_width(experiment.points)
 
 
-def size(experiment: ExperimentSummary, point: Point | PointSummary) -> str:
-    """A point by name: `2 nodes`, with its ranks where nodes alone would not tell."""
-    nodes = count(point.nodes, "node")
-    return nodes if same_width(experiment) else f"{nodes} with {count(point.ranks, 'rank')}"
+def size(experiment: ExperimentSummary, point: Size) -> str:
+    """A point by name, among those of its experiment."""
+    return name_among(experiment.points, point)
+
+
+def name_among(sizes: Sequence[Size], one: Size) -> str:
+    """A size by name: `2 nodes`, with its ranks where nodes alone would not tell."""
+    nodes = count(one.nodes, "node")
+    return nodes if _same_width(sizes) else f"{nodes} with {count(one.ranks, 'rank')}"
+
+
+def _same_width(sizes: Sequence[Size]) -> bool:
+    return len({one.ranks_per_node for one in sizes}) <= 1
 
 
 def phase_names(experiment: ExperimentSummary) -> list[str]:
