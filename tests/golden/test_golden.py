@@ -21,7 +21,7 @@ from argosy.images.config import ImageConfig
 from argosy.images.lockfile import ImageLock, LockedBase
 from argosy.jobs import planning
 from argosy.jobs.building import Build, write_script
-from argosy.jobs.planning import Project, Where, plan_run, write_run
+from argosy.jobs.planning import Project, Where, plan_runs, write_runs
 from argosy.site.models import read_site
 from argosy.study.models import Checkpoints, Needs
 from argosy.study.runs import Run
@@ -63,9 +63,10 @@ def render(case: Case, root: Path, sites: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(sys, "executable", "/project/.venv/bin/python")
     monkeypatch.setattr(planning, "nvml_module", lambda: "/project/.venv/pynvml.py")
     monkeypatch.setattr(planning, "describe_provenance", lambda *_: {})
-    lock = LOCK if case.runtime == "udocker" else None
-    plan = plan_run(project, Where(case.site, case.hardware), run_of(case), lock)
-    return write_run(project, plan).read_text(encoding="utf-8").replace(str(root), "/project")
+    locks = {LOCK.name: LOCK}
+    plans = plan_runs(project, Where(case.site, case.hardware), [run_of(case)], locks)
+    (script,) = write_runs(project, plans)
+    return script.read_text(encoding="utf-8").replace(str(root), "/project")
 
 
 def render_build(site: str, root: Path, sites: Path, monkeypatch: pytest.MonkeyPatch) -> str:

@@ -11,7 +11,7 @@ OPTIONS = "--compute 0.01 --interconnect 0 --network 0 --prepare 0 --fetch 0"
 RUN = "nodes1-ranks1-repeat1"
 
 
-def run(workspace: Workspace, steps: str, time: str = "2m") -> tuple[int, str]:
+def run(workspace: Workspace, steps: str, repeats: int = 1) -> tuple[int, str]:
     """Snakemake, once, with a training of so many steps."""
     workspace.configure(
         {
@@ -19,8 +19,8 @@ def run(workspace: Workspace, steps: str, time: str = "2m") -> tuple[int, str]:
                 "runtime": "native",
                 "launcher": "plain",
                 "command": f"python3 /workloads/waiting.py {OPTIONS} --steps {steps}",
-                "scale": {"nodes": [1], "repeats": 1},
-                "needs": {"time": time},
+                "scale": {"nodes": [1], "repeats": repeats},
+                "needs": {"time": "2m"},
             }
         }
     )
@@ -57,7 +57,31 @@ def test_one_command_measures_what_changed(workspace: Workspace) -> None:
     site.write_text(site.read_text() + "# A remark.\n")
     status, output = run(workspace, "13")
     assert status == 0, output
-    assert "Planning changing" in output and "Running changing" not in output
+    assert "Planning the runs of local" in output and "Running changing" not in output
     assert jobs(workspace) == 3
     status, output = workspace.run(BIN / "snakemake", "--dry-run")
     assert status == 0 and "Nothing to be done" in output, output
+
+
+def test_more_runs_leave_the_others_as_they_were_measured(workspace: Workspace) -> None:
+    shutil.copy(PROGRAM, workspace.path / "containers/workloads")
+    status, output = run(workspace, "12")
+    assert status == 0, output
+    before = {path: path.stat().st_mtime_ns for path in measured(workspace)}
+    assert len(before) == 3
+    status, output = run(workspace, "12", repeats=3)
+    assert status == 0, output
+    assert output.count("Planning ") == 1 and output.count("Running changing") == 2, output
+    assert {path: path.stat().st_mtime_ns for path in measured(workspace)} == before
+    # A run that somebody removed is measured again with the next that are asked for.
+    shutil.rmtree(workspace.run_dir("changing", RUN))
+    status, output = run(workspace, "12", repeats=4)
+    assert status == 0, output
+    assert output.count("Running changing") == 2, output
+    assert all(path.is_file() for path in measured(workspace))
+
+
+def measured(workspace: Workspace) -> list[Path]:
+    """What says how the first run was measured, and what came of it."""
+    folder = workspace.run_dir("changing", RUN)
+    return [folder / name for name in ("run.json", "provenance.json", "result.json")]

@@ -1,3 +1,4 @@
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -7,7 +8,7 @@ from snakemake.exceptions import WorkflowError
 from argosy.errors import ArgosyError
 from argosy.images.build.recipe import image_inputs
 from argosy.images.lockfile import is_imported
-from argosy.jobs.planning import Project, Where, plan_run
+from argosy.jobs.planning import Project, Where, plan_runs
 from argosy.site.models import read_site
 from argosy.study.config import parse_config
 from argosy.study.runs import expand as expand_runs
@@ -17,21 +18,24 @@ PROJECT = Path.cwd()
 # The rules' commands are those of the environment that runs Snakemake, activated or not.
 shell.prefix(f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
 
+SOURCE = Path(workflow.configfiles[-1])
+
 try:
-    STUDY = parse_config(config, Path(workflow.configfiles[-1]))
+    STUDY = parse_config(config, SOURCE)
     SITE = STUDY.site
     FACTS = read_site(Path("slurm") / SITE)
     WHERE = Where(SITE, STUDY.hardware, STUDY.queue)
     RUNS = {f"{run.experiment}/{run.run_id}": run for run in expand_runs(STUDY)}
     # What the site does not have is told before anything runs, and so are Containerfiles that
     # cannot be built.
-    PLANS = {
-        name: plan_run(Project(PROJECT), WHERE, run, None) for name, run in RUNS.items()
-    }
+    PLANS = dict(
+        zip(RUNS, plan_runs(Project(PROJECT), WHERE, RUNS.values(), {}), strict=True)
+    )
+    IMAGES = sorted({run.image for run in RUNS.values() if run.image})
     IMAGE_FILES = {
-        run.image: image_inputs(Path("containers") / run.image)
-        for run in RUNS.values()
-        if run.image and not is_imported(PROJECT, run.image)
+        image: image_inputs(Path("containers") / image)
+        for image in IMAGES
+        if not is_imported(PROJECT, image)
     }
 except ArgosyError as problem:
     raise WorkflowError(str(problem))
@@ -49,11 +53,16 @@ def image_lock(wildcards):
     return f"resources/images/{image}/image.lock" if image else []
 
 
-def packed_image(wildcards):
-    """Says that the image is packed, where the site's nodes unpack it."""
-    image = RUNS[f"{wildcards.experiment}/{wildcards.run}"].image
-    staged = image and FACTS.images.stage != "shared"
-    return f"resources/images/{image}/packed.json" if staged else []
+def image_locks():
+    """The locks of all images that runs use."""
+    return expand("resources/images/{image}/image.lock", image=IMAGES)
+
+
+def packed_images():
+    """Say that the images are packed, where the site's nodes unpack them."""
+    if FACTS.images.stage == "shared":
+        return []
+    return expand("resources/images/{image}/packed.json", image=IMAGES)
 
 
 def build_site():
@@ -70,13 +79,6 @@ def script_templates():
     """The templates of which the site's batch scripts are made."""
     own = Path("slurm") / SITE / "job.sbatch.j2"
     return ["slurm/templates/job.sbatch.j2", *([str(own)] if own.is_file() else [])]
-
-
-def site_options():
-    """The options by which the planned runs are put where the configuration says."""
-    chosen = {"site": SITE, "hardware": STUDY.hardware, "queue": STUDY.queue}
-    words = [f"--{name}={value}" for name, value in chosen.items() if value]
-    return shlex.join(words)
 
 
 def scheduler(wildcards):

@@ -1,32 +1,31 @@
-# Checkpoints, so that Snakemake asks anew which runs are missing or have changed: when it plans one
-# again, it does not look at the run, and scripts that are `ancient` would leave it as it is.
-checkpoint plan_run:
+# All runs at once: their scripts cost a moment together. A checkpoint, so that Snakemake asks anew which runs
+# are missing or have changed: when it plans them again, it does not look at the runs, and scripts that are
+# `ancient` would leave them as they are.
+checkpoint plan_runs:
     input:
-        lock=image_lock,
-        packed=packed_image,
+        locks=image_locks(),
+        packed=packed_images(),
         site=f"slurm/{SITE}/site.yaml",
         templates=script_templates(),
     output:
-        run=f"results/{SITE}/{{experiment}}/{{run}}/run.json",
-        provenance=f"results/{SITE}/{{experiment}}/{{run}}/provenance.json",
-        script=f"results/{SITE}/{{experiment}}/{{run}}/job.sbatch",
+        scripts=update(expand(f"results/{SITE}/{{run}}/job.sbatch", run=RUNS)),
     log:
-        f"logs/{SITE}/{{experiment}}/{{run}}/plan.log",
+        f"logs/{SITE}/plan.log",
     params:
-        description=run_description,
-        site=site_options(),
-        lock=lambda wildcards, input: (
-            f"--lock={shlex.quote(input.lock)}" if input.lock else ""
+        config=json.dumps(config, sort_keys=True),
+        source=str(SOURCE),
+        locks=lambda wildcards, input: shlex.join(
+            f"--lock={lock}" for lock in input.locks
         ),
     message:
-        "Planning {wildcards.experiment} {wildcards.run}"
+        "Planning the runs of {SITE}"
     shell:
-        "argosy plan-run {params.description:q} {params.site} {params.lock} 2> {log:q}"
+        "argosy plan-runs {params.config:q} --source {params.source:q} {params.locks} 2> {log:q}"
 
 
 checkpoint preflight:
     input:
-        expand(f"results/{SITE}/{{run}}/job.sbatch", run=RUNS),
+        rules.plan_runs.output.scripts,
     output:
         f"resources/sites/{SITE}.txt",
     log:
@@ -42,7 +41,7 @@ checkpoint preflight:
 rule run:
     input:
         lock=image_lock,
-        script=ancient(rules.plan_run.output.script),
+        script=ancient(f"results/{SITE}/{{experiment}}/{{run}}/job.sbatch"),
         preflight=ancient(preflight),
     output:
         result=f"results/{SITE}/{{experiment}}/{{run}}/result.json",

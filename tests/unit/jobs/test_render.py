@@ -6,7 +6,7 @@ import pytest
 
 from argosy.errors import ArgosyError
 from argosy.jobs.planning import TEMPLATE
-from argosy.jobs.render import render_script
+from argosy.jobs.render import ScriptTemplate
 
 
 @pytest.fixture
@@ -31,27 +31,30 @@ def test_a_site_overrides_a_block_and_may_keep_what_was_there(slurm: Path) -> No
     write_own(
         slurm, '{% extends "job.sbatch.j2" %}\n{% block a %}\nown a\n{{ super() }}{% endblock %}\n'
     )
-    assert render_script(slurm, "site", TEMPLATE, {}) == "begin\nown a\nbase a\nb\n"
-    assert render_script(slurm, "other", TEMPLATE, {}) == "begin\nbase a\nb\n"
+    assert ScriptTemplate(slurm, "site", TEMPLATE).render({}) == "begin\nown a\nbase a\nb\n"
+    assert ScriptTemplate(slurm, "other", TEMPLATE).render({}) == "begin\nbase a\nb\n"
 
 
 def test_values_are_quoted_and_options_written(slurm: Path) -> None:
     write_base(
         slurm, "{{ 'mem' | directive('a b') }}\n{{ 'x' | directive(None) }}\n{{ '$(x)' | q }}"
     )
-    assert render_script(slurm, "site", TEMPLATE, {}) == "#SBATCH --mem='a b'\n#SBATCH --x\n'$(x)'"
+    assert (
+        ScriptTemplate(slurm, "site", TEMPLATE).render({})
+        == "#SBATCH --mem='a b'\n#SBATCH --x\n'$(x)'"
+    )
 
 
 def test_a_template_that_asks_for_what_there_is_not_is_named(slurm: Path) -> None:
     write_base(slurm, "{{ no_such_value }}")
     with pytest.raises(ArgosyError, match=r"job.sbatch.j2: 'no_such_value' is undefined"):
-        render_script(slurm, "site", TEMPLATE, {})
+        ScriptTemplate(slurm, "site", TEMPLATE).render({})
 
 
 def test_a_template_that_is_none_is_named_with_its_line(slurm: Path) -> None:
     write_base(slurm, "one\n{% block %}")
     with pytest.raises(ArgosyError, match=r"templates/job.sbatch.j2:2: "):
-        render_script(slurm, "site", TEMPLATE, {})
+        ScriptTemplate(slurm, "site", TEMPLATE).render({})
     write_own(slurm, '{% extends "nothing.j2" %}')
     with pytest.raises(ArgosyError, match=r"site/job.sbatch.j2: .*nothing.j2"):
-        render_script(slurm, "site", TEMPLATE, {})
+        ScriptTemplate(slurm, "site", TEMPLATE).render({})

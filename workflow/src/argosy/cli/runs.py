@@ -5,37 +5,28 @@ from typing import Annotated
 
 import typer
 
-from argosy.errors import ArgosyError
-
 runs = typer.Typer()
 
 
-@runs.command("plan-run")
-def plan_run(
-    description: Annotated[str, typer.Argument(help="The run as JSON, as the workflow gives it.")],
-    site: Annotated[str, typer.Option(help="A folder of slurm/.")],
-    hardware: Annotated[str | None, typer.Option(help="An entry of the site's hardware.")] = None,
-    queue: Annotated[str | None, typer.Option(help="An entry of the site's queues.")] = None,
+@runs.command("plan-runs")
+def plan_runs(
+    config: Annotated[str, typer.Argument(help="The study as JSON, as the workflow merged it.")],
+    source: Annotated[Path, typer.Option(help="Where the study was read; for messages.")],
     lock: Annotated[
-        Path | None, typer.Option(help="The image.lock to use; none for a native run.")
+        list[Path] | None, typer.Option(help="The image.lock of each image that the study uses.")
     ] = None,
 ) -> None:
-    """Write run.json, provenance.json and job.sbatch of one run (the workflow calls this)."""
-    from pydantic import ValidationError
-
+    """Write run.json, provenance.json and job.sbatch of all runs (the workflow calls this)."""
     from argosy.images.lockfile import read_lock
     from argosy.jobs import planning
-    from argosy.study.runs import Run
+    from argosy.study.config import read_config
+    from argosy.study.runs import expand
 
-    try:
-        run = Run.model_validate_json(description)
-    except ValidationError as problem:
-        raise ArgosyError(f"not a run: {problem.errors()[0]['msg']}") from None
+    study = read_config(config, source)
     project = planning.Project(Path.cwd())
-    where = planning.Where(site, hardware, queue)
-    planning.write_run(
-        project, planning.plan_run(project, where, run, read_lock(lock) if lock else None)
-    )
+    where = planning.Where(study.site, study.hardware, study.queue)
+    locks = {found.name: found for found in map(read_lock, lock or [])}
+    planning.write_runs(project, planning.plan_runs(project, where, expand(study), locks))
 
 
 @runs.command()

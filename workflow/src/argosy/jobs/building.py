@@ -19,7 +19,7 @@ from argosy.images.lockfile import ImageLock, write_lock
 from argosy.jobs.following import follow, log_of
 from argosy.jobs.options import batch_options
 from argosy.jobs.planning import Project
-from argosy.jobs.render import render_script
+from argosy.jobs.render import ScriptTemplate
 from argosy.jobs.schedulers import make_scheduler
 from argosy.jobs.schedulers.base import SCRIPT, Scheduler, SchedulerError, State, Status
 from argosy.site.models import Site
@@ -95,7 +95,7 @@ def write_script(build: Build, facts: Site) -> Path:
         "store": build.project.store.path,
         "python": sys.executable,
     }
-    text = render_script(build.project.slurm_dir, build.site, TEMPLATE, values)
+    text = ScriptTemplate(build.project.slurm_dir, build.site, TEMPLATE).render(values)
     script = build.job_dir / SCRIPT
     # Slurm opens its log before the script can make a folder for it.
     (build.job_dir / "logs").mkdir(parents=True, exist_ok=True, mode=0o700)

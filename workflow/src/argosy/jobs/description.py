@@ -63,20 +63,13 @@ def describe_run(plan: Plan, workloads_dir: Path) -> dict[str, Any]:
     }
 
 
-def describe_provenance(plan: Plan, project: Path, store: Store) -> dict[str, Any]:
-    """The content of provenance.json."""
-    commit = _git(project, "rev-parse", "HEAD")
-    changes = _git(project, "status", "--porcelain")
+def describe_provenance(plan: Plan, tools: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of provenance.json; `tools` is what `describe_tools` says."""
     hardware = plan.placement.hardware
     return {
         "schema_version": SCHEMA_VERSION,
-        "argosy": {
-            "version": argosy.__version__,
-            "git_commit": commit,
-            "git_dirty": None if changes is None else bool(changes),
-        },
+        **tools,
         "image": plan.lock and _describe_image(plan.lock),
-        "software": _describe_software(store),
         "experiment": plan.run.model_dump(mode="json", exclude={"nodes", "repeat"}),
         "site": {
             "name": plan.site,
@@ -84,6 +77,25 @@ def describe_provenance(plan: Plan, project: Path, store: Store) -> dict[str, An
             "hardware": hardware.model_dump(mode="json") if hardware else None,
             "queue": plan.placement.queue_name,
             "images": plan.facts.images.model_dump(mode="json"),
+        },
+    }
+
+
+def describe_tools(project: Path, store: Store) -> dict[str, Any]:
+    """What of the provenance all runs share that are planned together."""
+    commit = _git(project, "rev-parse", "HEAD")
+    changes = _git(project, "status", "--porcelain")
+    return {
+        "argosy": {
+            "version": argosy.__version__,
+            "git_commit": commit,
+            "git_dirty": None if changes is None else bool(changes),
+        },
+        "software": {
+            "python": platform.python_version(),
+            "snakemake": version("snakemake"),
+            "udocker": version("udocker"),
+            **_runc_version(store),
         },
     }
 
@@ -125,15 +137,6 @@ def _describe_image(lock: ImageLock) -> dict[str, Any]:
         "digest": lock.digest,
         "base": f"{lock.base.reference} ({lock.base.source}, {lock.base.diff_id})",
         "steps": [step.instruction for step in lock.steps],
-    }
-
-
-def _describe_software(store: Store) -> dict[str, str]:
-    return {
-        "python": platform.python_version(),
-        "snakemake": version("snakemake"),
-        "udocker": version("udocker"),
-        **_runc_version(store),
     }
 
 

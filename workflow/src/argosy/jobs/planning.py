@@ -1,19 +1,21 @@
-"""Writes a run's folder before it runs: run.json, provenance.json and job.sbatch."""
+"""Writes the runs' folders before they run: run.json, provenance.json and job.sbatch."""
 
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import argosy
 from argosy.errors import ArgosyError
-from argosy.files import write_json, write_text
+from argosy.files import write_json, write_json_if_changed, write_text
 from argosy.images.lockfile import ImageLock
 from argosy.images.nvidia import nvml_module
 from argosy.images.store import Store
-from argosy.jobs.description import Plan, describe_provenance, describe_run
+from argosy.jobs.description import Plan, describe_provenance, describe_run, describe_tools
 from argosy.jobs.options import batch_options, request_of
-from argosy.jobs.render import render_script
-from argosy.site.models import read_site
+from argosy.jobs.render import ScriptTemplate
+from argosy.site.models import Site, read_site
 from argosy.site.placement import place
 from argosy.study.runs import Run
 
@@ -55,13 +57,21 @@ class Where:
     queue: str | None = None
 
 
-def plan_run(project: Project, where: Where, run: Run, lock: ImageLock | None) -> Plan:
-    """Find the run's place on the site.
+def plan_runs(
+    project: Project, where: Where, runs: Iterable[Run], locks: Mapping[str, ImageLock]
+) -> list[Plan]:
+    """Find each run's place on the site; `locks` are those of the images that there are, by name.
 
     Raises:
         ArgosyError: naming the file of the site, when it is not usable or nothing on it suits.
     """
     facts = read_site(project.slurm_dir / where.site)
+    return [_plan_run(project, where, facts, run, locks) for run in runs]
+
+
+def _plan_run(
+    project: Project, where: Where, facts: Site, run: Run, locks: Mapping[str, ImageLock]
+) -> Plan:
     folder = project.run_dir(where.site, run).absolute()
     try:
         request = request_of(run)
@@ -71,32 +81,51 @@ def plan_run(project: Project, where: Where, run: Run, lock: ImageLock | None) -
     except ArgosyError as problem:
         path = f"slurm/{where.site}/site.yaml"
         raise ArgosyError(f"{path}: {problem} ({run.experiment}/{run.run_id})") from None
+    lock = locks.get(run.image) if run.image else None
     return Plan(where.site, facts, placement, options, run, lock)
 
 
-def write_run(project: Project, plan: Plan) -> Path:
-    """Write what the run needs into its folder, and return the path of its batch script.
+def write_runs(project: Project, plans: Sequence[Plan]) -> list[Path]:
+    """Write what each run needs into its folder, and return the paths of the batch scripts.
+
+    A description that says what it said is left alone with its time, by which others see whether a run was
+    measured as it is planned now; so is the provenance of what was measured by it.
 
     Raises:
-        ArgosyError: when the site's template is not usable.
+        ArgosyError: when the site's template is not usable, or an image has no lock.
     """
+    for plan in plans:
+        if plan.run.image and not plan.lock:
+            raise ArgosyError(f"{plan.run.experiment}: there is no image.lock of {plan.run.image}")
+    tools = describe_tools(project.path, project.store)
+    templates = {
+        site: ScriptTemplate(project.slurm_dir, site, TEMPLATE)
+        for site in {plan.site for plan in plans}
+    }
+    return [_write_run(project, plan, templates[plan.site], tools) for plan in plans]
+
+
+def _write_run(
+    project: Project, plan: Plan, template: ScriptTemplate, tools: Mapping[str, Any]
+) -> Path:
     folder = project.run_dir(plan.site, plan.run).absolute()
     description = describe_run(plan, project.workloads_dir)
-    values = {
-        "run": description,
-        "options": plan.options,
-        "site": plan.facts,
-        "run_dir": folder,
-        "runtime_dir": Path(argosy.__file__).parent / "runtime",
-        "nvml": nvml_module() or "",
-        "workloads_dir": project.workloads_dir,
-        "store": project.store.path,
-        "python": sys.executable,
-    }
-    text = render_script(project.slurm_dir, plan.site, TEMPLATE, values)
-    write_json(folder / "run.json", description)
-    provenance = describe_provenance(plan, project.path, project.store)
-    write_json(folder / "provenance.json", provenance)
+    text = template.render(
+        {
+            "run": description,
+            "options": plan.options,
+            "site": plan.facts,
+            "run_dir": folder,
+            "runtime_dir": Path(argosy.__file__).parent / "runtime",
+            "nvml": nvml_module() or "",
+            "workloads_dir": project.workloads_dir,
+            "store": project.store.path,
+            "python": sys.executable,
+        }
+    )
+    is_new = write_json_if_changed(folder / "run.json", description)
+    if is_new or not (folder / "result.json").is_file():
+        write_json(folder / "provenance.json", describe_provenance(plan, tools))
     # Slurm opens its log before the script can make a folder for it.
     (folder / "logs").mkdir(exist_ok=True)
     write_text(folder / "job.sbatch", text)

@@ -1,7 +1,8 @@
 """Renders batch scripts: the base template of that name, with the blocks that the site overrides."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,32 @@ from argosy.errors import ArgosyError
 from argosy.jobs.options import directive
 
 
-def render_script(slurm_dir: Path, site: str, template: str, values: Mapping[str, Any]) -> str:
-    """The text of the script. A site's own file `template` extends the base template of that name.
+class ScriptTemplate:
+    """The base template of a name, with the blocks that the site's own file of that name overrides.
 
     Raises:
-        ArgosyError: naming the template, when it uses a value that there is not or is not Jinja.
+        ArgosyError: naming the template, when it is not Jinja.
     """
+
+    def __init__(self, slurm_dir: Path, site: str, name: str) -> None:
+        own = slurm_dir / site / name
+        self._path = own if own.is_file() else slurm_dir / "templates" / name
+        with _said_of(self._path):
+            environment = _environment(slurm_dir, site)
+            self._template = environment.get_template(f"{site}/{name}" if own.is_file() else name)
+
+    def render(self, values: Mapping[str, Any]) -> str:
+        """The text of the script.
+
+        Raises:
+            ArgosyError: naming the template, when it uses a value that there is not.
+        """
+        with _said_of(self._path):
+            return self._template.render(values)
+
+
+def _environment(slurm_dir: Path, site: str) -> Environment:
     templates = FileSystemLoader(slurm_dir / "templates")
-    own = slurm_dir / site / template
     environment = Environment(
         loader=ChoiceLoader([templates, PrefixLoader({site: FileSystemLoader(slurm_dir / site)})]),
         undefined=StrictUndefined,
@@ -38,10 +57,14 @@ def render_script(slurm_dir: Path, site: str, template: str, values: Mapping[str
     )
     environment.filters["directive"] = directive
     environment.filters["q"] = lambda value: shlex.quote(str(value))
-    name = f"{site}/{template}" if own.is_file() else template
+    return environment
+
+
+@contextmanager
+def _said_of(path: Path) -> Iterator[None]:
     try:
-        return environment.get_template(name).render(values)
+        yield
     except TemplateSyntaxError as problem:
         raise ArgosyError(f"{problem.filename}:{problem.lineno}: {problem.message}") from None
     except TemplateError as problem:
-        raise ArgosyError(f"{slurm_dir / name}: {problem.message}") from None
+        raise ArgosyError(f"{path}: {problem.message}") from None

@@ -1,5 +1,6 @@
 """Reads a configuration and says what is wrong with it in the researcher's words."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,3 +22,16 @@ def parse_config(values: Mapping[str, Any], source: Path) -> Config:
         return Config.model_validate(values)
     except ValidationError as problem:
         raise ArgosyError(describe(problem, source, Config)) from None
+
+
+def read_config(text: str, source: Path) -> Config:
+    """The same of JSON.
+
+    Raises:
+        ArgosyError: as `parse_config`, or when it is no JSON.
+    """
+    try:
+        values = json.loads(text)
+    except ValueError as problem:
+        raise ArgosyError(f"{source}: not JSON: {problem}") from None
+    return parse_config(values, source)

@@ -1,0 +1,85 @@
+"""What planning writes, and what it leaves alone because something was measured by it."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from argosy.errors import ArgosyError
+from argosy.jobs.planning import Project, Where, plan_runs, write_runs
+from argosy.study.config import parse_config
+from argosy.study.runs import Run, expand
+
+SLURM = Path(__file__).parents[3] / "slurm"
+LONG_AGO = 1_700_000_000
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    for folder in ("templates", "local"):
+        shutil.copytree(SLURM / folder, tmp_path / "slurm" / folder)
+    return Project(tmp_path)
+
+
+def runs(command: str = "true", repeats: int = 2, **more: str) -> list[Run]:
+    experiment = {
+        "runtime": "native",
+        "command": command,
+        "scale": {"nodes": [1], "repeats": repeats},
+        **more,
+    }
+    return expand(parse_config({"experiments": {"study": experiment}}, Path("config.yaml")))
+
+
+def planned(project: Project, asked: list[Run]) -> list[Path]:
+    """The folders, whose files are made to look old."""
+    scripts = write_runs(project, plan_runs(project, Where("local"), asked, {}))
+    for script in scripts:
+        for name in ("run.json", "provenance.json", "job.sbatch"):
+            os.utime(script.parent / name, (LONG_AGO, LONG_AGO))
+    return [script.parent for script in scripts]
+
+
+def written_anew(project: Project, asked: list[Run]) -> list[list[str]]:
+    """Which files of each run are written when these are planned."""
+    folders = [
+        script.parent
+        for script in write_runs(project, plan_runs(project, Where("local"), asked, {}))
+    ]
+    return [
+        sorted(path.name for path in folder.iterdir() if path.stat().st_mtime > LONG_AGO + 1)
+        for folder in folders
+    ]
+
+
+def test_a_measured_run_keeps_what_says_how_it_was_measured(project: Project) -> None:
+    first, _ = planned(project, runs())
+    (first / "result.json").write_text("{}")
+    os.utime(first / "result.json", (LONG_AGO, LONG_AGO))
+    measured, waiting, new = written_anew(project, runs(repeats=3))
+    assert measured == ["job.sbatch", "logs"]
+    assert waiting == ["job.sbatch", "logs", "provenance.json"]
+    assert new == ["job.sbatch", "logs", "provenance.json", "run.json"]
+
+
+def test_another_command_is_another_plan(project: Project) -> None:
+    (folder,) = planned(project, runs(repeats=1))
+    (folder / "result.json").write_text("{}")
+    (names,) = written_anew(project, runs("false", repeats=1))
+    assert {"run.json", "provenance.json"} < {*names}
+    assert json.loads((folder / "run.json").read_text())["command"] == ["false"]
+
+
+def test_an_image_that_is_not_built(project: Project) -> None:
+    asked = runs(repeats=1, runtime="udocker", image="torch-cpu")
+    with pytest.raises(ArgosyError, match=r"study: there is no image.lock of torch-cpu"):
+        write_runs(project, plan_runs(project, Where("local"), asked, {}))
+    assert not (project.path / "results").exists()
+
+
+def test_a_place_is_looked_for_before_anything_is_written(project: Project) -> None:
+    (project.slurm_dir / "local" / "site.yaml").write_text("scheduler: nobody")
+    with pytest.raises(ArgosyError, match=r"site\.yaml"):
+        plan_runs(project, Where("local"), runs(), {})
