@@ -16,6 +16,8 @@ from .settings import Settings
 
 # Seconds between two reports. New orders need not wait for the next one: the head calls for it.
 _CALM = 1.0
+# The same of the head with itself.
+_CLOCK, _CLOCK_IN_TRAINING = 0.1, 0.5
 # Seconds until the head is tried again, and for each node of the job.
 _RETRY, _RETRY_EACH = 0.02, 0.0002
 _ANSWER_TIME = 2.0
@@ -54,7 +56,7 @@ class Heartbeat(threading.Thread):
     Args:
         link: the way to the head.
         report: the first report.
-        heard: called with each order, in this thread.
+        heard: called in this thread with the first order, and with each that differs from the last.
         lost: called once when the head is given up, with the failure and the monotonic time at
             which it began.
         start_timeout: how long to wait for the head's first answer, in seconds.
@@ -71,6 +73,7 @@ class Heartbeat(threading.Thread):
         super().__init__(name="heartbeat", daemon=True)
         self._link = link
         self._report = report
+        self._order: Order | None = None
         self._heard = heard
         self._lost = lost
         self._start_timeout = start_timeout
@@ -115,7 +118,9 @@ class Heartbeat(threading.Thread):
             self._answered = True
             self._last_contact = time.monotonic()
             self._interval = self._link.calm
-            self._heard(order)
+            if order != self._order:
+                self._order = order
+                self._heard(order)
 
     def _miss(self, report: Report) -> None:
         now = time.monotonic()
@@ -136,13 +141,19 @@ class Heartbeat(threading.Thread):
 
 
 class LocalLink:
-    """The way to the head on the head itself; its beats are the clock of the head's judgement."""
+    """The way to the head on the head itself; its beats are the clock of the head's judgement.
 
-    calm = retry = 0.1
+    While ranks train, that waits for nothing but nodes that fall silent, which takes seconds.
+    """
+
+    retry = _CLOCK
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
+        self.calm = _CLOCK
 
     def beat(self, report: Report) -> Order:
         """Hand in a report and bring back the orders."""
-        return self._coordinator.beat(report)
+        order = self._coordinator.beat(report)
+        self.calm = _CLOCK_IN_TRAINING if order.start and not order.stop else _CLOCK
+        return order

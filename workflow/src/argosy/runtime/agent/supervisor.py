@@ -30,7 +30,8 @@ from .telemetry.start import telemetry_of
 
 _EXIT_CODES = {COMPLETED: 0, FAILED: 1, INTERRUPTED: 75, CANCELLED: 130}
 _CANCELLING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_TICK = 0.25  # seconds; events come at once, only deadlines wait for it
+# Seconds; events come at once, only deadlines wait for the tick, and while ranks train there are none.
+_TICK, _TICK_IN_TRAINING = 0.25, 1.0
 
 
 class Supervisor:
@@ -109,8 +110,9 @@ class Supervisor:
     # ---- the loop
 
     def _next_event(self) -> None:
+        hurry = not self._started or self._stopping() or self._patience_ends is not None
         with contextlib.suppress(queue.Empty):
-            self._take(self._events.get(timeout=_TICK))
+            self._take(self._events.get(timeout=_TICK if hurry else _TICK_IN_TRAINING))
 
     def _take(self, event: Event) -> None:
         if isinstance(event, Order):
