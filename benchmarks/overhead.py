@@ -7,9 +7,10 @@ container, and started by the image's own loader on the bare host. They take tur
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
-from taking_turns import measured_pairs, pin_to_a_core, report
+from taking_turns import measured_pairs, pin_to_a_core, report, side_by_side
 
 from argosy.images import container
 from argosy.images.container import Bind, Container
@@ -20,6 +21,7 @@ from argosy.images.store import Store
 ROOT = Path(__file__).parents[1]
 RUNTIME = ROOT / "workflow/src/argosy/runtime/python"
 WORKLOADS = ROOT / "containers/workloads"
+DIGITS = "torch/digits.py"
 PACKAGES = "opt/venv/lib/python3.11/site-packages"
 PAIRS = 20
 EPOCHS = 1000
@@ -32,13 +34,11 @@ def main() -> int:
     root = store.root(read_lock(ROOT / "resources/images/torch-cpu/image.lock").digest)
     pin_to_a_core()
     engine = engine_of_host(store, root)
-    pairs = measured_pairs(
-        {
-            "container": lambda folder: in_container(store, root, engine, folder),
-            "native": lambda folder: natively(root, folder),
-        },
-        PAIRS,
-    )
+    ways = {
+        "container": lambda folder: in_container(store, root, engine, folder),
+        "native": lambda folder: natively(root, folder),
+    }
+    pairs = measured_pairs(partial(side_by_side, ways), PAIRS)
     print(f"engine {engine}")
     print(json.dumps({"engine": engine, **report(pairs, "container", "native")}))
     return 0
@@ -48,7 +48,7 @@ def in_container(store: Store, root: Path, engine: str, folder: Path) -> None:
     """Train in a container."""
     inside = Container(
         root,
-        ["python3", *arguments("/workloads")],
+        ["python3", f"/workloads/{DIGITS}", *options()],
         binds=[Bind(WORKLOADS, "/workloads"), Bind(RUNTIME, "/argosy"), Bind(folder, "/job")],
         environment={
             **SETTINGS,
@@ -62,13 +62,13 @@ def in_container(store: Store, root: Path, engine: str, folder: Path) -> None:
     container.run(store, inside, lambda _: None)
 
 
-def natively(root: Path, folder: Path, recorder: Path = RUNTIME) -> None:
-    """Train without a container, with the module `argosy_steps` of the folder `recorder`."""
+def natively(root: Path, folder: Path) -> None:
+    """Train without a container."""
     subprocess.run(
-        training_command(root),
+        training_command(root, WORKLOADS / DIGITS),
         cwd=folder,
         env={
-            **training_environment(root, recorder),
+            **training_environment(root),
             "ARGOSY_STEPS_FILE": str(folder / "steps.jsonl"),
         },
         stdout=subprocess.DEVNULL,
@@ -76,30 +76,29 @@ def natively(root: Path, folder: Path, recorder: Path = RUNTIME) -> None:
     )
 
 
-def training_command(root: Path) -> list[str]:
+def training_command(root: Path, program: Path) -> list[str]:
     """The training by the files of the image `root`, without a container."""
     loader = next(path for path in root.glob("lib*/ld-linux-*.so.*"))
     libraries = ":".join(map(str, root.glob("usr/lib/*-linux-gnu")))
     python = [str(loader), "--library-path", libraries, str(root / "usr/bin/python3")]
-    return [*python, *arguments(str(WORKLOADS))]
+    return [*python, str(program), *options()]
 
 
-def training_environment(root: Path, recorder: Path) -> dict[str, str]:
-    """Its variables, with the module `argosy_steps` of the folder `recorder`."""
+def training_environment(root: Path) -> dict[str, str]:
+    """Its variables."""
     return {
         **SETTINGS,
         "PATH": "/usr/bin:/bin",
         "PYTHONHOME": str(root / "usr"),
-        "PYTHONPATH": f"{recorder}:{RUNTIME}:{root / PACKAGES}",
+        "PYTHONPATH": f"{RUNTIME}:{root / PACKAGES}",
     }
 
 
-def arguments(workloads: str) -> list[str]:
-    """The program, the same for both."""
+def options() -> list[str]:
+    """The program's, the same for both."""
     # No checkpoints: it would be the disk that is timed.
-    options = {"--epochs": EPOCHS, "--warm-up-epochs": 1, "--checkpoint-every": EPOCHS}
-    words = [str(word) for option in options.items() for word in option]
-    return [f"{workloads}/torch/digits.py", *words]
+    given = {"--epochs": EPOCHS, "--warm-up-epochs": 1, "--checkpoint-every": EPOCHS}
+    return [str(word) for option in given.items() for word in option]
 
 
 if __name__ == "__main__":

@@ -1,61 +1,62 @@
 """`make bench-sampling`: training below an agent that samples, with steps recorded, beside training alone.
 
-Both run the digits by the files of the image torch-cpu, without a container, and take turns on one core
-(`taking_turns.py`), which the agent has to share. Alone, the moments at which steps begin are noted by a
-stand-in for the recorder that does nothing else.
+Two starts of one training differ by up to a tenth, so both are the same one: by turns its agent runs and
+its steps are recorded, or the agent is stopped and nothing is recorded. One rank trains the digits by the
+files of the image torch-cpu, without a container, on one core, which the agent has to share.
+`switched_recorder.py` is what the program has for its recorder: it notes when steps begin in both.
 """
 
 import json
+import shutil
+import signal
+import statistics
+import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from agent_job import Job
-from overhead import RUNTIME, natively, training_command, training_environment
-from taking_turns import measured_pairs, pin_to_a_core, report
+import psutil
+from agent_job import PYTHON, Job
+from overhead import DIGITS, RUNTIME, WORKLOADS, training_command, training_environment
+from taking_turns import (
+    SETTLING_S,
+    Pair,
+    Training,
+    Turn,
+    in_turn,
+    lasting,
+    measured_pairs,
+    pin_to_a_core,
+    report,
+    signal_all,
+    undisturbed,
+)
 
 from argosy.images.lockfile import read_lock
 from argosy.images.store import Store
 
 ROOT = Path(__file__).parents[1]
 PAIRS = 10
-STAND_IN = """
-import json, os, time
-from contextlib import contextmanager
+BATCH = 32
+TURNS = 30
+TURN_S = 1.0 + SETTLING_S
+"""The agent samples once a second."""
+STEPS = 20_000
+RECORDING = """
+import argosy_steps, sys, time
 
-INTERRUPTED_EXIT = 0
+def train(recorder, steps):
+    began = time.perf_counter()
+    for batch in recorder.loading(range(steps)):
+        with recorder.step(samples=32, epoch=0) as step:
+            for phase in ("forward", "backward", "communication", "update"):
+                with step.phase(phase):
+                    pass
+    return time.perf_counter() - began
 
-
-class Recorder:
-    restored = None
-    interrupted = False
-    records = False
-
-    def __init__(self):
-        self._file = open(os.environ["ARGOSY_STEPS_FILE"], "w", buffering=1 << 16)
-        self._written = time.monotonic()
-
-    def loading(self, loader):
-        return loader
-
-    @contextmanager
-    def step(self, samples, epoch=0):
-        start = time.monotonic()
-        yield self
-        self._file.write(f'{{"kind": "step", "start": {start}, "samples": {samples}, "epoch": {epoch}}}\\n')
-        if start - self._written > 1:
-            self._file.flush()
-            self._written = start
-
-    @contextmanager
-    def phase(self, name):
-        yield
-
-    @contextmanager
-    def checkpoint(self):
-        yield os.getcwd()
-
-    def __getattr__(self, name):
-        return lambda *arguments, **named: None
+print(train(argosy_steps.Recorder(), int(sys.argv[1])))
 """
 
 
@@ -65,30 +66,81 @@ def main() -> int:
         read_lock(ROOT / "resources/images/torch-cpu/image.lock").digest
     )
     pin_to_a_core()
-    pairs = measured_pairs(
-        {
-            "sampled": lambda folder: below_an_agent(root, folder),
-            "alone": lambda folder: alone(root, folder),
-        },
-        PAIRS,
-    )
-    print(json.dumps(report(pairs, "sampled", "alone")))
+    agent_shares: list[float] = []
+    pairs = measured_pairs(partial(by_turns, root, agent_shares), PAIRS)
+    figures = report(pairs, "sampled", "alone")
+    rate = statistics.median(turn.whole for pair in pairs for turn in pair["sampled"])
+    print(json.dumps({**figures, **accounts(agent_shares, BATCH / rate)}))
     return 0
+
+
+def accounts(agent_shares: Sequence[float], step_s: float) -> dict[str, float]:
+    """Print and return what the parts take by themselves, of a core and of steps of `step_s`."""
+    agent, recorder_s = statistics.mean(agent_shares), recording_s()
+    print(
+        f"by themselves: the agent {100 * agent:.2f} % of the core, the recorder "
+        f"{1e6 * recorder_s:.0f} us of a step of {1e3 * step_s:.1f} ms, {100 * recorder_s / step_s:.2f} %"
+    )
+    return {"agent_share": agent, "recorder_s": recorder_s, "step_s": step_s}
+
+
+def recording_s() -> float:
+    """Seconds that a step takes which does nothing but to be recorded, with five phases."""
+    with tempfile.TemporaryDirectory(prefix="argosy-bench-") as folder:
+        done = subprocess.run(
+            [PYTHON, "-c", RECORDING, str(STEPS)],
+            env={"PYTHONPATH": str(RUNTIME), "ARGOSY_STEPS_FILE": f"{folder}/steps.jsonl"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    return float(done.stdout) / STEPS
+
+
+def by_turns(root: Path, agent_shares: list[float], number: int, folder: Path) -> Pair:
+    """One training, which begins sampled; adds what share of a core its agent takes."""
+    switch = folder / "switch"
+    switch.write_bytes(b"1")
+    turns: dict[str, list[Turn]] = {"sampled": [], "alone": []}
+    with Training(partial(below_an_agent, root), folder) as training:
+        agents = [each for each in training.processes if not _trains(each)]
+        before = cpu_s(agents)
+        for turn in range(TURNS):
+            for name in in_turn(turns, number + turn):
+                sampled = name == "sampled"
+                with switch.open("r+b") as file:
+                    file.write(b"1" if sampled else b"0")
+                signal_all(agents, signal.SIGCONT if sampled else signal.SIGSTOP)
+                turns[name].append(lasting(TURN_S))
+        agent_shares.append((cpu_s(agents) - before) / (TURNS * TURN_S))
+        return undisturbed({name: training.rates(taken) for name, taken in turns.items()})
 
 
 def below_an_agent(root: Path, folder: Path) -> None:
     """Train as in a job of one rank."""
-    job = Job(folder, training_command(root), nodes=1)
-    (folder / "steps.jsonl").symlink_to(job.records / "rank-0.jsonl")
-    job.start(0, **training_environment(root, RUNTIME))
+    # What lies beside the program is found before the recorder that the agent offers.
+    program = folder / "digits.py"
+    shutil.copy(WORKLOADS / DIGITS, program)
+    shutil.copy(Path(__file__).parent / "switched_recorder.py", folder / "argosy_steps.py")
+    job = Job(folder, training_command(root, program), nodes=1)
+    job.start(
+        0,
+        **training_environment(root),
+        SWITCH=str(folder / "switch"),
+        STEPS_BEGIN=str(folder / "steps.jsonl"),
+        RECORDER=str(RUNTIME / "argosy_steps.py"),
+    )
     job.agents[0].wait()
     job.holder.kill()
 
 
-def alone(root: Path, folder: Path) -> None:
-    """Train with nothing else."""
-    (folder / "argosy_steps.py").write_text(STAND_IN)
-    natively(root, folder, recorder=folder)
+def cpu_s(processes: Sequence[psutil.Process]) -> float:
+    """That they have taken so far."""
+    return sum(each.cpu_times().user + each.cpu_times().system for each in processes)
+
+
+def _trains(process: psutil.Process) -> bool:
+    return any(word.endswith("digits.py") for word in process.cmdline())
 
 
 if __name__ == "__main__":

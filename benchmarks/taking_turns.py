@@ -1,8 +1,7 @@
-"""Two trainings on one pinned core that take turns of half a second, one stopped while the other runs.
+"""Two ways to train that take turns of seconds on one pinned core, so that both meet the same weather.
 
-So both meet the same weather: from minute to minute these machines differ by a quarter, and one start
-of a program differs from the next. Samples per second are those of the steps that begin in a turn, from
-the start of one to the start of the next: by all their time, and by the median step.
+From minute to minute these machines differ by a quarter. Samples per second are those of the steps that
+begin in a turn, from the start of one to the start of the next: by all their time, and by the median step.
 """
 
 import json
@@ -13,8 +12,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -36,6 +35,9 @@ PATIENCE_S = 120.0
 Way = Callable[[Path], None]
 """Trains with a folder of its own, until it is killed, and has its steps in `steps.jsonl` there."""
 
+Turn = tuple[float, float]
+"""When it began and ended, on the monotonic clock."""
+
 
 @dataclass(frozen=True)
 class Rates:
@@ -50,22 +52,32 @@ Pair = Mapping[str, list[Rates]]
 
 
 class Training:
-    """A training under way, which can be stopped and let go on."""
+    """A training under way, to be used in a `with` statement, which ends it."""
 
     def __init__(self, way: Way, folder: Path) -> None:
         self._steps_file = folder / "steps.jsonl"
         # Its own process, since a container is waited for with handlers of signals.
         self._runner = multiprocessing.get_context("fork").Process(target=way, args=(folder,))
-        self._runner.start()
-        self._wait_for_an_epoch(time.monotonic() + PATIENCE_S)
-        self._processes = psutil.Process(self._runner.pid).children(recursive=True)
-        self._turns: list[tuple[float, float]] = []
 
-    def _wait_for_an_epoch(self, latest: float) -> None:
+    def __enter__(self) -> "Training":
+        self._runner.start()
+        latest = time.monotonic() + PATIENCE_S
         while not any(record["epoch"] > 0 for record in self._records()):
             time.sleep(0.2)
             if time.monotonic() > latest or not self._runner.is_alive():
+                self.__exit__()
                 sys.exit("a training made no steps")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        signal_all(self.processes, signal.SIGKILL)
+        self._runner.join()
+
+    @property
+    def processes(self) -> list[psutil.Process]:
+        """All that it consists of."""
+        children = psutil.Process(self._runner.pid).children(recursive=True)
+        return [each for each in children if each.status() != psutil.STATUS_ZOMBIE]
 
     def _records(self) -> list[dict[str, Any]]:
         if not self._steps_file.exists():
@@ -74,34 +86,25 @@ class Training:
         records = map(json.loads, whole.splitlines())
         return [record for record in records if record["kind"] == "step"]
 
-    def stop(self) -> None:
-        """Let none of its processes run."""
-        self._signal(signal.SIGSTOP)
-
-    def take_turn(self, seconds: float = TURN_S) -> None:
-        """Let it run for so long."""
-        self._signal(signal.SIGCONT)
-        began = time.monotonic()
-        time.sleep(seconds)
-        self.stop()
-        self._turns.append((began + SETTLING_S, time.monotonic()))
-
-    def rates(self) -> list[Rates | None]:
+    def rates(self, turns: Sequence[Turn]) -> list[Rates | None]:
         """Of each turn; None where something held it up for nearly all of it."""
-        turns = [*self._turns]
-        self.take_turn(STEPS_WRITTEN_S)
+        time.sleep(STEPS_WRITTEN_S)
         records = self._records()
         return [_rates(records, *turn) for turn in turns]
 
-    def end(self) -> None:
-        """Kill it."""
-        self._signal(signal.SIGKILL)
-        self._runner.join()
 
-    def _signal(self, number: int) -> None:
-        for process in self._processes:
-            with suppress(psutil.NoSuchProcess):
-                process.send_signal(number)
+def signal_all(processes: Sequence[psutil.Process], number: int) -> None:
+    """Send a signal to those that are left."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(number)
+
+
+def lasting(seconds: float) -> Turn:
+    """The turn that begins now and is over when this returns."""
+    began = time.monotonic()
+    time.sleep(seconds)
+    return began + SETTLING_S, time.monotonic()
 
 
 def _rates(records: list[dict[str, Any]], began: float, ended: float) -> Rates | None:
@@ -120,11 +123,12 @@ def pin_to_a_core() -> None:
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 
-def measured_pairs(ways: Mapping[str, Way], pairs: int) -> list[Pair]:
-    """Pairs of trainings, each started anew."""
+def measured_pairs(measure: Callable[[int, Path], Pair], pairs: int) -> list[Pair]:
+    """Each `measure` is given its number and an empty folder."""
     found = []
     for number in range(pairs):
-        found.append(_measured_pair(ways, number))
+        with tempfile.TemporaryDirectory(prefix="argosy-bench-") as scratch:
+            found.append(measure(number, Path(scratch)))
         said = ", ".join(
             f"{name} {statistics.mean(rate.whole for rate in rates):.0f}/s"
             for name, rates in sorted(found[-1].items())
@@ -133,30 +137,44 @@ def measured_pairs(ways: Mapping[str, Way], pairs: int) -> list[Pair]:
     return found
 
 
-def _measured_pair(ways: Mapping[str, Way], pair: int) -> Pair:
-    """Who begins changes from pair to pair and from turn to turn."""
-    with tempfile.TemporaryDirectory(prefix="argosy-bench-") as scratch:
+def side_by_side(ways: Mapping[str, Way], number: int, folder: Path) -> Pair:
+    """Two trainings, one of which is stopped while the other has its turn."""
+    turns: dict[str, list[Turn]] = {name: [] for name in ways}
+    with ExitStack() as stack:
         trainings: dict[str, Training] = {}
-        for name in sorted(ways, reverse=bool(pair % 2)):
-            (Path(scratch) / name).mkdir()
-            trainings[name] = Training(ways[name], Path(scratch) / name)
-            trainings[name].stop()
+        for name in in_turn(ways, number):
+            (folder / name).mkdir()
+            trainings[name] = stack.enter_context(Training(ways[name], folder / name))
+            signal_all(trainings[name].processes, signal.SIGSTOP)
         for turn in range(TURNS):
-            for name in sorted(ways, reverse=bool((pair + turn) % 2)):
-                trainings[name].take_turn()
-        by_turn = [*zip(*(training.rates() for training in trainings.values()), strict=True)]
+            for name in in_turn(ways, number + turn):
+                signal_all(trainings[name].processes, signal.SIGCONT)
+                turns[name].append(lasting(TURN_S))
+                signal_all(trainings[name].processes, signal.SIGSTOP)
         for training in trainings.values():
-            training.end()
-    kept = [rates for rates in by_turn if None not in rates]
+            signal_all(training.processes, signal.SIGCONT)
+        return undisturbed({name: each.rates(turns[name]) for name, each in trainings.items()})
+
+
+def in_turn(names: Iterable[str], number: int) -> list[str]:
+    """Who begins changes from one to the next."""
+    return sorted(names, reverse=bool(number % 2))
+
+
+def undisturbed(rates: Mapping[str, Sequence[Rates | None]]) -> Pair:
+    """Those turns that both had."""
+    by_turn = [*zip(*rates.values(), strict=True)]
+    kept = [both for both in by_turn if None not in both]
     if len(kept) < len(by_turn):
         print(f"left out: {len(by_turn) - len(kept)} of {len(by_turn)} turns", file=sys.stderr)
-    return {name: [rates[place] for rates in kept] for place, name in enumerate(trainings)}
+    return {name: [both[place] for both in kept] for place, name in enumerate(rates)}
 
 
 def report(pairs: Sequence[Pair], ours: str, theirs: str) -> dict[str, object]:
     """Print the table of ratios of `ours` to `theirs`; the figures."""
-    print(f"samples/s of one rank on one core, {len(pairs)} pairs of {TURNS} turns each")
-    figures: dict[str, object] = {"pairs": len(pairs), "turns": TURNS}
+    turns = max(len(pair[ours]) for pair in pairs)
+    print(f"samples/s of one rank on one core, {len(pairs)} pairs of {turns} turns each")
+    figures: dict[str, object] = {"pairs": len(pairs), "turns": turns}
     for kind in ("whole", "median_step"):
         for name in (ours, theirs):
             values = [getattr(rate, kind) for pair in pairs for rate in pair[name]]
