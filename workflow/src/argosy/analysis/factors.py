@@ -40,57 +40,13 @@ class RankTimes:
     samples: NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Factors:
-    """What became of the efficiency, relative to the base case: 1 is as good as there.
-
-    `load_balance`: mean own work over that of the rank with the most.
-    `communication`: the most own work of a rank over the job's time. The rest is time in which even
-    the busiest rank communicated or waited.
-    `data`: the part of own work in which a rank did not wait for data.
-    `computation`: useful seconds of a sample in the base over those here. It falls when ranks
-    disturb each other or a smaller batch uses the processor worse; it is above 1 when caches hold
-    more of a smaller share. Any other factor above 1 says that the base was worse in it.
-
-    `communication` is None when the run or the base records none; it then lies in the phase that
-    hides it (backward, with Horovod's hooks), so that `computation` falls with it and `load_balance`
-    knows only the differences between the ranks' ends. `data` is None when either records none; it
-    is then part of `computation` too. The product remains exact: `efficiency`, which is throughput
-    per rank over that of the base.
-    """
-
-    load_balance: float
-    communication: float | None
-    data: float | None
-    computation: float
-    efficiency: float
-
-
-def factors(run: RankTimes, base: RankTimes) -> Factors:
-    """The factors of a run's efficiency against a base case; for the base itself all are 1.
-
-    Raises ValueError for arrays of different shapes, negative values, no samples or no useful time.
-    """
-    recorded = {name for name in (COMMUNICATION, DATA) if _record(name, run, base)}
-    here, there = terms(run, recorded), terms(base, recorded)
-    ratio = {name: here[name] / there[name] for name in here}
-    return Factors(
-        load_balance=ratio["load_balance"],
-        communication=ratio["communication"] if COMMUNICATION in recorded else None,
-        data=ratio["data"] if DATA in recorded else None,
-        computation=ratio["computation"],
-        efficiency=ratio["efficiency"],
-    )
-
-
-def _record(phase: str, *runs: RankTimes) -> bool:
-    return all(phase in run.phases_s for run in runs)
-
-
 def terms(run: RankTimes, recorded: set[str]) -> dict[str, float]:
     """The four terms of the throughput per rank, and that itself as `efficiency`.
 
-    What is not `recorded` counts as useful. Raises ValueError as `factors` does.
+    What is not `recorded` counts as useful.
+
+    Raises:
+        ValueError: arrays of different shapes, negative values, no samples or no useful time.
     """
     _check(run)
     all_s = _seconds(run, set())
