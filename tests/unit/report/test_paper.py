@@ -8,11 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from planned_studies import network, training
+from stalled_studies import SHARES, stalled
 from study_files import completed, sample_study
 
 from argosy.report import write_report
+from argosy.report.latex import latex_tables, scaling_table
 from argosy.report.models import Summary, read_summary
-from argosy.report.paper import latex_table, write_paper
+from argosy.report.paper import write_paper
 from argosy.results import collect
 
 
@@ -31,6 +34,7 @@ def test_every_chart_and_table_is_written(summary: Summary, tmp_path: Path) -> N
         "summary.csv",
         *(f"digits-mlp-{name}.{kind}" for name in (*charts, "phases") for kind in ("svg", "pdf")),
         "digits-mlp-scaling.tex",
+        "digits-mlp-factors.tex",
         *(f"resnet-b-50-{name}.{kind}" for name in charts for kind in ("svg", "pdf")),
         "resnet-b-50-scaling.tex",
     ]
@@ -45,7 +49,7 @@ def test_every_chart_and_table_is_written(summary: Summary, tmp_path: Path) -> N
 
 
 def test_the_latex_table(summary: Summary) -> None:
-    lines = latex_table(summary.experiments[0]).splitlines()
+    lines = scaling_table(summary.experiments[0]).splitlines()
     assert lines[1] == r"\begin{tabular}{rrrrrr}"
     assert lines[3] == r"Nodes & Ranks & Runs & Samples/s & Speed-up & Efficiency \\"
     first, second = lines[5], lines[6]
@@ -79,3 +83,46 @@ def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
     assert all(path.is_file() for path in files)
     assert files[0] == results / "figures" / "summary.csv"
     shutil.rmtree(results / "figures")
+
+
+def written(results: Path) -> tuple[dict[str, str], list[dict[str, str]]]:
+    """The LaTeX tables of the training by name, and the rows of summary.csv."""
+    collect(results, results / "tables")
+    files = write_report(results)
+    found = read_summary(json.loads(files.json.read_text()))
+    (experiment,) = (each for each in found.experiments if each.experiment == "training")
+    tables = {table.name: table.text for table in latex_tables(experiment)}
+    for text in tables.values():
+        header = next(line for line in text.splitlines() if line.startswith("Nodes & "))
+        body = text.split("\\midrule\n")[1].split("\\bottomrule")[0].splitlines()
+        assert {line.count("&") for line in body} == {header.count("&")}
+        assert f"{{{'r' * (header.count('&') + 1)}}}" in text
+    return tables, [
+        row for row in csv.DictReader(files.csv.open()) if row["experiment"] == "training"
+    ]
+
+
+def test_predictions_as_tables(tmp_path: Path) -> None:
+    network(tmp_path / "site")
+    training(tmp_path / "site", {1: 0.1, 2: 0.2})
+    tables, rows = written(tmp_path / "site")
+    assert [*tables] == ["scaling", "factors", "prediction"]
+    lines = tables["prediction"].splitlines()
+    assert lines[3].startswith(r"Nodes & Ranks & Step (ms) & Measured (ms) & Error (\%)")
+    assert lines[5].startswith("1 & 1 & 100 [")
+    assert " & -- & -- & " in lines[-3], "nobody measured the most nodes"
+    steps = [row for row in rows if row["quantity"] == "predicted_step"]
+    assert [int(row["nodes"]) for row in steps][:3] == [1, 2, 4]
+    assert (steps[0]["unit"], float(steps[0]["mean"])) == ("s", pytest.approx(0.1, rel=0.01))
+    errors = [row["nodes"] for row in rows if row["quantity"] == "predicted_step_error"]
+    assert errors == ["1", "2"]
+
+
+def test_stalls_as_tables(tmp_path: Path) -> None:
+    stalled(tmp_path / "site")
+    tables, rows = written(tmp_path / "site")
+    columns = tables["stalls"].splitlines()[3].removesuffix(r" \\").split(" & ")
+    assert [column.lower() for column in columns] == ["nodes", "ranks", *SHARES]
+    shares = {row["quantity"]: float(row["mean"]) for row in rows if row["unit"] == "1"}
+    for part, share in SHARES.items():
+        assert shares[f"stall_{part}"] == pytest.approx(share, abs=2e-3)

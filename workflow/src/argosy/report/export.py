@@ -2,11 +2,13 @@
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from argosy.analysis.statistics import Estimate
+from argosy.analysis.timelines import PointTimeline
 from argosy.report.costs import CostSummary
-from argosy.report.models import PointSummary, Summary
+from argosy.report.models import ExperimentSummary, PointSummary, StallSummary, Summary
+from argosy.report.prediction import PredictedPoint
 from argosy.report.usage import UsageSummary
 
 HEADER = (
@@ -24,23 +26,55 @@ HEADER = (
 )
 
 
+Quantity = tuple[str, str, Estimate]
+"""Its name, unit and value."""
+
+
 def summary_csv(summary: Summary) -> str:
-    """`summary`'s points as CSV text. Ratios have the unit 1; what is not known is empty."""
+    """`summary`'s numbers as CSV text. Ratios have the unit 1; what is not known is empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(HEADER)
     for experiment in summary.experiments:
-        for point in experiment.points:
-            size = (point.nodes, point.ranks_per_node, point.ranks)
-            for quantity, unit, value in _quantities(point):
-                estimate = (value.n, value.mean, value.low, value.high)
-                writer.writerow(
-                    (experiment.experiment, experiment.scaling, *size, quantity, unit, *estimate)
-                )
+        for size, (quantity, unit, value) in _of_experiment(experiment):
+            estimate = (value.n, value.mean, value.low, value.high)
+            writer.writerow(
+                (experiment.experiment, experiment.scaling, *size, quantity, unit, *estimate)
+            )
     return text.getvalue()
 
 
-def _quantities(point: PointSummary) -> Iterator[tuple[str, str, Estimate]]:
+def _of_experiment(experiment: ExperimentSummary) -> Iterator[tuple[Sequence[int], Quantity]]:
+    """Each quantity with its nodes, ranks per node and ranks."""
+    for point in experiment.points:
+        yield from ((_size(point), each) for each in _quantities(point))
+    for stalls in experiment.stalls:
+        for part, share in stalls.shares.items():
+            yield _size(stalls), (f"stall_{part}", "1", share)
+    for timeline in experiment.timelines:
+        for part, seconds in timeline.seconds_per_step.items():
+            yield _size(timeline), (f"timeline_{part}", "s/step", seconds)
+    for predicted in experiment.prediction.points if experiment.prediction else ():
+        size = (predicted.nodes, predicted.ranks // predicted.nodes, predicted.ranks)
+        yield from ((size, each) for each in _predicted(predicted))
+
+
+def _size(point: PointSummary | StallSummary | PointTimeline) -> tuple[int, int, int]:
+    return point.nodes, point.ranks_per_node, point.ranks
+
+
+def _predicted(point: PredictedPoint) -> Iterator[Quantity]:
+    estimates = (
+        ("predicted_step", "s", point.step_s),
+        ("predicted_efficiency", "1", point.efficiency),
+        ("predicted_throughput", "samples/s", point.samples_per_s),
+    )
+    yield from estimates
+    if point.error is not None:
+        yield "predicted_step_error", "1", Estimate(point.step_s.n, point.error)
+
+
+def _quantities(point: PointSummary) -> Iterator[Quantity]:
     estimates = (
         ("throughput", "samples/s", point.throughput_samples_per_s),
         ("speed_up", "1", point.speed_up),
@@ -65,7 +99,7 @@ def _quantities(point: PointSummary) -> Iterator[tuple[str, str, Estimate]]:
         yield f"phase_{phase}", "s/step", Estimate(runs, seconds)
 
 
-def _usage(used: UsageSummary) -> Iterator[tuple[str, str, Estimate]]:
+def _usage(used: UsageSummary) -> Iterator[Quantity]:
     estimates = (
         ("cpu_busy", "1", used.cpu_busy),
         ("network", "B/s", used.network_bytes_per_s),
@@ -77,7 +111,7 @@ def _usage(used: UsageSummary) -> Iterator[tuple[str, str, Estimate]]:
     yield from ((name, unit, value) for name, unit, value in estimates if value is not None)
 
 
-def _costs(costs: CostSummary) -> Iterator[tuple[str, str, Estimate]]:
+def _costs(costs: CostSummary) -> Iterator[Quantity]:
     estimates = (
         ("node_hours_of_a_million_samples", "h", costs.node_hours),
         ("price_of_a_million_samples", "currency", costs.price),

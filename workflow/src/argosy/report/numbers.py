@@ -14,8 +14,10 @@ def number(value: float | None, digits: int = 3) -> str:
         return NONE
     if value == 0:
         return "0"
-    decimals = digits - 1 - math.floor(math.log10(abs(value)))
-    return f"{round(value, decimals):,.{max(decimals, 0)}f}"
+    # Rounded first: 99.96 has a digit more before the point then.
+    rounded = float(f"{value:.{digits - 1}e}")
+    decimals = digits - 1 - math.floor(math.log10(abs(rounded)))
+    return f"{rounded:,.{max(decimals, 0)}f}"
 
 
 def percent(value: float | None, decimals: int = 0) -> str:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from argosy.report import numbers, stall_words, words
+from argosy.report import numbers, stall_words, timeline_words, words
 from argosy.report.models import ExperimentSummary, PointSummary, read_summary
 
 _COLUMNS = (
@@ -28,8 +28,8 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
     content = read_summary(summary)
     for experiment in content.experiments:
         console.print(_table(experiment))
-        stalls = stall_words.finding(experiment)
-        for sentence in (*words.findings(experiment), *([stalls] if stalls else [])):
+        measured_apart = (stall_words.finding(experiment), timeline_words.finding(experiment))
+        for sentence in (*words.findings(experiment), *filter(None, measured_apart)):
             console.print(escape(sentence))
         console.print()
     for problem in content.problems:
