@@ -62,9 +62,13 @@ def network(results: Path, nodes: Sequence[int] = (2, 4), name: str = "network")
             append(run, rank, *times)
 
 
-def training(results: Path, steps_s: Mapping[int, float], timed: bool = True) -> None:
+def training(
+    results: Path, steps_s: Mapping[int, float], timed: bool = True, **environment: str
+) -> None:
     """Runs of a training, by nodes, whose step takes so long; batches are the same at every size."""
     for nodes, step_s in steps_s.items():
-        run = completed(results, step_s, experiment="training", nodes=nodes)
+        run = completed(
+            results, step_s, experiment="training", nodes=nodes, environment=environment
+        )
         for rank in range(nodes):
             append(run, rank, layers(timed))

@@ -229,6 +229,7 @@ def plan(
     scaling: str = "strong",
     variant: Mapping[str, str] | None = None,
     timeline: bool = False,
+    environment: Mapping[str, str] | None = None,
 ) -> RunFiles:
     """A run that was planned and not yet submitted."""
     run_id = f"nodes{nodes}-ranks{ranks_per_node}-repeat{repeat}"
@@ -246,7 +247,7 @@ def plan(
         "image": image,
         "command": ["python3", "train.py"],
         "launcher": "horovod",
-        "rank_environment": {},
+        "rank_environment": {**(environment or {})},
         "throughput": None,
         "time_limit_s": 600,
         **({"variant": variant} if variant else {}),

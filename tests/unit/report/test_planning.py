@@ -8,11 +8,15 @@ import pytest
 from planned_studies import ALPHA_S, BYTE_S, STEP_S, network, training
 from study_files import completed
 
+from argosy.analysis.horovod_settings import horovod_settings
+from argosy.analysis.measurements import Point
+from argosy.analysis.prediction import Horovod
 from argosy.errors import ArgosyError
 from argosy.report import Rates, plan, write_report
 from argosy.report.plan_words import sentences
 from argosy.report.prediction import PredictionSummary, Question
 from argosy.results import collect
+from argosy.results.tables import open_tables
 
 QUESTION = Question(nodes=(1, 2, 4, 8), samples=1e6)
 
@@ -75,6 +79,40 @@ def test_what_had_to_be_assumed_is_said(tmp_path: Path) -> None:
         "When gradients are ready was not measured; it is taken from their bytes.",
         "Nothing was measured on two nodes, so the network is taken to be as alone.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("environment", "note"),
+    [
+        (
+            {"HOROVOD_CYCLE_TIME": "40", "HOROVOD_FUSION_THRESHOLD": "0"},
+            "Horovod's cycle time is 40 ms and its fusion threshold 0 MiB, as the runs were told.",
+        ),
+        ({"HOROVOD_CYCLE_TIME": "soon", "HOROVOD_FUSION_THRESHOLD": "-1"}, None),
+        ({}, None),
+    ],
+)
+def test_what_horovod_was_told_is_predicted_with(
+    tmp_path: Path, environment: dict[str, str], note: str | None
+) -> None:
+    network(tmp_path / "site")
+    training(tmp_path / "site", {1: STEP_S, 2: 0.24}, **environment)
+    collect(tmp_path / "site", tmp_path / "site/tables")
+    with open_tables(tmp_path / "site/tables") as tables:
+        found = horovod_settings(tables)["training", Point(1, 1, 1)]
+    told = Horovod(0.040, 0.0) if note else Horovod()
+    assert found == told
+    predicted = answers(tmp_path / "site")
+    assert predicted.notes == ([note] if note else [])
+
+
+def test_a_long_cycle_makes_more_wait(tmp_path: Path) -> None:
+    network(tmp_path / "site")
+    training(tmp_path / "site", {1: STEP_S})
+    short = answers(tmp_path / "site").points[3].step_s.mean
+    training(tmp_path / "site", {1: STEP_S}, HOROVOD_CYCLE_TIME="200")
+    long = answers(tmp_path / "site").points[3].step_s.mean
+    assert long - short > 0.01
 
 
 def test_energy_and_prices(tmp_path: Path) -> None:

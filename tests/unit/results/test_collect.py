@@ -54,6 +54,8 @@ def test_a_completed_run(results: Path) -> None:
         "variant_of": None,
         "variant_data": None,
         "timeline": False,
+        "horovod_cycle_s": None,
+        "horovod_fusion_bytes": None,
         "state": "completed",
         "incarnation": "100.0",
         "started_unix_s": STARTED,

@@ -73,6 +73,22 @@ def test_durations_and_sizes() -> None:
             "experiments.digits.timeline: is written by Horovod",
         ),
         (("scale:", "timeline: maybe\n    scale:"), "experiments.digits.timeline: input should be"),
+        (
+            ("scale:", "environment: {A B: c}\n    scale:"),
+            "a variable's name has letters, digits and '_'",
+        ),
+        (
+            ("scale:", "environment: {ARGOSY_NODE: 0}\n    scale:"),
+            "variables that begin with ARGOSY_ are Argosy's own",
+        ),
+        (
+            ("scale:", 'environment: {LINES: "a\\nb"}\n    scale:'),
+            "experiments.digits.environment.LINES: holds characters that cannot be printed",
+        ),
+        (
+            ("scale:", "environment: {DEBUG: true}\n    scale:"),
+            "experiments.digits.environment.DEBUG: input should be a valid string",
+        ),
         (("scale:", "launcher: mpi\n    scale:"), "experiments.digits.launcher: input should be"),
         (("experiments:", "experiment:"), "experiment: no such key; did you mean experiments?"),
     ],
@@ -138,6 +154,14 @@ def test_a_timeline_is_part_of_a_runs_description_only_where_it_is_asked_for() -
     assert '"timeline":true' in other.model_dump_json()
     assert Run.model_validate_json(other.model_dump_json()) == other
     assert not Run.model_validate_json(without.model_dump_json()).timeline
+
+
+def test_variables_are_part_of_a_runs_description_only_where_there_are_some() -> None:
+    told = GOOD + "    environment: {HOROVOD_FUSION_THRESHOLD: 33554432, NCCL_DEBUG: ''}\n"
+    (run, *_) = expand(parse(told))
+    assert run.environment == {"HOROVOD_FUSION_THRESHOLD": "33554432", "NCCL_DEBUG": ""}
+    assert "environment" in run.model_dump_json()
+    assert all("environment" not in one.model_dump_json() for one in expand(parse(GOOD)))
 
 
 def test_one_rank_a_node_is_alone_already() -> None:

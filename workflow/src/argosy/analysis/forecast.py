@@ -8,6 +8,7 @@ from statistics import mean, stdev
 import duckdb
 
 from argosy.analysis.collectives import allreduce_times
+from argosy.analysis.horovod_settings import horovod_settings
 from argosy.analysis.laws import Refused
 from argosy.analysis.layer_times import LayerTimes, layer_times
 from argosy.analysis.measurements import Measurement, Point
@@ -16,6 +17,7 @@ from argosy.analysis.prediction import (
     AllreduceTime,
     Calibration,
     Communication,
+    Horovod,
     Training,
     calibrate,
     fit_communication,
@@ -38,6 +40,7 @@ class Measured:
     allreduces: Mapping[str, list[AllreduceTime]]
     layers: Mapping[tuple[str, Point], LayerTimes]
     steps: Mapping[tuple[str, Point], StepTime]
+    horovod: Mapping[tuple[str, Point], Horovod]
     runs: Sequence[Measurement]
     usage: Mapping[tuple[str, str], Usage]
 
@@ -72,7 +75,9 @@ def everything(
     used: Mapping[tuple[str, str], Usage],
 ) -> Measured:
     """What is in the tables, besides what was read of them already."""
-    return Measured(allreduce_times(tables), layer_times(tables), steps, runs, used)
+    return Measured(
+        allreduce_times(tables), layer_times(tables), steps, horovod_settings(tables), runs, used
+    )
 
 
 def forecast(
@@ -159,6 +164,7 @@ def _training(
         communication=communication,
         ranks_per_node=base.ranks_per_node,
         scaling="weak" if _same_batches(samples, base) else "strong",
+        horovod=found.horovod.get((experiment, base), Horovod()),
     )
 
 
@@ -214,6 +220,12 @@ def _notes(
     found: Measured, experiment: str, base: Point, measured_s: Mapping[int, float]
 ) -> list[str]:
     said = []
+    horovod = found.horovod.get((experiment, base), Horovod())
+    if horovod != Horovod():
+        said.append(
+            f"Horovod's cycle time is {1000 * horovod.cycle_s:g} ms and its fusion threshold "
+            f"{horovod.fusion_threshold_bytes / 2**20:g} MiB, as the runs were told."
+        )
     if not found.layers[experiment, base].are_timed:
         said.append("When gradients are ready was not measured; it is taken from their bytes.")
     if not found.steps[experiment, base].phases_s.get("backward"):

@@ -113,18 +113,24 @@ def _command(run: Run, workloads_dir: Path) -> list[str]:
 
 
 def _rank_environment(plan: Plan) -> dict[str, str]:
-    """Variables of the ranks as format strings, which the site's plain text has to survive."""
-    of_site = {
-        name: text.replace("{", "{{").replace("}", "}}")
-        for name, text in plan.facts.environment.items()
-    }
+    """Variables of the ranks as format strings, which plain text has to survive."""
     return {
-        **of_site,
-        **LAUNCHERS[plan.run.launcher],
-        **(horovod.TIMELINE_ENVIRONMENT if plan.run.timeline else {}),
+        **_plain(plan.facts.environment),
+        **launcher_environment(plan.run),
         # Libraries that thread by themselves would otherwise take the whole node for each rank.
         "OMP_NUM_THREADS": str(plan.run.needs.cpus_per_rank),
+        **_plain(plan.run.environment),
     }
+
+
+def launcher_environment(run: Run) -> Mapping[str, str]:
+    """What Argosy itself says to the ranks, by which they find each other."""
+    timeline = horovod.TIMELINE_ENVIRONMENT if run.timeline else {}
+    return {**LAUNCHERS[run.launcher], **timeline}
+
+
+def _plain(texts: Mapping[str, str]) -> dict[str, str]:
+    return {name: text.replace("{", "{{").replace("}", "}}") for name, text in texts.items()}
 
 
 def _describe_checkpoints(checkpoints: Checkpoints) -> dict[str, int]:

@@ -12,7 +12,13 @@ from argosy.files import write_json, write_json_if_changed, write_text
 from argosy.images.lockfile import ImageLock
 from argosy.images.nvidia import nvml_module
 from argosy.images.store import Store
-from argosy.jobs.description import Plan, describe_provenance, describe_run, describe_tools
+from argosy.jobs.description import (
+    Plan,
+    describe_provenance,
+    describe_run,
+    describe_tools,
+    launcher_environment,
+)
 from argosy.jobs.options import batch_options, request_of
 from argosy.jobs.render import ScriptTemplate
 from argosy.site.models import Site, read_site
@@ -63,7 +69,8 @@ def plan_runs(
     """Find each run's place on the site; `locks` are those of the images that there are, by name.
 
     Raises:
-        ArgosyError: naming the file of the site, when it is not usable or nothing on it suits.
+        ArgosyError: naming the file of the site, when it is not usable or nothing on it suits, or the
+            variable of an experiment that is not its to set.
     """
     facts = read_site(project.slurm_dir / where.site)
     return [_plan_run(project, where, facts, run, locks) for run in runs]
@@ -72,6 +79,7 @@ def plan_runs(
 def _plan_run(
     project: Project, where: Where, facts: Site, run: Run, locks: Mapping[str, ImageLock]
 ) -> Plan:
+    _check_environment(run)
     folder = project.run_dir(where.site, run).absolute()
     try:
         request = request_of(run)
@@ -83,6 +91,14 @@ def _plan_run(
         raise ArgosyError(f"{path}: {problem} ({run.experiment}/{run.run_id})") from None
     lock = locks.get(run.image) if run.image else None
     return Plan(where.site, facts, placement, options, run, lock)
+
+
+def _check_environment(run: Run) -> None:
+    for name in sorted(run.environment.keys() & launcher_environment(run).keys()):
+        raise ArgosyError(
+            f"experiments.{run.experiment}.environment.{name}: Argosy sets it for each rank; "
+            "leave it out"
+        )
 
 
 def write_runs(project: Project, plans: Sequence[Plan]) -> list[Path]:

@@ -4,6 +4,7 @@ Keys that are not named here are left alone: a newer writer may say more within 
 """
 
 import json
+import math
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -33,6 +34,15 @@ class Variant(Record):
     data: Literal["synthetic", "warm"]
 
 
+def _number(text: str | None) -> float | None:
+    """A positive number, as libraries read it from a variable; None where it is none."""
+    try:
+        value = float(text or "nan")
+    except ValueError:
+        return None
+    return value if 0 <= value < math.inf else None
+
+
 class Asked(Record):
     """run.json: what was asked."""
 
@@ -48,6 +58,18 @@ class Asked(Record):
     variant: Variant | None = None
     timeline: bool = False
     """Whether Horovod was to write one."""
+    rank_environment: dict[str, str] = {}
+
+    @property
+    def horovod_cycle_s(self) -> float | None:
+        """How often Horovod was to look for gradients; None: its default."""
+        milliseconds = _number(self.rank_environment.get("HOROVOD_CYCLE_TIME"))
+        return None if milliseconds is None else milliseconds / 1000
+
+    @property
+    def horovod_fusion_bytes(self) -> float | None:
+        """How many bytes Horovod was to exchange at once; None: its default."""
+        return _number(self.rank_environment.get("HOROVOD_FUSION_THRESHOLD"))
 
 
 class Failure(Record):

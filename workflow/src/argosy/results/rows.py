@@ -40,6 +40,8 @@ def run_row(run: RunFolder, found: Completeness) -> Row:
         "variant_of": run.asked.variant and run.asked.variant.of,
         "variant_data": run.asked.variant and run.asked.variant.data,
         "timeline": run.asked.timeline,
+        "horovod_cycle_s": run.asked.horovod_cycle_s,
+        "horovod_fusion_bytes": run.asked.horovod_fusion_bytes,
         "state": run.state,
         "incarnation": current.name if current else None,
         "pieces": len(run.pieces),

@@ -18,7 +18,7 @@ from argosy import __version__
 from argosy.files import replacing
 from argosy.results.errors import ResultsError
 
-TABLES_VERSION = 4
+TABLES_VERSION = 5
 _MOST_THREADS = 8
 PHASES = ("data", "h2d", "forward", "backward", "communication", "update")
 
@@ -35,6 +35,8 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "variant_of": "VARCHAR",
         "variant_data": "VARCHAR",
         "timeline": "BOOLEAN",
+        "horovod_cycle_s": "DOUBLE",
+        "horovod_fusion_bytes": "DOUBLE",
         "state": "VARCHAR",
         "incarnation": "VARCHAR",
         "pieces": "INTEGER",

@@ -21,6 +21,7 @@ from pydantic import (
 from argosy.units import Count, Mebibytes, Seconds
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def folder_name(value: str) -> str:
@@ -40,6 +41,22 @@ def experiment_name(value: str) -> str:
     return folder_name(value)
 
 
+def variable_name(value: str) -> str:
+    """Accept the name of a variable that is nobody else's."""
+    if not VARIABLE.fullmatch(value):
+        raise ValueError("a variable's name has letters, digits and '_', and begins with no digit")
+    if value.startswith("ARGOSY_"):
+        raise ValueError("variables that begin with ARGOSY_ are Argosy's own")
+    return value
+
+
+def printable(value: str) -> str:
+    """Refuse what no variable can hold, and what would break a line of a file."""
+    if not value.isprintable():
+        raise ValueError("holds characters that cannot be printed")
+    return value
+
+
 def words(line: Any) -> Any:
     """Split a command line as a shell would, but never give it to one."""
     if not isinstance(line, str):
@@ -55,6 +72,8 @@ VARIANTS = ("alone", "synthetic", "warm")
 
 Words = Annotated[tuple[str, ...], BeforeValidator(words), Field(min_length=1)]
 Name = Annotated[str, AfterValidator(folder_name)]
+Variable = Annotated[str, AfterValidator(variable_name)]
+Value = Annotated[str, Field(coerce_numbers_to_str=True), AfterValidator(printable)]
 ExperimentName = Annotated[str, AfterValidator(experiment_name)]
 
 
@@ -114,6 +133,8 @@ class Experiment(Model):
     needs: Needs = Needs()
     checkpoints: Checkpoints | None = None
     throughput: str | None = None
+    environment: dict[Variable, Value] = {}
+    """Variables of the ranks; they win over the site's."""
     timeline: bool = False
     """Horovod writes down what it does with each tensor; for looking, since that takes time itself."""
 

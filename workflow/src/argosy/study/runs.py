@@ -1,6 +1,6 @@
 """An experiment expands to runs: one for each point and repeat, with ids that stay the same."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -38,6 +38,8 @@ class Run(Model):
     """Left out where there is none: that must not look like a change of the runs there are."""
     timeline: Annotated[bool, Field(exclude_if=lambda timeline: not timeline)] = False
     """As is this."""
+    environment: Annotated[Mapping[str, str], Field(exclude_if=lambda names: not names)] = {}
+    """And this."""
 
     @property
     def run_id(self) -> str:

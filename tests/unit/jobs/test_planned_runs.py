@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
 
 
-def runs(command: str = "true", repeats: int = 2, **more: str) -> list[Run]:
+def runs(command: str = "true", repeats: int = 2, **more: Any) -> list[Run]:
     experiment = {
         "runtime": "native",
         "command": command,
@@ -70,6 +71,22 @@ def test_another_command_is_another_plan(project: Project) -> None:
     (names,) = written_anew(project, runs("false", repeats=1))
     assert {"run.json", "provenance.json"} < {*names}
     assert json.loads((folder / "run.json").read_text())["command"] == ["false"]
+
+
+def test_variables_of_an_experiment_reach_its_ranks_as_they_are(project: Project) -> None:
+    asked = runs(repeats=1, environment={"LIMIT": "{rank} $HOME", "OMP_NUM_THREADS": "4"})
+    (folder,) = planned(project, asked)
+    told = json.loads((folder / "run.json").read_text())["rank_environment"]
+    assert told["LIMIT"].format(rank=3) == "{rank} $HOME"
+    assert told["OMP_NUM_THREADS"] == "4"
+
+
+def test_a_variable_by_which_ranks_find_each_other_is_not_the_experiments(
+    project: Project,
+) -> None:
+    asked = runs(repeats=1, environment={"HOROVOD_RANK": "0"})
+    with pytest.raises(ArgosyError, match=r"^experiments\.study\.environment\.HOROVOD_RANK: "):
+        plan_runs(project, Where("local"), asked, {})
 
 
 def test_an_image_that_is_not_built(project: Project) -> None:
