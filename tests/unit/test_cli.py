@@ -25,8 +25,14 @@ def argosy(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         (("report", "--from-tables", "results/local"), "results/local/tables"),
         (("plan", "results/local", "digits"), "results/local: no such folder"),
         (("plan", "results", "digits", "--nodes", "1,x"), "--nodes 1,x: give numbers of nodes"),
-        (("plan-runs", "{", "--source", "config/config.yaml"), "config/config.yaml: not JSON: "),
-        (("plan-runs", "{}", "--source", "config/config.yaml"), "config/config.yaml: experiments"),
+        (
+            ("plan-runs", "{", "--source", "config/config.yaml", "--output", "runs.txt"),
+            "config/config.yaml: not JSON: ",
+        ),
+        (
+            ("plan-runs", "{}", "--source", "config/config.yaml", "--output", "runs.txt"),
+            "config/config.yaml: experiments",
+        ),
     ],
 )
 def test_a_mistake_is_one_line(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:

@@ -9,6 +9,7 @@ checkpoint plan_runs:
         templates=script_templates(),
     output:
         scripts=update(expand(f"results/{SITE}/{{run}}/job.sbatch", run=RUNS)),
+        runs=f"results/{SITE}/runs.txt",
     log:
         f"logs/{SITE}/plan.log",
     params:
@@ -20,12 +21,14 @@ checkpoint plan_runs:
     message:
         "Planning the runs of {SITE}"
     shell:
-        "argosy plan-runs {params.config:q} --source {params.source:q} {params.locks} 2> {log:q}"
+        "argosy plan-runs {params.config:q} --source {params.source:q} {params.locks} "
+        "--output {output.runs:q} 2> {log:q}"
 
 
 checkpoint preflight:
     input:
-        rules.plan_runs.output.scripts,
+        scripts=rules.plan_runs.output.scripts,
+        runs=rules.plan_runs.output.runs,
     output:
         f"resources/sites/{SITE}.txt",
     log:
@@ -33,7 +36,7 @@ checkpoint preflight:
     message:
         "Asking Slurm whether it takes the jobs of {SITE}"
     shell:
-        "argosy preflight --output {output:q} {input:q} 2> {log:q}"
+        "argosy preflight --runs {input.runs:q} --output {output:q} 2> {log:q}"
 
 
 # A script that was only written anew, by a change of the site's account, say, leaves what was measured:

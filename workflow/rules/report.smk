@@ -1,6 +1,7 @@
 rule tables:
     input:
         results=expand(f"results/{SITE}/{{run}}/result.json", run=RUNS),
+        runs=ancient(rules.plan_runs.output.runs),
     output:
         runs=update(f"results/{SITE}/tables/runs.parquet"),
         steps=update(f"results/{SITE}/tables/steps.parquet"),
@@ -22,7 +23,7 @@ rule tables:
     message:
         "Collecting the records of {SITE}"
     shell:
-        "argosy tables {params.folder:q} {input.results:q} 2> {log:q}"
+        "argosy tables {params.folder:q} --runs {input.runs:q} 2> {log:q}"
 
 
 rule write_report:

@@ -33,6 +33,11 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def read_paths(path: Path) -> list[Path]:
+    """The paths that a file lists, one on each line: a command line has no room for thousands."""
+    return [Path(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write `value` as indented JSON with a final newline, atomically."""
     write_text(path, _json_text(value))

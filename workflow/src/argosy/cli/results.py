@@ -15,15 +15,16 @@ results = typer.Typer()
 @results.command()
 def tables(
     folder: Annotated[Path, typer.Argument(metavar="RESULTS", help="results/<site>")],
-    finished: Annotated[
-        list[Path] | None, typer.Argument(help="The result.json of each run to be in the tables.")
+    runs: Annotated[
+        Path | None,
+        typer.Option(help="The folders of the runs to be in the tables, one on each line (all)."),
     ] = None,
 ) -> None:
     """Bring the Parquet tables in RESULTS/tables up to date; only new runs are read."""
+    from argosy.files import read_paths
     from argosy.results import collect
 
-    runs = [path.parent for path in finished] if finished else None
-    collect(folder, folder / "tables", runs, say)
+    collect(folder, folder / "tables", read_paths(runs) if runs else None, say)
 
 
 @results.command()

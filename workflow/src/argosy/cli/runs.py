@@ -12,11 +12,13 @@ runs = typer.Typer()
 def plan_runs(
     config: Annotated[str, typer.Argument(help="The study as JSON, as the workflow merged it.")],
     source: Annotated[Path, typer.Option(help="Where the study was read; for messages.")],
+    output: Annotated[Path, typer.Option(help="Written last: the folders of all runs.")],
     lock: Annotated[
         list[Path] | None, typer.Option(help="The image.lock of each image that the study uses.")
     ] = None,
 ) -> None:
     """Write run.json, provenance.json and job.sbatch of all runs (the workflow calls this)."""
+    from argosy.files import write_text
     from argosy.images.lockfile import read_lock
     from argosy.jobs import planning
     from argosy.study.config import read_config
@@ -26,19 +28,23 @@ def plan_runs(
     project = planning.Project(Path.cwd())
     where = planning.Where(study.site, study.hardware, study.queue)
     locks = {found.name: found for found in map(read_lock, lock or [])}
-    planning.write_runs(project, planning.plan_runs(project, where, expand(study), locks))
+    plans = planning.plan_runs(project, where, expand(study), locks)
+    folders = [
+        script.parent.relative_to(Path.cwd()) for script in planning.write_runs(project, plans)
+    ]
+    write_text(output, "".join(f"{folder}\n" for folder in folders))
 
 
 @runs.command()
 def preflight(
-    scripts: Annotated[list[Path], typer.Argument(help="Batch scripts, not yet submitted.")],
+    runs: Annotated[Path, typer.Option(help="The folders of planned runs, one on each line.")],
     output: Annotated[Path, typer.Option(help="Written when Slurm would take them all.")],
 ) -> None:
-    """Ask Slurm whether it would take these scripts, each shape once (the workflow calls this)."""
-    from argosy.files import write_text
+    """Ask Slurm whether it would take the runs' scripts, each shape once (the workflow calls this)."""
+    from argosy.files import read_paths, write_text
     from argosy.jobs.schedulers.slurm.preflight import check_scripts
 
-    write_text(output, check_scripts(scripts))
+    write_text(output, check_scripts(folder / "job.sbatch" for folder in read_paths(runs)))
 
 
 @runs.command()
