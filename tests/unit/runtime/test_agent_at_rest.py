@@ -1,11 +1,11 @@
 """What an agent takes of a core while its ranks train."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from agent_job import Job, jobs
+from agent_job import Job
 
 TRAIN = """
 import time
@@ -14,12 +14,6 @@ time.sleep(60)
 """
 STARTED_S = 2.0
 SPAN_S = 5.0
-
-
-@pytest.fixture
-def make_job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
-    with jobs(tmp_path) as make:
-        yield make
 
 
 def spent(pid: int) -> tuple[float, int]:

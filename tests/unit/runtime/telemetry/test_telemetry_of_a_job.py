@@ -2,12 +2,11 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-from agent_job import Job, jobs
+from agent_job import Job
 
 BURN = """
 import time
@@ -26,12 +25,6 @@ def open(path, *rest, **more):
 builtins.open = open
 """
 PATTERN = "samples/s: (.*)"
-
-
-@pytest.fixture
-def make_job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
-    with jobs(tmp_path) as make:
-        yield make
 
 
 def lines(job: Job, node: int) -> list[Any]:

@@ -114,7 +114,7 @@ def forecast(
     )
     if isinstance(corrected, Refused):
         return corrected
-    notes = (*told, *_notes(found, experiment, base, measured_s))
+    notes = (*told, *_told(training.horovod), *_notes(found, experiment, base, measured_s))
     power_w = _power_w(found, experiment, base)
     return Forecast(name, communication, corrected, base, measured_s, power_w, notes)
 
@@ -216,16 +216,19 @@ def _same_batches(samples: Mapping[Point, float], base: Point) -> bool:
     return all(abs(one / samples[base] - 1) < _ALIKE for one in samples.values() if one)
 
 
+def _told(horovod: Horovod) -> tuple[str, ...]:
+    if horovod == Horovod():
+        return ()
+    return (
+        f"Horovod's cycle time is {1000 * horovod.cycle_s:g} ms and its fusion threshold "
+        f"{horovod.fusion_threshold_bytes / 2**20:g} MiB, as the runs were told.",
+    )
+
+
 def _notes(
     found: Measured, experiment: str, base: Point, measured_s: Mapping[int, float]
 ) -> list[str]:
     said = []
-    horovod = found.horovod.get((experiment, base), Horovod())
-    if horovod != Horovod():
-        said.append(
-            f"Horovod's cycle time is {1000 * horovod.cycle_s:g} ms and its fusion threshold "
-            f"{horovod.fusion_threshold_bytes / 2**20:g} MiB, as the runs were told."
-        )
     if not found.layers[experiment, base].are_timed:
         said.append("When gradients are ready was not measured; it is taken from their bytes.")
     if not found.steps[experiment, base].phases_s.get("backward"):

@@ -10,13 +10,6 @@ from argosy.report.models import ExperimentSummary
 from argosy.report.numbers import number
 
 _NONE = "--"
-_HEADINGS = {
-    "load_balance": "Load balance",
-    "communication": "Communication",
-    "data": "Data",
-    "computation": "Computation",
-    "efficiency": "Efficiency",
-}
 
 
 @dataclass(frozen=True)
@@ -58,7 +51,7 @@ def _factors(experiment: ExperimentSummary) -> str:
         for point in experiment.points
         if point.factors
     ]
-    columns = ("Nodes", "Ranks", *(_HEADINGS[name] for name in names))
+    columns = ("Nodes", "Ranks", *map(_heading, names))
     return _tabular(experiment, "factors of the efficiency", columns, rows)
 
 
@@ -69,7 +62,7 @@ def _stalls(experiment: ExperimentSummary) -> str:
         for stalls in experiment.stalls
         if stalls.shares
     ]
-    columns = ("Nodes", "Ranks", *(part.capitalize() for part in parts))
+    columns = ("Nodes", "Ranks", *map(_heading, parts))
     return _tabular(experiment, "shares of a step by what it waits for", columns, rows)
 
 
@@ -88,6 +81,10 @@ def _prediction(experiment: ExperimentSummary) -> str:
     ]
     columns = ("Nodes", "Ranks", "Step (ms)", "Measured (ms)", r"Error (\%)", "Efficiency")
     return _tabular(experiment, "predicted and measured steps", columns, rows)
+
+
+def _heading(name: str) -> str:
+    return name.replace("_", " ").capitalize()
 
 
 def _cells(estimates: Mapping[str, Estimate], names: Sequence[str]) -> list[str]:
