@@ -1,5 +1,7 @@
 """Horovod's timelines in the report: a chart, a table, a sentence, and why there are none."""
 
+import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -8,12 +10,14 @@ import altair
 import jsonschema
 import pytest
 from horovod_timelines import Event, add_timeline, begin, end, exchange, fused
+from rich.console import Console
 from study_files import plan
 
 from argosy.analysis.timelines import part_of
 from argosy.report import write_report
 from argosy.report.figures import draw, drawings
 from argosy.report.models import read_summary
+from argosy.report.terminal import print_summary
 from argosy.results import collect
 
 STEPS = 15
@@ -60,6 +64,18 @@ def test_the_numbers_and_the_sentence(tmp_path: Path) -> None:
     assert "not known" in sentence
     assert "<summary>What Horovod did in a step</summary>" in html
     assert 'id="experiment-1-timeline"' in html
+
+
+def test_the_terminal_and_the_csv_have_them_too(tmp_path: Path) -> None:
+    timed(tmp_path / "site", each_step(), nodes=2)
+    written(tmp_path / "site")
+    console = Console(record=True, width=200, file=io.StringIO())
+    print_summary(json.loads((tmp_path / "site/summary.json").read_text()), console)
+    assert "Horovod's longest part is negotiation, 10.0 ms per step" in console.export_text()
+    rows = list(csv.DictReader((tmp_path / "site/summary.csv").open()))
+    seconds = {row["quantity"]: row for row in rows if row["quantity"].startswith("timeline_")}
+    assert [*seconds] == ["timeline_negotiation", "timeline_copies", "timeline_operation"]
+    assert float(seconds["timeline_copies"]["mean"]) == pytest.approx(0.002)
 
 
 def test_the_chart_is_valid_and_drawn(tmp_path: Path) -> None:
