@@ -25,14 +25,16 @@ OF_A_LOOK = {
 """What one squeue sends: for its user's jobs (as root, for everybody's) and, for itself, for the
 federation (not as root) and the partitions. All but the jobs are small."""
 MOST_OF_A_LOOK = 3
+OF_OTHERS = {"REQUEST_STATS_INFO", "MESSAGE_NODE_REGISTRATION_STATUS"}
+"""sdiag's own, and what nodes send unasked, now and then."""
 
 
 def messages(workspace: ClusterWorkspace) -> Counter[str]:
-    """The messages by type that slurmctld has had since sdiag was reset, without sdiag's own."""
+    """The messages by type that slurmctld has had since sdiag was reset, but those of others."""
     text = workspace.slurm.run("sdiag").stdout
     by_type = text.partition("by message type")[2].partition("by user")[0]
     found = re.findall(r"(\w+)\s+\(\s*\d+\) count:(\d+)", by_type)
-    return Counter({name: int(n) for name, n in found if name != "REQUEST_STATS_INFO"})
+    return Counter({name: int(n) for name, n in found if name not in OF_OTHERS})
 
 
 def with_counted_calls(workspace: ClusterWorkspace) -> Path:
