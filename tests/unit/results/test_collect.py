@@ -11,6 +11,8 @@ from study_files import STARTED, completed, plan, sample_study, write_json
 from argosy.results import ResultsError, collect
 from argosy.results.tables import COLUMNS, fetch, open_tables
 
+pytestmark = pytest.mark.usefixtures("reader")
+
 KILLED = {"node": 1, "rank": 1, "cause": "killed by signal 9", "at": STARTED + 5}
 
 

@@ -8,6 +8,8 @@ from study_files import STARTED, RunFiles, completed
 from argosy.results import collect
 from argosy.results.tables import fetch, open_tables
 
+pytestmark = pytest.mark.usefixtures("reader")
+
 GOOD_STEP = (
     b'{"kind": "step", "step": 15, "epoch": 1, "start": 1.0, "seconds": 0.5, "samples": 4, '
     b'"phases": {}}'

@@ -113,11 +113,12 @@ def _make_tables(tables_dir: Path, found: Found, work: Path) -> None:
         create_tables(database)
         if of_ranks := [file for file in files if file.rank is not None]:
             parts["steps"] = work / "steps.parquet"
-            steps = write_steps(database, of_ranks, parts["steps"])
+            steps = write_steps(database, of_ranks, work / "others", parts["steps"])
         if of_nodes:
             parts["telemetry"] = work / "telemetry.parquet"
             damaged = write_telemetry(database, of_nodes, parts["telemetry"])
-        load_others(database, files, steps.counts)
+        printed = [file for file in files if file.rank is None]
+        load_others(database, [*steps.more, *printed])
         others = count_others(database)
         for run, unreadable in damaged.items():
             others[run]["unreadable"] += unreadable
@@ -146,7 +147,7 @@ def _completeness(run: NewRun, steps: Steps, others: Mapping[Run, Counter[str]])
     lines = others.get(run.key, Counter())
     return Completeness(
         unreadable_records=lines["unreadable"],
-        repeated_steps=lines["repeated"],
+        repeated_steps=lines["repeated"] + steps.repeated.get(run.key, 0),
         duplicate_steps=steps.duplicates.get(run.key, 0),
         missing_steps=steps.missing.get(run.key, 0),
         missing_ranks=tuple(rank for rank in range(run.folder.ranks) if rank not in ranks),

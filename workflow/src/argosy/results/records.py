@@ -149,18 +149,18 @@ def name_records(
     return name_files(database, _OF_FILE, files)
 
 
-def load_others(
-    database: duckdb.DuckDBPyConnection,
-    files: Sequence[RecordFile],
-    steps: Mapping[tuple[str, str, int], int],
-) -> None:
-    """Fill the tables of what is recorded besides steps, and `other_line` with all such lines.
+def hold_steps(database: duckdb.DuckDBPyConnection, files: Sequence[RecordFile]) -> bool:
+    """Whether there are any steps that count in `files`, or what DuckDB cannot read."""
+    query = f"SELECT 1 FROM {_STEP_LINES} WHERE {_IS_STEP} AND {_COUNTS} LIMIT 1"
+    try:
+        return bool(files and fetch(database, query, name_records(database, files)))
+    except duckdb.Error:
+        return True
 
-    `steps` is how many good steps there are by (experiment, run_id, rank): a rank whose files hold
-    no other lines is not read again.
-    """
-    of_ranks = [file for file in files if file.rank is not None]
-    if more := _with_more_lines(of_ranks, steps):
+
+def load_others(database: duckdb.DuckDBPyConnection, files: Sequence[RecordFile]) -> None:
+    """Fill the tables of what `files` hold besides steps, and `other_line` with all such lines."""
+    if more := [file for file in files if file.rank is not None]:
         database.execute(_OTHERS, name_records(database, more))
         database.execute(_METRICS)
         for query in (COLLECTIVES, LAYER_ROWS):
@@ -191,10 +191,13 @@ def count_others(
     return counts
 
 
-def _with_more_lines(
+def with_more_lines(
     files: Sequence[RecordFile], steps: Mapping[tuple[str, str, int], int]
 ) -> list[RecordFile]:
-    """The files of ranks that have more lines than a header in each file and their steps."""
+    """The files of ranks that have more lines than a header in each file and their steps.
+
+    `steps` is how many good steps there are by (experiment, run_id, rank).
+    """
     of_rank: dict[tuple[str, str, int], list[RecordFile]] = {}
     for file in files:
         assert file.rank is not None

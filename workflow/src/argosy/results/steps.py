@@ -8,13 +8,29 @@ from typing import Any
 
 import duckdb
 
-from argosy.results.records import STEPS, RecordFile, name_records
+from argosy.results.plain_steps import is_compiled
+from argosy.results.records import (
+    STEPS,
+    RecordFile,
+    hold_steps,
+    name_records,
+    with_more_lines,
+)
+from argosy.results.step_batches import StepBatches
 from argosy.results.tables import fetch, parquet, set_view
 
 Run = tuple[str, str]
 """Experiment and run_id."""
 
 VIEW = "new_steps"
+
+# The type keeps DuckDB from looking at the texts of each row, which takes it as long as all numbers.
+_BATCHES = """
+SELECT * REPLACE (
+    CAST(experiment AS new_experiment) AS experiment, CAST(run_id AS new_run_id) AS run_id
+)
+FROM new_batch
+"""
 
 # Of whole numbers from first to last, each once, these are the sums.
 _RANKS = f"""
@@ -64,10 +80,14 @@ FROM new_rank GROUP BY ALL
 class Steps:
     """What was found among the steps of the newly read runs, by run.
 
-    `counts` is how many good steps were recorded, by experiment, run_id and rank.
+    `counts` is how many good steps were recorded, by experiment, run_id and rank; `repeated` how many
+    more a later job did again, but for those among the lines of `more`: files with all that is recorded
+    besides steps.
     """
 
     counts: Mapping[tuple[str, str, int], int] = field(default_factory=dict)
+    more: Sequence[RecordFile] = ()
+    repeated: Mapping[Run, int] = field(default_factory=dict)
     duplicates: Mapping[Run, int] = field(default_factory=dict)
     missing: Mapping[Run, int] = field(default_factory=dict)
     clock_spreads_s: Mapping[Run, float] = field(default_factory=dict)
@@ -85,10 +105,15 @@ class Steps:
 
 
 def write_steps(
-    database: duckdb.DuckDBPyConnection, files: Sequence[RecordFile], part: Path
+    database: duckdb.DuckDBPyConnection, files: Sequence[RecordFile], work: Path, part: Path
 ) -> Steps:
-    """Write the steps in `files` to `part`, each once, in the order of the files."""
-    parquet(database, STEPS, part, name_records(database, files))
+    """Write the steps in `files` to `part`, each once, in the order of the files.
+
+    Other lines may be put into files below the folder `work`.
+    """
+    plain = _write_plain(database, files, work, part) if is_compiled() else None
+    if plain is None:
+        parquet(database, STEPS, part, name_records(database, files))
     set_view(database, VIEW, part)
     database.execute(_RANKS)
     counts = {
@@ -102,10 +127,39 @@ def write_steps(
     missing = _by_run(database, _MISSING, "missing")
     return Steps(
         counts=counts,
+        more=plain.more if plain else with_more_lines(files, counts),
+        repeated=plain.repeated if plain else {},
         duplicates=duplicates,
         missing={run: missing[run] + duplicates.get(run, 0) for run in missing},
         clock_spreads_s=_by_run(database, _CLOCKS, "spread_s"),
     )
+
+
+def _write_plain(
+    database: duckdb.DuckDBPyConnection, files: Sequence[RecordFile], work: Path, part: Path
+) -> StepBatches | None:
+    """Write the steps by the compiled reader.
+
+    None where DuckDB has to read all: a file has steps of another form, or cannot be read; of what is
+    wrong there DuckDB tells.
+    """
+    for column in ("experiment", "run_id"):
+        names = sorted({getattr(file, column) for file in files})
+        database.execute(
+            "CREATE OR REPLACE TABLE new_name AS SELECT unnest($names) AS name", {"names": names}
+        )
+        database.execute(f"CREATE TYPE new_{column} AS ENUM (FROM new_name)")
+    batches = StepBatches(files, work)
+    database.register("new_batch", batches.stream())
+    try:
+        parquet(database, _BATCHES, part)
+    except duckdb.Error:
+        if batches.problem:
+            return None
+        raise
+    finally:
+        database.unregister("new_batch")
+    return None if hold_steps(database, batches.more) else batches
 
 
 def _write_once(database: duckdb.DuckDBPyConnection, part: Path) -> None:
