@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from argosy.results.plain_steps import PlainSteps, is_compiled, read_plain_steps
+from argosy.results.plain_steps import Place, PlainSteps, is_compiled, read_plain_steps
 from argosy.results.tables import PHASES
 
 WHOLE = st.integers(0, 10**18 - 1)
@@ -25,7 +25,7 @@ STEP = {"kind": "step", "step": 1, "epoch": 0, "start": 1.5, "seconds": 0.25, "s
 
 def read(path: Path, text: bytes, begin: int = 0, end: int | None = None) -> PlainSteps:
     path.write_bytes(text)
-    return read_plain_steps(str(path), begin, len(text) if end is None else end)
+    return read_plain_steps([Place(str(path), begin, len(text) if end is None else end)])
 
 
 def rows(read: PlainSteps) -> list[dict[str, Any]]:
@@ -57,7 +57,7 @@ def test_what_the_recorder_writes_is_read_to_the_last_digit(
     text = "".join(json.dumps(step) + "\n" for step in steps)
     found = read(tmp_path_factory.getbasetemp() / "steps", text.encode())
     assert rows(found) == steps
-    assert found.others == 0
+    assert found.others.tolist() == [0]
 
 
 @settings(deadline=None)
@@ -105,13 +105,13 @@ def test_a_number_that_is_hard_to_round(tmp_path: Path, text: str) -> None:
 def test_what_is_no_number_makes_no_step(tmp_path: Path, number: str) -> None:
     line = json.dumps({**STEP, "phases": {}}).replace("0.25", number)
     found = read(tmp_path / "number", line.encode())
-    assert (len(found.step), found.others) == (0, 1)
+    assert (len(found.step), found.others.tolist()) == (0, [1])
 
 
 @pytest.mark.parametrize("number", ["1000000000000000000", "99999999999999999999", "01", "1.0"])
 def test_what_is_no_whole_number_of_18_digits_makes_no_step(tmp_path: Path, number: str) -> None:
     line = json.dumps({**STEP, "phases": {}}).replace("32", number)
-    assert read(tmp_path / "number", line.encode()).others == 1
+    assert read(tmp_path / "number", line.encode()).others.tolist() == [1]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_what_is_no_whole_number_of_18_digits_makes_no_step(tmp_path: Path, numb
 )
 def test_what_are_no_phases_makes_no_step(tmp_path: Path, phases: str) -> None:
     line = json.dumps({**STEP, "phases": {}}).replace("{}", phases)
-    assert read(tmp_path / "phases", line.encode()).others == 1
+    assert read(tmp_path / "phases", line.encode()).others.tolist() == [1]
 
 
 def test_where_other_lines_are(tmp_path: Path) -> None:
@@ -129,8 +129,8 @@ def test_where_other_lines_are(tmp_path: Path) -> None:
     text = others + step + long + step + b'{"cut off'
     found = read(tmp_path / "mixed", text)
     assert rows(found) == [json.loads(step)] * 2
-    assert found.others == 5
-    places = [text[begin:end] for begin, end in found.other_places.tolist()]
+    assert found.others.tolist() == [5]
+    places = [text[begin:end] for begin, end in found.other_runs[0].tolist()]
     assert places == [others, long, b'{"cut off']
 
 
@@ -143,7 +143,7 @@ def test_each_line_is_in_one_part_wherever_the_parts_begin(tmp_path: Path, is_en
     for middle in range(len(text) + 1):
         parts = [read(path, text, 0, middle), read(path, text, middle, len(text))]
         assert [step for part in parts for step in part.step.tolist()] == [*range(5)]
-        [place] = [place for part in parts for place in part.other_places.tolist()]
+        [place] = [place for part in parts for place in part.other_runs[0].tolist()]
         assert text[slice(*place)] == b"other\n"
 
 
@@ -159,10 +159,32 @@ def test_parts_of_a_file_larger_than_the_window(tmp_path: Path) -> None:
         ]
         found = [step for part in parts for step in part.step.tolist()]
         assert found == [*range(5000), *range(5001, 10_000)]
-        [place] = [place for part in parts for place in part.other_places.tolist()]
+        [place] = [place for part in parts for place in part.other_runs[0].tolist()]
         assert place[1] - place[0] == 600_001
+
+
+def test_several_files_at_once(tmp_path: Path) -> None:
+    step = json.dumps({**STEP, "phases": {"data": 0.125}}) + "\n"
+    # What is other in the third ends where it begins in the fourth.
+    long = "b" * (len(step) - 1) + "\n"
+    texts = ("a\n" + step, "", long, step + "cc\n" + step * 2)
+    places = []
+    for number, text in enumerate(texts):
+        path = tmp_path / str(number)
+        path.write_text(text)
+        places.append(Place(str(path), 0, len(text)))
+    found = read_plain_steps(places)
+    assert rows(found) == [json.loads(step)] * 4
+    assert found.counts.tolist() == [1, 0, 0, 3]
+    assert found.others.tolist() == [1, 0, 1, 1]
+    others = [
+        text[begin:end]
+        for text, runs in zip(texts, found.other_runs, strict=True)
+        for begin, end in runs.tolist()
+    ]
+    assert others == ["a\n", long, "cc\n"]
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nothing"):
-        read_plain_steps(str(tmp_path / "nothing"), 0, 10)
+        read_plain_steps([Place(str(tmp_path / "nothing"), 0, 10)])

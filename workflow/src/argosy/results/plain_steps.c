@@ -24,6 +24,7 @@ struct columns {
     int64_t *others_begin, *others_end;
 };
 
+/* What was found in several files, one after the other. */
 struct found {
     int64_t steps;           /* rows in the columns */
     int64_t phases[PHASES];  /* of these, how many have the phase; there is NaN in the others */
@@ -230,11 +231,12 @@ static void note_step(const struct columns *to, struct found *found, int phases)
     found->steps++;
 }
 
-static void note_other(const struct columns *to, struct found *found, int64_t begin, int64_t end)
+static void note_other(const struct columns *to, struct found *found, int64_t first_run,
+                       int64_t begin, int64_t end)
 {
     int64_t run = found->other_runs;
     found->others++;
-    if (run > 0 && to->others_end[run - 1] == begin) {
+    if (run > first_run && to->others_end[run - 1] == begin) {
         to->others_end[run - 1] = end;
         return;
     }
@@ -306,7 +308,7 @@ static int read_lines(struct window *window, int64_t begin, int64_t end, int64_t
                       const struct columns *to, struct found *found, const struct numbers *numbers)
 {
     int problem, phases;
-    int64_t at = begin, next;
+    int64_t at = begin, first_run = found->other_runs, next;
     /* A line belongs to the part in which it begins: what reaches into this one is another's. */
     if (begin > 0) {
         if ((problem = move(window, begin - 1)))
@@ -331,7 +333,7 @@ static int read_lines(struct window *window, int64_t begin, int64_t end, int64_t
             else if ((problem = skip_long_line(window, &next)))
                 return problem;
             else {
-                note_other(to, found, at, next);
+                note_other(to, found, first_run, at, next);
                 continue;
             }
             next = window->offset + window->size;
@@ -341,14 +343,15 @@ static int read_lines(struct window *window, int64_t begin, int64_t end, int64_t
         if (read_step(window->bytes + (at - window->offset), to, found->steps, numbers, &phases))
             note_step(to, found, phases);
         else
-            note_other(to, found, at, next);
+            note_other(to, found, first_run, at, next);
     }
     return 0;
 }
 
 /* Reads the lines that begin at bytes `begin` to `end` of a file; 0 or what went wrong, as errno says it.
  *
- * `to` has room for `capacity` steps, and for one run of other lines more.
+ * They are added to what was `found` before, in other files. `to` has room for `capacity` steps in all,
+ * and for one run of other lines more for each file.
  */
 int argosy_plain_steps_1(int file, int64_t begin, int64_t end, int64_t capacity,
                          const struct columns *to, struct found *found)
@@ -356,7 +359,6 @@ int argosy_plain_steps_1(int file, int64_t begin, int64_t end, int64_t capacity,
     struct window window = {.file = file, .bytes = malloc(BUFFER + PADDING)};
     struct numbers numbers = {.plain = newlocale(LC_ALL_MASK, "C", (locale_t)0)};
     int problem = ENOMEM;
-    memset(found, 0, sizeof *found);
     divide_by_five(numbers.fifths);
     if (window.bytes && numbers.plain)
         problem = read_lines(&window, begin, end, capacity, to, found, &numbers);

@@ -42,12 +42,21 @@ class _Found(ctypes.Structure):
 
 
 @dataclass(frozen=True)
+class Place:
+    """The lines of the file `path` that begin at its bytes from `begin` to `end`."""
+
+    path: str
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
 class PlainSteps:
-    """The plain steps among some lines of a file, in their order, and where the other lines are.
+    """The plain steps at some places, in their order, and where the other lines are.
 
     `start` and `seconds` are as recorded; `phases` are by name, in seconds, NaN where not recorded; those
-    that no step has are not there.
-    `others` counts the other lines; `other_places` (n, 2) is where they begin and end, in bytes.
+    that no step has are not there. `counts`, `others` and `other_runs` are by place: how many steps there
+    are, how many other lines, and (n, 2) where these begin and end, in bytes.
     """
 
     step: Whole
@@ -56,8 +65,9 @@ class PlainSteps:
     start: Real
     seconds: Real
     phases: Mapping[str, Real]
-    others: int
-    other_places: Whole
+    counts: Whole
+    others: Whole
+    other_runs: Sequence[Whole]
 
 
 def is_compiled() -> bool:
@@ -65,35 +75,26 @@ def is_compiled() -> bool:
     return _reader() is not None
 
 
-def most_steps(size: int) -> int:
-    """How many plain steps begin in `size` bytes at the most."""
-    return size // _SHORTEST_LINE + 2
+def read_plain_steps(places: Sequence[Place]) -> PlainSteps:
+    """Read the lines at `places`.
 
-
-def read_plain_steps(path: str, begin: int, end: int) -> PlainSteps:
-    """Read the lines of the file `path` that begin at the bytes from `begin` to `end`.
-
-    Other threads of Python go on meanwhile. Raises OSError when the file cannot be read.
+    Other threads of Python go on meanwhile. Raises OSError when a file cannot be read.
     """
-    reader = _reader()
-    assert reader, "asked for without is_compiled()"
-    capacity = most_steps(end - begin)
+    capacity = sum((place.end - place.begin) // _SHORTEST_LINE + 2 for place in places)
     whole = np.empty((3, capacity), np.int64)
     real = np.empty((2 + len(PHASES), capacity), np.float64)
-    others = np.empty((2, capacity + 1), np.int64)
+    runs = np.empty((2, capacity + len(places)), np.int64)
     addresses = [*_addresses(whole), *_addresses(real[:2])]
-    columns = _Columns(
-        *addresses, (ctypes.c_void_p * len(PHASES))(*_addresses(real[2:])), *_addresses(others)
-    )
+    phases = (ctypes.c_void_p * len(PHASES))(*_addresses(real[2:]))
+    columns = _Columns(*addresses, phases, *_addresses(runs))
     found = _Found()
-    with Path(path).open("rb", buffering=0) as file:
-        status = reader(
-            file.fileno(), begin, end, capacity, ctypes.byref(columns), ctypes.byref(found)
-        )
-    if status:
-        raise OSError(status, os.strerror(status), path)
+    totals = np.zeros((3, len(places) + 1), np.int64)
+    for number, place in enumerate(places, start=1):
+        _read(place, capacity, columns, found)
+        totals[:, number] = found.steps, found.others, found.other_runs
+    counts, others, _ = np.diff(totals)
     step, epoch, samples = whole[:, : found.steps]
-    start, seconds, *phases = real[:, : found.steps]
+    start, seconds, *of_phases = real[:, : found.steps]
     return PlainSteps(
         step=step,
         epoch=epoch,
@@ -102,12 +103,27 @@ def read_plain_steps(path: str, begin: int, end: int) -> PlainSteps:
         seconds=seconds,
         phases={
             name: values
-            for name, values, count in zip(PHASES, phases, found.phases, strict=True)
+            for name, values, count in zip(PHASES, of_phases, found.phases, strict=True)
             if count
         },
-        others=found.others,
-        other_places=others[:, : found.other_runs].T,
+        counts=counts,
+        others=others,
+        other_runs=np.split(runs[:, : found.other_runs].T, totals[2, 1:-1]),
     )
+
+
+def _read(place: Place, capacity: int, columns: _Columns, found: _Found) -> None:
+    reader = _reader()
+    assert reader, "asked for without is_compiled()"
+    file = os.open(place.path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        status = reader(
+            file, place.begin, place.end, capacity, ctypes.byref(columns), ctypes.byref(found)
+        )
+    finally:
+        os.close(file)
+    if status:
+        raise OSError(status, os.strerror(status), place.path)
 
 
 @cache

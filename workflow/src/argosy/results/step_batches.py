@@ -12,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 from arro3.core import Array, DataType, Field, RecordBatch, RecordBatchReader, Schema
 
-from argosy.results.plain_steps import PlainSteps, Real, most_steps, read_plain_steps
+from argosy.results.plain_steps import Place, PlainSteps, Real, Whole, read_plain_steps
 from argosy.results.records import RecordFile
 from argosy.results.tables import COLUMNS, PHASES, threads
 
 _PART_BYTES = 2 << 20
-"""Long files are read in parts of this size."""
+"""So much is read at once, of one file or several."""
+_MOST_FILES = 1000
 _AHEAD = 3
 """Parts for each thread that are read before they are asked for."""
 
@@ -28,9 +29,6 @@ _TYPES = {
     "BIGINT": DataType.int64(),
     "DOUBLE": DataType.float64(),
 }
-_MOST_ROWS = most_steps(_PART_BYTES)
-_FIRST = Array.from_numpy(np.zeros(_MOST_ROWS, np.int32))
-_UNKNOWN = Array([None], type=DataType.float64()).take(_FIRST)
 _SCHEMA = Schema([Field(name, _TYPES[kind]) for name, kind in COLUMNS["steps"].items()])
 
 
@@ -56,100 +54,138 @@ class StepBatches:
         return RecordBatchReader.from_batches(_SCHEMA, self._batches())
 
     def _batches(self) -> Iterator[RecordBatch]:
-        others, places = 0, []
+        others, runs = 0, []
         try:
             for part in _read_ahead(self.files):
-                yield part.steps
-                self.repeated[part.file.experiment, part.file.run_id] += part.repeated
-                others += part.others
-                places.append(part.other_places)
-                if part.is_last:
-                    self._keep_others(part.file, others, places)
-                    others, places = 0, []
+                yield part.batch
+                for lines in part.lines:
+                    self.repeated[lines.file.experiment, lines.file.run_id] += lines.repeated
+                    others += lines.others
+                    runs.append(lines.other_runs)
+                    if lines.is_last:
+                        self._keep_others(lines.file, others, runs)
+                        others, runs = 0, []
         except OSError as problem:
             self.problem = problem
             raise
 
-    def _keep_others(
-        self, file: RecordFile, others: int, places: Sequence[npt.NDArray[np.int64]]
-    ) -> None:
+    def _keep_others(self, file: RecordFile, others: int, runs: Sequence[Whole]) -> None:
         # A header that told the offset is all that most files hold besides steps.
         if others == 0 or (others == 1 and file.offset_s is not None):
             return
         target = self.work.joinpath(*Path(file.path).parts[-5:])
         target.parent.mkdir(parents=True, exist_ok=True)
         with Path(file.path).open("rb") as source, target.open("wb") as copy:
-            for begin, end in np.concatenate(places).tolist():
+            for begin, end in np.concatenate(runs).tolist():
                 _copy(source.fileno(), copy.fileno(), begin, end)
         self.more.append(replace(file, path=str(target)))
 
 
 @dataclass(frozen=True)
-class _Part:
-    """A part of a file: its steps that count, how many do not, and its other lines."""
+class _Lines:
+    """Lines of one file: how many steps do not count, and what else there is (see PlainSteps)."""
 
     file: RecordFile
     is_last: bool
-    steps: RecordBatch
     repeated: int
     others: int
-    other_places: npt.NDArray[np.int64]
+    other_runs: Whole
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What is read at once: of several files, or of one that is long."""
+
+    batch: RecordBatch
+    lines: Sequence[_Lines]
+
+
+@dataclass(frozen=True)
+class _FilePlace(Place):
+    file: RecordFile
+    is_last: bool
 
 
 def _read_ahead(files: Sequence[RecordFile]) -> Iterator[_Part]:
     ahead: deque[Future[_Part]] = deque()
     with ThreadPoolExecutor(threads()) as pool:
         try:
-            for file in files:
-                size = Path(file.path).stat().st_size
-                for begin in range(0, max(size, 1), _PART_BYTES):
-                    ahead.append(pool.submit(_read_part, file, begin, size))
-                    if len(ahead) > _AHEAD * threads():
-                        yield ahead.popleft().result()
+            for places in _parts(files):
+                ahead.append(pool.submit(_read_part, places))
+                if len(ahead) > _AHEAD * threads():
+                    yield ahead.popleft().result()
             while ahead:
                 yield ahead.popleft().result()
         finally:
             pool.shutdown(cancel_futures=True)
 
 
-def _read_part(file: RecordFile, begin: int, size: int) -> _Part:
-    end = min(begin + _PART_BYTES, size)
-    read = read_plain_steps(file.path, begin, end)
-    batch = _batch(file, read)
-    return _Part(
-        file=file,
-        is_last=end == size,
-        steps=batch,
-        repeated=len(read.step) - batch.num_rows,
-        others=read.others,
-        other_places=read.other_places,
+def _parts(files: Sequence[RecordFile]) -> Iterator[list[_FilePlace]]:
+    """Places in all of `files`, in their order, as they are read at once."""
+    part: list[_FilePlace] = []
+    size = 0
+    for file in files:
+        length = Path(file.path).stat().st_size
+        for begin in range(0, max(length, 1), _PART_BYTES):
+            end = min(begin + _PART_BYTES, length)
+            part.append(_FilePlace(file.path, begin, end, file, is_last=end == length))
+            size += end - begin
+            if size >= _PART_BYTES or len(part) == _MOST_FILES:
+                yield part
+                part, size = [], 0
+    if part:
+        yield part
+
+
+def _read_part(places: Sequence[_FilePlace]) -> _Part:
+    read = read_plain_steps(places)
+    of_place = np.repeat(np.arange(len(places), dtype=np.int32), read.counts)
+    until = [place.file.until_step for place in places]
+    is_repeated = np.zeros(len(of_place), bool)
+    if any(step is not None for step in until):
+        most = np.iinfo(np.int64).max
+        limits = np.array([most if step is None else step for step in until])
+        is_repeated = read.step >= limits[of_place]
+    repeated = np.bincount(of_place[is_repeated], minlength=len(places))
+    lines = [
+        _Lines(place.file, place.is_last, *of_lines)
+        for place, *of_lines in zip(
+            places, repeated.tolist(), read.others.tolist(), read.other_runs, strict=True
+        )
+    ]
+    counts = ~is_repeated if is_repeated.any() else slice(None)
+    return _Part(_batch([place.file for place in places], read, of_place, counts), lines)
+
+
+def _batch(
+    files: Sequence[RecordFile], read: PlainSteps, of_file: npt.NDArray[np.int32], counts: Any
+) -> RecordBatch:
+    of_file = of_file[counts]
+    of_row = Array.from_numpy(of_file)
+    ranks = np.array([file.rank for file in files], np.int32)
+    offsets_s = np.array([file.offset_s for file in files], np.float64)
+    unknown = Array([None], type=DataType.float64()).take(
+        Array.from_numpy(np.zeros(len(of_file), np.int32))
     )
-
-
-def _batch(file: RecordFile, read: PlainSteps) -> RecordBatch:
-    counts: Any = slice(None) if file.until_step is None else read.step < file.until_step
-    rows = len(read.step[counts])
     columns = [
-        _name(file.experiment, rows),
-        _name(file.run_id, rows),
-        Array.from_numpy(np.full(rows, file.rank, np.int32)),
+        _names([file.experiment for file in files]).take(of_row),
+        _names([file.run_id for file in files]).take(of_row),
+        Array.from_numpy(ranks[of_file]),
         Array.from_numpy(read.step[counts]),
         Array.from_numpy(read.epoch[counts]),
-        _UNKNOWN.slice(0, rows)
-        if file.offset_s is None
-        else Array.from_numpy(read.start[counts] + file.offset_s),
+        _known(read.start[counts] + offsets_s[of_file]),
         Array.from_numpy(read.seconds[counts]),
         Array.from_numpy(read.samples[counts]),
         *(
-            _known(read.phases[phase][counts]) if phase in read.phases else _UNKNOWN.slice(0, rows)
+            _known(read.phases[phase][counts]) if phase in read.phases else unknown
             for phase in PHASES
         ),
     ]
     return RecordBatch.from_arrays(columns, schema=_SCHEMA)
 
 
-def _name(text: str, rows: int) -> Array:
-    return Array([text], type=DataType.utf8()).cast(_NAME).take(_FIRST.slice(0, rows))
+def _names(texts: Sequence[str]) -> Array:
+    return Array(texts, type=DataType.utf8()).cast(_NAME)
 
 
 def _known(values: Real) -> Array:
