@@ -5,6 +5,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
+from numpy.typing import NDArray
 
 from argosy.analysis.stragglers import Straggler, stragglers
 from argosy.results.tables import fetch
@@ -19,16 +20,15 @@ WHERE state = 'completed' AND ranks > 1 AND len(missing_ranks) = 0
 GROUP BY ALL ORDER BY experiment, run_id
 """
 
-# Only steps that all ranks have.
 _OWN_WORK = """
-SELECT place, greatest(seconds - coalesce(communication_s, 0), 1e-9) AS own_work_s
+SELECT place, step, greatest(seconds - coalesce(communication_s, 0), 1e-9) AS own_work_s
 FROM steps JOIN looked_at USING (experiment, run_id)
 WHERE step >= first AND (step - first) % stride = 0
-QUALIFY count(*) OVER (PARTITION BY place, step) = ranks
 ORDER BY place, step, rank
 """
 
 Run = Mapping[str, Any]
+Whole = NDArray[np.integer[Any]]
 
 
 def slow_ranks(tables: duckdb.DuckDBPyConnection) -> Mapping[tuple[str, str], list[Straggler]]:
@@ -70,12 +70,22 @@ def _of_batch(tables: duckdb.DuckDBPyConnection, batch: Sequence[Run]) -> list[l
         ],
     )
     found = tables.execute(_OWN_WORK).fetchnumpy()
-    ends = np.searchsorted(found["place"], range(len(batch)), side="right")
-    own_work_s = np.split(np.asarray(found["own_work_s"], np.float64), ends[:-1])
+    place, step = np.asarray(found["place"]), np.asarray(found["step"])
+    ranks = np.array([run["ranks"] for run in batch])
+    kept = _of_all_ranks(place, step, ranks)
+    ends = np.searchsorted(place[kept], range(len(batch)), side="right")
+    own_work_s = np.split(np.asarray(found["own_work_s"], np.float64)[kept], ends[:-1])
     return [
         stragglers(values.reshape(-1, run["ranks"]), _nodes(run))
         for run, values in zip(batch, own_work_s, strict=True)
     ]
+
+
+def _of_all_ranks(place: Whole, step: Whole, ranks: Whole) -> NDArray[np.bool_]:
+    """Which rows, sorted by place and step, are of a step that all ranks have; `ranks` is by place."""
+    first = np.flatnonzero(np.diff(place, prepend=-1) | np.diff(step, prepend=-1))
+    counts = np.diff(first, append=place.size)
+    return np.repeat(counts == ranks[place[first]], counts)
 
 
 def _nodes(run: Run) -> list[int]:

@@ -4,7 +4,6 @@ import base64
 import hashlib
 from collections.abc import Iterable
 from importlib.resources import files
-from pathlib import PurePosixPath
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -35,7 +34,7 @@ def rendered(template: str, **content: Any) -> str:
         "amount": lambda size: amount(round(size)),
         "duration": numbers.duration,
         "moment": numbers.moment,
-        "file_name": lambda path: PurePosixPath(path).name,
+        "file_name": lambda path: path.rpartition("/")[2],
     }
     scripts = [chart_scripts(), _file("charts.js"), _file("tables.js")]
     html = environment.get_template(template).render(
