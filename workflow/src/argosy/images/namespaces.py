@@ -7,11 +7,13 @@ user's own id is the only one there; to everybody else what happens there is don
 import ctypes
 import json
 import os
+import select
 import signal
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 from argosy.errors import ArgosyError, explained
 
@@ -43,10 +45,11 @@ def in_own_namespaces(
     reader, writer = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
+    parent = os.getpid()
     child = os.fork()
     if child == 0:
         os.close(reader)
-        os._exit(_be_child(function, writer))
+        _end_with(lambda: _be_child(function, writer, parent))
     os.close(writer)
     if meanwhile:
         meanwhile()
@@ -59,7 +62,8 @@ def in_own_namespaces(
     if "interrupted" in answer:
         raise KeyboardInterrupt
     if "result" not in answer:
-        raise RuntimeError(f"the build's process ended with status {status}")
+        code = os.waitstatus_to_exitcode(status)
+        raise RuntimeError(f"the build's process ended with status {code}")
     return str(answer["result"])
 
 
@@ -83,27 +87,48 @@ def die_with_parent() -> None:
     _call("prctl", _SET_PARENT_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
 
 
-def _be_child(function: Callable[[], str], writer: int) -> int:
+def _end_with(function: Callable[[], int]) -> NoReturn:
+    """End this process with the status that the function returns.
+
+    Nothing that it raises is passed on: what waits for it up there, such as the removal of a workspace,
+    is the parent's to do, and perhaps another's by now.
+    """
+    status = 1
+    try:
+        status = function()
+    finally:
+        os._exit(status)
+
+
+def _be_child(function: Callable[[], str], writer: int, parent: int) -> int:
     """The child: makes the namespaces, and the grandchild that is the first process in them."""
     die_with_parent()
+    if os.getppid() != parent:
+        # It was killed before this process asked to be killed with it.
+        return 1
     try:
         _enter()
     except OSError as problem:
         reason = f"this host allows no user namespaces ({problem.strerror})"
         _tell(writer, error=f"{reason}: ask the site for user.max_user_namespaces above 0")
         return 1
+    # Its other end is this process's alone: in its own namespace the grandchild sees no parent.
+    parent_lives, own_end = os.pipe()
     first = os.fork()
     if first == 0:
-        os._exit(_be_first(function, writer))
+        os.close(own_end)
+        _end_with(lambda: _be_first(function, writer, parent_lives))
     os.close(writer)
     # Ctrl-C reaches the grandchild as well, whose answer is waited for.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     return os.waitstatus_to_exitcode(os.waitpid(first, 0)[1]) & 0xFF
 
 
-def _be_first(function: Callable[[], str], writer: int) -> int:
+def _be_first(function: Callable[[], str], writer: int, parent_lives: int) -> int:
     try:
         die_with_parent()
+        if select.select([parent_lives], [], [], 0)[0]:
+            return 1
         mount("none", Path("/"), None, RECURSIVE | SLAVE)
         mount("proc", Path("/proc"), "proc")
         _tell(writer, result=function())
