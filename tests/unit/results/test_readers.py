@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from study_files import plan
 
-from argosy.results import collect, steps
+from argosy.results import collect, step_batches, steps
 from argosy.results.tables import fetch, open_tables
 
 KEYS = ("kind", "step", "epoch", "start", "seconds", "samples", "phases")
@@ -60,12 +60,17 @@ def tables_of(results: Path, name: str) -> dict[str, list[dict[str, Any]]]:
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(ranks=st.lists(LINES, min_size=1, max_size=3), is_ended=st.booleans())
+@given(
+    ranks=st.lists(LINES, min_size=1, max_size=3),
+    is_ended=st.booleans(),
+    part_bytes=st.sampled_from([100, 1 << 20]),
+)
 def test_both_make_the_same_tables(
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
     ranks: list[list[str]],
     is_ended: bool,
+    part_bytes: int,
 ) -> None:
     results = tmp_path_factory.mktemp("study") / "site"
     run = plan(results, ranks_per_node=len(ranks))
@@ -74,6 +79,7 @@ def test_both_make_the_same_tables(
     for rank, lines in enumerate(ranks):
         with run.rank_file("100.0", rank).open("a") as file:
             file.write("\n".join(lines) + "\n" * is_ended)
+    monkeypatch.setattr(step_batches, "_PART_BYTES", part_bytes)
     monkeypatch.setattr(steps, "is_compiled", lambda: True)
     by_compiled = tables_of(results, "compiled")
     monkeypatch.setattr(steps, "is_compiled", lambda: False)

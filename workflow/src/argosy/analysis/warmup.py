@@ -126,7 +126,7 @@ def _clipped(logs: Vector, penalty: float) -> Vector:
 
 
 def _middle(ordered: Vector) -> float:
-    """The median; NumPy's takes ten times as long for the few steps of most runs."""
+    """The median; NumPy's takes 2 to 10 times as long for the few hundred steps of most runs."""
     return float(ordered[(ordered.size - 1) // 2] + ordered[ordered.size // 2]) / 2
 
 

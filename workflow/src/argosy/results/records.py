@@ -1,7 +1,8 @@
 """The JSON Lines of the ranks become tables, in a stream: DuckDB never holds them whole.
 
-Nearly all lines are steps, so one pass writes those and nothing else. Files that hold more lines than
-that are read once more, for what else is in them: metrics, steps that count no longer, damaged lines.
+Nearly all lines are steps, so one pass writes those and nothing else. What else there is, is read apart:
+metrics, steps that count no longer, damaged lines. The compiled reader puts it into files of its own;
+without it, files that hold more lines than steps are read once more.
 """
 
 import json

@@ -21,6 +21,7 @@ _PART_BYTES = 2 << 20
 _MOST_FILES = 1000
 _AHEAD = 3
 """Parts for each thread that are read before they are asked for."""
+_NO_LIMIT = np.iinfo(np.int64).max
 
 _NAME = DataType.dictionary(DataType.int32(), DataType.utf8())
 _TYPES = {
@@ -141,11 +142,8 @@ def _read_part(places: Sequence[_FilePlace]) -> _Part:
     read = read_plain_steps(places)
     of_place = np.repeat(np.arange(len(places), dtype=np.int32), read.counts)
     until = [place.file.until_step for place in places]
-    is_repeated = np.zeros(len(of_place), bool)
-    if any(step is not None for step in until):
-        most = np.iinfo(np.int64).max
-        limits = np.array([most if step is None else step for step in until])
-        is_repeated = read.step >= limits[of_place]
+    limits = np.array([_NO_LIMIT if step is None else step for step in until])
+    is_repeated = read.step >= limits[of_place]
     repeated = np.bincount(of_place[is_repeated], minlength=len(places))
     lines = [
         _Lines(place.file, place.is_last, *of_lines)
