@@ -149,6 +149,18 @@ def test_a_layer_that_is_cut_off_goes_on_where_it_ended(image: str, puller: Pull
     assert ranges(front.requests) == [f"bytes={third}-", f"bytes={2 * third}-"]
 
 
+def test_stopping_while_an_answer_comes_to_its_end_is_no_error(image: str, puller: Puller) -> None:
+    pulled = puller(image)
+    digest = max((pulled.folder / "blobs" / "sha256").iterdir(), key=lambda blob: blob.stat().st_size)
+    client = Client(Reference.parse(f"{image}/team/tool:1"))
+    with client.blob(f"sha256:{digest.name}", 0) as response:
+        assert len(response.raw.read()) > SIZE
+        client.stop()
+        response.close()
+        client.stop()
+    assert client.patience.stop.is_set()
+
+
 def test_the_next_pull_goes_on_as_well(image: str, puller: Puller) -> None:
     def spoil(request: Request, number: int, ask: Ask) -> Answer:
         answer = ask()

@@ -59,8 +59,9 @@ class Client:
         """Have the other threads give up, those that wait for the rest of an answer as well."""
         self.patience.stop.set()
         for response in self._open.copy():
-            # It may have come to its end meanwhile.
-            with suppress(ValueError, OSError):
+            # It may have come to its end meanwhile, or may just be coming there; urllib3 says so in several
+            # ways (the last one when the other thread closes it between two lines of `shutdown`).
+            with suppress(OSError, RuntimeError, ValueError, TypeError):
                 response.raw.shutdown()
 
     def reach(self, tries: int | None = None) -> None:
