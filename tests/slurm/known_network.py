@@ -14,7 +14,7 @@ from argosy.analysis.forecast import Forecast, everything, forecast
 from argosy.analysis.measurements import measurements
 from argosy.analysis.phases import step_times
 from argosy.analysis.prediction.training import step_s
-from argosy.analysis.steady import steady_states
+from argosy.analysis.step_findings import step_findings
 from argosy.results.tables import open_tables
 
 PACED = Path(__file__).parent / "programs" / "paced.py"
@@ -90,8 +90,9 @@ def figures(prediction: dict[str, Any]) -> dict[str, Any]:
 
 def error_from_two_nodes(workspace: ClusterWorkspace) -> float:
     """Of the step on four nodes, predicted without anything that was measured on four."""
-    with open_tables(workspace.path / "results/testbed/tables") as tables:
-        runs = measurements(tables, steady_states(tables))
+    tables_dir = workspace.path / "results/testbed/tables"
+    with open_tables(tables_dir) as tables:
+        runs = measurements(tables, step_findings(tables, tables_dir).warm_ups)
         found = everything(tables, runs, step_times(tables), {})
     network = [time for time in found.allreduces["network"] if time.nodes == 2]
     known = forecast(replace(found, allreduces={"network": network}), "paced")

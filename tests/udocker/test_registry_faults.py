@@ -151,7 +151,9 @@ def test_a_layer_that_is_cut_off_goes_on_where_it_ended(image: str, puller: Pull
 
 def test_stopping_while_an_answer_comes_to_its_end_is_no_error(image: str, puller: Puller) -> None:
     pulled = puller(image)
-    digest = max((pulled.folder / "blobs" / "sha256").iterdir(), key=lambda blob: blob.stat().st_size)
+    digest = max(
+        (pulled.folder / "blobs" / "sha256").iterdir(), key=lambda blob: blob.stat().st_size
+    )
     client = Client(Reference.parse(f"{image}/team/tool:1"))
     with client.blob(f"sha256:{digest.name}", 0) as response:
         assert len(response.raw.read()) > SIZE

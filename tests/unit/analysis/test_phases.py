@@ -7,7 +7,7 @@ from study_files import completed, plan
 
 from argosy.analysis.measurements import Point
 from argosy.analysis.phases import StepTime, step_times
-from argosy.analysis.steady import steady_states
+from argosy.analysis.step_findings import step_findings
 from argosy.results import collect
 from argosy.results.tables import open_tables
 
@@ -15,7 +15,7 @@ from argosy.results.tables import open_tables
 def times(results: Path) -> dict[tuple[str, Point], StepTime]:
     collect(results, results / "tables")
     with open_tables(results / "tables") as tables:
-        steady_states(tables)
+        step_findings(tables, results / "tables")
         return step_times(tables)
 
 

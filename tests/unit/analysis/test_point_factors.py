@@ -9,7 +9,7 @@ from study_files import plan
 from argosy.analysis.factors import RankTimes
 from argosy.analysis.point_factors import NAMES, point_factors
 from argosy.analysis.rank_times import rank_times
-from argosy.analysis.steady import steady_states
+from argosy.analysis.step_findings import step_findings
 from argosy.results import collect
 from argosy.results.tables import open_tables
 
@@ -26,7 +26,7 @@ def made(results: Path, nodes: int, repeat: int, step_s: float, **shares: float)
 def times(results: Path) -> dict[str, RankTimes]:
     collect(results, results / "tables")
     with open_tables(results / "tables") as tables:
-        steady_states(tables)
+        step_findings(tables, results / "tables")
         return {run_id: found for (_, run_id), found in rank_times(tables).items()}
 
 

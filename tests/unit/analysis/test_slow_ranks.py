@@ -6,8 +6,7 @@ import pytest
 from study_files import RunFiles, plan
 
 from argosy.analysis import slow_ranks as module
-from argosy.analysis.slow_ranks import slow_ranks
-from argosy.analysis.steady import steady_states
+from argosy.analysis.step_findings import step_findings
 from argosy.analysis.stragglers import Straggler
 from argosy.results import collect
 from argosy.results.tables import open_tables
@@ -28,8 +27,8 @@ def made(results: Path, slow: dict[int, float], repeat: int = 1) -> RunFiles:
 def named(results: Path) -> dict[str, list[Straggler]]:
     collect(results, results / "tables")
     with open_tables(results / "tables") as tables:
-        steady_states(tables)
-        return {run_id: found for (_, run_id), found in slow_ranks(tables).items()}
+        found = step_findings(tables, results / "tables").stragglers
+        return {run_id: named for (_, run_id), named in found.items()}
 
 
 def test_a_slow_rank_and_a_slow_node_in_runs_of_their_own(tmp_path: Path) -> None:

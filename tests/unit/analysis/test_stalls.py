@@ -8,7 +8,7 @@ from stalled_studies import SHARES, STEP_S, stalled
 
 from argosy.analysis.measurements import Point
 from argosy.analysis.stalls import PointStalls, RefusedPoint, stalls
-from argosy.analysis.steady import steady_states
+from argosy.analysis.step_findings import step_findings
 from argosy.results import collect
 from argosy.results.tables import open_tables
 
@@ -19,7 +19,7 @@ CLOSE = 2e-3
 def found(results: Path) -> Sequence[PointStalls | RefusedPoint]:
     collect(results, results / "tables")
     with open_tables(results / "tables") as tables:
-        steady_states(tables)
+        step_findings(tables, results / "tables")
         return stalls(tables).get("training", [])
 
 

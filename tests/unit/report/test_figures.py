@@ -10,8 +10,9 @@ import pytest
 from study_files import completed, sample_study
 
 from argosy.report import write_report
-from argosy.report.figures import Drawing, draw, drawings
+from argosy.report.figures import Drawing, drawings
 from argosy.report.models import Summary, read_summary
+from argosy.report.paper import draw
 from argosy.results import collect
 
 

@@ -12,8 +12,9 @@ from argosy.analysis.horovod_settings import horovod_settings
 from argosy.analysis.measurements import Point
 from argosy.analysis.prediction import Horovod
 from argosy.errors import ArgosyError
-from argosy.report import Rates, plan, write_report
+from argosy.report import Rates, write_report
 from argosy.report.plan_words import sentences
+from argosy.report.planning import plan
 from argosy.report.prediction import PredictionSummary, Question
 from argosy.results import collect
 from argosy.results.tables import open_tables

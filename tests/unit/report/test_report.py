@@ -17,10 +17,11 @@ import pytest
 from rich.console import Console
 from study_files import STARTED, completed, plan, sample_study
 
-from argosy.report import ReportFiles, make_report, print_summary, write_report
+from argosy.report import ReportFiles, make_report, write_report
 from argosy.report.figures import Drawing
 from argosy.report.html import chart_data
 from argosy.report.models import read_summary, summary_json, summary_schema
+from argosy.report.terminal import print_summary
 from argosy.results import ResultsError, collect
 
 

@@ -15,8 +15,9 @@ from study_files import plan
 
 from argosy.analysis.timelines import part_of
 from argosy.report import write_report
-from argosy.report.figures import draw, drawings
+from argosy.report.figures import drawings
 from argosy.report.models import read_summary
+from argosy.report.paper import draw
 from argosy.report.terminal import print_summary
 from argosy.results import collect
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import duckdb
 
-from argosy.analysis.steady import Steady
 from argosy.analysis.warmup import WarmUp
-from argosy.results.tables import fetch
+from argosy.results.tables import Run, fetch
 
 _QUERY = """
 WITH recorded AS (
@@ -59,7 +58,7 @@ class Measurement:
 
 
 def measurements(
-    tables: duckdb.DuckDBPyConnection, steady: Mapping[tuple[str, str], Steady]
+    tables: duckdb.DuckDBPyConnection, warm_ups: Mapping[Run, WarmUp]
 ) -> list[Measurement]:
     """Throughput of each completed run, in samples/s, by experiment, point and repeat.
 
@@ -68,18 +67,18 @@ def measurements(
     missing is left out: its samples are not all there.
     """
     return [
-        _measurement(row, steady.get((row["experiment"], row["run_id"])))
+        _measurement(row, warm_ups.get((row["experiment"], row["run_id"])))
         for row in fetch(tables, _QUERY)
     ]
 
 
-def _measurement(row: Mapping[str, Any], steady: Steady | None) -> Measurement:
+def _measurement(row: Mapping[str, Any], warm_up: WarmUp | None) -> Measurement:
     run = Measurement(
         experiment=row["experiment"],
         run_id=row["run_id"],
         scaling=row["scaling"],
         point=Point(row["ranks"], row["nodes"], row["ranks_per_node"]),
-        warm_up=steady.warm_up if steady else None,
+        warm_up=warm_up,
     )
     silent, ranks = row["silent_ranks"], row["ranks"]
     if silent == ranks and row["printed"]:

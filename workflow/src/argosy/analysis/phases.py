@@ -41,7 +41,7 @@ def step_times(tables: duckdb.DuckDBPyConnection) -> dict[tuple[str, Point], Ste
     """Step times by (experiment, point): means over steps, then ranks, then repeats.
 
     Steps before the steady state and runs with missing ranks are left out, as for the throughput: the
-    table `steady_rank` has to be there (`steady_states`).
+    table `steady_rank` has to be there (`step_findings`).
     """
     return {
         (row["experiment"], Point(row["ranks"], row["nodes"], row["ranks_per_node"])): StepTime(

@@ -33,7 +33,7 @@ def rank_times(tables: duckdb.DuckDBPyConnection) -> Mapping[tuple[str, str], Ra
     """By experiment and run_id, of each completed run that recorded samples and has all its ranks.
 
     A phase that no rank of a run recorded is not among its phases; what no phase covers is `other`. The
-    table `steady_rank` has to be there (`steady_states`).
+    table `steady_rank` has to be there (`step_findings`).
     """
     return {
         (row["experiment"], row["run_id"]): _times(row)

@@ -31,10 +31,10 @@ Run = Mapping[str, Any]
 Whole = NDArray[np.integer[Any]]
 
 
-def slow_ranks(tables: duckdb.DuckDBPyConnection) -> Mapping[tuple[str, str], list[Straggler]]:
+def slow_ranks(tables: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], list[Straggler]]:
     """By experiment and run_id: the stragglers of each completed run that has any.
 
-    The table `steady_rank` has to be there (`steady_states`).
+    The table `steady_rank` has to be there (`step_findings`).
     """
     found = {}
     for batch in _batches(fetch(tables, _RUNS)):

@@ -71,7 +71,7 @@ def stalls(
 ) -> Mapping[str, list[PointStalls | RefusedPoint]]:
     """By experiment of which stalls are studied, for each size that was measured as it is.
 
-    The table `steady_rank` has to be there (`steady_states`).
+    The table `steady_rank` has to be there (`step_findings`).
     """
     found: defaultdict[str, defaultdict[str | None, dict[Point, _Runs]]] = defaultdict(
         lambda: defaultdict(dict)

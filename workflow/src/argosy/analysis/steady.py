@@ -4,25 +4,31 @@ The steps of a large study are read once: every rank's sums over its steady stat
 times and factors are made of.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import duckdb
 
 from argosy.analysis.warmup import WarmUp, warm_up
-from argosy.results.tables import PHASES, fetch
+from argosy.results.tables import PHASES, Run, fetch, fill
 
 OTHER = "other"
 """What no phase covers."""
 
+RANK_COLUMNS = ("rank", "first", "steps", "last", "samples", "seconds", *PHASES, OTHER)
+"""Of `steady_rank`, besides experiment and run_id."""
+
 # Ranks wait for each other, so their mean says how long a step took.
 _SERIES = """
 WITH of_step AS (
-    SELECT experiment, run_id, step, greatest(avg(seconds), 1e-9) AS seconds FROM steps GROUP BY ALL
+    SELECT experiment, run_id, step, greatest(avg(seconds), 1e-9) AS seconds
+    FROM {steps} GROUP BY ALL
 )
 SELECT experiment, run_id, list(step ORDER BY step) AS steps, list(seconds ORDER BY step) AS seconds
 FROM of_step GROUP BY ALL ORDER BY experiment, run_id
 """
+_ALL = "steps"
+# To compare names takes as long as to read the numbers.
+_ASKED = "steps SEMI JOIN asked USING (experiment, run_id)"
 
 _STEADY = "CREATE OR REPLACE TEMP TABLE steady (experiment VARCHAR, run_id VARCHAR, first BIGINT)"
 _COVERED = " + ".join(f"coalesce({phase}_s, 0)" for phase in PHASES)
@@ -32,40 +38,31 @@ SELECT experiment, run_id, rank, first, count(*) AS steps, max(step) AS last, su
     sum(seconds) AS seconds, {", ".join(f"sum({phase}_s) AS {phase}" for phase in PHASES)},
     sum(greatest(0, seconds - ({_COVERED}))) AS {OTHER}
 FROM steps JOIN steady USING (experiment, run_id) WHERE step >= first GROUP BY ALL
+ORDER BY experiment, run_id, rank
 """
 
 
-@dataclass(frozen=True)
-class Steady:
-    """What a run's steps say of its warm-up; `first` is the first step that counts."""
+def warm_ups(
+    tables: duckdb.DuckDBPyConnection, asked: Sequence[Run] | None = None
+) -> dict[Run, WarmUp]:
+    """The warm-up of each run that recorded steps, by experiment and run_id.
 
-    warm_up: WarmUp
-    first: int
+    Queries may join a table afterwards: `steady_rank`, what each rank of these runs did from the `first`
+    step of the steady state to the `last`: how many `steps` and `samples`, and the sums of `seconds`, of
+    each phase (NULL where no step names it) and of what no phase covers.
 
-
-def steady_states(tables: duckdb.DuckDBPyConnection) -> Mapping[tuple[str, str], Steady]:
-    """The steady state of each run that recorded steps, by experiment and run_id.
-
-    Queries may join two tables afterwards: `steady` (experiment, run_id, first), and `steady_rank`, what
-    each rank did from `first` to `last`: how many `steps` and `samples`, and the sums of `seconds`, of each
-    phase (NULL where no step names it) and of what no phase covers.
+    Args:
+        asked: the runs to look at; None: all.
     """
-    found = {
-        (row["experiment"], row["run_id"]): _steady(row["steps"], row["seconds"])
-        for row in fetch(tables, _SERIES)
-    }
+    if asked is not None:
+        tables.execute("CREATE OR REPLACE TEMP TABLE asked (experiment VARCHAR, run_id VARCHAR)")
+        fill(tables, "asked", asked)
+    found, steady = {}, []
+    for row in fetch(tables, _SERIES.format(steps=_ALL if asked is None else _ASKED)):
+        run = row["experiment"], row["run_id"]
+        found[run] = warm_up(row["seconds"])
+        steady.append((*run, row["steps"][found[run].steps]))
     tables.execute(_STEADY)
-    if found:
-        columns = [
-            [run[0] for run in found],
-            [run[1] for run in found],
-            [steady.first for steady in found.values()],
-        ]
-        tables.execute("INSERT INTO steady SELECT unnest($1), unnest($2), unnest($3)", columns)
+    fill(tables, "steady", steady)
     tables.execute(_STEADY_RANK)
     return found
-
-
-def _steady(steps: list[int], seconds: list[float]) -> Steady:
-    found = warm_up(seconds)
-    return Steady(found, steps[found.steps])

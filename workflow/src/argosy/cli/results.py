@@ -40,9 +40,12 @@ def report(
     """Write report.html, summary.json and summary.csv of all runs in RESULTS."""
     from argosy.report import Rates, write_report
     from argosy.results import collect
-    from argosy.site.costs import read_costs
 
-    rates = Rates(**read_costs(costs).model_dump()) if costs else Rates()
+    rates = Rates()
+    if costs:
+        from argosy.site.costs import read_costs
+
+        rates = Rates(**read_costs(costs).model_dump())
     if not from_tables:
         collect(folder, folder / "tables", say=say)
     write_report(folder, rates)

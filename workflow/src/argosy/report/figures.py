@@ -1,4 +1,4 @@
-"""The charts of an experiment as Vega-Lite: the page draws them itself, files for papers are drawn here.
+"""The charts of an experiment as Vega-Lite: the page draws them itself.
 
 Colours are those of Okabe and Ito, told apart by readers with any colour vision. On the page, text and
 axes are coloured by its style sheet, so that they follow a light or a dark page.
@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import vl_convert
-
 from argosy.report import (
     prediction_chart,
     stall_chart,
@@ -18,7 +16,6 @@ from argosy.report import (
     timeline_words,
     words,
 )
-from argosy.report.chart_scripts import VEGA_LITE
 from argosy.report.models import ExperimentSummary
 from argosy.report.phase_chart import CAPTION, phase_chart, phase_colours
 from argosy.report.size_charts import QUANTITIES, size_chart
@@ -105,13 +102,3 @@ def finished(chart: dict[str, Any]) -> dict[str, Any]:
             | {"orient": "bottom", "columns": 4, "title": None, "symbolOpacity": 1},
         },
     }
-
-
-def draw(spec: dict[str, Any]) -> str:
-    """A chart as SVG. No chart may fetch anything: the data is in it."""
-    return vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE, allowed_base_urls=[])
-
-
-def draw_pdf(spec: dict[str, Any]) -> bytes:
-    """A chart as PDF."""
-    return vl_convert.vegalite_to_pdf(spec, vl_version=VEGA_LITE, allowed_base_urls=[])

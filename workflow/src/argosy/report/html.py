@@ -13,6 +13,7 @@ from markupsafe import Markup
 from argosy.report import numbers
 from argosy.report.chart_scripts import chart_scripts
 from argosy.report.figures import Drawing
+from argosy.report.kept import KeptTemplates
 from argosy.units import amount
 
 
@@ -24,6 +25,7 @@ def rendered(template: str, **content: Any) -> str:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        bytecode_cache=KeptTemplates(),
     )
     environment.filters |= {
         "number": numbers.number,

@@ -6,7 +6,7 @@ from argosy.analysis.forecast import Measured, everything, forecast
 from argosy.analysis.laws import Refused
 from argosy.analysis.measurements import measurements
 from argosy.analysis.phases import step_times
-from argosy.analysis.steady import steady_states
+from argosy.analysis.step_findings import step_findings
 from argosy.analysis.usage import usage
 from argosy.report.costs import NOT_KNOWN, Rates
 from argosy.report.prediction import PredictionSummary, Question, prediction_summary
@@ -32,7 +32,7 @@ def plan(
         if experiment not in names:
             there = f"there is {', '.join(names)}" if names else "there is none"
             raise ResultsError(f"{experiment}: no such experiment in {tables_dir}; {there}")
-        runs = measurements(tables, steady_states(tables))
+        runs = measurements(tables, step_findings(tables, tables_dir).warm_ups)
         found = everything(tables, runs, step_times(tables), usage(tables))
     answers = planned(found, experiment, question, rates, collectives)
     if isinstance(answers, Refused):

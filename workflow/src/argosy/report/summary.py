@@ -17,10 +17,10 @@ from argosy.analysis.phases import StepTime, step_times
 from argosy.analysis.point_factors import point_factors
 from argosy.analysis.rank_times import rank_times
 from argosy.analysis.scaling import PointScaling, scaling
-from argosy.analysis.slow_ranks import slow_ranks
 from argosy.analysis.stalls import PointStalls, RefusedPoint, stalls
 from argosy.analysis.statistics import Estimate, outliers
-from argosy.analysis.steady import steady_states
+from argosy.analysis.step_findings import step_findings
+from argosy.analysis.stragglers import Straggler
 from argosy.analysis.timelines import PointTimeline, timelines
 from argosy.analysis.usage import Usage, unread, usage
 from argosy.report.costs import NOT_KNOWN, Rates, cost_summary
@@ -40,20 +40,21 @@ from argosy.report.models import (
 )
 from argosy.report.planning import planned
 from argosy.report.usage import usage_summary
-from argosy.results.tables import fetch, open_tables
+from argosy.results.tables import Run, fetch, open_tables
 
 
 def summarise(tables_dir: Path, rates: Rates = NOT_KNOWN) -> Summary:
     """Everything that the report says, from the tables alone. Raises ResultsError."""
     with open_tables(tables_dir) as tables:
-        measured = measurements(tables, steady_states(tables))
+        found = step_findings(tables, tables_dir)
+        measured = measurements(tables, found.warm_ups)
         return Summary(
             schema_version=SUMMARY_VERSION,
             sites=[row["site"] for row in fetch(tables, _SITES)],
             method=Method(),
             rates=rates,
             experiments=_experiments(tables, measured, rates),
-            runs=_runs(tables, measured),
+            runs=_runs(tables, measured, found.stragglers),
             failures=[FailureSummary(**row) for row in fetch(tables, _FAILURES)],
             unread=unread(tables),
             problems=[ProblemSummary(**row) for row in fetch(tables, _PROBLEMS)],
@@ -204,9 +205,13 @@ def _factors(
     return dict(point_factors(runs, of_base)) if runs and of_base else {}
 
 
-def _runs(tables: duckdb.DuckDBPyConnection, measured: Iterable[Measurement]) -> list[RunSummary]:
+def _runs(
+    tables: duckdb.DuckDBPyConnection,
+    measured: Iterable[Measurement],
+    slow: Mapping[Run, Sequence[Straggler]],
+) -> list[RunSummary]:
     by_run = {(run.experiment, run.run_id): run for run in measured}
-    far_off, slow = _far_off(measured), slow_ranks(tables)
+    far_off = _far_off(measured)
     kept = {*RunSummary.__dataclass_fields__}
     summaries = []
     for row in fetch(tables, _RUNS):
@@ -221,7 +226,7 @@ def _runs(tables: duckdb.DuckDBPyConnection, measured: Iterable[Measurement]) ->
                 warm_up_steps=run.warm_up.steps if run and run.warm_up else None,
                 is_steady=run.warm_up.stationary if run and run.warm_up else None,
                 warm_up=run.warm_up.reason if run and run.warm_up else None,
-                stragglers=slow.get((row["experiment"], row["run_id"]), []),
+                stragglers=list(slow.get((row["experiment"], row["run_id"]), ())),
             )
         )
     return summaries

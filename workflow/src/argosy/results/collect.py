@@ -12,8 +12,9 @@ from argosy.results.errors import ResultsError
 from argosy.results.found import Found, NewRun, look
 from argosy.results.records import count_others, load_others, read_problem
 from argosy.results.rows import Completeness, Row, failure_rows, node_rows, run_row
-from argosy.results.steps import Run, Steps, write_steps
+from argosy.results.steps import Steps, write_steps
 from argosy.results.tables import (
+    Run,
     create_tables,
     fetch,
     insert_rows,

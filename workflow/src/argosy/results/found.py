@@ -11,7 +11,7 @@ from argosy.results.listing import list_run
 from argosy.results.records import RecordFile, read_problem, record_files
 from argosy.results.rows import Row
 from argosy.results.run_folder import RunFolder, read_run
-from argosy.results.steps import Run
+from argosy.results.tables import Run
 from argosy.results.telemetry import TelemetryFile, telemetry_files
 from argosy.results.timeline import Timeline, run_timeline
 

@@ -17,10 +17,7 @@ from argosy.results.records import (
     with_more_lines,
 )
 from argosy.results.step_batches import StepBatches
-from argosy.results.tables import fetch, parquet, set_view
-
-Run = tuple[str, str]
-"""Experiment and run_id."""
+from argosy.results.tables import Run, fetch, parquet, set_view
 
 VIEW = "new_steps"
 

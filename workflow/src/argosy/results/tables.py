@@ -19,6 +19,10 @@ from argosy.files import replacing
 from argosy.results.errors import ResultsError
 
 TABLES_VERSION = 5
+
+Run = tuple[str, str]
+"""Of a run, its experiment and run_id."""
+
 _MOST_THREADS = 8
 # DuckDB holds a whole group of rows for each thread; and numbers that are measured hardly ever repeat,
 # so that looking for repetitions in all of a group is in vain.
@@ -203,6 +207,14 @@ def insert_rows(
     )
 
 
+def fill(database: duckdb.DuckDBPyConnection, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Insert rows with a value for every column of `table`; thousands, not millions: they go by Python."""
+    if rows:
+        places = ", ".join(f"unnest(${number})" for number in range(1, len(rows[0]) + 1))
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        database.execute(f"INSERT INTO {table} SELECT {places}", columns)
+
+
 def parquet(
     database: duckdb.DuckDBPyConnection,
     query: str,
@@ -230,7 +242,7 @@ def set_view(database: duckdb.DuckDBPyConnection, name: str, path: Path) -> None
 def write_tables(
     database: duckdb.DuckDBPyConnection,
     tables_dir: Path,
-    kept: Sequence[tuple[str, str]],
+    kept: Sequence[Run],
     parts: Mapping[str, Path],
 ) -> None:
     """Write every table to `tables_dir`; the old files stay as they are until all are written.
@@ -239,9 +251,7 @@ def write_tables(
     tables of `database`; those of `STREAMED` in `parts`, where there are any, which may be moved.
     """
     database.execute("CREATE TABLE kept (experiment VARCHAR, run_id VARCHAR)")
-    if kept:
-        columns = [list(column) for column in zip(*kept, strict=True)]
-        database.execute("INSERT INTO kept SELECT unnest($1), unnest($2)", columns)
+    fill(database, "kept", kept)
     with ExitStack() as files:
         for table in COLUMNS:
             target = files.enter_context(replacing(tables_dir / f"{table}.parquet"))

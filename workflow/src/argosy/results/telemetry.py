@@ -11,8 +11,7 @@ from argosy.results.lines import lines, name_files
 from argosy.results.records import clock_offset, read_header
 from argosy.results.rows import Row
 from argosy.results.run_folder import RunFolder
-from argosy.results.steps import Run
-from argosy.results.tables import COLUMNS, fetch, parquet, set_view
+from argosy.results.tables import COLUMNS, Run, fetch, parquet, set_view
 
 VIEW = "new_telemetry"
 
