@@ -48,32 +48,32 @@ def terms(run: RankTimes, recorded: set[str]) -> dict[str, float]:
     Raises:
         ValueError: arrays of different shapes, negative values, no samples or no useful time.
     """
-    _check(run)
-    all_s = _seconds(run, set())
-    work_s = _seconds(run, recorded & {COMMUNICATION})
-    useful_s = _seconds(run, recorded)
-    if not useful_s.sum() > 0:
+    phases_s = _checked(run)
+    all_s = phases_s.sum(axis=0)
+    is_work = [name != COMMUNICATION or name not in recorded for name in run.phases_s]
+    is_useful = [name not in recorded for name in run.phases_s]
+    work_s, useful_s = phases_s[is_work].sum(axis=0), phases_s[is_useful].sum(axis=0)
+    ranks, samples, useful = all_s.size, run.samples.sum(), useful_s.sum()
+    if not useful > 0:
         raise ValueError("no rank has any useful time")
+    work, most_work_s, most_s = work_s.sum(), work_s.max(), all_s.max()
     return {
-        "computation": float(run.samples.sum() / useful_s.sum()),
-        "data": float(useful_s.mean() / work_s.mean()),
-        "load_balance": float(work_s.mean() / work_s.max()),
-        "communication": float(work_s.max() / all_s.max()),
-        "efficiency": float(run.samples.mean() / all_s.max()),
+        "computation": float(samples / useful),
+        "data": float(useful / work),
+        "load_balance": float(work / ranks / most_work_s),
+        "communication": float(most_work_s / most_s),
+        "efficiency": float(samples / ranks / most_s),
     }
 
 
-def _seconds(run: RankTimes, without: set[str]) -> NDArray[np.float64]:
-    """Seconds of each rank in all phases but some, of shape (ranks,)."""
-    kept = [seconds for name, seconds in run.phases_s.items() if name not in without]
-    return np.sum(kept, axis=0) if kept else np.zeros(run.samples.shape)
-
-
-def _check(run: RankTimes) -> None:
+def _checked(run: RankTimes) -> NDArray[np.float64]:
+    """Seconds of all phases, of shape (phases, ranks)."""
     shapes = {run.samples.shape, *(seconds.shape for seconds in run.phases_s.values())}
     if len(shapes) > 1 or run.samples.ndim != 1:
         raise ValueError(f"ranks' arrays of different shapes: {sorted(shapes)}")
-    if any(seconds.size and seconds.min() < 0 for seconds in run.phases_s.values()):
+    phases_s = np.array([*run.phases_s.values()], np.float64).reshape(-1, run.samples.size)
+    if phases_s.size and phases_s.min() < 0:
         raise ValueError("a phase took less than 0 s")
     if not run.samples.sum() > 0:
         raise ValueError("no rank has any samples")
+    return phases_s

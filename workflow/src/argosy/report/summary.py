@@ -86,9 +86,9 @@ FROM runs WHERE provenance IS NOT NULL GROUP BY ALL ORDER BY runs
 
 @dataclass(frozen=True)
 class _Analysis:
-    """What was found in the tables, of all experiments."""
+    """What was found in the tables, of all experiments; `measured` are their completed runs."""
 
-    measured: Sequence[Measurement]
+    measured: Mapping[str, Sequence[Measurement]]
     times: Mapping[tuple[str, Point], StepTime]
     outcomes: Mapping[tuple[str, Point], Outcome]
     ranks: Mapping[tuple[str, str], RankTimes]
@@ -97,10 +97,6 @@ class _Analysis:
     timelines: Mapping[str, list[PointTimeline]]
     rates: Rates
     everything: Measured
-
-    def runs(self, experiment: str) -> list[Measurement]:
-        """The completed runs of an experiment."""
-        return [run for run in self.measured if run.experiment == experiment]
 
     def ranks_at(self, experiment: str, point: Point) -> list[RankTimes]:
         """What the ranks did in each run of a point that has a throughput by its steps."""
@@ -111,8 +107,11 @@ class _Analysis:
         return [self.usage[key] for key in self._keys(experiment, point) if key in self.usage]
 
     def _keys(self, experiment: str, point: Point) -> list[tuple[str, str]]:
-        runs = [run for run in self.runs(experiment) if run.point == point]
-        return [(run.experiment, run.run_id) for run in runs if run.samples_per_s is not None]
+        return [
+            (experiment, run.run_id)
+            for run in self.measured[experiment]
+            if run.point == point and run.samples_per_s is not None
+        ]
 
 
 def _experiments(
@@ -121,9 +120,12 @@ def _experiments(
     states: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for row in fetch(tables, _STATES):
         states[row["experiment"], row["scaling"]][row["state"]] = row["runs"]
+    by_name: defaultdict[str, list[Measurement]] = defaultdict(list)
+    for run in measured:
+        by_name[run.experiment].append(run)
     times, used = step_times(tables), usage(tables)
     found = _Analysis(
-        measured,
+        by_name,
         times,
         outcomes(tables),
         rank_times(tables),
@@ -139,7 +141,7 @@ def _experiments(
 def _experiment(
     found: _Analysis, name: str, kind: str, states: dict[str, int]
 ) -> ExperimentSummary:
-    runs = found.runs(name)
+    runs = found.measured.get(name, [])
     scaled = {one.point: one for one in scaling(runs)}
     base = next(iter(scaled), None)
     points = [

@@ -12,6 +12,7 @@ rather too wide.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 from scipy.optimize import brentq
 from scipy.special import stdtrit
@@ -24,6 +25,8 @@ from argosy.analysis.statistics import CONFIDENCE
 _ROUNDING = 1e-18
 # What reaches as far, a coherency or the log of a factor, is bounded by nothing.
 _FURTHEST = 30.0
+# Times the step before.
+_LONGEST = 16.0
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,7 @@ class Fitted:
 def parameter_interval(fitted: Fitted, parameter: Parameter) -> Interval:
     """The interval of a parameter of the law's shape."""
 
+    @cache
     def worse(value: float) -> float:
         return _excess(fitted, fit_curve(fitted.law, fitted.runs, cone=parameter.cone(value)))
 
@@ -68,6 +72,7 @@ def parameter_interval(fitted: Fitted, parameter: Parameter) -> Interval:
 def throughput_interval(fitted: Fitted, size: float, log_rate: float) -> Interval:
     """The interval of the curve at `size`, where its log throughput is `log_rate`; not of a run."""
 
+    @cache
     def worse(log_value: float) -> float:
         through = (size, log_value)
         return _excess(fitted, fit_curve(fitted.law, fitted.runs, through=through))
@@ -94,7 +99,9 @@ def _end(worse: Callable[[float], float], best: float, highest: float = math.inf
         outside = min(inside + step, highest)
         if worse(outside) > 0:
             return _crossing(worse, inside, outside)
-        inside, step = outside, 2 * step
+        # As if it were linear, and a little further.
+        steps = -1.1 * worse(outside) / max(worse(outside) - worse(inside), _ROUNDING)
+        inside, step = outside, min(max(2.0, steps), _LONGEST) * step
     return highest
 
 
