@@ -32,3 +32,11 @@ def test_what_is_not_parquet_is_refused(tmp_path: Path) -> None:
     (tmp_path / "tables" / "runs.parquet").write_text("no table")
     with pytest.raises(ResultsError, match=r"runs\.parquet: is not a table"):
         open_tables(tmp_path / "tables")
+
+
+def test_tables_are_private(tmp_path: Path) -> None:
+    for repeat in (1, 2):
+        completed(tmp_path / "site", repeat=repeat)
+        collect(tmp_path / "site", tmp_path / "tables")
+        modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.glob("tables/*")}
+        assert set(modes.values()) == {0o600}, modes

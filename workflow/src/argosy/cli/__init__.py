@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -54,7 +55,9 @@ def main() -> None:
         app()
     except SystemExit as end:
         if end.code == 0 and threading.active_count() == 1:
-            _end_at_once()
+            # Where the output goes nowhere, Python's own end says so.
+            with suppress(OSError):
+                _end_at_once()
         raise
     except ArgosyError as problem:
         _leave(str(problem))

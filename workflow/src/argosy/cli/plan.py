@@ -37,7 +37,8 @@ def plan(
 ) -> None:
     """Predict a training on more nodes than were measured, and say how many to take."""
     from argosy.report import Rates
-    from argosy.report.plan_words import sentences, table
+    from argosy.report.plan_table import table
+    from argosy.report.plan_words import sentences
     from argosy.report.planning import plan as answer
     from argosy.report.prediction import POWERS, Question
     from argosy.results import collect

@@ -1,43 +1,7 @@
-"""A prediction in the terminal: a table, and the answers as sentences."""
-
-from rich import box
-from rich.markup import escape
-from rich.table import Table
+"""A prediction in words: the answers, and what they rest on."""
 
 from argosy.report import numbers
-from argosy.report.prediction import NetworkSummary, PredictedPoint, PredictionSummary
-
-_ALWAYS = (
-    *("nodes", "step\nms", "95 %\ninterval", "measured\nms", "error", "effi-\nciency", "hours"),
-    "node-\nhours",
-)
-
-
-def table(experiment: str, found: PredictionSummary, currency: str | None) -> Table:
-    """A row for each number of nodes; columns of energy and price only where they are known."""
-    title = f"{experiment}, predicted for {numbers.number(found.samples, 6)} samples"
-    shown = Table(
-        title=escape(title),
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        show_edge=False,
-    )
-    more = [
-        (name, attribute)
-        for name, attribute in (
-            ("kWh", "energy_kwh"),
-            (escape(currency or "price"), "price"),
-            ("kg CO₂", "carbon_kg"),
-        )
-        if any(getattr(point, attribute) for point in found.points)
-    ]
-    for column in (*_ALWAYS, *(name for name, _ in more)):
-        shown.add_column(column, justify="right", no_wrap=True)
-    for point in found.points:
-        known = (getattr(point, attribute) for _, attribute in more)
-        shown.add_row(*_cells(point), *(numbers.number(one.mean) for one in known if one))
-    return shown
+from argosy.report.prediction import NetworkSummary, PredictionSummary
 
 
 def sentences(found: PredictionSummary) -> list[str]:
@@ -81,20 +45,3 @@ def _network(network: NetworkSummary) -> str:
     latency, rate = network.latency_s, network.bytes_per_s
     speed = f"{numbers.number(rate.mean / 1e6)} MB/s" if rate else "no limit of its rate seen"
     return f"{numbers.number(1e6 * latency.mean)} µs a message, {speed}"
-
-
-def _cells(point: PredictedPoint) -> tuple[str, ...]:
-    return (
-        str(point.nodes),
-        _milliseconds(point.step_s.mean),
-        f"{_milliseconds(point.step_s.low)} to {_milliseconds(point.step_s.high)}",
-        _milliseconds(point.measured_step_s),
-        numbers.percent(point.error, 1),
-        numbers.percent(point.efficiency.mean),
-        numbers.number(point.hours.mean),
-        numbers.number(point.node_hours.mean),
-    )
-
-
-def _milliseconds(seconds: float | None) -> str:
-    return numbers.number(None if seconds is None else 1000 * seconds)

@@ -26,7 +26,11 @@ Run = tuple[str, str]
 _MOST_THREADS = 8
 # DuckDB holds a whole group of rows for each thread; and numbers that are measured hardly ever repeat,
 # so that looking for repetitions in all of a group is in vain.
-_LAYOUT = "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 61440, DICTIONARY_SIZE_LIMIT 1000"
+_LAYOUT = (
+    "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 61440, DICTIONARY_SIZE_LIMIT 1000, "
+    # Else DuckDB puts a file of its own in the place of the private one that was made for it.
+    "USE_TMP_FILE false"
+)
 PHASES = ("data", "h2d", "forward", "backward", "communication", "update")
 
 _RUN = {"experiment": "VARCHAR", "run_id": "VARCHAR"}
