@@ -18,21 +18,14 @@ from argosy.analysis.steady import RANK_COLUMNS, warm_ups
 from argosy.analysis.stragglers import Straggler
 from argosy.analysis.warmup import WarmUp
 from argosy.files import replacing
-from argosy.results.tables import (
-    TABLES_VERSION,
-    Run,
-    fetch,
-    fill,
-    literal,
-    parquet,
-)
+from argosy.results.tables import TABLES_VERSION, Run, fetch, fill, literal, parquet
 
 FINDINGS_VERSION = 1
 """Of the rules by which steps are looked at: what others found is looked for again."""
 
-Row = Mapping[str, Any]
-
 FILE_NAME = "step_findings.parquet"
+
+Row = Mapping[str, Any]
 
 _MADE_FROM = f"files_fingerprint || ' tables {TABLES_VERSION} findings {FINDINGS_VERSION}'"
 _TAKE = f"""
@@ -130,7 +123,7 @@ def _kept(tables: duckdb.DuckDBPyConnection, path: Path) -> list[dict[str, Any]]
     try:
         tables.execute(_TAKE, {"path": literal(path)})
     except duckdb.Error:
-        # It is not there yet, of another version or damaged: all can be found again.
+        # It is not there yet or damaged: all can be found again.
         return []
     return fetch(tables, _KEPT)
 

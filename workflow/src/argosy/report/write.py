@@ -30,9 +30,9 @@ def make_report(
 ) -> ReportFiles:
     """Write report.html, summary.json and summary.csv to `out_dir`, each atomically.
 
-    Only the tables are read, and the ends of the logs of failures, which are relative to
-    `results_dir`. The same tables and logs give the same bytes. Raises ResultsError when a table is
-    missing or of another version.
+    Only the tables are read, and the ends of the logs of failures, which are relative to `results_dir`;
+    what is found in the steps is kept in `tables_dir` where that is possible. The same tables and logs give
+    the same bytes. Raises ResultsError when a table is missing or of another version.
     """
     summary = summarise(tables_dir, rates)
     summary = replace(summary, failures=with_excerpts(summary.failures, results_dir))
