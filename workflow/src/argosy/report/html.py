@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -16,16 +16,20 @@ from argosy.report.figures import Drawing
 from argosy.report.kept import KeptTemplates
 from argosy.units import amount
 
+_OPTIONS: Mapping[str, Any] = {
+    "autoescape": True,
+    "undefined": StrictUndefined,
+    "trim_blocks": True,
+    "lstrip_blocks": True,
+}
+
 
 def rendered(template: str, **content: Any) -> str:
     """The template's page, with the style sheet and the scripts that all pages have."""
     environment = Environment(
         loader=PackageLoader("argosy.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        bytecode_cache=KeptTemplates(),
+        bytecode_cache=KeptTemplates(_OPTIONS),
+        **_OPTIONS,
     )
     environment.filters |= {
         "number": numbers.number,
