@@ -10,7 +10,7 @@ from argosy.analysis.step_findings import FILE_NAME, StepFindings, step_findings
 from argosy.analysis.warmup import WarmUp
 from argosy.report import write_report
 from argosy.results import collect
-from argosy.results.tables import open_tables
+from argosy.results.tables import TABLES_VERSION, open_tables
 
 REPORT = ("report.html", "summary.json", "summary.csv")
 
@@ -37,7 +37,7 @@ def forget_steps_of(results: Path, run: RunFiles) -> None:
     path, rest = results / "tables" / "steps.parquet", results / "tables" / "rest.parquet"
     duckdb.connect().execute(
         "COPY (SELECT * FROM read_parquet($path) WHERE run_id <> $run) TO $rest "
-        "(FORMAT parquet, KV_METADATA {schema_version: '5'})",
+        f"(FORMAT parquet, KV_METADATA {{schema_version: '{TABLES_VERSION}'}})",
         {"path": str(path), "run": run.run_id, "rest": str(rest)},
     )
     rest.replace(path)

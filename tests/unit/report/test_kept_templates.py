@@ -49,6 +49,8 @@ def test_damaged_templates_are_compiled_again(
 ) -> None:
     monkeypatch.setattr(kept, "folder_of_kept", lambda: tmp_path)
     expected = page()
-    for damaged in tmp_path.glob("template-*.bin"):
+    templates = [*tmp_path.glob("template-*.bin")]
+    assert templates
+    for damaged in templates:
         damaged.write_bytes(damaged.read_bytes()[:40])
     assert page() == expected

@@ -26,8 +26,8 @@ WITH of_step AS (
 SELECT experiment, run_id, list(step ORDER BY step) AS steps, list(seconds ORDER BY step) AS seconds
 FROM of_step GROUP BY ALL ORDER BY experiment, run_id
 """
+# Where all runs are asked for, their names are not compared: that takes as long as to read the numbers.
 _ALL = "steps"
-# To compare names takes as long as to read the numbers.
 _ASKED = "steps SEMI JOIN asked USING (experiment, run_id)"
 
 _STEADY = "CREATE OR REPLACE TEMP TABLE steady (experiment VARCHAR, run_id VARCHAR, first BIGINT)"
@@ -42,9 +42,7 @@ ORDER BY experiment, run_id, rank
 """
 
 
-def warm_ups(
-    tables: duckdb.DuckDBPyConnection, asked: Sequence[Run] | None = None
-) -> dict[Run, WarmUp]:
+def warm_ups(tables: duckdb.DuckDBPyConnection, asked: Sequence[Run] | None) -> dict[Run, WarmUp]:
     """The warm-up of each run that recorded steps, by experiment and run_id.
 
     Queries may join a table afterwards: `steady_rank`, what each rank of these runs did from the `first`

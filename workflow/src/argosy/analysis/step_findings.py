@@ -32,7 +32,7 @@ _TAKE = f"""
 CREATE OR REPLACE TEMP TABLE kept AS
 SELECT found.* FROM read_parquet($path, hive_partitioning = false) AS found
 JOIN runs USING (experiment, run_id)
-WHERE made_from = {_MADE_FROM} ORDER BY experiment, run_id
+WHERE made_from = {_MADE_FROM}
 """
 _KEPT = "SELECT * EXCLUDE steady_ranks FROM kept"
 _RUNS = "SELECT experiment, run_id FROM runs ORDER BY experiment, run_id"

@@ -32,5 +32,5 @@ class KeptTemplates(FileSystemBytecodeCache):
     def dump_bytecode(self, bucket: Bucket) -> None:
         """Keep a template where that is possible."""
         with suppress(OSError):
-            folder_of_kept().mkdir(parents=True, exist_ok=True)
+            Path(self.directory).mkdir(parents=True, exist_ok=True)
             super().dump_bytecode(bucket)

@@ -1,11 +1,10 @@
 """A prediction in the terminal, as a table."""
 
-from rich import box
-from rich.markup import escape
 from rich.table import Table
 
 from argosy.report import numbers
 from argosy.report.prediction import PredictedPoint, PredictionSummary
+from argosy.report.terminal import number_table
 
 _ALWAYS = (
     *("nodes", "step\nms", "95 %\ninterval", "measured\nms", "error", "effi-\nciency", "hours"),
@@ -16,24 +15,16 @@ _ALWAYS = (
 def table(experiment: str, found: PredictionSummary, currency: str | None) -> Table:
     """A row for each number of nodes; columns of energy and price only where they are known."""
     title = f"{experiment}, predicted for {numbers.number(found.samples, 6)} samples"
-    shown = Table(
-        title=escape(title),
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        show_edge=False,
-    )
     more = [
         (name, attribute)
         for name, attribute in (
             ("kWh", "energy_kwh"),
-            (escape(currency or "price"), "price"),
+            (currency or "price", "price"),
             ("kg CO₂", "carbon_kg"),
         )
         if any(getattr(point, attribute) for point in found.points)
     ]
-    for column in (*_ALWAYS, *(name for name, _ in more)):
-        shown.add_column(column, justify="right", no_wrap=True)
+    shown = number_table(title, (*_ALWAYS, *(name for name, _ in more)))
     for point in found.points:
         known = (getattr(point, attribute) for _, attribute in more)
         shown.add_row(*_cells(point), *(numbers.number(one.mean) for one in known if one))

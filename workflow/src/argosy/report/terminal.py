@@ -1,6 +1,6 @@
 """The report's main numbers in the terminal."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich import box
@@ -37,10 +37,8 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
         console.print(escape(f"Could not be read: {where}: {problem.problem}"), style="red")
 
 
-def _table(experiment: ExperimentSummary) -> Table:
-    title = (
-        f"{experiment.experiment}, {experiment.scaling} scaling: {words.states(experiment.states)}"
-    )
+def number_table(title: str, columns: Iterable[str]) -> Table:
+    """A table of numbers that has no rows yet; `title` and names of columns are texts, not markup."""
     table = Table(
         title=escape(title),
         title_justify="left",
@@ -48,8 +46,16 @@ def _table(experiment: ExperimentSummary) -> Table:
         padding=(0, 1, 0, 0),
         show_edge=False,
     )
-    for column in _COLUMNS:
-        table.add_column(column, justify="right", no_wrap=True)
+    for column in columns:
+        table.add_column(escape(column), justify="right", no_wrap=True)
+    return table
+
+
+def _table(experiment: ExperimentSummary) -> Table:
+    title = (
+        f"{experiment.experiment}, {experiment.scaling} scaling: {words.states(experiment.states)}"
+    )
+    table = number_table(title, _COLUMNS)
     for point in experiment.points:
         table.add_row(*_cells(point))
     return table
