@@ -10,25 +10,21 @@ runs = typer.Typer()
 
 @runs.command("plan-runs")
 def plan_runs(
-    config: Annotated[str, typer.Argument(help="The study as JSON, as the workflow merged it.")],
-    source: Annotated[Path, typer.Option(help="Where the study was read; for messages.")],
+    site: Annotated[str, typer.Argument(help="Whose study.json says what to plan.")],
     output: Annotated[Path, typer.Option(help="Written last: the folders of all runs.")],
-    lock: Annotated[
-        list[Path] | None, typer.Option(help="The image.lock of each image that the study uses.")
-    ] = None,
 ) -> None:
     """Write run.json, provenance.json and job.sbatch of all runs (the workflow calls this)."""
     from argosy.files import write_text
-    from argosy.images.lockfile import read_lock
     from argosy.jobs import planning
-    from argosy.study.config import read_config
+    from argosy.jobs.study_file import StudyFile
     from argosy.study.runs import expand
 
-    study = read_config(config, source)
     project = planning.Project(Path.cwd())
+    study = StudyFile(project, site).read()
     where = planning.Where(study.site, study.hardware, study.queue)
-    locks = {found.name: found for found in map(read_lock, lock or [])}
-    plans = planning.plan_runs(project, where, expand(study), locks)
+    runs = expand(study)
+    locks = project.locks({run.image for run in runs if run.image})
+    plans = planning.plan_runs(project, where, runs, locks)
     folders = [
         script.parent.relative_to(Path.cwd()) for script in planning.write_runs(project, plans)
     ]
