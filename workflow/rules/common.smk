@@ -1,4 +1,6 @@
+import atexit
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -8,6 +10,7 @@ from snakemake.exceptions import WorkflowError
 from argosy.errors import ArgosyError
 from argosy.images.build.recipe import image_inputs
 from argosy.images.lockfile import is_imported
+from argosy.jobs.driver_lock import DriverLock, LockedError
 from argosy.jobs.planning import Project, Where, plan_runs
 from argosy.jobs.study_file import StudyFile
 from argosy.site.models import read_site
@@ -18,7 +21,6 @@ PROJECT = Path.cwd()
 
 # The rules' commands are those of the environment that runs Snakemake, activated or not.
 shell.prefix(f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
-
 
 
 def config_sources():
@@ -46,15 +48,15 @@ try:
             strict=True,
         )
     )
-    STUDY_FILE = StudyFile(Project(PROJECT), SITE)
-    OUTDATED = {
-        f"{plan.run.experiment}/{plan.run.run_id}"
-        for plan in STUDY_FILE.update(config, list(PLANS.values()))
-    }
     IMAGE_FILES = {
         image: image_inputs(Path("containers") / image)
         for image in IMAGES
         if not is_imported(PROJECT, image)
+    }
+    STUDY_FILE = StudyFile(Project(PROJECT), SITE)
+    OUTDATED = {
+        f"{plan.run.experiment}/{plan.run.run_id}"
+        for plan in STUDY_FILE.update(config, list(PLANS.values()))
     }
 except ArgosyError as problem:
     raise WorkflowError(str(problem))
@@ -124,3 +126,22 @@ def costs_file(wildcards):
     """Prices and carbon of the site, where somebody gave them."""
     path = Path("slurm") / SITE / "costs.yaml"
     return str(path) if path.is_file() else []
+
+
+def take_driver_lock():
+    """Keep other Snakemakes from this site's runs until this one ends."""
+    global DRIVER_LOCK  # It is released with the object.
+    try:
+        DRIVER_LOCK = DriverLock.take(Path(".snakemake"), SITE)
+    except LockedError as problem:
+        raise WorkflowError(str(problem))
+
+
+def report_failures():
+    """Write the report of the runs there are, and end Snakemake's output with those that failed."""
+    argosy = [sys.executable, "-m", "argosy.cli"]
+    folder = Path("results") / SITE
+    if (folder / "runs.txt").is_file():
+        costs = [f"--costs={path}" for path in [costs_file(None)] if path]
+        subprocess.run([*argosy, "report", str(folder), *costs])
+        atexit.register(subprocess.run, [*argosy, "failures", SITE])

@@ -18,7 +18,7 @@ checkpoint plan_runs:
     message:
         "Planning the runs of {SITE}"
     shell:
-        "argosy plan-runs {params.site:q} --output {output.runs:q} 2> {log:q}"
+        "argosy plan-runs {params.site:q} --output {output.runs:q} 2> >(tee {log:q} >&2)"
 
 
 checkpoint preflight:
@@ -32,7 +32,7 @@ checkpoint preflight:
     message:
         "Asking Slurm whether it takes the jobs of {SITE}"
     shell:
-        "argosy preflight --runs {input.runs:q} --output {output:q} 2> {log:q}"
+        "argosy preflight --runs {input.runs:q} --output {output:q} 2> >(tee {log:q} >&2)"
 
 
 # Nothing here is compared by its time or by what Snakemake remembers: planning compares what a result is of
@@ -46,11 +46,10 @@ rule run:
     output:
         result=f"results/{SITE}/{{experiment}}/{{run}}/result.json",
     log:
-        f"logs/{SITE}/{{experiment}}/{{run}}/job.log",
+        f"logs/{SITE}/{{experiment}}/{{run}}.log",
     resources:
         scheduler=scheduler,
     message:
         "Running {wildcards.experiment} {wildcards.run}"
     shell:
-        "echo 'error: runs are started by the executor argosy, and this snakemake has another one: leave out"
-        " --executor, or say --executor argosy' >&2; exit 2"
+        "argosy start {input.script:q}"

@@ -1,9 +1,12 @@
 """Commands for runs: what the workflow calls, and how to look at them while they run."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from argosy.errors import ArgosyError
 
 runs = typer.Typer()
 
@@ -29,6 +32,15 @@ def plan_runs(
         script.parent.relative_to(Path.cwd()) for script in planning.write_runs(project, plans)
     ]
     write_text(output, "".join(f"{folder}\n" for folder in folders))
+
+
+@runs.command(hidden=True)
+def start(script: Path) -> None:
+    """Refuse what only Snakemake's executor `argosy` may start; any other one would run it right here."""
+    raise ArgosyError(
+        f"{script}: runs are started by Snakemake's executor argosy, and this snakemake has another one: "
+        "leave out --executor, or say --executor argosy"
+    )
 
 
 @runs.command()
@@ -58,6 +70,19 @@ def status(
 
     runs = study.Study(folders.site_folder(site))
     (view.watch if watch else view.show)(runs, view.make_console())
+
+
+@runs.command()
+def failures(
+    site: Annotated[str, typer.Argument(help="A folder of results/.")],
+) -> None:
+    """Say which runs failed and why, and where the report is; nothing where none failed."""
+    from argosy.files import read_paths
+    from argosy.live.failures import describe, failed_runs
+
+    folder = Path("results") / site
+    if failed := failed_runs(folder, read_paths(folder / "runs.txt")):
+        print("\n".join(describe(failed, folder / "report.html")), file=sys.stderr)
 
 
 @runs.command()
