@@ -73,6 +73,7 @@ class Job:
             "ARGOSY_HEAD_PORT": str(self.port),
             "ARGOSY_INTERFACE": "lo",
             "ARGOSY_TOKEN": self.token,
+            "ARGOSY_ECHO": "1",
         }
 
     def start(self, *nodes: int, **environment: str) -> "Job":

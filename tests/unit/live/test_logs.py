@@ -84,8 +84,20 @@ def test_the_newest_executions_log_is_printed(fake: FakeStudy) -> None:
     starts(run, "7.0", seconds_ago=100)
     starts(run, "7.1", seconds_ago=50)
     (run.path / "logs/7.1/job.log").write_text("the second\n")
-    assert printed(Log(run.path)) == "the second\n"
+    assert printed(Log(run.path, "job")) == "the second\n"
     assert printed(Log(run.path, "rank-0")) == "rank-0 of nodes1-ranks1-repeat1\n"
+
+
+def test_a_run_s_log_is_the_job_s_with_what_its_ranks_printed(fake: FakeStudy) -> None:
+    run = fake.plan("wide", nodes=11)
+    starts(run, "7.0", seconds_ago=100)
+    logs = run.path / "logs/7.0"
+    (logs / "job.log").write_text("the job's\n")
+    for rank in range(11):
+        (logs / f"rank-{rank}.log").write_text("")
+    (logs / "rank-2.log").write_text("two\n\nlines")
+    (logs / "rank-10.log").write_text("ten\n")
+    assert printed(Log(run.path)) == "the job's\n[2] two\n[2] \n[2] lines\n[10] ten\n"
 
 
 @pytest.mark.parametrize("noted", [True, False])
@@ -111,19 +123,29 @@ def test_a_missing_log_is_a_mistake_that_names_those_there_are(fake: FakeStudy) 
 def test_following_ends_with_the_verdict(fake: FakeStudy) -> None:
     run = fake.plan()
     out = io.BytesIO()
-    follower = threading.Thread(target=Log(run.path).follow, args=(out,))
+    follower = threading.Thread(target=Log(run.path).follow, args=(out,), daemon=True)
     follower.start()
     (run.path / "logs").mkdir()
     (run.path / "logs/slurm-7.log").write_text("first\n")
     _until(out, b"first\n")
     starts(run, "7.0")
     log = run.path / "logs/7.0/job.log"
-    _until(out, b"first\n" + log.read_bytes())
+    rank = b"[0] rank-0 of nodes1-ranks1-repeat1\n"
+    _until(out, b"first\n" + log.read_bytes() + rank)
+    with log.with_name("rank-0.log").open("a") as file:
+        # A line is shown when it is whole, so that no other gets into it.
+        file.write("half a")
+        file.flush()
+        time.sleep(0.6)
+        file.write(" line\n")
+    _until(out, b"first\n" + log.read_bytes() + rank + b"[0] half a line\n")
     with log.open("a") as file:
         file.write("last\n")
     last = log.read_bytes()
+    ranks = log.with_name("rank-0.log").read_bytes()
     ended_in(run, "7.0", "failed")
     log.write_bytes(last)
+    log.with_name("rank-0.log").write_bytes(ranks)
     follower.join(5)
     assert not follower.is_alive()
     assert out.getvalue().startswith(b"first\n")

@@ -90,12 +90,14 @@ def logs(
     run: Annotated[str, typer.Argument(help="EXPERIMENT/RUN, or a part of it that only it has.")],
     rank: Annotated[int | None, typer.Option(help="What this rank printed.")] = None,
     node: Annotated[int | None, typer.Option(help="The log of this node's container.")] = None,
-    job: Annotated[bool, typer.Option("--job", help="The job's own log (default).")] = False,
+    job: Annotated[
+        bool, typer.Option("--job", help="The job's own log, without what ranks print.")
+    ] = False,
     follow: Annotated[
         bool, typer.Option("--follow", help="Go on until the run has ended.")
     ] = False,
 ) -> None:
-    """Print a log of a run's newest job."""
+    """Print a log of a run's newest job; without an option, the job's with what its ranks print."""
     from argosy.live.logs import show_log
 
     show_log(run, rank=rank, node=node, job=job, follow=follow)

@@ -4,16 +4,18 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 from argosy.errors import ArgosyError
-from argosy.live.folders import RunFiles, run_folders, site_folders
+from argosy.live.folders import RunFiles, by_number, run_folders, site_folders
 from argosy.live.newest import newest_job
 
 PAUSE_S = 0.5
 CHUNK_BYTES = 1 << 20
 MOST_CANDIDATES = 8
+ALL = "all"
 JOB = "job"
 
 
@@ -63,10 +65,50 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:MOST_CANDIDATES]) + (f" and {more} more" if more > 0 else "")
 
 
-class Log:
-    """One log of a run's newest execution; `kind` is `job`, `node-<n>` or `rank-<r>`."""
+@dataclass
+class Part:
+    """A file of a log, as far as it was shown; `prefix` is put before each of its lines."""
 
-    def __init__(self, folder: Path, kind: str = JOB) -> None:
+    path: Path
+    prefix: bytes = b""
+    place: int = 0
+    _last: bytes = field(default=b"\n", init=False)
+
+    def copy(self, out: BinaryIO, ended: bool) -> None:
+        """Copy what came since; a line with a prefix is copied whole, or when the log has `ended`."""
+        with self.path.open("rb") as log:
+            log.seek(self.place)
+            while chunk := log.read(CHUNK_BYTES):
+                if self.prefix and not ended and len(chunk) < CHUNK_BYTES:
+                    chunk = chunk[: chunk.rfind(b"\n") + 1]
+                if not chunk:
+                    break
+                out.write(self._marked(chunk))
+                self.place += len(chunk)
+                self._last = chunk[-1:]
+                log.seek(self.place)
+        out.flush()
+
+    def end_line(self, out: BinaryIO) -> None:
+        """End the last line of a rank that ended within one, so that no other goes on with it."""
+        if self.prefix and self._last != b"\n":
+            out.write(b"\n")
+
+    def _marked(self, chunk: bytes) -> bytes:
+        if not self.prefix:
+            return chunk
+        body, end = (chunk[:-1], b"\n") if chunk.endswith(b"\n") else (chunk, b"")
+        marked = body.replace(b"\n", b"\n" + self.prefix) + end
+        return self.prefix + marked if self._last == b"\n" else marked
+
+
+class Log:
+    """One log of a run's newest execution; `kind` is `all`, `job`, `node-<n>` or `rank-<r>`.
+
+    What ranks print is stored once, in a file for each. `all` is the job's own log with them.
+    """
+
+    def __init__(self, folder: Path, kind: str = ALL) -> None:
         self._folder = folder
         self._kind = kind
 
@@ -75,15 +117,25 @@ class Log:
         """Where it is; as long as the job has not begun its own log, Slurm's. None: nowhere yet."""
         run = RunFiles.read(self._folder)
         job = newest_job(run, None)
+        name = JOB if self._kind == ALL else self._kind
         paths = []
         if job and job.incarnation:
-            paths.append(run.logs(job.incarnation) / f"{self._kind}.log")
-        if self._kind == JOB:
+            paths.append(run.logs(job.incarnation) / f"{name}.log")
+        if name == JOB:
             # Of a job submitted by hand that did not get far, this log is the only trace.
             paths.append(
                 run.slurm_log(job.job_id) if job else max(run.slurm_logs, default=Path(), key=_time)
             )
         return next((path for path in paths if path.is_file()), None)
+
+    @property
+    def parts(self) -> list[Part]:
+        """The files that it is made of."""
+        path = self.path
+        if path is None:
+            return []
+        ranks = path.parent.glob("rank-*.log") if self._kind == ALL and path.stem == JOB else ()
+        return [Part(path), *(Part(each, _prefix(each)) for each in sorted(ranks, key=_by_number))]
 
     @property
     def ended(self) -> bool:
@@ -98,24 +150,24 @@ class Log:
         Raises:
             ArgosyError: when there is nothing.
         """
-        path = self.path
-        if path is None:
+        parts = self.parts
+        if not parts:
             raise ArgosyError(self._missing())
-        _copy(path, 0, out)
+        for part in parts:
+            part.copy(out, ended=True)
+            part.end_line(out)
 
     def follow(self, out: BinaryIO) -> None:
         """Copy what there is and what comes, until the run has its verdict."""
-        last, place, ended = None, 0, False
+        shown: dict[Path, Part] = {}
+        ended = False
         if self.path is None:
             print(f"{self._missing()}; waiting for it", file=sys.stderr)
         while not ended:
             # Asked first: what was written until the verdict is still copied.
             ended = self.ended
-            path = self.path
-            if path != last:
-                last, place = path, 0
-            if path:
-                place = _copy(path, place, out)
+            for part in self.parts:
+                shown.setdefault(part.path, part).copy(out, ended)
             if not ended:
                 time.sleep(PAUSE_S)
 
@@ -127,7 +179,7 @@ class Log:
             return f"{name}: there is no log: it has not been started"
         there = sorted(path.stem for path in run.logs(job.incarnation or "-").glob("*.log"))
         has = f"; there are {_some(there)}" if there else ""
-        return f"{name}: there is no log of {self._kind} yet{has}"
+        return f"{name}: there is no log of {JOB if self._kind == ALL else self._kind} yet{has}"
 
 
 def kind_of(rank: int | None, node: int | None, job: bool) -> str:
@@ -140,19 +192,18 @@ def kind_of(rank: int | None, node: int | None, job: bool) -> str:
         raise ArgosyError("give one of --rank, --node and --job")
     if rank is not None:
         return f"rank-{rank}"
-    return JOB if node is None else f"node-{node}"
+    if node is not None:
+        return f"node-{node}"
+    return JOB if job else ALL
 
 
 def _time(path: Path) -> float:
     return path.stat().st_mtime
 
 
-def _copy(path: Path, place: int, out: BinaryIO) -> int:
-    """Copy a log from `place` on, and return where it ended."""
-    with path.open("rb") as log:
-        log.seek(place)
-        while chunk := log.read(CHUNK_BYTES):
-            out.write(chunk)
-            place += len(chunk)
-    out.flush()
-    return place
+def _prefix(path: Path) -> bytes:
+    return b"[%s] " % path.stem.removeprefix("rank-").encode()
+
+
+def _by_number(path: Path) -> list[tuple[str, int]]:
+    return by_number(path.name)

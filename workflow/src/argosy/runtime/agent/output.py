@@ -1,4 +1,4 @@
-"""The ranks' output: raw into a file for each, and with the rank's number to the agent's own."""
+"""The ranks' output: raw into a file for each; where somebody looks, also to the agent's own."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class OutputPump(threading.Thread):
         rank: the rank's number.
         pipe: the descriptor to read from; the pump closes it.
         log_path: the file for the raw output.
-        console: where lines with the rank's number go.
+        console: where lines with the rank's number go; None: nowhere, since the file has them.
         trouble: called with the cause when the file cannot be written.
         line_seen: called with each line.
     """
@@ -105,7 +105,7 @@ class OutputPump(threading.Thread):
         pipe: int,
         log_path: str,
         *,
-        console: Console,
+        console: Console | None,
         trouble: Trouble,
         line_seen: Callable[[bytes], None] | None = None,
     ) -> None:
@@ -150,7 +150,8 @@ class OutputPump(threading.Thread):
     def _pass_on(self, lines: list[bytes]) -> None:
         if not lines:
             return
-        self._console.write(b"".join(self._prefix + line for line in lines))
+        if self._console:
+            self._console.write(b"".join(self._prefix + line for line in lines))
         for line in lines:
             if line.startswith(_STEPS_WORD):
                 self.steps_word = line.decode("utf-8", "replace").strip()

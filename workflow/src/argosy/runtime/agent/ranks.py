@@ -53,7 +53,7 @@ class Rank:
             rank,
             os.dup(self.process.stdout.fileno()),
             os.path.join(self._settings.logs, f"rank-{rank}.log"),
-            console=console,
+            console=console if self._settings.echo else None,
             trouble=trouble,
             line_seen=seen if rank == 0 else None,
         )

@@ -61,6 +61,8 @@ class Settings:
     """The file of the module pynvml; empty: wherever Python finds it."""
     visible_gpus: str | None = None
     """The value of CUDA_VISIBLE_DEVICES; None: not set."""
+    echo: bool = False
+    """Whether what ranks print is also said by the agent: somebody looks at the terminal."""
 
     @property
     def records(self) -> str:
@@ -137,6 +139,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         resume=environ.get("ARGOSY_RESUME", ""),
         nvml=environ.get("ARGOSY_NVML", ""),
         visible_gpus=environ.get("CUDA_VISIBLE_DEVICES"),
+        echo=environ.get("ARGOSY_ECHO") == "1",
         run=_read_run(os.path.join(run_dir, "run.json")),
     )
     rank_environment(settings, 0, ("", 0))
