@@ -1,7 +1,9 @@
 """A driver that dies leaves its jobs to the next one: none is lost, and none is submitted twice."""
 
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from cluster import Cluster
@@ -104,3 +106,27 @@ def test_an_interrupt_while_slurmctld_is_away_says_that_the_jobs_go_on(
         study.slurm.controller.start()
     assert "The jobs could not be cancelled and go on" in output
     assert "Traceback" not in output
+
+
+def test_a_script_of_a_copied_project_leaves_the_project_alone(
+    study: ClusterWorkspace, tmp_path: Path
+) -> None:
+    study.count([1], repeats=1, steps=5)
+    driver = study.drive()
+    output, _ = driver.communicate()
+    assert driver.returncode == 0, output
+    copy = tmp_path / "its copy"
+    subprocess.run(["cp", "-a", study.path, copy], check=True)
+    run_dir = study.run_dir("count", RUNS[0])
+    before = sorted(path.name for path in (run_dir / "records").iterdir())
+    script = copy / run_dir.relative_to(study.path) / "job.sbatch"
+    done = study.slurm.run("sbatch", "--wait", "--parsable", script, check=False)
+    assert done.returncode != 0
+    (log,) = run_dir.glob(f"logs/slurm-{done.stdout.strip()}.log")
+    said = f"argosy: this script is of the run in {run_dir} and not of this folder"
+    assert log.read_text().startswith(said), log.read_text()
+    assert sorted(path.name for path in (run_dir / "records").iterdir()) == before
+    # Where there is no Slurm around it, it says what to do.
+    by_hand = subprocess.run(["bash", script], capture_output=True, text=True)
+    assert by_hand.returncode == 2
+    assert by_hand.stderr == "argosy: this script is for Slurm; submit it: sbatch job.sbatch\n"
