@@ -271,6 +271,18 @@ def test_only_the_edited_last_step_runs_again(store: Store, tmp_path: Path) -> N
     assert build(store, folder, text).digest == first.digest
 
 
+def test_a_store_behind_a_symbolic_link(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "larger-disk").symlink_to(store.path)
+    linked = Store(tmp_path / "larger-disk")
+    lock = build(linked, tmp_path / "image", "RUN echo made > /made\n")
+    assert read(store, lock, "made") == "made\n"
+    for engine in ("runc", "R1"):
+        inside = Container(linked.root(lock.digest), ["cat", "/made"], engine=engine)
+        output: list[bytes] = []
+        assert container.run(linked, inside, output.append).ok, output
+        assert output == [b"made\n"]
+
+
 def test_comments_and_layout_leave_the_lock_as_it_is(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "image"
     build(store, folder, "RUN true\n")

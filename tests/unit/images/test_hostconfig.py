@@ -40,6 +40,23 @@ def test_local_wheel_folders_are_mounted_and_rewritten(tmp_path: Path) -> None:
     assert config.environment["PIP_TIMEOUT"] == "7"
 
 
+def test_files_that_pip_is_told_to_read_are_seen_inside(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.txt").write_text(f"{name}<2\n")
+    (tmp_path / "pip.conf").write_text(
+        f"[global]\nconstraint = {tmp_path}/one.txt\n  file://{tmp_path}/two.txt\n"
+        "[install]\nrequirement = https://example.org/more.txt\n"
+    )
+    environment = read(tmp_path).environment
+    inside = [Path(word) for word in environment["PIP_CONSTRAINT"].split()]
+    assert {path.parent for path in inside} == {Path("/dev/argosy/host")}
+    assert [(tmp_path / "host" / path.name).read_text() for path in inside] == [
+        "one<2\n",
+        "two<2\n",
+    ]
+    assert environment["PIP_REQUIREMENT"] == "https://example.org/more.txt"
+
+
 def test_the_environment_wins_over_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pip.conf").write_text("[global]\nindex-url = https://one.example.org/simple\n")
     monkeypatch.setenv("PIP_INDEX_URL", "https://user:secret@two.example.org/simple")

@@ -1,6 +1,7 @@
 """The one exception that is meant for the researcher's eyes."""
 
 import errno
+import re
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """What the system says when a disk is full, or what one may use of it."""
@@ -10,8 +11,22 @@ class ArgosyError(Exception):
     """A problem the user can mend. The message is one line: where, what is wrong, what to do.
 
     The command line prints it without a traceback and exits with 2; the workflow turns it into
-    Snakemake's own WorkflowError.
+    Snakemake's own WorkflowError. It may quote programs: what would colour a terminal is left out.
     """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(plain(message))
+
+
+def plain(text: str) -> str:
+    """What a program printed, without its codes for a terminal (ECMA-48) and other control characters."""
+    return _CONTROL.sub("", _TERMINAL.sub("", text))
+
+
+_TERMINAL = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-Z\\^-~])"
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def explained(problem: OSError) -> str:

@@ -170,7 +170,9 @@ def _start(store: Store, container: Container, folder: Path) -> tuple[subprocess
         process = subprocess.Popen(
             (_own_command if own else _udocker_command)(store, container, folder),
             cwd=_subfolder(folder, "cwd"),
-            env=None if own else udocker.run_environment(store, container.engine, folder),
+            env=tools.environment(store)
+            if own
+            else udocker.run_environment(store, container.engine, folder),
             stdin=inner,
             stdout=inner,
             stderr=inner,
@@ -239,7 +241,8 @@ def _udocker_command(store: Store, container: Container, folder: Path) -> list[s
     volumes = [f"{bind.source}:{bind.target}" for bind in _volumes(container, folder)]
     command = [*("/bin/sh", "-c", _FIRST_PROCESS, "argosy"), *container.command]
     return udocker.run_command(
-        container.root,
+        # Its runc takes no way by symbolic links either.
+        container.root.resolve(),
         command,
         volumes=volumes,
         environment=container.environment,

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from argosy.errors import ArgosyError
+from argosy.errors import ArgosyError, plain
 from argosy.images import container, tools
 from argosy.images.container import ENGINES, OWN_ENGINES, Container
 from argosy.images.store import Store
@@ -133,7 +133,7 @@ def _timed(
     seconds = time.monotonic() - began
     text = b"".join(output).decode(errors="replace")
     right = outcome.status == 3 and text.endswith(expected)
-    return right, " ".join(text.split())[-160:] or "no output", seconds
+    return right, " ".join(plain(text).split())[-160:] or "no output", seconds
 
 
 def _note(store: Store, choice: Choice) -> None:

@@ -32,6 +32,8 @@ def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> 
         ArgosyError: naming the Containerfile's line when a step fails; finished steps stay cached.
     """
     name = folder.name
+    # runc takes no way by symbolic links, such as a store on a larger disk.
+    store = Store(store.path.resolve())
     plan_image(store, folder)
     log_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with store.changing(name), log_path.open("wb", buffering=0) as log:

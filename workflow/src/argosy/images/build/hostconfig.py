@@ -1,4 +1,5 @@
-"""What of this host a build may see: pip's configuration, proxies, the CA bundle, local wheel folders.
+"""What of this host a build may see: pip's configuration with the files that it names, proxies, the CA
+bundle, local wheel folders.
 
 All of it reaches the build through variables and mounted folders, so none of it stays in the image.
 """
@@ -19,6 +20,8 @@ BUILD_DIR = "/dev/argosy"
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
 CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 LOCATION_KEYS = ("find-links", "index-url", "extra-index-url")
+FILE_KEYS = ("constraint", "build-constraint", "requirement")
+"""Options of pip that name files to read, one or several."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,13 @@ def read_host_config(folder: Path, downloads: Path) -> HostConfig:
     mounts: dict[Path, str] = {}
     environment = {name: value for name, value in os.environ.items() if _is_proxy(name)}
     for key, value in pip.items():
-        local = key in LOCATION_KEYS
-        environment[_variable(key)] = _as_seen_inside(value, key, mounts) if local else value
+        words = value.split()
+        if key in LOCATION_KEYS:
+            environment[_variable(key)] = " ".join(_as_seen_inside(w, key, mounts) for w in words)
+        elif key in FILE_KEYS:
+            environment[_variable(key)] = " ".join(_copied_inside(w, key, folder) for w in words)
+        else:
+            environment[_variable(key)] = value
     bundle = _ca_bundle(pip.get("cert"))
     if bundle:
         shutil.copyfile(bundle, folder / "ca-certificates.crt")
@@ -67,11 +75,7 @@ def _variable(key: str) -> str:
     return "PIP_" + key.upper().replace("-", "_")
 
 
-def _as_seen_inside(value: str, key: str, mounts: dict[Path, str]) -> str:
-    return " ".join(_location_inside(word, key, mounts) for word in value.split())
-
-
-def _location_inside(location: str, key: str, mounts: dict[Path, str]) -> str:
+def _as_seen_inside(location: str, key: str, mounts: dict[Path, str]) -> str:
     """Rewrite a local folder or file:// URL to where it is mounted in the build; else as it is."""
     parts = urlsplit(location)
     if parts.scheme not in ("", "file"):
@@ -84,6 +88,17 @@ def _location_inside(location: str, key: str, mounts: dict[Path, str]) -> str:
     target = mounts.setdefault(mounted, f"{BUILD_DIR}/wheels-{len(mounts)}")
     inside = f"{target}/{path.relative_to(mounted)}" if path != mounted else target
     return f"file://{inside}" if parts.scheme else inside
+
+
+def _copied_inside(location: str, key: str, folder: Path) -> str:
+    """Copy a local file, by its path or file:// URL, to where builds see it; else the word as it is."""
+    parts = urlsplit(location)
+    path = Path(unquote(parts.path)).expanduser().absolute()
+    if parts.scheme not in ("", "file") or not path.is_file():
+        return location
+    name = f"{key}-{len(list(folder.iterdir()))}.txt"
+    shutil.copyfile(path, folder / name)
+    return f"{BUILD_DIR}/host/{name}"
 
 
 def _ca_bundle(pip_cert: str | None) -> Path | None:
