@@ -5,6 +5,8 @@ import re
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """What the system says when a disk is full, or what one may use of it."""
+READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
+"""What it says where one may not write."""
 
 
 class ArgosyError(Exception):

@@ -102,6 +102,8 @@ def image_engines(
     store = Store.of_project(Path.cwd())
     choice = choose_engine(store, store.root(read_lock(lock_path(Path.cwd(), name)).digest))
     show(*of_trials(choice.trials, choice.engine))
+    if not store.is_writable:
+        say(f"not noted, since {store.path} cannot be written to: every run here measures anew")
 
 
 @images.command("prune")

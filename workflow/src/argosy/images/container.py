@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from argosy.errors import ArgosyError
+from argosy.errors import ArgosyError, plain
 from argosy.images import runc, tools, udocker
 from argosy.images.ending import ended_with_us
 from argosy.images.store import Store
@@ -111,13 +111,13 @@ def run(store: Store, container: Container, on_output: Callable[[bytes], None]) 
         for path in container.files:
             shutil.copyfile(path, folder / "guest" / path.name)
         process, terminal = _start(store, container, folder)
+        began = folder / "guest" / "began"
         with ended_with_us(process) as asked_to_end:
-            _relay(terminal, on_output)
+            _relay(terminal, _plain_until(began, on_output))
             process.wait()
-        began = (folder / "guest" / "began").exists()
         return Outcome(
             _reported_status(folder / "guest" / "status"),
-            failed_to_start=not began and not asked_to_end.is_set(),
+            failed_to_start=not began.exists() and not asked_to_end.is_set(),
         )
 
 
@@ -249,6 +249,17 @@ def _udocker_command(store: Store, container: Container, folder: Path) -> list[s
         workdir=container.workdir,
         folder=folder,
     )
+
+
+def _plain_until(began: Path, on_output: Callable[[bytes], None]) -> Callable[[bytes], None]:
+    """Give on what comes, without codes for terminals as long as it comes from the engine itself."""
+
+    def take(data: bytes) -> None:
+        if not began.exists():
+            data = plain(data.decode(errors="surrogateescape")).encode(errors="surrogateescape")
+        on_output(data)
+
+    return take
 
 
 def _relay(terminal: int, on_output: Callable[[bytes], None]) -> None:

@@ -73,7 +73,7 @@ def engine_of_host(store: Store, root: Path) -> str:
     try:
         noted = json.loads(_notes(store).read_text(encoding="utf-8"))
         return str(noted["engine"])
-    except (FileNotFoundError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError):
         return choose_engine(store, root).engine
 
 
@@ -141,8 +141,8 @@ def _note(store: Store, choice: Choice) -> None:
     from argosy.files import write_json
 
     path = _notes(store)
-    # Where only others may write to the store, every node measures for itself.
-    with suppress(PermissionError):
+    # Where the store cannot be written to, or is full, every node measures for itself.
+    with suppress(OSError):
         path.parent.mkdir(exist_ok=True, parents=True, mode=0o700)
         write_json(path, {"host": os.uname().nodename, **dataclasses.asdict(choice)})
 

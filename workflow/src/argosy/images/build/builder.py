@@ -36,6 +36,8 @@ def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> 
     store = Store(store.path.resolve())
     plan_image(store, folder)
     log_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not store.is_writable:
+        return _find_built(store, folder, lock_path, log_path)
     with store.changing(name), log_path.open("wb", buffering=0) as log:
         progress = Progress(log)
         recipe = plan_image(store, folder)
@@ -50,7 +52,7 @@ def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> 
                 recipe = plan_image(store, folder)
                 history.record(store, name, recipe.final)
             else:
-                progress.say(f"image {name}: all {len(recipe.final.steps)} steps are cached")
+                progress.say(_all_cached(name, recipe))
             lock = lock_of(store, name, recipe.final)
             if not store.root(lock.digest).is_dir():
                 with progress.step("freezing"):
@@ -58,8 +60,33 @@ def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> 
                     tree.finish(layers, store.root(lock.digest))
         write_lock(store.description(lock.digest), lock)
         write_lock(lock_path, lock)
-        progress.say(f"image {name} {lock.digest[:19]} is frozen in {store.root(lock.digest)}")
+        progress.say(_frozen(store, lock))
     return lock
+
+
+def _find_built(store: Store, folder: Path, lock_path: Path, log_path: Path) -> ImageLock:
+    """Lock an image that has been built, where its store cannot be changed."""
+    name, recipe = folder.name, plan_image(store, folder)
+    if missing := missing_steps(store, recipe):
+        first = _shortened(missing[0].entry.text)
+        raise store.read_only(f"image {name} has to be built ({first!r} is not cached)")
+    lock = lock_of(store, name, recipe.final)
+    if not (store.root(lock.digest).is_dir() and store.description(lock.digest).is_file()):
+        raise store.read_only(f"image {name} has to be frozen")
+    with log_path.open("wb", buffering=0) as log:
+        progress = Progress(log)
+        progress.say(_all_cached(name, recipe))
+        write_lock(lock_path, lock)
+        progress.say(_frozen(store, lock))
+    return lock
+
+
+def _all_cached(name: str, recipe: Recipe) -> str:
+    return f"image {name}: all {len(recipe.final.steps)} steps are cached"
+
+
+def _frozen(store: Store, lock: ImageLock) -> str:
+    return f"image {lock.name} {lock.digest[:19]} is frozen in {store.root(lock.digest)}"
 
 
 def plan_image(store: Store, folder: Path) -> Recipe:
