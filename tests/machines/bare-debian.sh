@@ -2,10 +2,12 @@
 # Shows that Argosy starts on a Debian 12 that has nothing but Python and make: no git, curl, pip, venv,
 # container tools or subordinate ids, and an ordinary user. The machine is a root file system made for
 # this, in namespaces of its own; making and entering it needs root and mmdebstrap.
-#   bare-debian.sh [COMMAND]        default: set up, then build a small image
+#   bare-debian.sh [COMMAND]        default: set up, build a small image, run the tests that need no Slurm
+#                                   and no browser (those that need podman or the like skip themselves)
 set -euo pipefail
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-command=${1:-make setup && .venv/bin/argosy image build small}
+tests="make .venv/.developing image && .venv/bin/pytest -m 'not slurm' --ignore=tests/browser"
+command=${1:-make setup && .venv/bin/argosy image build small && $tests}
 suite=bookworm
 
 machine=$(mktemp -d /var/tmp/argosy-bare.XXXXXX)
