@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 from hashlib import sha256
 from io import BytesIO
@@ -323,7 +324,13 @@ def test_a_command_that_the_image_lacks_is_named(store: Store, tmp_path: Path) -
         build(store, tmp_path / "image", "RUN no-such-command --now\n")
 
 
-def test_a_killed_build_goes_on_at_the_last_whole_step(store: Store, tmp_path: Path) -> None:
+def test_a_killed_build_goes_on_at_the_last_whole_step(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", None)
     folder = tmp_path / "image"
     folder.mkdir()
     text = "RUN date +%N > /first\nRUN touch /started && sleep 30\n"
@@ -344,8 +351,11 @@ def test_a_killed_build_goes_on_at_the_last_whole_step(store: Store, tmp_path: P
     builder.wait()
     _, alive = psutil.wait_procs(family, timeout=5)
     assert not alive
+    assert [*temporary.iterdir()]
     build(store, folder, text.replace("sleep 30", "true"))
     assert steps_run(folder) == ["RUN touch /started && true"]
+    # What the killed one had in the folder for temporary files has gone as well.
+    assert not [*temporary.iterdir()]
 
 
 BUILD = """

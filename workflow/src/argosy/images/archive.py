@@ -15,6 +15,7 @@ from typing import IO
 
 from argosy.errors import ArgosyError
 from argosy.images.layers import Change, is_whiteout, walk
+from argosy.images.scratch import private_folder
 
 WHITEOUT = ".wh."
 OPAQUE_MARKER = ".wh..wh..opq"
@@ -47,8 +48,7 @@ def layer_tar(diff: Path, change: Change) -> Iterator[IO[bytes]]:
     Raises:
         ArgosyError: when tar fails, for instance because a file cannot be read.
     """
-    with tempfile.TemporaryDirectory(prefix="argosy-") as folder:
-        scratch = Path(folder)
+    with private_folder() as (scratch, _):
         members = [*_members(diff)]
         names = _listed(scratch / "names", members)
         markers = _listed(scratch / "markers", _markers(scratch / "tree", change))

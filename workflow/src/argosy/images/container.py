@@ -12,17 +12,16 @@ import pty
 import shutil
 import signal
 import subprocess
-import tempfile
 import termios
 import tty
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from argosy.errors import ArgosyError, plain
 from argosy.images import runc, tools, udocker
 from argosy.images.ending import ended_with_us
+from argosy.images.scratch import private_folder
 from argosy.images.store import Store
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -106,11 +105,12 @@ def run(store: Store, container: Container, on_output: Callable[[bytes], None]) 
     killed a few seconds later (see `ending`). Nothing remains on disk or in the process table.
     """
     _check(container)
-    with private_folder() as folder:
+    with private_folder() as (folder, lock):
         _copy_host_files(_subfolder(folder, "guest"))
         for path in container.files:
             shutil.copyfile(path, folder / "guest" / path.name)
-        process, terminal = _start(store, container, folder)
+        held = replace(container, held=[*container.held, lock])
+        process, terminal = _start(store, held, folder)
         began = folder / "guest" / "began"
         with ended_with_us(process) as asked_to_end:
             _relay(terminal, _plain_until(began, on_output))
@@ -119,16 +119,6 @@ def run(store: Store, container: Container, on_output: Callable[[bytes], None]) 
             _reported_status(folder / "guest" / "status"),
             failed_to_start=not began.exists() and not asked_to_end.is_set(),
         )
-
-
-@contextmanager
-def private_folder() -> Iterator[Path]:
-    """A temporary folder of this user alone, gone afterwards whatever happens."""
-    folder = Path(tempfile.mkdtemp(prefix="argosy-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _check(container: Container) -> None:

@@ -13,9 +13,11 @@ import sys
 import tarfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import gettempdir
 
 from argosy.errors import ArgosyError, plain
+from argosy.images.namespaces import count_ids
+from argosy.images.scratch import private_folder
 from argosy.images.store import Store
 
 TARBALL_RELEASE = "1.2.11"
@@ -57,8 +59,8 @@ def _install_udocker(store: Store, say: Say) -> None:
         return
     say("container tools: it cannot be fetched here; taking runc from the distribution's packages")
     runtime = require(store, "runc", say)
-    with TemporaryDirectory(prefix="argosy-") as folder:
-        problem = _install(store, str(_pack_tools(runtime, Path(folder))))
+    with private_folder() as (folder, _):
+        problem = _install(store, str(_pack_tools(runtime, folder)))
     if problem:
         raise ArgosyError(f"{store.udocker}: udocker does not accept its tools: {problem}")
 
@@ -126,6 +128,8 @@ def environment(store: Store) -> dict[str, str]:
     return {
         **os.environ,
         "PATH": os.pathsep.join(folders),
+        # Not every program looks for another one where TMPDIR names a folder that is gone.
+        "TMPDIR": gettempdir(),
         **({"LD_LIBRARY_PATH": os.pathsep.join(map(str, libraries))} if libraries else {}),
         **({"PERL5LIB": os.pathsep.join(map(str, perl))} if perl else {}),
     }
@@ -183,13 +187,7 @@ def _may_install() -> bool:
 
     Root of such a namespace has one id, to which the system's files do not belong.
     """
-    return os.geteuid() == 0 and _ids() > 1 and os.access(_PACKAGE_DATABASE, os.W_OK)
-
-
-def _ids() -> int:
-    """How many user ids there are in our namespace."""
-    lines = Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines()
-    return sum(int(line.split()[2]) for line in lines)
+    return os.geteuid() == 0 and count_ids() > 1 and os.access(_PACKAGE_DATABASE, os.W_OK)
 
 
 def _unpack_package(store: Store, package: str) -> str:

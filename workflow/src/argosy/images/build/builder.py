@@ -4,7 +4,6 @@ A finished step is a layer on disk, so an interrupted build goes on at the last 
 """
 
 import os
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -14,11 +13,13 @@ from argosy.errors import ArgosyError
 from argosy.images.build import cache, history
 from argosy.images.build.execution import Executor
 from argosy.images.build.progress import Progress
-from argosy.images.build.recipe import Chain, Recipe, Step, plan
+from argosy.images.build.recipe import OWN_IMAGES, Chain, Recipe, Step, plan
 from argosy.images.config import ImageConfig
 from argosy.images.freeze import GrowingTree
 from argosy.images.lockfile import ImageLock, LockedBase, LockedStep, write_lock
 from argosy.images.namespaces import in_own_namespaces
+from argosy.images.registry.reference import Reference
+from argosy.images.scratch import private_folder, sweep
 from argosy.images.store import Store
 from argosy.images.tools import require_runtime
 
@@ -35,6 +36,7 @@ def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> 
     # runc takes no way by symbolic links, such as a store on a larger disk.
     store = Store(store.path.resolve())
     plan_image(store, folder)
+    sweep()
     log_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not store.is_writable:
         return _find_built(store, folder, lock_path, log_path)
@@ -164,8 +166,8 @@ def _with_executor(
     def inside() -> str:
         # What the image holds must not depend on the user's own.
         os.umask(0o022)
-        with tempfile.TemporaryDirectory(prefix="argosy-") as scratch:
-            function(Executor(build.store, runc, build.work, Path(scratch), build.progress))
+        with private_folder() as (scratch, _):
+            function(Executor(build.store, runc, build.work, scratch, build.progress))
         return ""
 
     in_own_namespaces(inside, meanwhile)
@@ -184,8 +186,26 @@ def _make_base(build: _Build, runc: Path, step: Step) -> None:
         from argosy.images.build.fetching import fetch
 
         with build.progress.step(step.entry.text):
-            fetched = fetch(build.store, step.base, root, build.progress.say)
+            try:
+                fetched = fetch(build.store, step.base, root, build.progress.say)
+            except ArgosyError as problem:
+                raise _no_base(build.folder, step, str(problem)) from None
         _with_executor(own, runc, lambda executor: executor.finish_base(step, fetched, root))
+
+
+def _no_base(folder: Path, step: Step, problem: str) -> ArgosyError:
+    """What to say, and to do, where the image that FROM names cannot be had."""
+    assert step.base
+    name = Reference.parse(step.base).repository.rpartition("/")[2]
+    other = folder.resolve().parent / name
+    if other.is_dir():
+        remedy = f"FROM {OWN_IMAGES}{name} would be the image of containers/{name}"
+    else:
+        remedy = (
+            "where it cannot be had from here, build the image where it can, and bring that here as a file "
+            "(argosy image export, argosy image import)"
+        )
+    return step.context.source.error(step.entry.line, f"{step.base}: {problem}; {remedy}")
 
 
 def _carry_out(
