@@ -67,7 +67,8 @@ def image_list() -> None:
     from argosy.images.store import Store
 
     inventory = read_inventory(Store.of_project(Path.cwd()))
-    show(*of_inventory(inventory))
+    # A line for each image, so that other programs can read it.
+    show(*of_inventory(inventory), piped_width=200)
 
 
 @images.command("why")
