@@ -5,7 +5,7 @@ import subprocess
 import sys
 import tarfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,6 +17,8 @@ from argosy.images import tools
 from argosy.images.store import Store
 
 pytestmark = pytest.mark.udocker
+
+Install = Callable[[Store, str | None], str]
 
 
 def test_udockers_own_tarball_is_taken_where_it_can_be_fetched(
@@ -38,6 +40,24 @@ def test_udockers_own_tarball_is_taken_where_it_can_be_fetched(
         server.shutdown()
     assert said == ["container tools: fetching udocker's own tarball"]
     assert (store.udocker / "bin/runc-from-the-tarball").is_file()
+
+
+def test_tools_are_put_together_where_home_and_tmpdir_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project_store: Store
+) -> None:
+    runtime = tools.require_runtime(project_store, print)
+    store = Store(tmp_path / "store")
+    monkeypatch.setenv("PATH", f"{runtime.parent}:{os.environ['PATH']}")
+    for name in ("HOME", "TMPDIR"):
+        monkeypatch.setenv(name, str(tmp_path / "gone"))
+    monkeypatch.setattr(tools, "_install", without_a_network(tools._install))
+    tools.ensure_udocker(store, print)
+    assert (store.udocker / "lib/VERSION").is_file()
+
+
+def without_a_network(install: Install) -> Install:
+    """udocker's own tarball cannot be fetched."""
+    return lambda store, tarball: install(store, tarball) if tarball else "no network"
 
 
 UNPACK = """

@@ -41,4 +41,16 @@ def explained(problem: OSError) -> str:
             f"{problem.strerror}{said}: make room, for instance by `argosy image prune`, and run it again; "
             "what is finished is kept"
         )
+    if _is_without_temporary_folder(problem):
+        return f"{problem.strerror}: let TMPDIR name a folder that can be written to"
     return f"{problem.filename or 'a file'}: {problem.strerror or problem}"
+
+
+def is_of_the_surroundings(problem: OSError) -> bool:
+    """Whether the researcher, or the site, can mend it; else it is a fault of Argosy's."""
+    return problem.errno in (*FULL, *READ_ONLY) or _is_without_temporary_folder(problem)
+
+
+def _is_without_temporary_folder(problem: OSError) -> bool:
+    """Whether Python's tempfile found no folder at all, neither TMPDIR nor /tmp."""
+    return problem.errno == errno.ENOENT and "temporary directory" in (problem.strerror or "")

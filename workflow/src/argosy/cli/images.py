@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from argosy.cli.output import say, show
+from argosy.errors import ArgosyError
 
 images = typer.Typer(help="Build images, look after them, exchange them.", no_args_is_help=True)
 
@@ -162,6 +163,10 @@ def image_import(
     if source.startswith(TRANSPORT):
         reference = Reference.parse(source)
         lock = import_from_registry(store, project, reference, name, say)
+    elif "://" in source and not Path(source).exists():
+        raise ArgosyError(
+            f"{source}: images come from a file, a folder, or a registry by {TRANSPORT}REFERENCE"
+        )
     else:
         lock = import_image(store, project, Path(source), name)
     print(f"image {name} {lock.digest[:19]}: {len(lock.steps)} layers from {lock.base.reference}")
