@@ -49,7 +49,7 @@ def test_tools_are_put_together_where_home_and_tmpdir_are_gone(
     store = Store(tmp_path / "store")
     monkeypatch.setenv("PATH", f"{runtime.parent}:{os.environ['PATH']}")
     for name in ("HOME", "TMPDIR"):
-        monkeypatch.setenv(name, str(tmp_path / "gone"))
+        monkeypatch.setenv(name, "/proc/gone")
     monkeypatch.setattr(tools, "_install", without_a_network(tools._install))
     tools.ensure_udocker(store, print)
     assert (store.udocker / "lib/VERSION").is_file()
