@@ -24,7 +24,10 @@ from argosy.jobs.driver_lock import DriverLock, LockedError
 from argosy.jobs.schedulers import make_scheduler
 from argosy.jobs.schedulers.base import Scheduler, SchedulerError, State, Status, describe_queue
 from argosy.jobs.verdicts import newest_incarnation, read_ending, read_verdict, settle, uncollected
+from snakemake_executor_plugin_argosy.cache_folder import provide_cache_folder
 from snakemake_executor_plugin_argosy.timers import end_timers
+
+provide_cache_folder()
 
 LATE_VERDICT_S = 30.0
 """How long the verdict of a job that ended well may take to appear on a slow shared file system."""
