@@ -38,7 +38,8 @@ def test_udockers_own_tarball_is_taken_where_it_can_be_fetched(
         store = Store(tmp_path / "store")
         tools.ensure_udocker(store, said.append)
         server.shutdown()
-    assert said == ["container tools: fetching udocker's own tarball"]
+    # Before that it may say that it unpacks curl.
+    assert said[-1] == "container tools: fetching udocker's own tarball"
     assert (store.udocker / "bin/runc-from-the-tarball").is_file()
 
 

@@ -122,7 +122,8 @@ def environment(store: Store) -> dict[str, str]:
     """The environment in which unpacked programs find each other and their libraries."""
     unpacked = store.tools / "unpacked"
     folders = [*map(str, _unpacked_folders(store)), os.environ.get("PATH", ""), *SYSTEM_FOLDERS]
-    libraries = [*unpacked.glob("usr/lib/*-linux-gnu")]
+    # Packages from before Debian 13 hold some of them outside of /usr.
+    libraries = [*unpacked.glob("usr/lib/*-linux-gnu"), *unpacked.glob("lib/*-linux-gnu")]
     perl = [*unpacked.glob("usr/share/perl*/*"), *unpacked.glob("usr/share/perl5")]
     perl += unpacked.glob("usr/lib/*-linux-gnu/perl*/*")
     return {
@@ -136,7 +137,7 @@ def environment(store: Store) -> dict[str, str]:
 
 
 def _unpacked_folders(store: Store) -> list[Path]:
-    return [store.tools / "unpacked" / "usr" / name for name in ("sbin", "bin")]
+    return [store.tools / "unpacked" / name for name in ("usr/sbin", "usr/bin", "sbin", "bin")]
 
 
 def _install(store: Store, tarball: str | None) -> str:
