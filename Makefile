@@ -101,7 +101,7 @@ compare-images: image ## Build Dockerfiles by Argosy, podman and ch-image, and c
 	@$(BIN)/python benchmarks/same_images.py
 
 .PHONY: check-bare
-check-bare: ## As root: set up and build on a Debian that has only Python and make
+check-bare: ## As root: set up, build and test on a Debian that has only Python and make
 	bash tests/machines/bare-debian.sh
 
 # Standard library only, so no environment is needed.

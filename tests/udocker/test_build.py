@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 from hashlib import sha256
 from io import BytesIO
@@ -271,6 +272,18 @@ def test_only_the_edited_last_step_runs_again(store: Store, tmp_path: Path) -> N
     assert build(store, folder, text).digest == first.digest
 
 
+def test_a_store_behind_a_symbolic_link(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "larger-disk").symlink_to(store.path)
+    linked = Store(tmp_path / "larger-disk")
+    lock = build(linked, tmp_path / "image", "RUN echo made > /made\n")
+    assert read(store, lock, "made") == "made\n"
+    for engine in ("runc", "R1"):
+        inside = Container(linked.root(lock.digest), ["cat", "/made"], engine=engine)
+        output: list[bytes] = []
+        assert container.run(linked, inside, output.append).ok, output
+        assert output == [b"made\n"]
+
+
 def test_comments_and_layout_leave_the_lock_as_it_is(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "image"
     build(store, folder, "RUN true\n")
@@ -311,7 +324,13 @@ def test_a_command_that_the_image_lacks_is_named(store: Store, tmp_path: Path) -
         build(store, tmp_path / "image", "RUN no-such-command --now\n")
 
 
-def test_a_killed_build_goes_on_at_the_last_whole_step(store: Store, tmp_path: Path) -> None:
+def test_a_killed_build_goes_on_at_the_last_whole_step(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", None)
     folder = tmp_path / "image"
     folder.mkdir()
     text = "RUN date +%N > /first\nRUN touch /started && sleep 30\n"
@@ -332,8 +351,11 @@ def test_a_killed_build_goes_on_at_the_last_whole_step(store: Store, tmp_path: P
     builder.wait()
     _, alive = psutil.wait_procs(family, timeout=5)
     assert not alive
+    assert [*temporary.iterdir()]
     build(store, folder, text.replace("sleep 30", "true"))
     assert steps_run(folder) == ["RUN touch /started && true"]
+    # What the killed one had in the folder for temporary files has gone as well.
+    assert not [*temporary.iterdir()]
 
 
 BUILD = """

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from argosy.images.store import Store
+from argosy.images.tools import require_runtime
+
 pytestmark = pytest.mark.udocker
 
 BUILD = """
@@ -15,7 +18,7 @@ from argosy.errors import ArgosyError
 from argosy.images.build.builder import build_image
 from argosy.images.store import Store
 
-disk, folder = Path(sys.argv[1]), Path(sys.argv[2])
+disk, folder, tools = map(Path, sys.argv[1:])
 store = Store(disk / "store")
 
 def build():
@@ -25,6 +28,8 @@ def mount(*options):
     subprocess.run(["mount", *options, "tmpfs", disk], check=True)
 
 mount("-t", "tmpfs", "-o", "size=8m")
+store.path.mkdir()
+store.tools.symlink_to(tools)
 try:
     build()
 except ArgosyError as problem:
@@ -39,7 +44,9 @@ print("then:", (store.root(lock.digest) / "large").stat().st_size)
 """
 
 
-def test_a_build_on_a_full_disk(tmp_path: Path) -> None:
+def test_a_build_on_a_full_disk(tmp_path: Path, project_store: Store) -> None:
+    # The small disk has no room for runc where that is not installed.
+    require_runtime(project_store, print)
     disk, folder = tmp_path / "disk", tmp_path / "image"
     disk.mkdir()
     folder.mkdir()
@@ -47,7 +54,9 @@ def test_a_build_on_a_full_disk(tmp_path: Path) -> None:
     (folder / "large").write_bytes(bytes(30_000_000))
     (folder / "Containerfile").write_text("FROM scratch\nCOPY small /\nCOPY large /\n")
     command = ["unshare", "--user", "--map-root-user", "--mount", sys.executable, "-c", BUILD]
-    done = subprocess.run([*command, disk, folder], capture_output=True, text=True)
+    done = subprocess.run(
+        [*command, disk, folder, project_store.tools], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     said = done.stdout
     assert "error: " in said

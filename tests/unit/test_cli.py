@@ -20,6 +20,10 @@ def argosy(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     ("arguments", "message"),
     [
         (("image", "build", "none"), "containers/none/Containerfile: there is no Containerfile"),
+        (
+            ("image", "import", "oras://x/y", "y"),
+            "oras://x/y: images come from a file, a folder, or",
+        ),
         (("summary", "results/local"), "results/local/summary.json: there is no report yet"),
         (("report", "results/local"), "results/local: no such folder"),
         (("report", "--from-tables", "results/local"), "results/local/tables"),
@@ -39,18 +43,42 @@ def test_a_mistake_is_one_line(tmp_path: Path, arguments: tuple[str, ...], messa
     assert message in line
 
 
-def test_a_full_disk_leaves_no_traceback(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+NO_FOLDER = "No usable temporary directory found in ['/tmp']"
+
+
+@pytest.mark.parametrize(
+    ("problem", "expected"),
+    [
+        (
+            OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/x"),
+            "error: No space left on device (at /x): make room, for instance by `argosy image prune`, and "
+            "run it again; what is finished is kept\n",
+        ),
+        (
+            OSError(errno.EROFS, os.strerror(errno.EROFS), "/home/me/.x"),
+            "error: /home/me/.x: Read-only file system\n",
+        ),
+        (
+            PermissionError(errno.EACCES, os.strerror(errno.EACCES), "results/x"),
+            "error: results/x: Permission denied\n",
+        ),
+        (
+            FileNotFoundError(errno.ENOENT, NO_FOLDER),
+            f"error: {NO_FOLDER}: let TMPDIR name a folder that can be written to\n",
+        ),
+    ],
+)
+def test_what_the_site_can_mend_leaves_no_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    problem: OSError,
+    expected: str,
 ) -> None:
     def fail() -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/x")
+        raise problem
 
     monkeypatch.setattr(cli, "app", fail)
     with pytest.raises(SystemExit) as leaving:
         cli.main()
     assert leaving.value.code == 2
-    expected = (
-        "error: No space left on device (at /x): make room, for instance by `argosy image prune`, and run "
-        "it again; what is finished is kept\n"
-    )
     assert capsys.readouterr().err == expected

@@ -1,7 +1,9 @@
 """Where a base comes from when no registry is in reach."""
 
 import re
+import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,17 +11,126 @@ from registries import Answer, serving
 
 from argosy.errors import ArgosyError
 from argosy.images.build import fetching
-from argosy.images.build.fetching import ARCHIVE_REFERENCE
+from argosy.images.build.base import Fetched
+from argosy.images.build.fetching import archive_suite
 from argosy.images.registry import client, reference
+from argosy.images.registry.errors import UnreachableError
 from argosy.images.store import Store
 
 
-def test_which_references_the_debian_archive_can_serve() -> None:
-    assert ARCHIVE_REFERENCE.fullmatch("docker.io/library/debian:bookworm-slim")
-    assert ARCHIVE_REFERENCE.fullmatch("debian:trixie")
-    assert not ARCHIVE_REFERENCE.fullmatch("ubuntu:jammy")
-    assert not ARCHIVE_REFERENCE.fullmatch("registry.example.org/debian:bookworm")
-    assert not ARCHIVE_REFERENCE.fullmatch(f"debian:bookworm@sha256:{'0' * 64}")
+@pytest.mark.parametrize(
+    ("written", "suite"),
+    [
+        ("docker.io/library/debian:bookworm-slim", "bookworm"),
+        ("debian:trixie", "trixie"),
+        ("debian:12", "bookworm"),
+        ("debian:12-slim", "bookworm"),
+        ("library/debian:11", "bullseye"),
+        ("debian", "stable"),
+        ("docker.io/library/debian:latest", "stable"),
+        ("debian:stable-slim", "stable"),
+        ("debian:testing", "testing"),
+        ("index.docker.io/library/debian:13", "trixie"),
+        # A point release is one certain state of the archive, which it does not have any more.
+        ("debian:12.5", None),
+        ("debian:bookworm-20250203", None),
+        ("debian:99", None),
+        ("ubuntu:jammy", None),
+        ("registry.example.org/debian:bookworm", None),
+        (f"debian:bookworm@sha256:{'0' * 64}", None),
+    ],
+)
+def test_which_references_the_debian_archive_can_serve(written: str, suite: str | None) -> None:
+    assert archive_suite(reference.Reference.parse(written)) == suite
+
+
+@pytest.mark.parametrize(
+    ("written", "made"),
+    [
+        ("debian", "debian:trixie"),
+        ("debian:latest", "debian:trixie"),
+        ("docker.io/library/debian:stable-slim", "docker.io/library/debian:trixie-slim"),
+    ],
+)
+def test_what_moves_is_locked_by_the_name_that_the_archive_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, made: str
+) -> None:
+    def unpack(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        """As mmdebstrap leaves it."""
+        *_, suite, folder = command
+        root = Path(folder)
+        assert suite == "stable"
+        for name in ("passwd", "group"):
+            master = root / "usr/share/base-passwd" / f"{name}.master"
+            master.parent.mkdir(parents=True, exist_ok=True)
+            master.touch()
+        (root / "var/lib/apt/lists").mkdir(parents=True)
+        (root / "etc/apt").mkdir(parents=True)
+        for place, release in (
+            ("stable", "Codename: trixie"),
+            ("stable-updates", "Codename: other"),
+        ):
+            path = root / f"var/lib/apt/lists/mirror.example.org_debian_dists_{place}_InRelease"
+            path.write_text(f"Origin: Debian\nSuite: stable\n{release}\n")
+        (root / "etc/apt/sources.list").write_text(
+            "deb http://mirror.example.org/stable stable main\n"
+            "deb http://mirror.example.org/debian-security stable-security main\n"
+        )
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    fetched, root = fetched_without_a_registry(tmp_path, monkeypatch, written, unpack)
+    assert fetched.base.reference == made
+    assert (root / "etc/apt/sources.list").read_text() == (
+        "deb http://mirror.example.org/stable trixie main\n"
+        "deb http://mirror.example.org/debian-security trixie-security main\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            "I: running apt-get update...\nErr:1 http://deb.debian.org buster Release\n"
+            "\x1b[31mE: The repository 'http://deb.debian.org buster Release' does not have a Release file."
+            "\x1b[0m\nE: apt-get update failed\nE: mmdebstrap failed to run\n",
+            "cannot be made from the Debian archive: E: The repository 'http://deb.debian.org buster "
+            "Release' does not have a Release file.",
+        ),
+        (
+            "tar: ./usr/bin/who: Cannot write: No space left on device\nE: tar --extract failed: 512\n",
+            "a disk is full while Debian buster is made from the Debian archive (tar: ./usr/bin/who: "
+            "Cannot write: No space left on device): make room",
+        ),
+        ("", "cannot be made from the Debian archive: mmdebstrap failed"),
+    ],
+)
+def test_why_the_archive_does_not_serve_is_said_in_apt_s_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, told: str
+) -> None:
+    def fail(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(command, 25, "", said)
+
+    with pytest.raises(ArgosyError) as problem:
+        fetched_without_a_registry(tmp_path, monkeypatch, "debian:10", fail)
+    assert told in str(problem.value)
+
+
+def fetched_without_a_registry(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    written: str,
+    mmdebstrap: Callable[..., subprocess.CompletedProcess[str]],
+) -> tuple[Fetched, Path]:
+    """What comes of a reference where nobody answers for registries."""
+
+    def nobody(*_: object, **__: object) -> None:
+        raise UnreachableError("no network")
+
+    monkeypatch.setattr(client.Client, "reach", nobody)
+    monkeypatch.setattr(fetching.tools, "require", lambda *_: Path("/usr/bin/mmdebstrap"))
+    monkeypatch.setattr(fetching.subprocess, "run", mmdebstrap)
+    root = tmp_path / "root"
+    return fetching.fetch(Store(tmp_path), written, root, print), root
 
 
 def test_an_address_where_nobody_is_is_said() -> None:
@@ -34,7 +145,12 @@ def test_without_a_registry_debian_comes_from_the_archive_after_one_try(
     monkeypatch.setattr(client, "CONNECT_S", 0.3)
     monkeypatch.setattr(client, "exchange", lambda *_, **__: time.sleep(5))
     made: list[str] = []
-    monkeypatch.setattr(fetching, "_bootstrap", lambda store, suite, root, say: made.append(suite))
+
+    def bootstrap(store: Store, suite: str, root: Path, say: object) -> str:
+        made.append(suite)
+        return suite
+
+    monkeypatch.setattr(fetching, "_bootstrap", bootstrap)
     said: list[str] = []
     began = time.monotonic()
     fetched = fetching.fetch(

@@ -65,6 +65,23 @@ def test_where_this_host_s_packages_go_is_not_the_image_s_affair(tmp_path: Path)
     assert not {"PIP_USER", "PIP_TARGET", "PIP_REQUIRE_VIRTUALENV"} & environment.keys()
 
 
+def test_files_that_pip_is_told_to_read_are_seen_inside(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.txt").write_text(f"{name}<2\n")
+    (tmp_path / "pip.conf").write_text(
+        f"[global]\nconstraint = {tmp_path}/one.txt\n  file://{tmp_path}/two.txt\n"
+        "[install]\nrequirement = https://example.org/more.txt\n"
+    )
+    environment = read(tmp_path).environment
+    inside = [Path(word) for word in environment["PIP_CONSTRAINT"].split()]
+    assert {path.parent for path in inside} == {Path("/dev/argosy/host")}
+    assert [(tmp_path / "host" / path.name).read_text() for path in inside] == [
+        "one<2\n",
+        "two<2\n",
+    ]
+    assert environment["PIP_REQUIREMENT"] == "https://example.org/more.txt"
+
+
 def test_the_environment_wins_over_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pip.conf").write_text("[global]\nindex-url = https://one.example.org/simple\n")
     monkeypatch.setenv("PIP_INDEX_URL", "https://user:secret@two.example.org/simple")

@@ -1,6 +1,10 @@
 """What is in a store, and what it takes of the disk."""
 
+import os
 import subprocess
+import sys
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -11,12 +15,13 @@ from argosy.errors import ArgosyError
 from argosy.images.keeping.disk import freed, measure, total
 from argosy.images.keeping.inventory import find_layers, read_inventory
 from argosy.images.keeping.tables import ago, of_inventory
-from argosy.images.lockfile import ImageLock
+from argosy.images.lockfile import ImageLock, LockedBase
 from argosy.images.packed.packing import pack_image
 from argosy.images.store import Store, remove_tree
 from argosy.units import amount
 
 BIG = "x" * 100_000
+BASE = "docker.io/library/debian:bookworm-slim"
 
 
 @pytest.fixture
@@ -77,6 +82,46 @@ def test_the_table_names_what_is_there(own: Store, tmp_path: Path) -> None:
     assert "just now" in text
     assert "cache of steps: 4 layers" in text
     assert "in 1 that no image uses" in text
+
+
+def test_the_table_can_be_read_at_80_columns(own: Store, tmp_path: Path) -> None:
+    two_images(own, tmp_path)
+    inventory = read_inventory(own)
+    images = tuple(
+        replace(image, lock=image.lock.model_copy(update={"name": name, "base": base}))
+        for name, image in zip(("tensorflow-cuda", "two"), inventory.images, strict=True)
+        for base in [LockedBase(reference=f"{BASE}@sha256:0", source="registry", diff_id="")]
+        if image.lock
+    )
+    console = Console(width=80)
+    with console.capture() as captured:
+        console.print(*of_inventory(replace(inventory, images=images)), sep="\n")
+    lines = captured.get().splitlines()
+    assert max(map(len, lines)) <= 80
+    digest = images[0].digest.removeprefix("sha256:")[:12]
+    today = f"{datetime.fromtimestamp(images[0].built):%Y-%m-%d}"
+    [row] = [number for number, line in enumerate(lines) if "tensorflow-cuda" in line]
+    first, second = lines[row].split(), lines[row + 1].split()
+    assert first[:3] == ["tensorflow-cuda", digest, "debian:"]
+    assert first[-3:] == ["1", "own,", f"{today},"]
+    assert second == ["bookworm-slim", "1", "shared", "just", "now"]
+
+
+def test_in_a_pipe_each_image_is_a_line(own: Store, tmp_path: Path) -> None:
+    first, _ = two_images(own, tmp_path)
+    listed = subprocess.run(
+        [sys.executable, "-m", "argosy.cli", "image", "list"],
+        cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if name != "COLUMNS"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    [line] = [line for line in listed.splitlines() if "first" in line]
+    assert line.split()[1] == first.digest.removeprefix("sha256:")[:12]
+    assert "1 own, 1 shared" in line
+    assert "just now" in line
+    assert "\x1b" not in listed
 
 
 def test_packed_images_are_counted(own: Store, tmp_path: Path) -> None:

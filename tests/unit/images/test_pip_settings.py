@@ -34,7 +34,8 @@ def as_pip_says() -> dict[str, str]:
 @pytest.fixture(autouse=True)
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable, folder, text in (
-        ("XDG_CONFIG_DIRS", "xdg/pip", SYSTEM),
+        # pip from 25 on lists files by their paths, not in the order in which they count.
+        ("XDG_CONFIG_DIRS", "all/pip", SYSTEM),
         ("HOME", "home/.config/pip", USER),
     ):
         (tmp_path / folder).mkdir(parents=True)

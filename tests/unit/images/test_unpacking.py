@@ -478,3 +478,7 @@ def test_what_is_no_archive_is_refused(project: Project) -> None:
     project.refuses("no archive")
     project.file.write_bytes(b"\x28\xb5\x2f\xfd")
     project.refuses("zstd --decompress")
+    project.file.write_bytes(b"#!/usr/bin/env run-singularity\n\0SIF_MAGIC\0" + bytes(2000))
+    project.refuses("a SIF image, of Apptainer or Singularity", "docker://REFERENCE NAME")
+    project.file.write_bytes(b"hsqs" + bytes(2000))
+    project.refuses("a SquashFS image", "docker://REFERENCE NAME")

@@ -30,7 +30,10 @@ from argosy.jobs.verdicts import (
     settle,
     uncollected,
 )
+from snakemake_executor_plugin_argosy.cache_folder import provide_cache_folder
 from snakemake_executor_plugin_argosy.timers import end_timers
+
+provide_cache_folder()
 
 LATE_VERDICT_S = 30.0
 """How long the verdict of a job that ended well may take to appear on a slow shared file system."""

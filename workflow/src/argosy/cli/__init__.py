@@ -18,7 +18,7 @@ from argosy.cli.output import say
 from argosy.cli.plan import planning
 from argosy.cli.results import results
 from argosy.cli.runs import runs
-from argosy.errors import FULL, ArgosyError, explained
+from argosy.errors import ArgosyError, explained, is_of_the_surroundings
 
 app = typer.Typer(
     name="argosy",
@@ -62,7 +62,7 @@ def main() -> None:
     except ArgosyError as problem:
         _leave(str(problem))
     except OSError as problem:
-        if problem.errno not in FULL:
+        if not is_of_the_surroundings(problem):
             raise
         _leave(explained(problem))
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from argosy.cli.output import say, show
+from argosy.errors import ArgosyError
 
 images = typer.Typer(help="Build images, look after them, exchange them.", no_args_is_help=True)
 
@@ -67,7 +68,8 @@ def image_list() -> None:
     from argosy.images.store import Store
 
     inventory = read_inventory(Store.of_project(Path.cwd()))
-    show(*of_inventory(inventory))
+    # A line for each image, so that other programs can read it.
+    show(*of_inventory(inventory), piped_width=200)
 
 
 @images.command("why")
@@ -102,6 +104,8 @@ def image_engines(
     store = Store.of_project(Path.cwd())
     choice = choose_engine(store, store.root(read_lock(lock_path(Path.cwd(), name)).digest))
     show(*of_trials(choice.trials, choice.engine))
+    if not store.is_writable:
+        say(f"not noted, since {store.path} cannot be written to: every run here measures anew")
 
 
 @images.command("prune")
@@ -159,6 +163,10 @@ def image_import(
     if source.startswith(TRANSPORT):
         reference = Reference.parse(source)
         lock = import_from_registry(store, project, reference, name, say)
+    elif "://" in source and not Path(source).exists():
+        raise ArgosyError(
+            f"{source}: images come from a file, a folder, or a registry by {TRANSPORT}REFERENCE"
+        )
     else:
         lock = import_image(store, project, Path(source), name)
     print(f"image {name} {lock.digest[:19]}: {len(lock.steps)} layers from {lock.base.reference}")

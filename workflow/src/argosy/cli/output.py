@@ -1,5 +1,6 @@
 """How commands tell what they do."""
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,15 @@ def say(line: str) -> None:
     print(line, file=sys.stderr)
 
 
-def show(*parts: "RenderableType") -> None:
-    """What a command was asked for: tables and text, one below the other."""
+def show(*parts: "RenderableType", piped_width: int | None = None) -> None:
+    """What a command was asked for: tables and text, one below the other.
+
+    Args:
+        piped_width: columns where there is no terminal, and nobody says how many; None: 80.
+    """
     from rich.console import Console
 
-    Console(highlight=False).print(*parts, sep="\n")
+    console = Console(highlight=False)
+    if piped_width and not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = piped_width
+    console.print(*parts, sep="\n")

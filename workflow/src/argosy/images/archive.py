@@ -15,6 +15,7 @@ from typing import IO
 
 from argosy.errors import ArgosyError
 from argosy.images.layers import Change, is_whiteout, walk
+from argosy.images.scratch import private_folder
 
 WHITEOUT = ".wh."
 OPAQUE_MARKER = ".wh..wh..opq"
@@ -47,20 +48,20 @@ def layer_tar(diff: Path, change: Change) -> Iterator[IO[bytes]]:
     Raises:
         ArgosyError: when tar fails, for instance because a file cannot be read.
     """
-    with tempfile.TemporaryDirectory(prefix="argosy-") as folder:
-        scratch = Path(folder)
-        names = _listed(scratch / "names", _members(diff))
+    with private_folder() as (scratch, _):
+        members = [*_members(diff)]
+        names = _listed(scratch / "names", members)
         markers = _listed(scratch / "markers", _markers(scratch / "tree", change))
         (scratch / "tree").mkdir(exist_ok=True)
         command: list[str | Path] = ["tar", "--create", *_OPTIONS, "--null"]
         command += ["--directory", diff, f"--files-from={names}"]
         command += ["--directory", scratch / "tree", f"--files-from={markers}"]
-        with _output(command, diff) as stream:
+        with _unchanged(diff, members), _output(command, diff) as stream:
             yield stream
 
 
 @contextmanager
-def files_tar(folder: Path, names: Iterable[str]) -> Iterator[IO[bytes]]:
+def files_tar(folder: Path, names: Sequence[str]) -> Iterator[IO[bytes]]:
     """Some of the files below a folder as a stream of tar.
 
     Raises:
@@ -72,7 +73,7 @@ def files_tar(folder: Path, names: Iterable[str]) -> Iterator[IO[bytes]]:
         listed.seek(0)
         command: list[str | Path] = ["tar", "--create", *_OPTIONS, "--null"]
         command += ["--directory", folder, "--files-from=-"]
-        with _output(command, folder, listed) as stream:
+        with _unchanged(folder, names), _output(command, folder, listed) as stream:
             yield stream
 
 
@@ -88,10 +89,37 @@ def _output(
         assert process.stdout
         with process.stdout:
             yield process.stdout
-        if process.wait() != 0:
+        # 1: it takes a file for changed; whether one was is found out by `_unchanged`.
+        if process.wait() not in (0, 1):
             said.seek(0)
             first = said.read().decode(errors="replace").strip().splitlines()[:1]
             raise ArgosyError(f"{folder}: {' '.join(first) or 'tar failed'}")
+
+
+@contextmanager
+def _unchanged(folder: Path, names: Sequence[str]) -> Iterator[None]:
+    """Raise an ArgosyError when a file changes meanwhile.
+
+    A second name is no change: images on the same layers are frozen and removed at any time. GNU tar
+    before 1.35 takes it for one, since a file's change time (ctime) changes with it.
+    """
+    before = [_state(f"{folder}/{name}") for name in names]
+    yield
+    for name, state in zip(names, before, strict=True):
+        if _state(f"{folder}/{name}") != state:
+            raise ArgosyError(
+                f"{folder}/{name}: this file changed while it was read; end the program that writes to it, "
+                "and run this again"
+            )
+
+
+def _state(path: str) -> tuple[int, ...] | None:
+    """What changes with a file's content, type or mode; None where there is none."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    return (status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns)
 
 
 def _members(diff: Path) -> Iterator[str]:

@@ -12,17 +12,16 @@ import pty
 import shutil
 import signal
 import subprocess
-import tempfile
 import termios
 import tty
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from argosy.errors import ArgosyError
+from argosy.errors import ArgosyError, plain
 from argosy.images import runc, tools, udocker
 from argosy.images.ending import ended_with_us
+from argosy.images.scratch import private_folder
 from argosy.images.store import Store
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -106,29 +105,20 @@ def run(store: Store, container: Container, on_output: Callable[[bytes], None]) 
     killed a few seconds later (see `ending`). Nothing remains on disk or in the process table.
     """
     _check(container)
-    with private_folder() as folder:
+    with private_folder() as (folder, lock):
         _copy_host_files(_subfolder(folder, "guest"))
         for path in container.files:
             shutil.copyfile(path, folder / "guest" / path.name)
-        process, terminal = _start(store, container, folder)
+        held = replace(container, held=[*container.held, lock])
+        process, terminal = _start(store, held, folder)
+        began = folder / "guest" / "began"
         with ended_with_us(process) as asked_to_end:
-            _relay(terminal, on_output)
+            _relay(terminal, _plain_until(began, on_output))
             process.wait()
-        began = (folder / "guest" / "began").exists()
         return Outcome(
             _reported_status(folder / "guest" / "status"),
-            failed_to_start=not began and not asked_to_end.is_set(),
+            failed_to_start=not began.exists() and not asked_to_end.is_set(),
         )
-
-
-@contextmanager
-def private_folder() -> Iterator[Path]:
-    """A temporary folder of this user alone, gone afterwards whatever happens."""
-    folder = Path(tempfile.mkdtemp(prefix="argosy-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _check(container: Container) -> None:
@@ -170,7 +160,9 @@ def _start(store: Store, container: Container, folder: Path) -> tuple[subprocess
         process = subprocess.Popen(
             (_own_command if own else _udocker_command)(store, container, folder),
             cwd=_subfolder(folder, "cwd"),
-            env=None if own else udocker.run_environment(store, container.engine, folder),
+            env=tools.environment(store)
+            if own
+            else udocker.run_environment(store, container.engine, folder),
             stdin=inner,
             stdout=inner,
             stderr=inner,
@@ -239,13 +231,25 @@ def _udocker_command(store: Store, container: Container, folder: Path) -> list[s
     volumes = [f"{bind.source}:{bind.target}" for bind in _volumes(container, folder)]
     command = [*("/bin/sh", "-c", _FIRST_PROCESS, "argosy"), *container.command]
     return udocker.run_command(
-        container.root,
+        # Its runc takes no way by symbolic links either.
+        container.root.resolve(),
         command,
         volumes=volumes,
         environment=container.environment,
         workdir=container.workdir,
         folder=folder,
     )
+
+
+def _plain_until(began: Path, on_output: Callable[[bytes], None]) -> Callable[[bytes], None]:
+    """Give on what comes, without codes for terminals as long as it comes from the engine itself."""
+
+    def take(data: bytes) -> None:
+        if not began.exists():
+            data = plain(data.decode(errors="surrogateescape")).encode(errors="surrogateescape")
+        on_output(data)
+
+    return take
 
 
 def _relay(terminal: int, on_output: Callable[[bytes], None]) -> None:

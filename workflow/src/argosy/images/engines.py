@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from argosy.errors import ArgosyError
+from argosy.errors import ArgosyError, plain
 from argosy.images import container, tools
 from argosy.images.container import ENGINES, OWN_ENGINES, Container
 from argosy.images.store import Store
@@ -73,7 +73,7 @@ def engine_of_host(store: Store, root: Path) -> str:
     try:
         noted = json.loads(_notes(store).read_text(encoding="utf-8"))
         return str(noted["engine"])
-    except (FileNotFoundError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError):
         return choose_engine(store, root).engine
 
 
@@ -133,7 +133,7 @@ def _timed(
     seconds = time.monotonic() - began
     text = b"".join(output).decode(errors="replace")
     right = outcome.status == 3 and text.endswith(expected)
-    return right, " ".join(text.split())[-160:] or "no output", seconds
+    return right, " ".join(plain(text).split())[-160:] or "no output", seconds
 
 
 def _note(store: Store, choice: Choice) -> None:
@@ -141,8 +141,8 @@ def _note(store: Store, choice: Choice) -> None:
     from argosy.files import write_json
 
     path = _notes(store)
-    # Where only others may write to the store, every node measures for itself.
-    with suppress(PermissionError):
+    # Where the store cannot be written to, or is full, every node measures for itself.
+    with suppress(OSError):
         path.parent.mkdir(exist_ok=True, parents=True, mode=0o700)
         write_json(path, {"host": os.uname().nodename, **dataclasses.asdict(choice)})
 

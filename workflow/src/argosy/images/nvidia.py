@@ -61,13 +61,18 @@ def driver_mount(store: Store, host: Host = Host()) -> Bind | None:
     """The driver's folder, and where it goes in a container; None on a host without a driver.
 
     Raises:
-        ArgosyError: when the host has the driver's module and none of its libraries.
+        ArgosyError: when the host has the driver's module and none of its libraries, or they cannot be
+            copied into the store.
     """
     version = driver_version(host)
     if version is None:
         return None
     folder = store.driver(version)
     if not folder.is_dir():
+        if not store.is_writable:
+            raise store.read_only(
+                f"NVIDIA's driver {version} has to be copied into it from this node"
+            )
         with store.locked(f"driver-{version}"):
             if not folder.is_dir():
                 _copy_driver(host, version, folder)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from argosy.errors import ArgosyError
+from argosy.errors import ArgosyError, explained, is_of_the_surroundings
 from argosy.images import container
 from argosy.images.container import DEFAULT_PATH, ENGINES, GUEST_DIR, Bind, Container
 from argosy.images.engines import choose_engine, engine_of_host
@@ -50,10 +50,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 place=_place(options),
                 engine=options.engine,
             )
-        except ArgosyError as problem:
+        except (ArgosyError, OSError) as problem:
+            if isinstance(problem, OSError) and not is_of_the_surroundings(problem):
+                raise
+            said = explained(problem) if isinstance(problem, OSError) else str(problem)
             # Whoever misses this node's agent is sent to this log.
-            stream.write(f"error: {problem}\n".encode())
-            print(f"error: {problem}", file=sys.stderr)
+            stream.write(f"error: {said}\n".encode())
+            print(f"error: {said}", file=sys.stderr)
             return 2
 
 

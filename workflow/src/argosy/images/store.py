@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 
-from argosy.errors import ArgosyError
+from argosy.errors import READ_ONLY, ArgosyError
 
 STORE_VARIABLE = "ARGOSY_STORE"
 
@@ -48,6 +48,11 @@ class Store:
         Either may be a link to where there is room; runc takes no root file system behind one.
         """
         return cls(Path(os.environ.get(STORE_VARIABLE) or project / ".argosy").resolve())
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether it can be changed from here; not where it is mounted read-only, or somebody else's."""
+        return os.access(next(filter(os.path.lexists, (self.path, *self.path.parents))), os.W_OK)
 
     @property
     def tools(self) -> Path:
@@ -122,19 +127,35 @@ class Store:
         """Hold a lock, such as an image's: two builds of it do the work once, one after the other.
 
         Raises:
-            ArgosyError: when somebody else holds it for longer than two hours.
+            ArgosyError: when somebody else holds it for longer than two hours, or the store cannot be
+                written to.
         """
         # Imported where it is needed: starting a container takes no lock, and every node waits for it.
         from filelock import FileLock, Timeout
 
         path = self.path / "locks" / f"{name}.lock"
-        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path.parent.mkdir(exist_ok=True)
+        lock = FileLock(path, timeout=2 * 3600)
         try:
-            with FileLock(path, timeout=2 * 3600):
-                yield
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path.parent.mkdir(exist_ok=True)
+            lock.acquire()
         except Timeout:
             raise ArgosyError(f"{path}: another process has held this lock for 2 h") from None
+        except OSError as problem:
+            if problem.errno not in READ_ONLY:
+                raise
+            raise self.read_only() from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def read_only(self, why: str = "this changes the store") -> ArgosyError:
+        """What to say where the store cannot be changed; `why` it has to be, in a clause."""
+        return ArgosyError(
+            f"{self.path}: {why}, and the store cannot be written to from here: do it where it can be, or "
+            f"let {STORE_VARIABLE} name another one"
+        )
 
     @contextmanager
     def changing(self, image: str) -> Iterator[None]:

@@ -13,9 +13,11 @@ import sys
 import tarfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import gettempdir
 
-from argosy.errors import ArgosyError
+from argosy.errors import ArgosyError, plain
+from argosy.images.namespaces import count_ids
+from argosy.images.scratch import private_folder
 from argosy.images.store import Store
 
 TARBALL_RELEASE = "1.2.11"
@@ -26,6 +28,8 @@ INSTALL_TIMEOUT_S = 300
 
 SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 """Where distributions put runc and mmdebstrap, and what an ordinary user's PATH often lacks."""
+
+_PACKAGE_DATABASE = "/var/lib/dpkg"
 
 Say = Callable[[str], None]
 
@@ -55,8 +59,8 @@ def _install_udocker(store: Store, say: Say) -> None:
         return
     say("container tools: it cannot be fetched here; taking runc from the distribution's packages")
     runtime = require(store, "runc", say)
-    with TemporaryDirectory(prefix="argosy-") as folder:
-        problem = _install(store, str(_pack_tools(runtime, Path(folder))))
+    with private_folder() as (folder, _):
+        problem = _install(store, str(_pack_tools(runtime, folder)))
     if problem:
         raise ArgosyError(f"{store.udocker}: udocker does not accept its tools: {problem}")
 
@@ -100,13 +104,16 @@ def require(store: Store, program: str, say: Say) -> Path:
         ArgosyError: when neither works, saying what to ask the site for.
     """
     found = find(store, program)
-    if not found:
-        with store.locked("packages"):
-            found = find(store, program) or _fetch_package(store, program, say)
+    if found:
+        return found
+    with store.locked("packages"):
+        found = find(store, program)
+        reason = "" if found else _fetch_package(store, program, say)
+    found = found or find(store, program)
     if not found:
         raise ArgosyError(
-            f"{program} is missing and cannot be installed from here: ask the site for the package "
-            f"'{program}', or put the program on PATH"
+            f"{program} is missing and cannot be installed from here ({reason}): ask the site for the "
+            f"package '{program}', or put the program on PATH"
         )
     return found
 
@@ -115,19 +122,22 @@ def environment(store: Store) -> dict[str, str]:
     """The environment in which unpacked programs find each other and their libraries."""
     unpacked = store.tools / "unpacked"
     folders = [*map(str, _unpacked_folders(store)), os.environ.get("PATH", ""), *SYSTEM_FOLDERS]
-    libraries = [*unpacked.glob("usr/lib/*-linux-gnu")]
+    # Packages from before Debian 13 hold some of them outside of /usr.
+    libraries = [*unpacked.glob("usr/lib/*-linux-gnu"), *unpacked.glob("lib/*-linux-gnu")]
     perl = [*unpacked.glob("usr/share/perl*/*"), *unpacked.glob("usr/share/perl5")]
     perl += unpacked.glob("usr/lib/*-linux-gnu/perl*/*")
     return {
         **os.environ,
         "PATH": os.pathsep.join(folders),
+        # Not every program looks for another one where TMPDIR names a folder that is gone.
+        "TMPDIR": gettempdir(),
         **({"LD_LIBRARY_PATH": os.pathsep.join(map(str, libraries))} if libraries else {}),
         **({"PERL5LIB": os.pathsep.join(map(str, perl))} if perl else {}),
     }
 
 
 def _unpacked_folders(store: Store) -> list[Path]:
-    return [store.tools / "unpacked" / "usr" / name for name in ("sbin", "bin")]
+    return [store.tools / "unpacked" / name for name in ("usr/sbin", "usr/bin", "sbin", "bin")]
 
 
 def _install(store: Store, tarball: str | None) -> str:
@@ -159,42 +169,68 @@ def _pack_tools(runtime: Path, folder: Path) -> Path:
     return tarball
 
 
-def _fetch_package(store: Store, package: str, say: Say) -> Path | None:
-    """Install or unpack the package; where its program is now, or None when that was in vain."""
+def _fetch_package(store: Store, package: str, say: Say) -> str:
+    """Install or unpack the package, where that can be done; what went wrong otherwise."""
     if not shutil.which("apt-get"):
-        return None
-    if os.geteuid() == 0:
+        return "there is no apt-get"
+    if _may_install():
         say(f"container tools: installing {package} with apt-get")
         if not _apt(["install", package]):
-            _apt(["update"])
-            _apt(["install", package])
-    else:
-        say(f"container tools: unpacking {package} and what it needs into {store.tools}")
-        _unpack_package(store, package)
-    return find(store, package)
+            return ""
+        _apt(["update"])
+        return _apt(["install", package])
+    say(f"container tools: unpacking {package} and what it needs into {store.tools}")
+    return _unpack_package(store, package)
 
 
-def _unpack_package(store: Store, package: str) -> None:
-    """Download a package with whatever it needs and the system lacks, and unpack all of it."""
+def _may_install() -> bool:
+    """Whether we are root of the machine, and not only of a namespace that an ordinary user may make.
+
+    Root of such a namespace has one id, to which the system's files do not belong.
+    """
+    return os.geteuid() == 0 and count_ids() > 1 and os.access(_PACKAGE_DATABASE, os.W_OK)
+
+
+def _unpack_package(store: Store, package: str) -> str:
+    """Download a package with whatever it needs and the system lacks, and unpack all of it.
+
+    Empty when that went well, else what went wrong.
+    """
     archives = store.tools / "archives"
     (archives / "partial").mkdir(parents=True, exist_ok=True)
     private = ["-o", "Debug::NoLocking=1", "-o", f"Dir::Cache::archives={archives}"]
-    wanted = [*private, "--download-only", "install", package]
-    if not _apt(wanted):
+    # As root of a namespace apt would change to a user of its own, whom that namespace does not have.
+    private += ["-o", "APT::Sandbox::User=root"]
+    # Once more where it is installed: its program was not found.
+    wanted = [*private, "--download-only", "--reinstall", "install", package]
+    if _apt(wanted):
         # The machine has no package lists, or old ones: keep lists of our own.
         lists = store.tools / "lists"
         (lists / "partial").mkdir(parents=True, exist_ok=True)
         own_lists = [*private, "-o", f"Dir::State::lists={lists}"]
-        if not (_apt([*own_lists, "update"]) and _apt([*own_lists, *wanted])):
-            return
+        if problem := _apt([*own_lists, "update"]) or _apt([*own_lists, *wanted]):
+            return problem
+    target = store.tools / "unpacked"
+    target.mkdir(exist_ok=True)
     for archive in sorted(archives.glob("*.deb")):
-        target = store.tools / "unpacked"
-        target.mkdir(exist_ok=True)
-        subprocess.run(["dpkg-deb", "--extract", archive, target], check=True)
+        if problem := _run(["dpkg-deb", "--extract", str(archive), str(target)]):
+            return problem
         archive.unlink()
+    return ""
 
 
-def _apt(arguments: Sequence[str]) -> bool:
-    command = ["apt-get", "--yes", "-qq", "--no-install-recommends", *arguments]
+def _apt(arguments: Sequence[str]) -> str:
+    return _run(["apt-get", "--yes", "-qq", "--no-install-recommends", *arguments])
+
+
+def _run(command: Sequence[str]) -> str:
+    """Empty when the command went well, else the line of what it said that tells why not."""
     variables = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
-    return subprocess.run(command, env=variables, capture_output=True).returncode == 0
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, errors="replace")
+    return "" if done.returncode == 0 else first_error(done.stderr) or f"{command[0]} failed"
+
+
+def first_error(said: str) -> str:
+    """The first line by which apt (`E:`), or another program, names an error; empty: it said nothing."""
+    lines = [line.strip() for line in plain(said).splitlines() if line.strip()]
+    return next((line for line in lines if line.startswith("E:")), lines[0] if lines else "")

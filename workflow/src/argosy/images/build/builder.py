@@ -4,7 +4,6 @@ A finished step is a layer on disk, so an interrupted build goes on at the last 
 """
 
 import os
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -14,11 +13,13 @@ from argosy.errors import ArgosyError
 from argosy.images.build import cache, history
 from argosy.images.build.execution import Executor
 from argosy.images.build.progress import Progress
-from argosy.images.build.recipe import Chain, Recipe, Step, plan
+from argosy.images.build.recipe import OWN_IMAGES, Chain, Recipe, Step, plan
 from argosy.images.config import ImageConfig
 from argosy.images.freeze import GrowingTree
 from argosy.images.lockfile import ImageLock, LockedBase, LockedStep, write_lock
 from argosy.images.namespaces import in_own_namespaces
+from argosy.images.registry.reference import Reference
+from argosy.images.scratch import private_folder, sweep
 from argosy.images.store import Store
 from argosy.images.tools import require_runtime
 
@@ -32,8 +33,13 @@ def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> 
         ArgosyError: naming the Containerfile's line when a step fails; finished steps stay cached.
     """
     name = folder.name
+    # runc takes no way by symbolic links, such as a store on a larger disk.
+    store = Store(store.path.resolve())
     plan_image(store, folder)
+    sweep()
     log_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not store.is_writable:
+        return _find_built(store, folder, lock_path, log_path)
     with store.changing(name), log_path.open("wb", buffering=0) as log:
         progress = Progress(log)
         recipe = plan_image(store, folder)
@@ -48,7 +54,7 @@ def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> 
                 recipe = plan_image(store, folder)
                 history.record(store, name, recipe.final)
             else:
-                progress.say(f"image {name}: all {len(recipe.final.steps)} steps are cached")
+                progress.say(_all_cached(name, recipe))
             lock = lock_of(store, name, recipe.final)
             if not store.root(lock.digest).is_dir():
                 with progress.step("freezing"):
@@ -56,8 +62,33 @@ def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> 
                     tree.finish(layers, store.root(lock.digest))
         write_lock(store.description(lock.digest), lock)
         write_lock(lock_path, lock)
-        progress.say(f"image {name} {lock.digest[:19]} is frozen in {store.root(lock.digest)}")
+        progress.say(_frozen(store, lock))
     return lock
+
+
+def _find_built(store: Store, folder: Path, lock_path: Path, log_path: Path) -> ImageLock:
+    """Lock an image that has been built, where its store cannot be changed."""
+    name, recipe = folder.name, plan_image(store, folder)
+    if missing := missing_steps(store, recipe):
+        first = _shortened(missing[0].entry.text)
+        raise store.read_only(f"image {name} has to be built ({first!r} is not cached)")
+    lock = lock_of(store, name, recipe.final)
+    if not (store.root(lock.digest).is_dir() and store.description(lock.digest).is_file()):
+        raise store.read_only(f"image {name} has to be frozen")
+    with log_path.open("wb", buffering=0) as log:
+        progress = Progress(log)
+        progress.say(_all_cached(name, recipe))
+        write_lock(lock_path, lock)
+        progress.say(_frozen(store, lock))
+    return lock
+
+
+def _all_cached(name: str, recipe: Recipe) -> str:
+    return f"image {name}: all {len(recipe.final.steps)} steps are cached"
+
+
+def _frozen(store: Store, lock: ImageLock) -> str:
+    return f"image {lock.name} {lock.digest[:19]} is frozen in {store.root(lock.digest)}"
 
 
 def plan_image(store: Store, folder: Path) -> Recipe:
@@ -135,8 +166,8 @@ def _with_executor(
     def inside() -> str:
         # What the image holds must not depend on the user's own.
         os.umask(0o022)
-        with tempfile.TemporaryDirectory(prefix="argosy-") as scratch:
-            function(Executor(build.store, runc, build.work, Path(scratch), build.progress))
+        with private_folder() as (scratch, _):
+            function(Executor(build.store, runc, build.work, scratch, build.progress))
         return ""
 
     in_own_namespaces(inside, meanwhile)
@@ -155,8 +186,26 @@ def _make_base(build: _Build, runc: Path, step: Step) -> None:
         from argosy.images.build.fetching import fetch
 
         with build.progress.step(step.entry.text):
-            fetched = fetch(build.store, step.base, root, build.progress.say)
+            try:
+                fetched = fetch(build.store, step.base, root, build.progress.say)
+            except ArgosyError as problem:
+                raise _no_base(build.folder, step, str(problem)) from None
         _with_executor(own, runc, lambda executor: executor.finish_base(step, fetched, root))
+
+
+def _no_base(folder: Path, step: Step, problem: str) -> ArgosyError:
+    """What to say, and to do, where the image that FROM names cannot be had."""
+    assert step.base
+    name = Reference.parse(step.base).repository.rpartition("/")[2]
+    other = folder.resolve().parent / name
+    if other.is_dir():
+        remedy = f"FROM {OWN_IMAGES}{name} would be the image of containers/{name}"
+    else:
+        remedy = (
+            "where it cannot be had from here, build the image where it can, and bring that here as a file "
+            "(argosy image export, argosy image import)"
+        )
+    return step.context.source.error(step.entry.line, f"{step.base}: {problem}; {remedy}")
 
 
 def _carry_out(

@@ -1,9 +1,9 @@
 """Fetches the root file system that FROM names: pulled from a registry, or made from the Debian archive.
 
-Registry: its layers are unpacked to one tree. Archive: for `debian:<suite>` where no registry is in reach,
-mmdebstrap unpacks the minimal system, which dpkg then configures as a step of the build. Neither needs
-root or a range of subordinate ids. Most builds have their bases and do without this module, which brings
-the whole client of registries along.
+Registry: its layers are unpacked to one tree. Archive: for the tags of Debian (`debian:bookworm`,
+`debian:12`, `debian`), where no registry is in reach: mmdebstrap unpacks the minimal system, which dpkg
+configures as a step of the build. Neither needs root or a range of subordinate ids. Most builds have their
+bases and do without this module, which brings the whole client of registries along.
 """
 
 import os
@@ -13,8 +13,9 @@ import stat
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import gettempdir
 
-from argosy.errors import ArgosyError
+from argosy.errors import ArgosyError, plain
 from argosy.images import tools
 from argosy.images.build.base import Fetched
 from argosy.images.build.cache import CachedBase
@@ -26,16 +27,31 @@ from argosy.images.exchange.proving import config_of, unpack_layer
 from argosy.images.exchange.rights import unhindered
 from argosy.images.flatten import flatten
 from argosy.images.layers import Layer
+from argosy.images.namespaces import count_ids
 from argosy.images.registry.client import Client
 from argosy.images.registry.errors import UnreachableError
 from argosy.images.registry.patience import Patience
 from argosy.images.registry.pulling import pull
-from argosy.images.registry.reference import Reference
+from argosy.images.registry.reference import DOCKER_HUB, Reference
 from argosy.images.store import Store, remove_tree
 
 Say = Callable[[str], None]
 
-ARCHIVE_REFERENCE = re.compile(r"(?:docker\.io/)?(?:library/)?debian:([a-z]+)(?:-slim)?")
+_TAG = re.compile(r"([a-z]+|[0-9]+)(-slim)?")
+SUITES = {
+    "8": "jessie",
+    "9": "stretch",
+    "10": "buster",
+    "11": "bullseye",
+    "12": "bookworm",
+    "13": "trixie",
+    "14": "forky",
+    "15": "duke",
+    "latest": "stable",
+}
+"""What the archive calls what registries have under these tags."""
+_CODENAME = re.compile(r"^Codename: ([a-z]+)$", re.MULTILINE)
+_FULL = re.compile(r"^.*(?:No space left on device|Disk quota exceeded).*$", re.MULTILINE)
 
 MERGED_USR = (
     'for folder in bin sbin lib lib64; do mkdir -p "$1/usr/$folder"; '
@@ -51,8 +67,9 @@ def fetch(store: Store, reference: str, root: Path, say: Say) -> Fetched:
     Raises:
         ArgosyError: when neither a registry nor the archive can give it.
     """
-    suite = ARCHIVE_REFERENCE.fullmatch(reference)
-    client = Client(Reference.parse(reference), Patience(say=say))
+    wanted = Reference.parse(reference)
+    suite = archive_suite(wanted)
+    client = Client(wanted, Patience(say=say))
     say(f"asking {client.reference.host} for {reference}")
     try:
         # Where packets get lost without a word, a second try would only be a longer wait.
@@ -60,13 +77,33 @@ def fetch(store: Store, reference: str, root: Path, say: Say) -> Fetched:
     except UnreachableError as problem:
         if not suite:
             raise ArgosyError(
-                f"{problem}; only debian:<suite> can be made without a registry, from the Debian archive"
+                f"{problem}; without a registry only Debian can be made, from the Debian archive, by the "
+                "tags debian:bookworm, debian:12, debian:stable and the like, also with -slim"
             ) from None
-        say(f"no registry in reach ({problem}): making Debian {suite[1]} from the Debian archive")
-        _bootstrap(store, suite[1], root, say)
+        say(f"no registry in reach ({problem}): making Debian {suite} from the Debian archive")
+        codename = _bootstrap(store, suite, root, say)
         config = ImageConfig(environment={"PATH": DEFAULT_PATH}, cmd=("bash",))
-        return Fetched(CachedBase(reference=reference, source="archive", config=config))
+        made = _named(reference, codename)
+        if made != reference:
+            say(f"{reference} is {made}")
+        return Fetched(CachedBase(reference=made, source="archive", config=config))
     return _pull(store, client, root, say)
+
+
+def archive_suite(reference: Reference) -> str | None:
+    """The suite of the Debian archive that a reference of Docker Hub stands for; None: of nothing there."""
+    found = _TAG.fullmatch(reference.tag or "")
+    debian = (reference.host, reference.repository) == (DOCKER_HUB, "library/debian")
+    if not (debian and found) or reference.digest:
+        return None
+    return SUITES.get(found[1], None if found[1].isdigit() else found[1])
+
+
+def _named(reference: str, codename: str) -> str:
+    """The reference as it was written, with the suite that it came to."""
+    name = "debian-slim" if reference.endswith("-slim") else "debian"
+    folder, slash, _ = reference.rpartition("/")
+    return folder + slash + name.replace("debian", f"debian:{codename}")
 
 
 def _pull(store: Store, client: Client, root: Path, say: Say) -> Fetched:
@@ -90,9 +127,10 @@ def _unpack(archive: Archive, root: Path) -> ImageConfig:
     return config
 
 
-def _bootstrap(store: Store, suite: str, root: Path, say: Say) -> None:
+def _bootstrap(store: Store, suite: str, root: Path, say: Say) -> str:
+    """Unpack the minimal system of a suite; the suite's own name, which `stable` and the like change."""
     program = tools.require(store, "mmdebstrap", say)
-    command = [str(program), "--quiet", "--mode=chrootless", "--variant=extract"]
+    command = [*_as_ordinary_user(), str(program), "--mode=chrootless", "--variant=extract"]
     command += ["--include=?essential", "--include=?priority(required)"]
     command += ["--include=apt,ca-certificates,usr-is-merged"]
     command += [f"--setup-hook={MERGED_USR}"]
@@ -103,16 +141,43 @@ def _bootstrap(store: Store, suite: str, root: Path, say: Say) -> None:
     )
     if done.returncode != 0:
         remove_tree(root)
-        reason = [line for line in done.stderr.splitlines() if line.startswith("E:")][:1]
-        raise ArgosyError(
-            f"debian:{suite}: the Debian archive cannot be used from here: "
-            f"{' '.join(reason) or 'mmdebstrap failed'}"
-        )
-    if os.geteuid() == 0:
+        raise ArgosyError(_why_not(suite, done.stderr))
+    if os.geteuid() == 0 and count_ids() > 1:
         _make_own(root)
     # dpkg's maintainer scripts look up users before the package with the lists is configured.
     for name in ("passwd", "group"):
         shutil.copyfile(root / f"usr/share/base-passwd/{name}.master", root / "etc" / name)
+    return _fix_suite(suite, root)
+
+
+def _as_ordinary_user() -> list[str]:
+    """Where we are root of nothing but a namespace, files of other users cannot be made as root would."""
+    is_made_up = os.geteuid() == 0 and count_ids() == 1
+    return ["unshare", "--user", "--map-user=1000", "--map-group=1000"] if is_made_up else []
+
+
+def _why_not(suite: str, said: str) -> str:
+    """apt's own words, of all that mmdebstrap says; a full disk is told from a fault of the archive."""
+    if full := _FULL.search(plain(said)):
+        return (
+            f"a disk is full while Debian {suite} is made from the Debian archive ({full[0].strip()}): "
+            f"make room, for instance by `argosy image prune`, or in {gettempdir()}"
+        )
+    reason = tools.first_error(said) or "mmdebstrap failed"
+    return f"Debian {suite} cannot be made from the Debian archive: {reason}"
+
+
+def _fix_suite(suite: str, root: Path) -> str:
+    """Have the image keep to the release that a moving name stands for today; that release's name."""
+    lists = root / "var/lib/apt/lists"
+    release = next(iter(sorted(lists.glob(f"*_dists_{suite}_*Release"))), None)
+    found = _CODENAME.search(release.read_text(encoding="utf-8")) if release else None
+    codename = found[1] if found else suite
+    sources = root / "etc/apt/sources.list"
+    if codename != suite and sources.is_file():
+        text = re.sub(rf" {suite}(?=[ -])", f" {codename}", sources.read_text(encoding="utf-8"))
+        sources.write_text(text, encoding="utf-8")
+    return codename
 
 
 def _make_own(root: Path) -> None:

@@ -1,4 +1,5 @@
-"""What of this host a build may see: pip's configuration, proxies, the CA bundle, local wheel folders.
+"""What of this host a build may see: pip's configuration with the files that it names, proxies, the CA
+bundle, local wheel folders.
 
 All of it reaches the build through variables and mounted folders, so none of it stays in the image.
 """
@@ -19,7 +20,7 @@ BUILD_DIR = "/dev/argosy"
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
 CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 LOCATION_KEYS = ("find-links", "index-url", "extra-index-url")
-FILE_KEYS = ("constraint", "build-constraint", "client-cert")
+FILE_KEYS = ("constraint", "build-constraint", "requirement", "client-cert")
 HOST_KEYS = {
     "log",
     "prefix",
@@ -103,11 +104,12 @@ def _location_inside(location: str, key: str, mounts: dict[Path, str]) -> str:
     return f"file://{inside}" if parts.scheme else inside
 
 
-def _file_inside(name: str, copy: Path) -> str:
-    """Copy a file of this host to `copy`, in the folder that builds see, and return its name there."""
-    path = Path(name).expanduser()
-    if not path.is_file():
-        return name
+def _file_inside(location: str, copy: Path) -> str:
+    """Copy a file, by its path or file:// URL, to `copy`, which builds see; return its name there."""
+    parts = urlsplit(location)
+    path = Path(unquote(parts.path)).expanduser()
+    if parts.scheme not in ("", "file") or not path.is_file():
+        return location
     shutil.copyfile(path, copy)
     return f"{BUILD_DIR}/host/{copy.name}"
 

@@ -27,6 +27,7 @@ from argosy.images.registry.client import Client
 from argosy.images.registry.patience import Patience
 from argosy.images.registry.pulling import Pulled, pull
 from argosy.images.registry.reference import Reference
+from argosy.images.scratch import sweep
 from argosy.images.store import Store
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
@@ -72,6 +73,7 @@ def _importing(store: Store, name: str) -> Iterator[Path]:
     """A folder to work in while nobody else changes the image."""
     if not NAME.fullmatch(name):
         raise ArgosyError(f"{name!r}: a name consists of letters, digits and . _ -")
+    sweep()
     with store.changing(name), store.workspace(name) as work:
         yield work
 

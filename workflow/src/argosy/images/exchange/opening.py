@@ -21,6 +21,23 @@ LONGEST_DESCRIPTION = 16 << 20
 _DAMAGE = (tarfile.TarError, EOFError, zlib.error)
 
 
+_SIF = b"SIF_MAGIC"
+_SIF_AT = 32
+"""After the line by which it can be started as a program.
+
+https://github.com/apptainer/sif/blob/main/pkg/sif/sif.go"""
+_SQUASHFS = b"hsqs"
+
+
+def _without_layers(begin: bytes) -> str:
+    """What a file that begins so is, if it is an image of another kind; else nothing."""
+    if begin[_SIF_AT:].startswith(_SIF):
+        return "a SIF image, of Apptainer or Singularity"
+    if begin.startswith(_SQUASHFS):
+        return "a SquashFS image, as Singularity 2, enroot and Sarus keep them"
+    return ""
+
+
 class Archive(ABC):
     """An archive that is open, be it one file or a folder.
 
@@ -128,9 +145,15 @@ def opened(path: Path) -> Iterator[Archive]:
             yield Folder(path)
             return
         with path.open("rb") as stream:
-            begin = stream.read(len(ZSTD))
-        if begin == ZSTD:
+            begin = stream.read(_SIF_AT + len(_SIF))
+        if begin.startswith(ZSTD):
             raise ArgosyError(f"{path}: compressed as a whole; run: zstd --decompress {path}")
+        if kind := _without_layers(begin):
+            raise ArgosyError(
+                f"{path}: this is {kind}, without layers, and cannot be imported; take the image that "
+                "it was made from: argosy image import docker://REFERENCE NAME, or an archive of it by "
+                "podman save --format oci-archive, docker save or skopeo copy"
+            )
         mode: Literal["r:gz", "r:"] = "r:gz" if begin.startswith(GZIP) else "r:"
         with tarfile.open(path, mode, tarinfo=Member) as tar:
             yield TarArchive(path, tar)

@@ -8,7 +8,7 @@ are renamed into <store>/trash, which takes them away whole, and are deleted the
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,9 +58,11 @@ def prune(store: Store, project: Path, limits: Limits, say: Say, *, dry_run: boo
     """Remove what may go and is beyond the limits, and tell.
 
     Raises:
-        ArgosyError: when a build is under way, or an image.lock of the project cannot be read.
+        ArgosyError: when a build is under way, an image.lock of the project cannot be read, or the store
+            cannot be written to.
     """
-    with _alone(store):
+    # Where nothing can be changed nothing can be held either.
+    with nullcontext() if dry_run and not store.is_writable else _alone(store):
         locks = [read_lock(path) for path in _lock_files(project)]
         inventory = read_inventory(store)
         chosen = choose(inventory, candidates(store, inventory, locks), limits)

@@ -2,13 +2,16 @@
 
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 
 from rich import box
-from rich.console import RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from argosy.errors import plain
 from argosy.images.build.why import Finding
 from argosy.images.engines import CALLS, Trial
 from argosy.images.keeping.disk import total
@@ -16,13 +19,16 @@ from argosy.images.keeping.inventory import FrozenImage, Inventory, diff_ids
 from argosy.units import amount, duration
 
 GAP = (0, 2, 0, 0)
+NARROW_GAP = (0, 1, 0, 0)
+_ANY = 1000
+"""Columns of a terminal that is wide enough for anything."""
 UNREADABLE = "from another version of Argosy, or damaged"
 
 
 def of_inventory(inventory: Inventory) -> Iterator[RenderableType]:
     """The frozen images, and what the cache of steps comes to."""
     if inventory.images:
-        yield _table(inventory)
+        yield _Images(inventory)
         if packed := [image.packed for image in inventory.images if image.packed]:
             count = f"{len(packed)} {'image' if len(packed) == 1 else 'images'}"
             yield Text(f"packed for nodes that unpack them: {count}, {amount(total(packed))}")
@@ -70,29 +76,47 @@ def _ms(seconds: float) -> str:
     return f"{seconds * 1000:,.0f} ms"
 
 
-def _table(inventory: Inventory) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=GAP)
-    for heading in ("image", "digest", "base"):
-        table.add_column(heading, overflow="fold")
+@dataclass(frozen=True)
+class _Images:
+    """The frozen images, a line each where there is room, else two."""
+
+    inventory: Inventory
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        wide = _table(self.inventory, " ")
+        fits = Measurement.get(console, options.update(width=_ANY), wide).maximum
+        yield wide if fits <= options.max_width else _table(self.inventory, "\n")
+
+
+def _table(inventory: Inventory, between: str) -> Table:
+    """With `between` between the two parts of a cell that has two."""
+    gap = GAP if between == " " else NARROW_GAP
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=gap)
+    table.add_column("image", overflow="fold")
+    table.add_column("digest", no_wrap=True)
+    table.add_column("base", overflow="fold")
     table.add_column("size", justify="right", no_wrap=True)
-    for heading in ("layers", "built", "last used"):
+    for heading in ("layers", f"built,{between}last used"):
         table.add_column(heading, no_wrap=True)
     for image in inventory.images:
-        table.add_row(*map(Text, _cells(inventory, image)))
+        table.add_row(*map(Text, _cells(inventory, image, between)))
     return table
 
 
-def _cells(inventory: Inventory, image: FrozenImage) -> tuple[str, ...]:
-    times = (f"{datetime.fromtimestamp(image.built):%Y-%m-%d}", ago(time.time() - image.used))
+def _cells(inventory: Inventory, image: FrozenImage, between: str) -> tuple[str, ...]:
+    built = f"{datetime.fromtimestamp(image.built):%Y-%m-%d},"
+    times = f"{built}{between}{ago(time.time() - image.used)}"
     size = amount(total([image.usage]))
     digest = image.digest.removeprefix("sha256:")[:12]
     if image.lock is None:
-        return ("?", digest, UNREADABLE, size, "", *times)
+        return ("?", digest, UNREADABLE, size, "", times)
     shared, own = _counts(inventory, image)
-    layers = f"{own} own, {shared} shared" if shared else f"{own} own"
+    layers = f"{own} own,{between}{shared} shared" if shared else f"{own} own"
     base = image.lock.base.reference.partition("@")[0]
     base = base.removeprefix("docker.io/").removeprefix("library/")
-    return (image.lock.name, digest, base, size, layers, *times)
+    if between != " ":
+        base = base.replace(":", f":{between}")
+    return (plain(image.lock.name), digest, plain(base), size, layers, times)
 
 
 def _counts(inventory: Inventory, image: FrozenImage) -> tuple[int, int]:

@@ -33,6 +33,9 @@ def pack_image(store: Store, lock: ImageLock, say: Say) -> Path:
         ArgosyError: when the frozen image is not in the store, or cannot be read.
     """
     path = store.archive(lock.digest)
+    if not store.is_writable and _is_whole(path, lock.digest):
+        say(f"image {lock.name} {lock.digest[:19]} is packed in {path}")
+        return path
     # Two names may stand for one image.
     with store.changing(lock.name), store.locked(f"pack-{lock.digest.replace(':', '-')}"):
         if _is_whole(path, lock.digest):
