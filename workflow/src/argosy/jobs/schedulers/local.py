@@ -15,8 +15,8 @@ from typing import Any
 import psutil
 
 from argosy.jobs import job_file
-from argosy.jobs.frozen import missing_image
 from argosy.jobs.schedulers.base import SCRIPT, State, Status
+from argosy.jobs.schedulers.missing_images import missing_image
 
 CANCEL_GRACE_S = 8.0
 """From asking a job to end until what is left of it is killed."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.errors import ArgosyError
-from argosy.jobs.frozen import check_images
+from argosy.jobs.schedulers.missing_images import check_images
 from argosy.jobs.schedulers.slurm import nodes, partitions
 from argosy.jobs.schedulers.slurm.commands import MissingError, NoAnswerError, Patience, SlurmError
 from argosy.jobs.schedulers.slurm.nodes import read_nodes

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from argosy.jobs import job_file
-from argosy.jobs.frozen import missing_image
 from argosy.jobs.schedulers.base import SCRIPT, State, Status, job_name
+from argosy.jobs.schedulers.missing_images import missing_image
 from argosy.jobs.schedulers.slurm.commands import (
     LateError,
     NoAnswerError,
