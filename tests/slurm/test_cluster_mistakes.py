@@ -13,6 +13,9 @@ from cluster import Cluster
 from cluster_workspace import ClusterWorkspace
 from workspace import BIN, Workspace
 
+from argosy.images.config import ImageConfig
+from argosy.images.lockfile import ImageLock, LockedBase, lock_path, write_lock
+
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
 RUN = "nodes2-ranks1-repeat1"
 SITE = "slurm/testbed/site.yaml"
@@ -256,6 +259,34 @@ def test_accounts_and_qos(accounted: ClusterWorkspace, changes: dict[str, Any], 
     accounted.count([2])
     edit_site(accounted, **changes)
     assert f"{SITE}: {key}" in complaint(accounted)
+
+
+def test_an_image_that_the_store_lacks(workspace: ClusterWorkspace) -> None:
+    """It was imported once, and pruned: told before a job is submitted, or started on this machine."""
+    lock = lock_path(workspace.path, "pruned")
+    base = LockedBase(reference="a file", source="file", diff_id="sha256:0")
+    digest = f"sha256:{'0' * 64}"
+    write_lock(
+        lock,
+        ImageLock(
+            name="pruned",
+            digest=digest,
+            architecture="x86_64",
+            base=base,
+            steps=(),
+            config=ImageConfig(),
+        ),
+    )
+    workspace.count([2], runtime="udocker", image="pruned")
+    remedy = "import it again: argosy image import SOURCE pruned"
+    line = complaint(workspace)
+    assert "resources/images/pruned/image.lock: count/nodes2-ranks1-repeat1 runs in this" in line
+    assert remedy in line
+    here = workspace.start(BIN / "snakemake", "--config", "site=local")
+    output, _ = here.communicate()
+    assert here.returncode != 0
+    assert remedy in output
+    assert not [*workspace.path.glob("results/local/count/*/records")]
 
 
 def test_without_slurm(workspace: ClusterWorkspace, tmp_path: Path) -> None:
