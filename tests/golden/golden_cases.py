@@ -45,14 +45,34 @@ ACCOUNT = {"account": "project"}
 BY_HARDWARE = {"hardware": {"booster": {"account": "booster"}, "dcgp": {"account": "dcgp"}}}
 DELTA = {"cpu": {"account": "code-delta-cpu"}, "a100x4": {"account": "code-delta-gpu"}}
 
+MYCLUSTER = {
+    "interface": "eth0",
+    "account": None,
+    "hardware": {
+        "cpu": {"architecture": "x86_64", "cores": 64, "memory": "250G"},
+        "gpu": {
+            "architecture": "x86_64",
+            "cores": 64,
+            "memory": "500G",
+            "gpus": 4,
+            "options": {"gres": "gpu:{gpus}"},
+        },
+    },
+    "queues": {
+        "cpu": {"hardware": ["cpu"], "options": {"partition": "cpu"}},
+        "gpu": {"hardware": ["gpu"], "options": {"partition": "gpu"}, "gpus_only": True},
+    },
+}
+"""What the plain cluster that is to be copied leaves to its user."""
+
 SITES = {
-    "archer2": Kept(written=ACCOUNT, refused=NO_GPU),
-    "delta": Kept(gpus=4, written={"hardware": DELTA}, refused=NO_SLICE),
+    "archer2": Kept(written=ACCOUNT, refused=NO_SLICE),
+    "delta": Kept(gpus=4, written={"interface": "hsn0", "hardware": DELTA}, refused=NO_SLICE),
     "frontier": Kept(gpus=8, written=ACCOUNT, refused=NO_SLICE),
     "juwels-booster": Kept(gpus=4, written=ACCOUNT, refused=NO_SLICE),
     "leonardo": Kept(gpus=4, written={**INTERFACE, **BY_HARDWARE}, refused=NO_SLICE),
     "lumi": Kept(gpus=8, written=ACCOUNT, refused=NO_SLICE),
-    "mycluster": Kept(gpus=4, refused=NO_SLICE),
+    "mycluster": Kept(gpus=4, written=MYCLUSTER, refused=NO_SLICE),
     "narval": Kept(gpus=4, slice="a100-3g.20gb", written={**INTERFACE, **ACCOUNT}),
     "perlmutter": Kept(gpus=4, refused=NO_SLICE),
     "snellius": Kept(gpus=4, slice="slice", written=INTERFACE),

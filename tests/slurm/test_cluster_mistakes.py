@@ -13,6 +13,9 @@ from cluster import Cluster
 from cluster_workspace import ClusterWorkspace
 from workspace import BIN, Workspace
 
+from argosy.images.config import ImageConfig
+from argosy.images.lockfile import ImageLock, LockedBase, lock_path, write_lock
+
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
 RUN = "nodes2-ranks1-repeat1"
 SITE = "slurm/testbed/site.yaml"
@@ -61,6 +64,150 @@ def test_a_wrong_site_file(
     line = complaint(workspace)
     assert f"{SITE}: {key}" in line
     assert words.lower() in line.lower()
+
+
+QUEUES = {
+    "main": {"hardware": ["cpu"], "options": {"partition": "nowhere"}},
+    "other": {"hardware": ["cpu"], "options": {"partition": "short"}, "only_by_name": True},
+    "third": {"hardware": ["cpu"], "options": {"partition": "low"}, "only_by_name": True},
+}
+
+
+@pytest.mark.parametrize(
+    ("needs", "changes", "keys", "words"),
+    [
+        (
+            {"memory_per_rank": "9G"},
+            {"hardware__cpu__memory": "1T"},
+            "config.yaml: experiments.count.needs.memory_per_rank",
+            "it asks 2 nodes of partition main for mem=9216M; 0 of 4 give it (the largest has 4000M)",
+        ),
+        (
+            {"cpus_per_rank": 8},
+            {"hardware__cpu__cores": 64},
+            "config.yaml: experiments.count.needs.cpus_per_rank",
+            "2 nodes of partition main for cpus-per-task=8; 0 of 4 give it (the largest has 4 CPUs)",
+        ),
+        ({}, {"queues": QUEUES}, f"{SITE}: queues.main.options.partition", "nowhere"),
+        (
+            {"gpus_per_rank": 3},
+            {
+                "hardware__cpu__gpus": 8,
+                "hardware__cpu__options": {"gres": "gpu:a100_3g.20gb:{gpus}"},
+            },
+            f"{SITE}: hardware.cpu.options.gres, or config.yaml: experiments.count.needs.gpus_per_rank",
+            "gpu:a100_3g.20gb:2",
+        ),
+        (
+            {},
+            {"options": {"constraint": "nvme"}, "queues__main__options__partition": "main"},
+            "config.yaml: experiments.count.scale.nodes",
+            "it asks for 8 nodes, there are 4 nodes of partition main",
+        ),
+    ],
+)
+def test_only_what_the_script_asks_for_is_blamed(
+    workspace: ClusterWorkspace,
+    needs: dict[str, Any],
+    changes: dict[str, Any],
+    keys: str,
+    words: str,
+) -> None:
+    workspace.count([8 if "options" in changes else 2], needs=needs)
+    edit_site(workspace, **{"queues__main__limits": [{}], **changes})
+    line = complaint(workspace)
+    assert f"error: {keys}: Slurm refuses count/" in line
+    assert words in line
+
+
+def test_drained_nodes_and_closed_partitions_let_jobs_wait(workspace: ClusterWorkspace) -> None:
+    """Slurm takes such jobs, though its test of them refuses when too few nodes are left."""
+    control = ("scontrol", "update")
+    workspace.count([2])
+    nodes = "nodename=node[1-3]"
+    workspace.slurm.run(*control, nodes, "state=drain", "reason=new cables")
+    try:
+        driver = workspace.drive()
+        workspace.wait_for(lambda: bool(workspace.jobs(RUN)), "the job is submitted")
+    finally:
+        workspace.slurm.run(*control, nodes, "state=resume")
+    output, _ = driver.communicate()
+    assert driver.returncode == 0, output
+    assert "count/nodes2-ranks1-repeat1: Slurm takes it, and it will wait: of 4 nodes" in output
+    assert "3 take no jobs now (node1, node2, node3; drain: new cables)" in output
+    assert f"{SITE}: queues.main.options.partition" in output
+
+    workspace.count([1])
+    workspace.slurm.run(*control, "partitionname=main", "state=down")
+    try:
+        driver = workspace.drive()
+        run = "nodes1-ranks1-repeat1"
+        workspace.wait_for(lambda: bool(workspace.jobs(run)), "the job is submitted")
+    finally:
+        workspace.slurm.run(*control, "partitionname=main", "state=up")
+    output, _ = driver.communicate()
+    assert driver.returncode == 0, output
+    assert "it will wait: the site has closed the partition main" in output
+
+    workspace.count([1], steps=21)
+    workspace.slurm.run(*control, "partitionname=main", "state=drain")
+    try:
+        driver = workspace.drive()
+        output, _ = driver.communicate()
+    finally:
+        workspace.slurm.run(*control, "partitionname=main", "state=up")
+    assert driver.returncode != 0
+    assert f"{SITE}: queues.main.options.partition: Slurm refuses" in output, output
+
+
+SUBMIT_PLUGIN = """
+function slurm_job_submit(job, partitions, user)
+   slurm.log_user("kestrel: %s")
+   return slurm.ERROR
+end
+function slurm_job_modify(job, record, partitions, user)
+   return slurm.SUCCESS
+end
+return slurm.SUCCESS
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "keys"),
+    [
+        ("please name the project that this work belongs to", [f"error: {SITE}: account: "]),
+        (
+            "jobs of this kind go to another queue",
+            [f"error: {SITE}: queues.main.options.partition: "],
+        ),
+        (
+            "not today",
+            [
+                f"partition=main ({SITE}: queues.main.options.partition)",
+                "nodes=2 (config.yaml: experiments.count.scale.nodes)",
+                "time=10 (config.yaml: experiments.count.needs.time)",
+            ],
+        ),
+    ],
+)
+def test_a_site_that_refuses_in_words_of_its_own(
+    workspace: ClusterWorkspace, words: str, keys: list[str]
+) -> None:
+    """A submit plugin is the site's own program; Slurm itself only says that there was an error."""
+    etc = workspace.slurm.folder / "etc"
+    before = (etc / "slurm.conf").read_text()
+    (etc / "job_submit.lua").write_text(SUBMIT_PLUGIN % words)
+    (etc / "slurm.conf").write_text(f"{before}\nJobSubmitPlugins=lua\n")
+    workspace.count([2])
+    try:
+        workspace.slurm.run("scontrol", "reconfigure")
+        line = complaint(workspace)
+    finally:
+        (etc / "slurm.conf").write_text(before)
+        workspace.slurm.run("scontrol", "reconfigure")
+    assert words in line
+    assert "Unspecified error" not in line
+    assert all(key in line for key in keys)
 
 
 def test_what_the_site_is_known_not_to_have(workspace: ClusterWorkspace) -> None:
@@ -112,6 +259,34 @@ def test_accounts_and_qos(accounted: ClusterWorkspace, changes: dict[str, Any], 
     accounted.count([2])
     edit_site(accounted, **changes)
     assert f"{SITE}: {key}" in complaint(accounted)
+
+
+def test_an_image_that_the_store_lacks(workspace: ClusterWorkspace) -> None:
+    """It was imported once, and pruned: told before a job is submitted, or started on this machine."""
+    lock = lock_path(workspace.path, "pruned")
+    base = LockedBase(reference="a file", source="file", diff_id="sha256:0")
+    digest = f"sha256:{'0' * 64}"
+    write_lock(
+        lock,
+        ImageLock(
+            name="pruned",
+            digest=digest,
+            architecture="x86_64",
+            base=base,
+            steps=(),
+            config=ImageConfig(),
+        ),
+    )
+    workspace.count([2], runtime="udocker", image="pruned")
+    remedy = "import it again: argosy image import SOURCE pruned"
+    line = complaint(workspace)
+    assert "resources/images/pruned/image.lock: count/nodes2-ranks1-repeat1 runs in this" in line
+    assert remedy in line
+    here = workspace.start(BIN / "snakemake", "--config", "site=local")
+    output, _ = here.communicate()
+    assert here.returncode != 0
+    assert remedy in output
+    assert not [*workspace.path.glob("results/local/count/*/records")]
 
 
 def test_without_slurm(workspace: ClusterWorkspace, tmp_path: Path) -> None:

@@ -141,6 +141,26 @@ def test_all_that_only_the_user_knows_is_asked_for_at_once() -> None:
     assert "; interface: not known; write the network interface" in problem
 
 
+def test_how_to_find_the_interface_is_said_with_what_the_site_asks_for() -> None:
+    changes = """
+    account_required: true
+    interface: null
+    hardware: {gpu: {architecture: x86_64, gpus: 4, options: {gres: "gpu:{gpus}"}}}
+    queues: {main: {hardware: [gpu], options: {partition: accel, qos: test}}}
+    """
+    problem = refusal(site(changes))
+    look = "`srun --account=PROJECT --partition=accel --qos=test --nodes=2 --time=5 ip -o addr`"
+    assert look in problem
+    with pytest.raises(ArgosyError, match=r"srun --account=mine --partition=accel .*--gres=gpu:4 "):
+        options(site(f"{changes}\n    account: mine"), run(gpus=1))
+
+
+def test_a_loopback_joins_no_nodes() -> None:
+    facts = site("interface: lo")
+    assert "interface: lo is each node's own, over which it reaches no other" in refusal(facts)
+    assert options(facts, run().model_copy(update={"nodes": 1}))["nodes"] == "1"
+
+
 def test_folders_that_nodes_do_not_have_are_refused() -> None:
     facts = site("absent_folders: {/home: move the project to /work}")
     assert refusal(facts, Path("/home/me/results")) == (

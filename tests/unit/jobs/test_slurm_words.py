@@ -95,6 +95,67 @@ def test_a_refused_build_leads_to_the_file_of_the_site(tmp_path: Path, said: str
     assert line == f"slurm/here/site.yaml: {key}: Slurm refuses builds/torch: {said}"
 
 
+SITE = """
+scheduler: slurm
+interface: eth0
+hardware:
+  cpu: {architecture: x86_64}
+  gpu: {architecture: x86_64, gpus: 4, account: of-gpus, options: {gres: "gpu:{gpus}"}}
+queues:
+  main: {hardware: [cpu], options: {partition: genoa}}
+  accel: {hardware: [gpu], options: {partition: accel, qos: fast}}
+"""
+RUN = '{"hardware": "gpu", "queue": "accel", "ranks_per_node": 4}'
+
+
+def planned(project: Path, options: str) -> Path:
+    """A planned run, by the files that say where its options come from."""
+    folder = project / "results/here/digits/nodes2-ranks4-repeat1"
+    folder.mkdir(parents=True)
+    (folder / "job.sbatch").write_text(
+        "#!/bin/bash\n" + "".join(f"#SBATCH --{each}\n" for each in options.split())
+    )
+    (folder / "run.json").write_text(RUN)
+    site = project / "slurm/here/site.yaml"
+    site.parent.mkdir(parents=True)
+    site.write_text(SITE)
+    return folder
+
+
+ASKED = "nodes=2 cpus-per-task=8 mem=4096M time=10 partition=accel qos=fast gres=gpu:4 requeue"
+
+
+@pytest.mark.parametrize(
+    ("said", "keys"),
+    [
+        ("invalid partition specified: accel", "queues.accel.options.partition: Slurm refuses"),
+        ("Required partition not available (inactive or drain)", "queues.accel.options.partition"),
+        ("Invalid qos specification", "queues.accel.options.qos: Slurm refuses"),
+        (
+            "Invalid account or account/partition combination specified",
+            "hardware.gpu.account, or slurm/here/site.yaml: queues.accel.options.partition: ",
+        ),
+        ("Memory specification can not be satisfied", "digits.needs.memory_per_rank and "),
+        ("Requested node configuration is not available", "mem=4096M (config.yaml: experiments."),
+        ("please name your project", "slurm/here/site.yaml: hardware.gpu.account: Slurm refuses"),
+        ("at most 2 GPUs, ask for less", "hardware.gpu.options.gres, or config.yaml: experiments."),
+        ("use -q with a QoS of yours", "slurm/here/site.yaml: queues.accel.options.qos"),
+        ("no", "the script asks for nodes=2 (config.yaml: experiments.digits.scale.nodes); "),
+    ],
+)
+def test_only_the_scripts_own_options_are_named(tmp_path: Path, said: str, keys: str) -> None:
+    line = explain(planned(tmp_path, ASKED), said)
+    assert keys in line
+    assert said in line
+    assert "queues.main" not in line
+    assert "constraint" not in line
+
+
+def test_gpus_are_not_blamed_where_none_are_asked_for(tmp_path: Path) -> None:
+    folder = planned(tmp_path, "nodes=2 mem=9216M partition=accel")
+    assert "gres" not in explain(folder, "Requested node configuration is not available")
+
+
 def test_a_full_queue_is_no_refusal() -> None:
     assert TOO_MANY_NOW.search("sbatch: error: QOSMaxSubmitJobPerUserLimit")
     assert TOO_MANY_NOW.search("Job violates accounting/QOS policy (job submit limit, ...)")

@@ -116,6 +116,8 @@ class Executor(RemoteExecutor):
                 began = time.monotonic()
                 self._scheduler.submit(fresh)
                 self._next_look = began + self._scheduler.pause_s
+                # That Slurm lets one wait is said now, not when its next answer has come.
+                self._tell(())
         for job in jobs:
             entry = job_file.newest(_run_dir(job))
             job_id = str(entry["job_id"]) if entry else None

@@ -48,11 +48,23 @@ def preflight(
     runs: Annotated[Path, typer.Option(help="The folders of planned runs, one on each line.")],
     output: Annotated[Path, typer.Option(help="Written when Slurm would take them all.")],
 ) -> None:
-    """Ask Slurm whether it would take the runs' scripts, each shape once (the workflow calls this)."""
+    """Ask Slurm whether it would take the runs' scripts, each shape once (the workflow calls this).
+
+    What jobs will have to wait for is on standard output, which the workflow shows.
+    """
     from argosy.files import read_paths, write_text
     from argosy.jobs.schedulers.slurm.preflight import check_scripts
 
-    write_text(output, check_scripts(folder / "job.sbatch" for folder in read_paths(runs)))
+    def tell(line: str) -> None:
+        print(line, flush=True)
+
+    accepted = check_scripts((folder / "job.sbatch" for folder in read_paths(runs)), tell)
+    for each in accepted:
+        if each.wait:
+            tell(
+                f"{'/'.join(each.script.parts[-3:-1])}: Slurm takes it, and it will wait: {each.wait}"
+            )
+    write_text(output, "".join(f"{each}\n" for each in accepted))
 
 
 @runs.command()

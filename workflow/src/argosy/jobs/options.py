@@ -14,6 +14,11 @@ from argosy.study.runs import Run
 
 GPU_FIELDS = ("{gpus}", "{gpus_total}")
 
+LOOPBACK = "lo"
+
+OF_A_PLACE = ("account", "partition", "qos", "constraint", "gres", "gpus", "gpus-per-node")
+"""Options without which many sites start nothing, not even a look at two nodes."""
+
 
 def request_of(run: Run) -> Request:
     """What a run asks of one node, and of the site."""
@@ -46,7 +51,6 @@ def batch_options(
             cannot be used there.
     """
     account = _account(site, placement)
-    _check_complete(site, placement, account)
     _check_folder(site, job_dir)
     threads = placement.hardware.threads_per_core if placement.hardware else 1
     fields = _fields(request, threads)
@@ -74,6 +78,7 @@ def batch_options(
         options.pop(name, None)
     for level in _levels(site, placement):
         _apply(options, level, fields)
+    _check_complete(site, placement, options)
     return {name: None if value is None else str(value) for name, value in options.items()}
 
 
@@ -86,18 +91,35 @@ def _account(site: Site, placement: Placement) -> str | None:
     return (placement.hardware and placement.hardware.account) or site.account
 
 
-def _check_complete(site: Site, placement: Placement, account: str | None) -> None:
+def _check_complete(
+    site: Site, placement: Placement, options: Mapping[str, str | int | None]
+) -> None:
     missing = []
-    if site.account_required and not account:
+    if site.account_required and not options.get("account"):
         other = f", or below hardware.{placement.hardware_name}" if len(site.hardware) > 1 else ""
         missing.append(f"account: this site wants one; write the name of your project here{other}")
     if not site.interface:
         missing.append(
-            "interface: not known; write the network interface that the nodes share "
-            "(`srun -N2 ip -br addr` lists them)"
+            "interface: not known; write the network interface over which the nodes reach each other; "
+            f"`{_look_at_nodes(site, options)}` lists them with their addresses"
+        )
+    several = str(options.get("nodes", 1)) != "1"
+    if site.interface == LOOPBACK and site.scheduler == "slurm" and several:
+        missing.append(
+            f"interface: {LOOPBACK} is each node's own, over which it reaches no other; "
+            f"`{_look_at_nodes(site, options)}` lists those that there are"
         )
     if missing:
         raise ArgosyError("; ".join(missing))
+
+
+def _look_at_nodes(site: Site, options: Mapping[str, str | int | None]) -> str:
+    """The command that lists the interfaces of two nodes, with what the site wants to be said."""
+    asked = {name: options[name] for name in OF_A_PLACE if options.get(name) is not None}
+    if site.account_required:
+        asked = {"account": "PROJECT", **asked}
+    words = [f"--{name}={shlex.quote(str(value))}" for name, value in asked.items()]
+    return " ".join(["srun", *words, "--nodes=2", "--time=5", "ip -o addr"])
 
 
 def _check_folder(site: Site, job_dir: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from argosy.jobs.schedulers.slurm.commands import SlurmError
+from argosy.jobs.schedulers.slurm.commands import Patience, SlurmError
 from argosy.jobs.schedulers.slurm.queue import Listed, list_jobs
 
 EASE = 20.0
@@ -34,8 +34,9 @@ class Answer:
 class Queue:
     """Asks squeue, one call at a time."""
 
-    def __init__(self, ask: Callable[[], list[Listed]] = list_jobs) -> None:
-        self._ask = ask
+    def __init__(self, ask: Callable[[], list[Listed]] | None = None) -> None:
+        patience = Patience()
+        self._ask = ask or (lambda: list_jobs(patience))
         self._answer = Answer()
         self._call: _Call | None = None
         self._not_before = 0.0

@@ -21,7 +21,17 @@ from pydantic import (
 )
 
 from argosy.errors import ArgosyError
-from argosy.site.values import Argument, Folder, Key, OptionName, Options, Text, printable
+from argosy.site.values import (
+    TO_FILL_IN,
+    Argument,
+    Folder,
+    Key,
+    OptionName,
+    Options,
+    Text,
+    keys_to_fill_in,
+    printable,
+)
 from argosy.units import Count, Mebibytes, Seconds
 from argosy.validation import describe
 
@@ -189,7 +199,13 @@ def read_site(folder: Path) -> Site:
         known = sorted(entry.parent.name for entry in folder.parent.glob("*/site.yaml"))
         raise ArgosyError(f"{path}: there is no such site; there are {', '.join(known)}")
     try:
-        return Site.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if open_keys := ", ".join(keys_to_fill_in(content)):
+            raise ArgosyError(
+                f"{path}: fill in {open_keys}: they still hold `{TO_FILL_IN}`; docs/porting.md says which "
+                "command tells what belongs there"
+            )
+        return Site.model_validate(content)
     except yaml.YAMLError as problem:
         raise ArgosyError(f"{path}: is not YAML: {' '.join(str(problem).split())}") from None
     except ValidationError as problem:

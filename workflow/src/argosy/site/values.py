@@ -31,9 +31,23 @@ OF_THE_RUN = {
 }
 """Options that no site may change, and why."""
 
+TO_FILL_IN = "?"
+"""What stands in a file that is to be copied for what only its user can know."""
+
 OPTION = re.compile(r"[a-z][a-z0-9-]*")
 KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 FOLDER = re.compile(r"(?:/|\$[A-Z_][A-Z0-9_]*)[A-Za-z0-9_./$-]*")
+
+
+def keys_to_fill_in(content: Any, key: str = "") -> list[str]:
+    """Return the keys of a file that still hold what has to be replaced, in their order."""
+    if isinstance(content, Mapping):
+        parts = [(f"{key}.{name}" if key else str(name), each) for name, each in content.items()]
+    elif isinstance(content, list):
+        parts = [(f"{key}.{number}", each) for number, each in enumerate(content)]
+    else:
+        return [key] if content == TO_FILL_IN else []
+    return [found for name, each in parts for found in keys_to_fill_in(each, name)]
 
 
 def printable(value: str) -> str:

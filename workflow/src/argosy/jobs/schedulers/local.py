@@ -16,6 +16,7 @@ import psutil
 
 from argosy.jobs import job_file
 from argosy.jobs.schedulers.base import SCRIPT, State, Status
+from argosy.jobs.schedulers.missing_images import missing_image
 
 CANCEL_GRACE_S = 8.0
 """From asking a job to end until what is left of it is killed."""
@@ -33,6 +34,7 @@ class LocalScheduler:
     def __init__(self) -> None:
         self._queue: list[Path] = []
         self._running: dict[Path, str] = {}
+        self._refused: dict[Path, Status] = {}
 
     def submit(self, run_dirs: Iterable[Path]) -> None:
         """Attach to the scripts that still run; the others wait for their turn.
@@ -63,8 +65,9 @@ class LocalScheduler:
             if not status.state.active:
                 del self._running[run_dir]
         self._start_next()
+        refused, self._refused = self._refused, {}
         waiting = Status(State.PENDING, reason="another run has the machine")
-        return {**dict.fromkeys(self._queue, waiting), **statuses}
+        return {**dict.fromkeys(self._queue, waiting), **statuses, **refused}
 
     def cancel(self) -> None:
         """End all scripts; those that wait are forgotten."""
@@ -72,9 +75,12 @@ class LocalScheduler:
         _end(self._running)
 
     def _start_next(self) -> None:
-        if self._queue and not self._running:
+        while self._queue and not self._running:
             run_dir = self._queue.pop(0)
-            self._running[run_dir] = _start(run_dir)
+            if problem := missing_image(run_dir):
+                self._refused[run_dir] = Status(State.REFUSED, reason=problem)
+            else:
+                self._running[run_dir] = _start(run_dir)
 
 
 def _start(run_dir: Path) -> str:

@@ -11,7 +11,10 @@ TIMEOUT_S = 100.0
 """A command that takes longer got no answer. Without munge Slurm tries for some 50 s before it says so."""
 
 QUESTION_TIMEOUT_S = 20.0
-"""Of commands that change nothing: they can be asked again."""
+"""Of commands that change nothing, at first: they can be asked again, with more patience."""
+
+LONGEST_QUESTION_S = 300.0
+"""An overloaded slurmctld may take minutes for an answer, and it has to come some day."""
 
 OF_OUTER_JOB = re.compile(r"S(?:LURM|BATCH|RUN|ALLOC|QUEUE|ACCT|CANCEL|CONTROL|INFO)_")
 """Variables by which an outer job, or a habit of the user, would change what a command does."""
@@ -36,13 +39,30 @@ class NoAnswerError(SlurmError):
     """slurmctld did not answer: what was asked may or may not have been done."""
 
 
+class LateError(NoAnswerError):
+    """The command was given up before it came to an end."""
+
+
 class MissingError(SlurmError):
     """The command is not on this machine."""
 
 
-def ask(program: str, *arguments: str) -> str:
-    """`call` of a command that changes nothing."""
-    return call(program, *arguments, timeout_s=QUESTION_TIMEOUT_S)
+class Patience:
+    """How long an answer may take: after each that did not come, the next one gets twice as long.
+
+    So whoever asks is told soon when there is no answer, and a slow one is nevertheless heard in the end.
+    """
+
+    def __init__(self) -> None:
+        self.limit_s = QUESTION_TIMEOUT_S
+
+    def ask(self, program: str, *arguments: str) -> str:
+        """`call` of a command that changes nothing."""
+        try:
+            return call(program, *arguments, timeout_s=self.limit_s)
+        except LateError:
+            self.limit_s = min(LONGEST_QUESTION_S, 2 * self.limit_s)
+            raise
 
 
 def call(
@@ -69,7 +89,7 @@ def call(
     except FileNotFoundError:
         raise MissingError(f"there is no `{program}` on this machine") from None
     except subprocess.TimeoutExpired:
-        raise NoAnswerError(f"{program}: no answer for {timeout_s:.0f} s") from None
+        raise LateError(f"{program}: no answer for {timeout_s:.0f} s") from None
     if done.returncode == 0:
         return done.stdout
     said = one_line(program, done.stderr or done.stdout)

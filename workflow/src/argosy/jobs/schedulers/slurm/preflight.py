@@ -1,87 +1,156 @@
 """Asks Slurm whether it would take a study's scripts, before any of them is submitted."""
 
-import math
-import re
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.errors import ArgosyError
-from argosy.jobs.schedulers.slurm import spans
-from argosy.jobs.schedulers.slurm.commands import MissingError, SlurmError, call
-from argosy.jobs.schedulers.slurm.refusals import explain
+from argosy.jobs.schedulers.missing_images import check_images
+from argosy.jobs.schedulers.slurm import nodes, partitions
+from argosy.jobs.schedulers.slurm.commands import MissingError, NoAnswerError, Patience, SlurmError
+from argosy.jobs.schedulers.slurm.nodes import read_nodes
+from argosy.jobs.schedulers.slurm.partitions import Partition, read_partitions
+from argosy.jobs.schedulers.slurm.refusals import NO_MUNGE, NO_SUCH_NODES, explain, refusal
+from argosy.jobs.schedulers.slurm.script_options import ScriptOptions
+from argosy.jobs.schedulers.slurm.shortages import Shortage, Wait, find_shortage
 
-OF_ONE_RUN = ("--job-name=", "--chdir=", "--output=")
+OF_ONE_RUN = ("job-name", "chdir", "output")
+
+LONGEST_SILENCE_S = 600.0
+"""How long Slurm is asked again and again while it does not answer at all."""
+
+PAUSE_S = 10.0
+
+Say = Callable[[str], None]
 
 
-def check_scripts(scripts: Iterable[Path]) -> str:
-    """Test each shape of job once, by `sbatch --test-only`, and return what Slurm said of each.
+@dataclass(frozen=True)
+class Accepted:
+    """A script that Slurm takes, for all of its shape; `wait` says what keeps it from starting."""
+
+    script: Path
+    wait: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.script}: accepted" + (f"; it will wait: {self.wait}" if self.wait else "")
+
+
+def check_scripts(scripts: Iterable[Path], say: Say) -> list[Accepted]:
+    """Test each shape of job once, by `sbatch --test-only`.
 
     Runs of one point differ in nothing that Slurm looks at, so a study costs a few questions.
 
+    Args:
+        say: is told when Slurm lets one wait for its answers.
+
     Raises:
-        ArgosyError: naming the key to change, with Slurm's words.
+        ArgosyError: naming the key to change, with Slurm's words, or the image that is not there.
     """
-    shapes: dict[tuple[str, ...], Path] = {}
-    for script in scripts:
-        shapes.setdefault(_shape(script), script.absolute())
-    limits = _partition_limits(next(iter(shapes.values()), Path()))
-    for shape, script in shapes.items():
-        _check_limits(shape, script, limits)
-        _ask(script, "sbatch", "--test-only", str(script))
-    return "".join(f"{script}: accepted\n" for script in shapes.values())
-
-
-def _shape(script: Path) -> tuple[str, ...]:
-    options = (
-        line.removeprefix("#SBATCH ")
-        for line in script.read_text(encoding="utf-8").splitlines()
-        if line.startswith("#SBATCH ")
+    paths = [script.absolute() for script in scripts]
+    check_images(path.parent for path in paths)
+    shapes: dict[tuple[tuple[str, str | None], ...], ScriptOptions] = {}
+    for path in paths:
+        options = ScriptOptions(path.parent)
+        shapes.setdefault(_shape(options), options)
+    questions = _Questions(say)
+    if not shapes:
+        return []
+    known = read_partitions(
+        questions.put(
+            next(iter(shapes.values())), "sinfo", "-h", f"--format={partitions.SINFO_FORMAT}"
+        )
     )
-    return tuple(option for option in options if not option.startswith(OF_ONE_RUN))
+    return [_check(options, known, questions) for options in shapes.values()]
 
 
-def _ask(script: Path, *command: str) -> str:
-    """The answer of a command of Slurm's; where it is a no, the key to change and Slurm's words."""
-    try:
-        return call(*command, cwd=script.parent)
-    except MissingError as problem:
-        site = script.parts[-4]
-        raise ArgosyError(
-            f"slurm/{site}/site.yaml: scheduler: it is slurm, but {problem}; run on a login node of "
-            "the cluster, or choose the site `local`"
-        ) from None
-    except SlurmError as problem:
-        raise ArgosyError(explain(script.parent, str(problem))) from None
+def _shape(options: ScriptOptions) -> tuple[tuple[str, str | None], ...]:
+    return tuple(item for item in options.values.items() if item[0] not in OF_ONE_RUN)
 
 
-def _partition_limits(script: Path) -> dict[str, tuple[float, float]]:
-    """The longest time in minutes and the most nodes of a job in each partition.
+class _Questions:
+    """Commands of Slurm's that change nothing: asked again while there is no answer."""
 
-    At many sites sbatch takes what the partition never runs, and the job waits for ever
-    (EnforcePartLimits=NO in slurm.conf).
+    def __init__(self, say: Say) -> None:
+        self._say = say
+        self._patience = Patience()
+
+    def put(self, options: ScriptOptions, *command: str) -> str:
+        """Return a command's answer.
+
+        Raises:
+            SlurmError: when Slurm says no.
+            ArgosyError: when there is no Slurm here, or no answer for LONGEST_SILENCE_S.
+        """
+        began = time.monotonic()
+        while True:
+            try:
+                return self._patience.ask(*command)
+            except MissingError as problem:
+                raise ArgosyError(
+                    f"{options.site_file}: scheduler: it is slurm, but {problem}; run on a login node of "
+                    "the cluster, or choose the site `local`"
+                ) from None
+            except NoAnswerError as problem:
+                if NO_MUNGE.search(str(problem)):
+                    raise ArgosyError(explain(options.run_dir, str(problem))) from None
+                silent = time.monotonic() - began
+                if silent > LONGEST_SILENCE_S:
+                    raise ArgosyError(
+                        f"Slurm has not answered for {silent:.0f} s ({problem}); nothing has been "
+                        "submitted: start again when `sinfo` answers here"
+                    ) from None
+                self._say(f"Slurm has not answered for {silent:.0f} s ({problem}); asking again")
+                time.sleep(PAUSE_S)
+
+
+def _check(options: ScriptOptions, known: list[Partition], questions: _Questions) -> Accepted:
+    """Ask about one shape of job.
+
+    Raises:
+        ArgosyError: when Slurm refuses it, or would let it wait for ever.
     """
-    limits = {}
-    for line in _ask(script, "sinfo", "--noheader", "--format=%R|%l|%s").splitlines():
-        name, time, size = line.split("|")
-        span = spans.seconds(time)
-        limits[name] = (math.inf if span is None else span / 60, _most(size))
-    return limits
+    script = options.run_dir / "job.sbatch"
+    partition = partitions.of_script(options.values, known)
+    if partition:
+        _check_limits(options, partition)
+    try:
+        questions.put(options, "sbatch", "--test-only", str(script))
+    except SlurmError as problem:
+        return Accepted(script, _wait_for_nodes(options, str(problem), questions))
+    return Accepted(script, _wait_for_partition(options, partition))
 
 
-def _most(size: str) -> float:
-    """The larger of `1-2`, or infinity for `1-infinite`."""
-    most = size.rpartition("-")[2]
-    return int(most) if most.isdigit() else math.inf
+def _check_limits(options: ScriptOptions, partition: Partition) -> None:
+    """At many sites sbatch takes what the partition never runs (EnforcePartLimits=NO in slurm.conf)."""
+    if float(options.values.get("time") or 0) > partition.minutes:
+        said = f"the partition {partition.name} has a time limit of {partition.minutes:.0f} minutes"
+        raise ArgosyError(explain(options.run_dir, said))
+    if int(options.values.get("nodes") or 0) > partition.nodes:
+        said = f"too many nodes for the partition {partition.name}: {partition.nodes:.0f} at most"
+        raise ArgosyError(explain(options.run_dir, said))
 
 
-def _check_limits(
-    shape: tuple[str, ...], script: Path, limits: dict[str, tuple[float, float]]
-) -> None:
-    options = dict(re.findall(r"--([a-z-]+)=(\S+)", " ".join(shape)))
-    time, nodes = limits.get(options.get("partition", ""), (math.inf, math.inf))
-    if float(options.get("time", 0)) > time:
-        said = f"the partition {options['partition']} has a time limit of {time:.0f} minutes"
-        raise ArgosyError(explain(script.parent, said))
-    if int(options.get("nodes", 0)) > nodes:
-        said = f"too many nodes for the partition {options['partition']}: {nodes:.0f} at most"
-        raise ArgosyError(explain(script.parent, said))
+def _wait_for_nodes(options: ScriptOptions, said: str, questions: _Questions) -> str:
+    """For what a job waits that only the test refuses: sbatch itself takes it while nodes are away.
+
+    Raises:
+        ArgosyError: when nodes that are away are not the reason.
+    """
+    if NO_SUCH_NODES.search(said):
+        listed = questions.put(options, "sinfo", "-h", "-N", f"--format={nodes.SINFO_FORMAT}")
+        found = find_shortage(options.values, read_nodes(listed))
+        if isinstance(found, Wait):
+            return f"{found.words}; {options.keys('partition')} chooses the partition"
+        if isinstance(found, Shortage):
+            raise ArgosyError(refusal(options, found.options, f"{said}: {found.words}"))
+    raise ArgosyError(explain(options.run_dir, said))
+
+
+def _wait_for_partition(options: ScriptOptions, partition: Partition | None) -> str:
+    if partition is None or partition.state != "down":
+        return ""
+    return (
+        f"the site has closed the partition {partition.name} (it is down: it takes jobs, and starts none); "
+        f"{options.keys('partition')} chooses it"
+    )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from argosy.jobs.schedulers.base import State
 from argosy.jobs.schedulers.slurm import spans
-from argosy.jobs.schedulers.slurm.commands import NoAnswerError, SlurmError, ask
+from argosy.jobs.schedulers.slurm.commands import NoAnswerError, Patience, SlurmError
 
 FIELDS = (
     "JobID",
@@ -72,14 +72,16 @@ class Listed:
     """When it started, or is expected to, in seconds since the epoch."""
 
 
-def list_jobs() -> list[Listed]:
+def list_jobs(patience: Patience) -> list[Listed]:
     """All of the user's jobs that slurmctld still knows, ended ones too.
 
     Raises:
         SlurmError: when there is no answer.
     """
     layout = ",".join(f"{field}:|" for field in FIELDS)
-    text = ask("squeue", "--noheader", "--all", "--me", "--states=all", f"--Format={layout}")
+    text = patience.ask(
+        "squeue", "--noheader", "--all", "--me", "--states=all", f"--Format={layout}"
+    )
     return list(_parse(text))
 
 
@@ -113,13 +115,14 @@ class Accounting:
 
     def __init__(self) -> None:
         self._works = True
+        self._patience = Patience()
 
     def states(self, job_ids: Collection[str]) -> dict[str, State]:
         """The last state of each job that the accounts know."""
         if not job_ids or not self._works:
             return {}
         try:
-            text = ask(
+            text = self._patience.ask(
                 "sacct", "--noheader", "--parsable2", "--allocations", "--duplicates",
                 f"--jobs={','.join(sorted(job_ids))}", "--format=JobIDRaw,State",
             )  # fmt: skip

@@ -8,7 +8,14 @@ from pathlib import Path
 
 from argosy.jobs import job_file
 from argosy.jobs.schedulers.base import SCRIPT, State, Status, job_name
-from argosy.jobs.schedulers.slurm.commands import NoAnswerError, SlurmError, ask, call
+from argosy.jobs.schedulers.missing_images import missing_image
+from argosy.jobs.schedulers.slurm.commands import (
+    LateError,
+    NoAnswerError,
+    Patience,
+    SlurmError,
+    call,
+)
 from argosy.jobs.schedulers.slurm.queue import Accounting, Listed, list_jobs
 from argosy.jobs.schedulers.slurm.refusals import TOO_MANY_NOW, explain
 
@@ -34,6 +41,7 @@ class SlurmScheduler:
     def __init__(self, poll_s: float) -> None:
         self._poll_s = poll_s
         self._accounting = Accounting()
+        self._patience = Patience()
         self._waiting: dict[Path, str] = {}
         self._jobs: dict[Path, str] = {}
         self._last: dict[Path, Status] = {}
@@ -73,17 +81,25 @@ class SlurmScheduler:
         """The queue, or None when slurmctld does not answer, which means nothing for any job."""
         began = time.monotonic()
         try:
-            listed = list_jobs()
+            listed = list_jobs(self._patience)
         except SlurmError as problem:
             self._silent_since = self._silent_since or began
             self.pause_s = min(LONGEST_PAUSE_S, max(self._poll_s, 2 * self.pause_s))
-            silent = time.monotonic() - self._silent_since
-            self.trouble = f"Slurm has not answered for {silent:.0f} s ({problem}); waiting"
+            self.trouble = self._describe_silence(self._silent_since, problem)
             return None
         self._silent_since, self.trouble = None, None
         self._took.append(time.monotonic() - began)
         self.pause_s = min(LONGEST_PAUSE_S, max(self._poll_s, PATIENCE * min(self._took)))
         return listed
+
+    def _describe_silence(self, since: float, problem: SlurmError) -> str:
+        """For whom and how long the driver waits, and what it waits with."""
+        again = f"asking again in {self.pause_s:.0f} s"
+        if isinstance(problem, LateError):
+            again += f", with {self._patience.limit_s:.0f} s for the answer"
+        kept = "; nothing is submitted before it has" if self._waiting else ""
+        silent = time.monotonic() - since
+        return f"Slurm has not answered for {silent:.0f} s ({problem}); {again}{kept}"
 
     def _unsubmitted(self) -> dict[Path, Status]:
         return {run: Status(State.WAITING, reason=why) for run, why in self._waiting.items()}
@@ -106,7 +122,7 @@ class SlurmScheduler:
 
     def _submit_one(self, run_dir: Path, in_queue: list[Listed]) -> None:
         try:
-            status = _attach(run_dir, in_queue) or _submit(run_dir)
+            status = _attach(run_dir, in_queue, self._patience) or _submit(run_dir)
         except NoAnswerError as problem:
             self._waiting[run_dir] = str(problem)
             return
@@ -154,7 +170,7 @@ class SlurmScheduler:
         return self._last[run]
 
 
-def _attach(run_dir: Path, in_queue: list[Listed]) -> Status | None:
+def _attach(run_dir: Path, in_queue: list[Listed], patience: Patience) -> Status | None:
     """The job that the run has already, if it is of the script as it is now; others are cancelled."""
     script = (run_dir / SCRIPT).read_text(encoding="utf-8")
     name = job_name(run_dir)
@@ -162,19 +178,21 @@ def _attach(run_dir: Path, in_queue: list[Listed]) -> Status | None:
     for job in in_queue:
         if job.name != name:
             continue
-        if found is None and _script_of(job.job_id) == script:
+        if found is None and _script_of(job.job_id, patience) == script:
             found = job
         else:
             call("scancel", job.job_id)
     return _status(found) if found else None
 
 
-def _script_of(job_id: str) -> str:
-    return ask("scontrol", "write", "batch_script", job_id, "-").rstrip("\n") + "\n"
+def _script_of(job_id: str, patience: Patience) -> str:
+    return patience.ask("scontrol", "write", "batch_script", job_id, "-").rstrip("\n") + "\n"
 
 
 def _submit(run_dir: Path) -> Status:
     script = run_dir / SCRIPT
+    if problem := missing_image(run_dir):
+        return Status(State.REFUSED, reason=problem)
     (run_dir / "logs").mkdir(mode=0o700, exist_ok=True)
     said = call("sbatch", "--parsable", script, cwd=run_dir)
     # With several clusters it is "id;cluster".
