@@ -46,7 +46,7 @@ def batch_options(
             cannot be used there.
     """
     account = _account(site, placement)
-    _check_complete(site, placement, account)
+    _check_complete(site, placement, account, request.nodes)
     _check_folder(site, job_dir)
     threads = placement.hardware.threads_per_core if placement.hardware else 1
     fields = _fields(request, threads)
@@ -86,7 +86,7 @@ def _account(site: Site, placement: Placement) -> str | None:
     return (placement.hardware and placement.hardware.account) or site.account
 
 
-def _check_complete(site: Site, placement: Placement, account: str | None) -> None:
+def _check_complete(site: Site, placement: Placement, account: str | None, nodes: int) -> None:
     missing = []
     if site.account_required and not account:
         other = f", or below hardware.{placement.hardware_name}" if len(site.hardware) > 1 else ""
@@ -95,6 +95,11 @@ def _check_complete(site: Site, placement: Placement, account: str | None) -> No
         missing.append(
             "interface: not known; write the network interface that the nodes share "
             "(`srun -N2 ip -br addr` lists them)"
+        )
+    if site.scheduler == "slurm" and site.interface == "lo" and nodes > 1:
+        missing.append(
+            f"interface: lo leads to no other node, and the job has {nodes}; write the network interface "
+            "that the nodes share (`srun -N2 ip -br addr` lists them)"
         )
     if missing:
         raise ArgosyError("; ".join(missing))

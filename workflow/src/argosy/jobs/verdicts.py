@@ -63,9 +63,15 @@ def settle(run_dir: Path, status: Status) -> None:
         restarted = incarnation != newest and verdict and verdict["state"] == "cancelled"
         if verdict is None or restarted:
             why = _reason(status.state) if incarnation == newest else ""
-            program = Path(argosy.__file__).parent / "runtime" / "verdict.py"
-            command = [sys.executable, str(program), str(run_dir), incarnation, why]
-            subprocess.run(command, capture_output=True)
+            if status.state is not State.CANCELLED:
+                _run("watch_start.py", run_dir, incarnation)
+            _run("verdict.py", run_dir, incarnation, why)
+
+
+def _run(program: str, *arguments: str | Path) -> None:
+    """Run a program of the job's own; it writes its findings into the run's folder."""
+    path = Path(argosy.__file__).parent / "runtime" / program
+    subprocess.run([sys.executable, path, *arguments], capture_output=True)
 
 
 def _reason(state: State) -> str:

@@ -12,6 +12,7 @@ from .failure import Failure
 from .heartbeat import NO_ANSWER, Heartbeat, Link, LocalLink, RemoteLink
 from .local_server import serve_ranks
 from .measurements import nothing_measured
+from .meeting import Roll, Search
 from .messages import Order, Report
 from .mirror import Mirror
 from .peers import Endpoint
@@ -56,7 +57,11 @@ class Channel:
         """Begin to report, and to serve. Raises OSError when it cannot listen."""
         self._link = self._serve() if self._settings.node == 0 else RemoteLink(self._settings)
         self._heartbeat = Heartbeat(
-            self._link, report, self._heard, self._lost, self._settings.start_timeout
+            self._link,
+            report,
+            self._heard,
+            self._lost,
+            Search(self._settings, self._say),
         )
         self._serve_ranks()
         self._heartbeat.start()
@@ -90,6 +95,7 @@ class Channel:
         )
         self._call_agents = serve_head(settings, self._coordinator, self._say)
         Watch(settings, self._coordinator.warn, self._coordinator.fail).start()
+        Roll(settings, self._coordinator, self._say).start()
         return LocalLink(self._coordinator)
 
     def _serve_ranks(self) -> None:
