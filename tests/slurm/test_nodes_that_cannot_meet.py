@@ -87,27 +87,51 @@ def test_a_node_that_cannot_start_ends_the_job_at_once(
     assert verdict["hosts"] == ["node1", "node2"]
 
 
-def test_a_node_without_python_is_named(study: ClusterWorkspace) -> None:
-    """Submitted by hand; the second node does not see the folder that Python is in."""
+def planned(study: ClusterWorkspace, **lines: str) -> Path:
+    """The run's script, not submitted, with other values of its variables."""
     script = study.run_dir("count", RUN) / "job.sbatch"
     driver = study.drive("--until", "plan_runs")
     output, _ = driver.communicate()
     assert driver.returncode == 0, output
+    text = script.read_text()
+    for name, value in lines.items():
+        changed = re.sub(rf"(?m)^{name}=.*", lambda _, new=f"{name}={value}": new, text)
+        assert changed != text
+        text = changed
+    script.write_text(text)
+    return script
+
+
+def failure_by_hand(study: ClusterWorkspace, script: Path) -> dict[str, Any]:
+    """The verdict's failure of a script that is submitted by hand."""
+    study.slurm.run("sbatch", "--wait", script, check=False, timeout=60)
+    [records] = (study.run_dir("count", RUN) / "records").iterdir()
+    failure: dict[str, Any] = json.loads((records / "verdict.json").read_text())["failure"]
+    return failure
+
+
+def test_an_image_that_is_not_in_the_store(study: ClusterWorkspace) -> None:
+    """As when it was pruned between planning and the job's start."""
+    digest = f"sha256:{'0' * 64}"
+    words = f'"$python" -m argosy.images.run --digest {digest} --log-dir "$logs" -- true'
+    failure = failure_by_hand(study, planned(study, node_command=f"({words})"))
+    assert failure["cause"].startswith("it did not start: ")
+    assert "this image is not here; build it with: argosy image build" in failure["cause"]
+
+
+def test_a_node_without_python_is_named(study: ClusterWorkspace) -> None:
+    """The second node does not see the folder that Python is in."""
     tools = study.path / "tools"
     tools.mkdir()
     (tools / "env").symlink_to(BIN.parent)
     python = tools / "env" / "bin" / "python"
-    text = re.sub(r"(?m)^python=.*", lambda _: f"python={quote(str(python))}", script.read_text())
     # As runs in containers are started; those without take the node's own python3.
-    native = 'bash "$runtime/native-node.sh" "$logs" python3 '
-    assert native in text
-    script.write_text(text.replace(native, '"$python" '))
+    node_command = '("$python" "$runtime/agent")'
+    script = planned(study, python=quote(str(python)), node_command=node_command)
     with study.slurm.node(2).without(tools):
-        study.slurm.run("sbatch", "--wait", script, check=False, timeout=60)
-    [records] = (study.run_dir("count", RUN) / "records").iterdir()
-    verdict = json.loads((records / "verdict.json").read_text())
-    assert f"it did not start: it cannot run {python}" in verdict["failure"]["cause"]
-    assert verdict["failure"]["node"] == 1
+        failure = failure_by_hand(study, script)
+    assert f"it did not start: it cannot run {python}" in failure["cause"]
+    assert failure["node"] == 1
 
 
 @pytest.mark.parametrize(
