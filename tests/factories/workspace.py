@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-COPIED = ("workflow", "slurm", "profiles", "config", "containers", "Makefile", "README.md")
+COPIED = ("workflow", "slurm", "config", "containers", "Makefile", "README.md")
 SETUP_FILES = ("requirements.lock", "pyproject.toml")
 BIN = Path(sys.executable).parent
 

@@ -26,12 +26,8 @@ def argosy(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         (("plan", "results/local", "digits"), "results/local: no such folder"),
         (("plan", "results", "digits", "--nodes", "1,x"), "--nodes 1,x: give numbers of nodes"),
         (
-            ("plan-runs", "{", "--source", "config/config.yaml", "--output", "runs.txt"),
-            "config/config.yaml: not JSON: ",
-        ),
-        (
-            ("plan-runs", "{}", "--source", "config/config.yaml", "--output", "runs.txt"),
-            "config/config.yaml: experiments",
+            ("plan-runs", "local", "--output", "runs.txt"),
+            "results/local/study.json: cannot be read (FileNotFoundError",
         ),
     ],
 )

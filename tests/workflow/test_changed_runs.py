@@ -1,7 +1,9 @@
 """What is measured again when something changed: by one command, and nothing else."""
 
+import dataclasses
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 from workspace import BIN, Workspace
@@ -79,6 +81,116 @@ def test_more_runs_leave_the_others_as_they_were_measured(workspace: Workspace) 
     assert status == 0, output
     assert output.count("Running changing") == 2, output
     assert all(path.is_file() for path in measured(workspace))
+
+
+def test_nothing_else_that_is_there_stands_for_a_result(workspace: Workspace) -> None:
+    shutil.copy(PROGRAM, workspace.path / "containers/workloads")
+    status, output = run(workspace, "none")
+    assert status != 0, output
+    # What was asked for by hand is newer than all that Snakemake knows of.
+    assert workspace.run(BIN / "argosy", "report", "results/local")[0] == 0
+    status, output = run(workspace, "12")
+    assert status == 0 and steps_measured(workspace) == 12, output
+    result = workspace.run_dir("changing", RUN) / "result.json"
+    result.unlink()
+    assert run(workspace, "12")[0] == 0 and result.is_file()
+    # Where Snakemake remembers nothing, as in a clone that results were copied to.
+    shutil.rmtree(workspace.path / ".snakemake")
+    status, output = run(workspace, "12")
+    assert status == 0 and "Running" not in output, output
+    shutil.rmtree(workspace.path / ".snakemake")
+    status, output = run(workspace, "13")
+    assert status == 0 and steps_measured(workspace) == 13, output
+    # A result of something else, put there by somebody: a dry run names the run, too.
+    result.write_text(result.read_text().replace('"spec": "', '"spec": "0'))
+    status, output = workspace.run(BIN / "snakemake", "--dry-run")
+    assert status == 0 and f"Running changing {RUN}" in output, output
+    before = jobs(workspace)
+    assert run(workspace, "13")[0] == 0 and jobs(workspace) == before + 1
+
+
+def test_a_copy_of_a_project_leaves_the_project_alone(workspace: Workspace) -> None:
+    shutil.copy(PROGRAM, workspace.path / "containers/workloads")
+    status, output = run(workspace, "12")
+    assert status == 0, output
+    before = jobs(workspace)
+    path = workspace.path.with_name("its copy")
+    subprocess.run(["cp", "-a", workspace.path, path], check=True)
+    copy = dataclasses.replace(workspace, path=path)
+    script = copy.run_dir("changing", RUN) / "job.sbatch"
+    done = subprocess.run(["bash", script], capture_output=True, text=True)
+    assert done.returncode == 2
+    said = (
+        f"argosy: this script is of the run in {workspace.run_dir('changing', RUN)} and not of this"
+    )
+    assert done.stderr.startswith(said), done.stderr
+    (copy.run_dir("changing", RUN) / "result.json").unlink()
+    status, output = run(copy, "12")
+    assert status == 0 and steps_measured(copy) == 12, output
+    assert jobs(workspace) == before and jobs(copy) == before + 1
+    assert workspace.run(BIN / "snakemake")[1].count("Nothing to be done") == 1
+    # The project itself is gone: its script makes no folder where it was.
+    kept = workspace.path.with_name("moved away")
+    workspace.path.rename(kept)
+    moved = kept / script.relative_to(path)
+    assert subprocess.run(["bash", moved], capture_output=True).returncode == 2
+    assert not workspace.path.exists()
+    kept.rename(workspace.path)
+
+
+def test_the_executor_of_runs_is_argosy_wherever_snakemake_is_started(
+    workspace: Workspace,
+) -> None:
+    shutil.copy(PROGRAM, workspace.path / "containers/workloads")
+    status, output = run(workspace, "14")
+    assert status == 0, output
+    before = jobs(workspace)
+    result = workspace.run_dir("changing", RUN) / "result.json"
+    result.unlink()
+    status, output = workspace.snakemake("--executor", "local", "--quiet", "host")
+    assert status != 0 and not result.exists()
+    assert "runs are started by Snakemake's executor argosy" in output, output
+    snakefile = workspace.path / "workflow/Snakefile"
+    command = [BIN / "snakemake", "-s", snakefile, "-d", workspace.path]
+    elsewhere = subprocess.run(
+        command, cwd="/", env=workspace.environment, capture_output=True, text=True
+    )
+    assert elsewhere.returncode == 0, elsewhere.stderr
+    assert result.is_file() and jobs(workspace) == before + 1
+
+
+def test_an_image_that_was_locked_again_measures_nothing_again(
+    workspace: Workspace, torch_digest: str
+) -> None:
+    workspace.configure(
+        {
+            "contained": {
+                "image": "torch-cpu",
+                "launcher": "plain",
+                # Braces are the program's own; Snakemake knows them, too.
+                "command": "python3 -c 'print(\"{name} 7 samples/s\")'",
+                "throughput": r"(\d{1,3}) samples/s",
+                "environment": {"CHECKPOINT": "epoch-{epoch}.pt"},
+                "scale": {"nodes": [1], "repeats": 1},
+            }
+        }
+    )
+    status, output = workspace.snakemake("--quiet", "host")
+    assert status == 0, output
+    result = workspace.run_dir("contained", RUN) / "result.json"
+    before = result.stat().st_mtime_ns
+    lock = workspace.path / "resources/images/torch-cpu/image.lock"
+    content = lock.read_bytes()
+    lock.unlink()
+    lock.write_bytes(content)
+    status, output = workspace.snakemake("--quiet", "host", "--forcerun", "plan_runs")
+    assert status == 0 and "Planning" in output and "Running" not in output, output
+    assert result.stat().st_mtime_ns == before
+    # Another image under the same name.
+    lock.write_text(content.decode().replace(torch_digest, f"sha256:{'0' * 64}"))
+    status, output = workspace.snakemake("--dry-run")
+    assert status == 0 and "Running contained" in output, output
+    lock.write_bytes(content)
 
 
 def measured(workspace: Workspace) -> list[Path]:

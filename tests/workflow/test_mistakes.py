@@ -26,7 +26,7 @@ def failure(workspace: Workspace, name: str, command: str, **more: Any) -> str:
     workspace.configure({name: experiment(command, **more)})
     status, output = workspace.snakemake()
     assert status != 0
-    assert "Traceback" not in output.split("Logfile")[0]
+    assert "Traceback" not in output
     return next(line for line in output.splitlines() if f"local/{name}/{RUN}: " in line)
 
 
@@ -35,9 +35,24 @@ def test_a_command_that_the_image_lacks(workspace: Workspace) -> None:
     assert "node 0: command not found in the image: no-such-program" in line
 
 
-def test_a_program_that_fails_is_quoted(workspace: Workspace) -> None:
-    line = failure(workspace, "fails", "python3 -c 'raise SystemExit(\"a reason\")'")
-    assert "rank 0 (node 0): exit code 1: a reason" in line
+def test_a_program_that_fails_after_many_words(workspace: Workspace) -> None:
+    program = "[print(f'line {n} of many') for n in range(60000)]; raise SystemExit('a reason')"
+    workspace.configure({"fails": experiment(f'python3 -c "{program}"')})
+    status, output = workspace.snakemake()
+    lines = output.splitlines()
+    assert status != 0 and len(lines) < 200
+    assert "rank 0 (node 0): exit code 1: a reason" in output
+    # The last words are ours: what was printed last, who failed and why, and where the report is.
+    last = lines[lines.index("At least one job did not complete successfully.") + 1 :]
+    (log,) = workspace.run_dir("fails", RUN).glob("logs/*/rank-0.log")
+    name = str(log.relative_to(workspace.path))
+    assert last[0] == f"The last lines of {name}:"
+    assert last[1:41] == [*(f"    line {n} of many" for n in range(59961, 60000)), "    a reason"]
+    assert last[41:43] == ["", "1 run failed:"]
+    assert last[43].startswith(f"  fails/{RUN}: rank 0 on ")
+    assert last[43].endswith(f": exit code 1: a reason; see {name}")
+    assert last[44:] == ["Report of the runs there are: results/local/report.html"]
+    assert (workspace.path / "results/local/report.html").is_file()
 
 
 def test_a_program_that_records_nothing(workspace: Workspace) -> None:
@@ -91,6 +106,21 @@ def test_a_wrong_configuration_touches_nothing(
     assert "Traceback" not in output
     assert len([line for line in output.splitlines() if message in line]) == 1
     assert contents(workspace.path / "results") == before
+
+
+def test_the_file_with_the_mistake_is_named(workspace: Workspace) -> None:
+    workspace.configure({"odd": experiment("true")})
+    (workspace.path / "my.yaml").write_text("experiments: {odd: {scale: {repeat: 2}}}\n")
+    status, output = workspace.snakemake("--configfile", "my.yaml")
+    assert status != 0 and "Traceback" not in output
+    assert "my.yaml: experiments.odd.scale.repeat: no such key; did you mean repeats?" in output
+    config = workspace.path / "config/config.yaml"
+    config.rename(config.with_suffix(".away"))
+    (workspace.path / "my.yaml").write_text("experiments: {}\n")
+    status, output = workspace.snakemake("--configfile", "my.yaml")
+    assert status != 0 and "Traceback" not in output
+    assert "my.yaml: experiments: dictionary should have at least 1 item" in output
+    config.with_suffix(".away").rename(config)
 
 
 def test_an_unknown_site_names_those_there_are(workspace: Workspace) -> None:

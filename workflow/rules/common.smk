@@ -1,16 +1,20 @@
-import json
+import atexit
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
+from snakemake.common.configfile import load_configfile
 from snakemake.exceptions import WorkflowError
 
 from argosy.errors import ArgosyError
 from argosy.images.build.recipe import image_inputs
 from argosy.images.lockfile import is_imported
+from argosy.jobs.driver_lock import DriverLock, LockedError
 from argosy.jobs.planning import Project, Where, plan_runs
+from argosy.jobs.study_file import StudyFile
 from argosy.site.models import read_site
-from argosy.study.config import parse_config
+from argosy.study.config import Source, parse_config
 from argosy.study.runs import expand as expand_runs
 
 PROJECT = Path.cwd()
@@ -18,24 +22,41 @@ PROJECT = Path.cwd()
 # The rules' commands are those of the environment that runs Snakemake, activated or not.
 shell.prefix(f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
 
-SOURCE = Path(workflow.configfiles[-1])
+
+def config_sources():
+    """What the configuration was merged from: files of the workflow, of the command line, its own words."""
+    asked = [str(path) for path in workflow.config_settings.configfiles]
+    own = [str(path) for path in workflow.configfiles if str(path) not in asked]
+    files = [Source(name, load_configfile(name)) for name in [*own, *asked]]
+    return [*files, Source("--config", dict(workflow.config_settings.config))]
+
 
 try:
-    STUDY = parse_config(config, SOURCE)
+    STUDY = parse_config(config, config_sources())
     SITE = STUDY.site
     FACTS = read_site(Path("slurm") / SITE)
     WHERE = Where(SITE, STUDY.hardware, STUDY.queue)
     RUNS = {f"{run.experiment}/{run.run_id}": run for run in expand_runs(STUDY)}
+    IMAGES = sorted({run.image for run in RUNS.values() if run.image})
     # What the site does not have is told before anything runs, and so are Containerfiles that
     # cannot be built.
+    LOCKS = Project(PROJECT).locks(IMAGES)
     PLANS = dict(
-        zip(RUNS, plan_runs(Project(PROJECT), WHERE, RUNS.values(), {}), strict=True)
+        zip(
+            RUNS,
+            plan_runs(Project(PROJECT), WHERE, RUNS.values(), LOCKS),
+            strict=True,
+        )
     )
-    IMAGES = sorted({run.image for run in RUNS.values() if run.image})
     IMAGE_FILES = {
         image: image_inputs(Path("containers") / image)
         for image in IMAGES
         if not is_imported(PROJECT, image)
+    }
+    STUDY_FILE = StudyFile(Project(PROJECT), SITE)
+    OUTDATED = {
+        f"{plan.run.experiment}/{plan.run.run_id}"
+        for plan in STUDY_FILE.update(config, list(PLANS.values()))
     }
 except ArgosyError as problem:
     raise WorkflowError(str(problem))
@@ -86,12 +107,14 @@ def scheduler(wildcards):
     return FACTS.scheduler
 
 
-def hardware(wildcards):
-    """The kind of node that the run is measured on."""
-    return (
-        PLANS[f"{wildcards.experiment}/{wildcards.run}"].placement.hardware_name
-        or "this machine"
-    )
+def script(wildcards):
+    """The run's batch script; one that was only written anew leaves what was measured.
+
+    Planning takes a result of something else away. Snakemake is told before, so that a dry run names the run.
+    """
+    run = f"{wildcards.experiment}/{wildcards.run}"
+    path = f"results/{SITE}/{run}/job.sbatch"
+    return path if run in OUTDATED else ancient(path)
 
 
 def preflight(wildcards):
@@ -105,6 +128,20 @@ def costs_file(wildcards):
     return str(path) if path.is_file() else []
 
 
-def run_description(wildcards):
-    """All that decides a run's outcome: when it changes, the run is planned and measured again."""
-    return RUNS[f"{wildcards.experiment}/{wildcards.run}"].model_dump_json()
+def take_driver_lock():
+    """Keep other Snakemakes from this site's runs until this one ends."""
+    global DRIVER_LOCK  # It is released with the object.
+    try:
+        DRIVER_LOCK = DriverLock.take(Path(".snakemake"), SITE)
+    except LockedError as problem:
+        raise WorkflowError(str(problem))
+
+
+def report_failures():
+    """Write the report of the runs there are, and end Snakemake's output with those that failed."""
+    argosy = [sys.executable, "-m", "argosy.cli"]
+    folder = Path("results") / SITE
+    if (folder / "runs.txt").is_file():
+        costs = [f"--costs={path}" for path in [costs_file(None)] if path]
+        subprocess.run([*argosy, "report", str(folder), *costs])
+        atexit.register(subprocess.run, [*argosy, "failures", SITE])

@@ -24,4 +24,4 @@ rule pack_image:
     message:
         "Packing image {wildcards.image}"
     shell:
-        "argosy image pack {wildcards.image:q} --lock {input:q} --output {output:q} 2> {log:q}"
+        "argosy image pack {wildcards.image:q} --lock {input:q} --output {output:q} 2> >(tee {log:q} >&2)"

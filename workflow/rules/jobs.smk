@@ -3,6 +3,7 @@
 # `ancient` would leave them as they are.
 checkpoint plan_runs:
     input:
+        study=str(STUDY_FILE.path.relative_to(PROJECT)),
         locks=image_locks(),
         packed=packed_images(),
         site=f"slurm/{SITE}/site.yaml",
@@ -13,16 +14,11 @@ checkpoint plan_runs:
     log:
         f"logs/{SITE}/plan.log",
     params:
-        config=json.dumps(config, sort_keys=True),
-        source=str(SOURCE),
-        locks=lambda wildcards, input: shlex.join(
-            f"--lock={lock}" for lock in input.locks
-        ),
+        site=SITE,
     message:
         "Planning the runs of {SITE}"
     shell:
-        "argosy plan-runs {params.config:q} --source {params.source:q} {params.locks} "
-        "--output {output.runs:q} 2> {log:q}"
+        "argosy plan-runs {params.site:q} --output {output.runs:q} 2> >(tee {log:q} >&2)"
 
 
 checkpoint preflight:
@@ -36,26 +32,24 @@ checkpoint preflight:
     message:
         "Asking Slurm whether it takes the jobs of {SITE}"
     shell:
-        "argosy preflight --runs {input.runs:q} --output {output:q} 2> {log:q}"
+        "argosy preflight --runs {input.runs:q} --output {output:q} 2> >(tee {log:q} >&2)"
 
 
-# A script that was only written anew, by a change of the site's account, say, leaves what was measured:
-# the parameters say what decides the outcome.
+# Nothing here is compared by its time or by what Snakemake remembers: planning compares what a result is of
+# with what is asked for, and takes away what is of something else. The executor `argosy` submits the script;
+# the command is what any other executor would do instead.
 rule run:
     input:
-        lock=image_lock,
-        script=ancient(f"results/{SITE}/{{experiment}}/{{run}}/job.sbatch"),
+        lock=ancient(image_lock),
+        script=script,
         preflight=ancient(preflight),
     output:
         result=f"results/{SITE}/{{experiment}}/{{run}}/result.json",
     log:
-        f"logs/{SITE}/{{experiment}}/{{run}}/job.log",
+        f"logs/{SITE}/{{experiment}}/{{run}}.log",
     resources:
         scheduler=scheduler,
-    params:
-        description=run_description,
-        hardware=hardware,
     message:
         "Running {wildcards.experiment} {wildcards.run}"
     shell:
-        "bash {input.script:q} > {log:q} 2>&1"
+        "argosy start {input.script:q}"

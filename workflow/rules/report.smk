@@ -23,7 +23,7 @@ rule tables:
     message:
         "Collecting the records of {SITE}"
     shell:
-        "argosy tables {params.folder:q} --runs {input.runs:q} 2> {log:q}"
+        "argosy tables {params.folder:q} --runs {input.runs:q} 2> >(tee {log:q} >&2)"
 
 
 rule write_report:
@@ -54,7 +54,7 @@ rule write_report:
     message:
         "Writing the report of {SITE}"
     shell:
-        "argosy report --from-tables {params.folder:q} {params.costs} 2> {log:q}"
+        "argosy report --from-tables {params.folder:q} {params.costs} 2> >(tee {log:q} >&2)"
 
 
 # No default target: a paper needs them once, and every new run would draw them again.

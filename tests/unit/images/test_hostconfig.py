@@ -17,7 +17,13 @@ def read(tmp_path: Path) -> HostConfig:
 def plain_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No configuration but the test's own."""
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
-    for name in ("PIP_FIND_LINKS", "PIP_CERT", "PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL"):
+    for name in (
+        "PIP_FIND_LINKS",
+        "PIP_CERT",
+        "PIP_EXTRA_INDEX_URL",
+        "PIP_INDEX_URL",
+        "PIP_CONSTRAINT",
+    ):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -38,6 +44,25 @@ def test_local_wheel_folders_are_mounted_and_rewritten(tmp_path: Path) -> None:
     index = f"file://{mounted[tmp_path / 'mirror']}/simple"
     assert config.environment["PIP_EXTRA_INDEX_URL"] == index
     assert config.environment["PIP_TIMEOUT"] == "7"
+
+
+def test_files_that_pip_is_told_of_are_copied(tmp_path: Path) -> None:
+    (tmp_path / "constraints.txt").write_text("numpy<3\n")
+    (tmp_path / "pip.conf").write_text(
+        f"[global]\nconstraint = {tmp_path}/constraints.txt\n  https://site.example.org/c.txt\n"
+    )
+    environment = read(tmp_path).environment
+    inside = "/dev/argosy/host/constraint-0"
+    assert environment["PIP_CONSTRAINT"] == f"{inside} https://site.example.org/c.txt"
+    assert (tmp_path / "host/constraint-0").read_text() == "numpy<3\n"
+
+
+def test_where_this_host_s_packages_go_is_not_the_image_s_affair(tmp_path: Path) -> None:
+    (tmp_path / "pip.conf").write_text(
+        "[global]\nrequire-virtualenv = true\n[install]\nuser = true\ntarget = /home/one/lib\n"
+    )
+    environment = read(tmp_path).environment
+    assert not {"PIP_USER", "PIP_TARGET", "PIP_REQUIRE_VIRTUALENV"} & environment.keys()
 
 
 def test_the_environment_wins_over_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

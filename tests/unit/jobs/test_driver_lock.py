@@ -12,7 +12,7 @@ HOLD = """
 import sys, time
 from pathlib import Path
 from argosy.jobs.driver_lock import DriverLock
-lock = DriverLock.take(Path(sys.argv[1]))
+lock = DriverLock.take(Path(sys.argv[1]), "here")
 print("held", flush=True)
 time.sleep(60)
 """
@@ -25,12 +25,13 @@ def test_a_second_driver_is_told_who_the_first_is(tmp_path: Path) -> None:
         assert other.stdout
         assert other.stdout.readline() == "held\n"
         with pytest.raises(LockedError, match=rf"another snakemake \(process {other.pid} on "):
-            DriverLock.take(tmp_path)
+            DriverLock.take(tmp_path, "here")
+        DriverLock.take(tmp_path, "elsewhere").release()
         other.kill()
         other.wait()
-        DriverLock.take(tmp_path).release()
+        DriverLock.take(tmp_path, "here").release()
 
 
 def test_it_can_be_taken_again_when_it_was_given_back(tmp_path: Path) -> None:
-    DriverLock.take(tmp_path).release()
-    DriverLock.take(tmp_path).release()
+    DriverLock.take(tmp_path, "here").release()
+    DriverLock.take(tmp_path, "here").release()

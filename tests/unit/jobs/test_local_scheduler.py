@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -126,3 +127,26 @@ def test_a_folder_from_an_older_schema_is_refused_and_left_as_it_is(tmp_path: Pa
     with pytest.raises(ArgosyError, match=r"job.json: schema_version 0 is not 1; move this run"):
         submitted(run)
     assert (tmp_path / "job.json").read_text() == '{"schema_version": 0, "jobs": []}'
+
+
+def test_a_script_that_is_another_one_by_now_is_ended_and_the_new_one_runs(tmp_path: Path) -> None:
+    run = run_with(tmp_path, "sleep 60")
+    submitted(run)
+    older = pid(run)
+    run_with(tmp_path, f"cd {tmp_path}\ntouch done")
+    scheduler = submitted(run)
+    assert not psutil.pid_exists(older) or psutil.Process(older).status() == "zombie"
+    wait_for_end(scheduler, run)
+    assert (tmp_path / "done").exists()
+
+
+def test_a_copied_run_is_not_the_job_that_runs_in_the_original(tmp_path: Path) -> None:
+    original = run_with(tmp_path / "original", "sleep 60")
+    scheduler = submitted(original)
+    shutil.copytree(original, tmp_path / "copy", copy_function=shutil.copy2)
+    copy = run_with(tmp_path / "copy", f"cd {tmp_path}/copy\ntouch done")
+    of_copy = submitted(copy)
+    wait_for_end(of_copy, copy)
+    assert (copy / "done").exists()
+    assert scheduler.poll()[original].state is State.RUNNING
+    scheduler.cancel()

@@ -31,7 +31,7 @@ def runs(command: str = "true", repeats: int = 2, **more: Any) -> list[Run]:
         "scale": {"nodes": [1], "repeats": repeats},
         **more,
     }
-    return expand(parse_config({"experiments": {"study": experiment}}, Path("config.yaml")))
+    return expand(parse_config({"experiments": {"study": experiment}}, []))
 
 
 def planned(project: Project, asked: list[Run]) -> list[Path]:
@@ -57,18 +57,25 @@ def written_anew(project: Project, asked: list[Run]) -> list[list[str]]:
 
 def test_a_measured_run_keeps_what_says_how_it_was_measured(project: Project) -> None:
     first, _ = planned(project, runs())
-    (first / "result.json").write_text("{}")
-    os.utime(first / "result.json", (LONG_AGO, LONG_AGO))
+    measured_as_planned(first)
     measured, waiting, new = written_anew(project, runs(repeats=3))
     assert measured == ["job.sbatch", "logs"]
     assert waiting == ["job.sbatch", "logs", "provenance.json"]
     assert new == ["job.sbatch", "logs", "provenance.json", "run.json"]
 
 
+def measured_as_planned(folder: Path) -> None:
+    """A result of what the run is planned for."""
+    spec = json.loads((folder / "run.json").read_text())["spec"]
+    (folder / "result.json").write_text(json.dumps({"spec": spec}))
+    os.utime(folder / "result.json", (LONG_AGO, LONG_AGO))
+
+
 def test_another_command_is_another_plan(project: Project) -> None:
     (folder,) = planned(project, runs(repeats=1))
-    (folder / "result.json").write_text("{}")
+    measured_as_planned(folder)
     (names,) = written_anew(project, runs("false", repeats=1))
+    assert not (folder / "result.json").exists()
     assert {"run.json", "provenance.json"} < {*names}
     assert json.loads((folder / "run.json").read_text())["command"] == ["false"]
 
@@ -100,3 +107,22 @@ def test_a_place_is_looked_for_before_anything_is_written(project: Project) -> N
     (project.slurm_dir / "local" / "site.yaml").write_text("scheduler: nobody")
     with pytest.raises(ArgosyError, match=r"site\.yaml"):
         plan_runs(project, Where("local"), runs(), {})
+
+
+@pytest.mark.parametrize("result", ["{}", "{", '{"spec": "of another image"}'])
+def test_a_result_of_something_else_is_taken_away(project: Project, result: str) -> None:
+    (folder,) = planned(project, runs(repeats=1))
+    planned(project, runs("false", repeats=1))
+    (folder / "result.json").write_text(result)
+    planned(project, runs(repeats=1))
+    assert not (folder / "result.json").exists()
+
+
+def test_a_result_from_before_results_said_what_they_are_of(project: Project) -> None:
+    (folder,) = planned(project, runs(repeats=1))
+    description = json.loads((folder / "run.json").read_text())
+    del description["spec"]
+    (folder / "run.json").write_text(json.dumps(description))
+    (folder / "result.json").write_text("{}")
+    planned(project, runs(repeats=1))
+    assert (folder / "result.json").exists()

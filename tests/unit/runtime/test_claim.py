@@ -9,6 +9,8 @@ import pytest
 
 from argosy.runtime.claim import main
 
+SPEC = "0123abcd"
+
 
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
@@ -18,7 +20,7 @@ def run_dir(tmp_path: Path) -> Path:
 
 def plan(run_dir: Path, **changes: Any) -> None:
     checkpoints = {"warning_s": 60, "requeues": 3}
-    run = {"schema_version": 1, "run_id": "r", "checkpoints": checkpoints, **changes}
+    run = {"schema_version": 1, "run_id": "r", "spec": SPEC, "checkpoints": checkpoints, **changes}
     (run_dir / "run.json").write_text(json.dumps(run))
 
 
@@ -38,7 +40,7 @@ def checkpoint(run_dir: Path, incarnation: str, step: int, unix: float = 100.0) 
 
 
 def claim(run_dir: Path, incarnation: str) -> dict[str, Any]:
-    assert main([str(run_dir), incarnation]) == 0
+    assert main([str(run_dir), incarnation, SPEC]) == 0
     found: dict[str, Any] = json.loads(
         (run_dir / "records" / incarnation / "claim.json").read_text()
     )
@@ -54,7 +56,7 @@ def test_the_run_is_the_last_claimer_s(run_dir: Path, capsys: pytest.CaptureFixt
 
 def test_a_name_is_claimed_once(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     claim(run_dir, "7.0")
-    assert main([str(run_dir), "7.0"]) == 2
+    assert main([str(run_dir), "7.0", SPEC]) == 2
     assert "this job has been here before" in capsys.readouterr().err
 
 
@@ -95,3 +97,14 @@ def test_a_program_that_heeds_no_warnings_begins_again(run_dir: Path) -> None:
     plan(run_dir, checkpoints=None)
     checkpoint(run_dir, "7.0", 90)
     assert claim(run_dir, "8.0")["continues"] is None
+
+
+def test_a_script_of_an_older_plan_claims_nothing(
+    run_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    claim(run_dir, "7.0")
+    plan(run_dir, spec="of another command")
+    assert main([str(run_dir), "8.0", SPEC]) == 2
+    assert "was planned anew after this script was submitted" in capsys.readouterr().err
+    assert (run_dir / "incarnation").read_text() == "7.0\n"
+    assert not (run_dir / "records" / "8.0").exists()

@@ -74,6 +74,7 @@ def test_completed(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
         "seconds": 11.0,
         "hosts": ["host0", "host1"],
         "failure": None,
+        "spec": None,
     }
     assert json.loads(run.result.read_text()) == verdict
     assert capsys.readouterr().out == "argosy: run nodes2-ranks1-repeat1 completed after 11.0 s\n"
@@ -252,3 +253,20 @@ def test_a_stale_incarnation_publishes_nothing(run: Run) -> None:
     assert (code, verdict["state"]) == (1, "failed")
     assert verdict["failure"]["cause"] == "superseded: the run was started again as 8.0"
     assert not run.result.exists()
+
+
+@pytest.mark.parametrize("planned", ["of this job", "of another command"])
+def test_a_result_is_of_what_the_run_is_planned_for(run: Run, planned: str) -> None:
+    """A job that was left to run while the study was changed has measured something else."""
+    claim = {"schema_version": 1, "unix": 1000.0, "spec": "of this job", "continues": None}
+    (run.records / "claim.json").write_text(json.dumps(claim))
+    asked = {"schema_version": 1, "run_id": "nodes2-ranks1-repeat1", "nodes": 2, "spec": planned}
+    (run.folder / "run.json").write_text(json.dumps(asked))
+    run.node(0, "completed")
+    run.node(1, "completed")
+    _, verdict = run.judge()
+    assert verdict["spec"] == "of this job"
+    assert run.result.exists() == (planned == "of this job")
+    assert (verdict["state"] == "completed") == run.result.exists()
+    if not run.result.exists():
+        assert verdict["failure"]["cause"] == "superseded: it was planned anew meanwhile"

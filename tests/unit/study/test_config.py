@@ -1,6 +1,5 @@
 """Bad configurations get one line that says where and what to do; good ones expand to stable runs."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +7,7 @@ import yaml
 
 from argosy.errors import ArgosyError
 from argosy.jobs.launchers import LAUNCHERS
-from argosy.study.config import parse_config
+from argosy.study.config import Source, parse_config
 from argosy.study.models import Config, Experiment
 from argosy.study.runs import Run, expand
 
@@ -22,7 +21,8 @@ experiments:
 
 
 def parse(text: str) -> Config:
-    return parse_config(yaml.safe_load(text), Path("config/config.yaml"))
+    values = yaml.safe_load(text)
+    return parse_config(values, [Source("config/config.yaml", values)])
 
 
 def test_runs_have_ids_that_do_not_depend_on_the_other_points() -> None:
@@ -193,3 +193,26 @@ def test_mistakes_in_a_study(changed: str, said: str) -> None:
     with pytest.raises(ArgosyError) as caught:
         parse(changed)
     assert said in str(caught.value)
+
+
+def test_the_file_that_says_it_is_blamed() -> None:
+    base = yaml.safe_load(GOOD)
+    own = {"site": 7, "experiments": {"digits": {"scale": {"repeat": 3}}}}
+    merged = yaml.safe_load(GOOD)
+    merged |= {"site": 7, "queeu": "long"}
+    merged["experiments"]["digits"]["scale"] |= {"repeat": 3, "nodes": [0]}
+    base["experiments"]["digits"]["scale"]["nodes"] = [0]
+    sources = [
+        Source("config/config.yaml", base),
+        Source("my.yaml", own),
+        Source("--config", {"queeu": "long"}),
+    ]
+    with pytest.raises(ArgosyError) as problem:
+        parse_config(merged, sources)
+    parts = str(problem.value)
+    assert "my.yaml: site: " in parts
+    assert "config/config.yaml: experiments.digits.scale.nodes.0: " in parts
+    assert "my.yaml: experiments.digits.scale.repeat: no such key" in parts
+    assert "--config: queeu: no such key; did you mean queue?" in parts
+    with pytest.raises(ArgosyError, match="the configuration: experiments: this key is missing"):
+        parse_config({}, [])

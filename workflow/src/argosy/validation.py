@@ -12,10 +12,11 @@ from pydantic_core import ErrorDetails
 
 def describe(problem: ValidationError, source: Path, model: type[BaseModel]) -> str:
     """One line for all findings, such as `config.yaml: experiments.a.scale.nodes.0: …`."""
-    return f"{source}: " + "; ".join(_finding(error, model) for error in problem.errors())
+    return f"{source}: " + "; ".join(finding(error, model) for error in problem.errors())
 
 
-def _finding(error: ErrorDetails, model: type[BaseModel]) -> str:
+def finding(error: ErrorDetails, model: type[BaseModel]) -> str:
+    """Return one finding as `key: what is wrong`, with a hint where the key is unknown."""
     key = ".".join(str(part) for part in error["loc"] if part != "[key]")
     if not key:
         return error["msg"].removeprefix("Value error, ")

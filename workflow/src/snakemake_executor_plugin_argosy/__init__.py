@@ -6,7 +6,6 @@ left behind is attached to, not submitted again.
 
 import asyncio
 import re
-import shutil
 import threading
 import time
 from collections.abc import AsyncGenerator, Collection, Sequence
@@ -19,11 +18,18 @@ from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
 from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
 
+from argosy.files import write_text
 from argosy.jobs import job_file
-from argosy.jobs.driver_lock import DriverLock, LockedError
 from argosy.jobs.schedulers import make_scheduler
 from argosy.jobs.schedulers.base import Scheduler, SchedulerError, State, Status, describe_queue
-from argosy.jobs.verdicts import newest_incarnation, read_ending, read_verdict, settle, uncollected
+from argosy.jobs.verdicts import (
+    Ending,
+    newest_incarnation,
+    read_ending,
+    read_verdict,
+    settle,
+    uncollected,
+)
 from snakemake_executor_plugin_argosy.timers import end_timers
 
 LATE_VERDICT_S = 30.0
@@ -77,7 +83,6 @@ class Executor(RemoteExecutor):
     _next_look = 0.0
 
     def __post_init__(self) -> None:
-        """Take the project's lock: two drivers would submit every run twice."""
         settings = self.workflow.executor_settings
         if settings.on_interrupt not in ("cancel", "leave"):
             raise WorkflowError(
@@ -90,10 +95,6 @@ class Executor(RemoteExecutor):
         self._ended: dict[Path, Status] = {}
         self._late_since: dict[Path, float] = {}
         self._told = ""
-        try:
-            self._lock = DriverLock.take(Path(".snakemake"))
-        except LockedError as problem:
-            raise WorkflowError(str(problem)) from None
 
     def run_jobs(self, jobs: Sequence[JobExecutorInterface]) -> None:
         """Hand over all jobs that are ready."""
@@ -169,9 +170,8 @@ class Executor(RemoteExecutor):
             )
 
     def shutdown(self) -> None:
-        """Give the project's lock back."""
+        """End, and wait for nothing more."""
         super().shutdown()
-        self._lock.release()
         end_timers()
 
     def _is_late(self, run_dir: Path, status: Status) -> bool:
@@ -193,7 +193,7 @@ class Executor(RemoteExecutor):
             job_file.change(
                 run_dir, status.job_id, {"collected": True, "ended": status.state.value}
             )
-        _publish_log(info.job, ending.logs / "job.log")
+        _write_log(info.job, ending)
         if ending.completed:
             self.report_job_success(info)
         else:
@@ -214,9 +214,7 @@ def _run_dir(job: JobExecutorInterface) -> Path:
     return Path(job.input.script).absolute().parent
 
 
-def _publish_log(job: JobExecutorInterface, written: Path) -> None:
-    """Put the job's own output where the rule says that its log is."""
+def _write_log(job: JobExecutorInterface, ending: Ending) -> None:
+    """Say where the rule says that its log is how the job ended, and where its logs are."""
     for log in job.log:
-        Path(log).parent.mkdir(parents=True, exist_ok=True)
-        if written.is_file():
-            shutil.copyfile(written, log)
+        write_text(Path(log), f"{ending.message}\nlogs: {ending.logs}\n")

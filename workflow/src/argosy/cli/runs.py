@@ -1,38 +1,46 @@
 """Commands for runs: what the workflow calls, and how to look at them while they run."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from argosy.errors import ArgosyError
 
 runs = typer.Typer()
 
 
 @runs.command("plan-runs")
 def plan_runs(
-    config: Annotated[str, typer.Argument(help="The study as JSON, as the workflow merged it.")],
-    source: Annotated[Path, typer.Option(help="Where the study was read; for messages.")],
+    site: Annotated[str, typer.Argument(help="Whose study.json says what to plan.")],
     output: Annotated[Path, typer.Option(help="Written last: the folders of all runs.")],
-    lock: Annotated[
-        list[Path] | None, typer.Option(help="The image.lock of each image that the study uses.")
-    ] = None,
 ) -> None:
     """Write run.json, provenance.json and job.sbatch of all runs (the workflow calls this)."""
     from argosy.files import write_text
-    from argosy.images.lockfile import read_lock
     from argosy.jobs import planning
-    from argosy.study.config import read_config
+    from argosy.jobs.study_file import StudyFile
     from argosy.study.runs import expand
 
-    study = read_config(config, source)
     project = planning.Project(Path.cwd())
+    study = StudyFile(project, site).read()
     where = planning.Where(study.site, study.hardware, study.queue)
-    locks = {found.name: found for found in map(read_lock, lock or [])}
-    plans = planning.plan_runs(project, where, expand(study), locks)
+    runs = expand(study)
+    locks = project.locks({run.image for run in runs if run.image})
+    plans = planning.plan_runs(project, where, runs, locks)
     folders = [
         script.parent.relative_to(Path.cwd()) for script in planning.write_runs(project, plans)
     ]
     write_text(output, "".join(f"{folder}\n" for folder in folders))
+
+
+@runs.command(hidden=True)
+def start(script: Path) -> None:
+    """Refuse what only Snakemake's executor `argosy` may start; any other one would run it right here."""
+    raise ArgosyError(
+        f"{script}: runs are started by Snakemake's executor argosy, and this snakemake has another one: "
+        "leave out --executor, or say --executor argosy"
+    )
 
 
 @runs.command()
@@ -62,6 +70,19 @@ def status(
 
     runs = study.Study(folders.site_folder(site))
     (view.watch if watch else view.show)(runs, view.make_console())
+
+
+@runs.command()
+def failures(
+    site: Annotated[str, typer.Argument(help="A folder of results/.")],
+) -> None:
+    """Say which runs failed and why, and where the report is; nothing where none failed."""
+    from argosy.files import read_paths
+    from argosy.live.failures import describe, failed_runs
+
+    folder = Path("results") / site
+    if failed := failed_runs(folder, read_paths(folder / "runs.txt")):
+        print("\n".join(describe(failed, folder / "report.html")), file=sys.stderr)
 
 
 @runs.command()

@@ -43,9 +43,11 @@ class Store:
 
     @classmethod
     def of_project(cls, project: Path) -> "Store":
-        """The project's store, or the one that the environment variable ARGOSY_STORE names."""
-        chosen = os.environ.get(STORE_VARIABLE)
-        return cls(Path(chosen).absolute() if chosen else project.absolute() / ".argosy")
+        """The project's store, or the one that the environment variable ARGOSY_STORE names.
+
+        Either may be a link to where there is room; runc takes no root file system behind one.
+        """
+        return cls(Path(os.environ.get(STORE_VARIABLE) or project / ".argosy").resolve())
 
     @property
     def tools(self) -> Path:

@@ -1,5 +1,7 @@
 """What run.json and provenance.json say of a run (docs/run-folder.md)."""
 
+import hashlib
+import json
 import platform
 import subprocess
 from collections.abc import Mapping
@@ -35,6 +37,19 @@ class Plan:
     lock: ImageLock | None
 
 
+def spec_digest(plan: Plan) -> str:
+    """Return a digest of all that decides a run's outcome, to know what a result is of.
+
+    The site's account, its templates and where the project lies decide nothing; nor do other points.
+    """
+    spec = {
+        "run": plan.run.model_dump(mode="json"),
+        "hardware": plan.placement.hardware_name,
+        "image": plan.lock and plan.lock.digest,
+    }
+    return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()
+
+
 def describe_run(plan: Plan, workloads_dir: Path) -> dict[str, Any]:
     """The content of run.json."""
     run, lock = plan.run, plan.lock
@@ -42,6 +57,7 @@ def describe_run(plan: Plan, workloads_dir: Path) -> dict[str, Any]:
     timeline = {"timeline": True} if run.timeline else {}
     return {
         "schema_version": SCHEMA_VERSION,
+        "spec": spec_digest(plan),
         "run_id": run.run_id,
         "experiment": run.experiment,
         "site": plan.site,

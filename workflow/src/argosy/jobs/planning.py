@@ -1,5 +1,6 @@
 """Writes the runs' folders before they run: run.json, provenance.json and job.sbatch."""
 
+import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Any
 import argosy
 from argosy.errors import ArgosyError
 from argosy.files import write_json, write_json_if_changed, write_text
-from argosy.images.lockfile import ImageLock
+from argosy.images.lockfile import ImageLock, lock_path, read_lock
 from argosy.images.nvidia import nvml_module
 from argosy.images.store import Store
 from argosy.jobs.description import (
@@ -48,6 +49,20 @@ class Project:
     def workloads_dir(self) -> Path:
         """The training programs, `/workloads` in a container."""
         return (self.path / "containers" / "workloads").absolute()
+
+    @property
+    def runtime_dir(self) -> Path:
+        """What runs on compute nodes, `/argosy` in a container."""
+        return Path(argosy.__file__).parent / "runtime"
+
+    def locks(self, images: Iterable[str]) -> dict[str, ImageLock]:
+        """Read the locks of those images that have one.
+
+        Raises:
+            ArgosyError: when one is damaged.
+        """
+        paths = {image: lock_path(self.path, image) for image in images}
+        return {image: read_lock(path) for image, path in paths.items() if path.is_file()}
 
     def run_dir(self, site: str, run: Run) -> Path:
         """The folder of one run."""
@@ -104,8 +119,8 @@ def _check_environment(run: Run) -> None:
 def write_runs(project: Project, plans: Sequence[Plan]) -> list[Path]:
     """Write what each run needs into its folder, and return the paths of the batch scripts.
 
-    A description that says what it said is left alone with its time, by which others see whether a run was
-    measured as it is planned now; so is the provenance of what was measured by it.
+    A result that is not of what is planned is taken away, its records stay: what is left in `result.json`
+    is always of the plan beside it. The provenance is written anew only where there is no result.
 
     Raises:
         ArgosyError: when the site's template is not usable, or an image has no lock.
@@ -132,13 +147,15 @@ def _write_run(
             "options": plan.options,
             "site": plan.facts,
             "run_dir": folder,
-            "runtime_dir": Path(argosy.__file__).parent / "runtime",
+            "runtime_dir": project.runtime_dir,
             "nvml": nvml_module() or "",
             "workloads_dir": project.workloads_dir,
             "store": project.store.path,
             "python": sys.executable,
         }
     )
+    if is_outdated(folder, description):
+        (folder / "result.json").unlink()
     is_new = write_json_if_changed(folder / "run.json", description)
     if is_new or not (folder / "result.json").is_file():
         write_json(folder / "provenance.json", describe_provenance(plan, tools))
@@ -146,3 +163,28 @@ def _write_run(
     (folder / "logs").mkdir(exist_ok=True)
     write_text(folder / "job.sbatch", text)
     return folder / "job.sbatch"
+
+
+def is_outdated(folder: Path, description: Mapping[str, Any]) -> bool:
+    """Whether a run has a result, and it is not of what `description`, a run.json, asks for.
+
+    A result from before results said what they are of is of the run.json beside it.
+    """
+    result = read_object(folder / "result.json")
+    if result is None:
+        return False
+    if "spec" in result:
+        return bool(result["spec"] != description["spec"])
+    planned = read_object(folder / "run.json") or {}
+    return {**planned, "spec": description["spec"]} != description
+
+
+def read_object(path: Path) -> Mapping[str, Any] | None:
+    """The JSON object in a file; None without a file, and an empty one for what is damaged."""
+    try:
+        found = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

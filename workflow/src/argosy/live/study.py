@@ -117,7 +117,7 @@ class _Totals:
 
 def _plan(run: RunFiles) -> str:
     """What was asked, but for which repeat it is."""
-    own = ("run_id", "repeat")
+    own = ("run_id", "repeat", "spec")
     return json.dumps({k: v for k, v in run.asked.items() if k not in own}, sort_keys=True)
 
 
@@ -130,7 +130,6 @@ def _of_older_job(run: RunFiles) -> int | None:
 
 
 def _is_of_plan(run: Path, verdict: Mapping[str, Any] | None) -> bool:
-    """Whether a measurement began when the run was planned as it is now."""
-    if not verdict:
-        return False
-    return (run / "run.json").stat().st_mtime <= float(verdict.get("started", 0.0))
+    """Whether a measurement is of what the run is planned for now."""
+    asked = read_object(run / "run.json") or {}
+    return verdict is not None and verdict.get("spec") == asked.get("spec")

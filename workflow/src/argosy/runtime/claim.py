@@ -1,8 +1,9 @@
-"""Make a run's results one incarnation's alone: ``python3 claim.py RUN_DIR INCARNATION``.
+"""Make a run's results one incarnation's alone: ``python3 claim.py RUN_DIR INCARNATION SPEC``.
 
 Runs on the host at the start of job.sbatch, before anything else is written. A job that a lost node
 still runs may live on beside its successor: from this call on, what it does counts no longer. Its
-agents find another name in the file `incarnation` and end; its verdict is not published.
+agents find another name in the file `incarnation` and end; its verdict is not published. SPEC is what the
+script was rendered for: where the run was planned anew since, the script is another one, and this one ends.
 
 Where the run goes on from checkpoints, prints the folder of the one from which to go on, below
 `checkpoints/`, or nothing. It is chosen here, once, so that all ranks go on from the same one.
@@ -23,18 +24,25 @@ SCHEMA_VERSION = 1
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Claim the run; 2 when an incarnation of this name has been here before."""
-    if len(arguments) != 2:
-        print("usage: claim.py RUN_DIR INCARNATION", file=sys.stderr)
+    """Claim the run; 2 for an incarnation that was here before, or a script of an older plan."""
+    if len(arguments) != 3:
+        print("usage: claim.py RUN_DIR INCARNATION SPEC", file=sys.stderr)
         return 2
-    run_dir, incarnation = arguments
+    run_dir, incarnation, spec = arguments
+    run = os.path.join(run_dir, "run.json")
+    if (read_json(run) or {}).get("spec") != spec:
+        print(
+            f"argosy: {run} was planned anew after this script was submitted: submit job.sbatch beside it",
+            file=sys.stderr,
+        )
+        return 2
     records = os.path.join(run_dir, "records", incarnation)
     try:
         os.makedirs(os.path.dirname(records), mode=0o700, exist_ok=True)
         os.mkdir(records, 0o700)
         write_text(os.path.join(run_dir, FENCE), incarnation + "\n")
         found = newest_checkpoint(run_dir)
-        write_text(os.path.join(records, "claim.json"), json.dumps(describe(found)) + "\n")
+        write_text(os.path.join(records, "claim.json"), json.dumps(describe(spec, found)) + "\n")
         if found:
             print(found[0])
     except FileExistsError:
@@ -46,10 +54,15 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def describe(found: tuple[str, dict[str, Any]] | None) -> dict[str, Any]:
+def describe(spec: str, found: tuple[str, dict[str, Any]] | None) -> dict[str, Any]:
     """The content of claim.json (docs/run-folder.md)."""
     checkpoint = found and {key: found[1][key] for key in ("incarnation", "step")}
-    return {"schema_version": SCHEMA_VERSION, "unix": time.time(), "continues": checkpoint}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "unix": time.time(),
+        "spec": spec,
+        "continues": checkpoint,
+    }
 
 
 def newest_checkpoint(run_dir: str) -> tuple[str, dict[str, Any]] | None:

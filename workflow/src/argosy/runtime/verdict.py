@@ -70,9 +70,10 @@ def main(arguments: Sequence[str]) -> int:
             reports = read_reports(records, nodes)
             said = reason or read_slurm_log(run_dir, incarnation, begin_of(records))
             verdict = decide(run_id, incarnation, reports, time.time(), said)
-        successor = superseded_by(run_dir, incarnation)
-        if successor and verdict["state"] in ("completed", "interrupted", "cancelled"):
-            verdict = overruled(verdict, successor)
+            verdict["spec"] = claim_of(records).get("spec")
+        superseded = superseded_by(run_dir, incarnation) or planned_anew(run, verdict)
+        if superseded and verdict["state"] in ("completed", "interrupted", "cancelled"):
+            verdict = overruled(verdict, superseded)
         publish(verdict, run_dir, records)
     except OSError as error:
         print(f"argosy: run {run_id}: {error.filename}: {error.strerror}: the verdict is missing")
@@ -166,24 +167,37 @@ def read_slurm_log(run_dir: str, incarnation: str, since: float) -> str | None:
 def begin_of(records: str) -> float:
     """When the incarnation claimed the run (unix); 0 when that is not known."""
     try:
-        return float(read_json(os.path.join(records, "claim.json"))["unix"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return float(claim_of(records)["unix"])
+    except (ValueError, KeyError, TypeError):
         return 0.0
 
 
+def claim_of(records: str) -> dict[str, Any]:
+    """How the incarnation claimed the run (claim.py); empty when that is not known."""
+    try:
+        return read_json(os.path.join(records, "claim.json"))
+    except (OSError, ValueError):
+        return {}
+
+
+def planned_anew(run: Mapping[str, Any], verdict: Mapping[str, Any]) -> str | None:
+    """Say that the run was planned for something else while this incarnation ran, if it was."""
+    return None if run.get("spec") == verdict.get("spec") else "it was planned anew meanwhile"
+
+
 def superseded_by(run_dir: str, incarnation: str) -> str | None:
-    """The incarnation that has claimed the run since, if there is one (claim.py)."""
+    """Say which incarnation has claimed the run since, if there is one (claim.py)."""
     try:
         with open(os.path.join(run_dir, "incarnation"), encoding="utf-8") as file:
             owner = file.read().strip()
     except OSError:
         return None
-    return owner if owner != incarnation else None
+    return f"the run was started again as {owner}" if owner != incarnation else None
 
 
-def overruled(verdict: Mapping[str, Any], successor: str) -> dict[str, Any]:
-    """The verdict of an incarnation whose run has gone to another: it counts for nothing."""
-    cause = f"superseded: the run was started again as {successor}"
+def overruled(verdict: Mapping[str, Any], why: str) -> dict[str, Any]:
+    """The verdict of an incarnation that counts for nothing: its run has gone to another, say."""
+    cause = f"superseded: {why}"
     failure = _failure(None, cause, verdict["ended"])
     return {**verdict, "state": "failed", "failure": failure}
 

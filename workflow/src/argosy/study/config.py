@@ -1,19 +1,39 @@
 """Reads a configuration and says what is wrong with it in the researcher's words."""
 
-import json
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from pydantic import ValidationError
 
 from argosy.errors import ArgosyError
 from argosy.study.models import Config
-from argosy.validation import describe
+from argosy.validation import finding
+
+Location = tuple[int | str, ...]
 
 
-def parse_config(values: Mapping[str, Any], source: Path) -> Config:
-    """Validate `values`, read from `source`.
+@dataclass(frozen=True)
+class Source:
+    """A file, or the command line, that says a part of the configuration."""
+
+    name: str
+    values: Any
+
+    def depth(self, location: Location) -> int:
+        """Return how many of the keys on the way to `location` it has."""
+        here = self.values
+        for depth, key in enumerate(location):
+            try:
+                here = here[key]
+            except (LookupError, TypeError):
+                return depth
+        return len(location)
+
+
+def parse_config(values: Mapping[str, Any], sources: Sequence[Source]) -> Config:
+    """Validate `values`, which were merged from `sources`; a later one wins over those before it.
 
     Raises:
         ArgosyError: with one line that names the file, each wrong key, its value and the remedy.
@@ -21,17 +41,17 @@ def parse_config(values: Mapping[str, Any], source: Path) -> Config:
     try:
         return Config.model_validate(values)
     except ValidationError as problem:
-        raise ArgosyError(describe(problem, source, Config)) from None
+        found = [(_said_by(error["loc"], sources), error) for error in problem.errors()]
+        parts = [
+            f"{name}: {'; '.join(finding(error, Config) for _, error in group)}"
+            for name, group in groupby(found, key=lambda each: each[0])
+        ]
+        raise ArgosyError("; ".join(parts)) from None
 
 
-def read_config(text: str, source: Path) -> Config:
-    """The same of JSON.
-
-    Raises:
-        ArgosyError: as `parse_config`, or when it is no JSON.
-    """
-    try:
-        values = json.loads(text)
-    except ValueError as problem:
-        raise ArgosyError(f"{source}: not JSON: {problem}") from None
-    return parse_config(values, source)
+def _said_by(location: Location, sources: Sequence[Source]) -> str:
+    """Name the source that a value comes from: of those that have most of its keys, the last."""
+    if not sources:
+        return "the configuration"
+    keys = tuple(key for key in location if key != "[key]")
+    return max(reversed(sources), key=lambda source: source.depth(keys)).name

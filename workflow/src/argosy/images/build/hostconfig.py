@@ -19,6 +19,19 @@ BUILD_DIR = "/dev/argosy"
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
 CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 LOCATION_KEYS = ("find-links", "index-url", "extra-index-url")
+FILE_KEYS = ("constraint", "build-constraint", "client-cert")
+HOST_KEYS = {
+    "log",
+    "prefix",
+    "python",
+    "report",
+    "require-virtualenv",
+    "root",
+    "src",
+    "target",
+    "user",
+}
+"""They say where this host's packages go, and would send an image's there."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +51,8 @@ def read_host_config(folder: Path, downloads: Path) -> HostConfig:
     pip = pip_settings()
     mounts: dict[Path, str] = {}
     environment = {name: value for name, value in os.environ.items() if _is_proxy(name)}
-    for key, value in pip.items():
-        local = key in LOCATION_KEYS
-        environment[_variable(key)] = _as_seen_inside(value, key, mounts) if local else value
+    for key in pip.keys() - HOST_KEYS:
+        environment[_variable(key)] = _setting_inside(key, pip[key], folder, mounts)
     bundle = _ca_bundle(pip.get("cert"))
     if bundle:
         shutil.copyfile(bundle, folder / "ca-certificates.crt")
@@ -67,8 +79,13 @@ def _variable(key: str) -> str:
     return "PIP_" + key.upper().replace("-", "_")
 
 
-def _as_seen_inside(value: str, key: str, mounts: dict[Path, str]) -> str:
-    return " ".join(_location_inside(word, key, mounts) for word in value.split())
+def _setting_inside(key: str, value: str, folder: Path, mounts: dict[Path, str]) -> str:
+    if key in LOCATION_KEYS:
+        return " ".join(_location_inside(word, key, mounts) for word in value.split())
+    if key in FILE_KEYS:
+        words = enumerate(value.split())
+        return " ".join(_file_inside(word, folder / f"{key}-{number}") for number, word in words)
+    return value
 
 
 def _location_inside(location: str, key: str, mounts: dict[Path, str]) -> str:
@@ -84,6 +101,15 @@ def _location_inside(location: str, key: str, mounts: dict[Path, str]) -> str:
     target = mounts.setdefault(mounted, f"{BUILD_DIR}/wheels-{len(mounts)}")
     inside = f"{target}/{path.relative_to(mounted)}" if path != mounted else target
     return f"file://{inside}" if parts.scheme else inside
+
+
+def _file_inside(name: str, copy: Path) -> str:
+    """Copy a file of this host to `copy`, in the folder that builds see, and return its name there."""
+    path = Path(name).expanduser()
+    if not path.is_file():
+        return name
+    shutil.copyfile(path, copy)
+    return f"{BUILD_DIR}/host/{copy.name}"
 
 
 def _ca_bundle(pip_cert: str | None) -> Path | None:

@@ -35,13 +35,22 @@ class LocalScheduler:
         self._running: dict[Path, str] = {}
 
     def submit(self, run_dirs: Iterable[Path]) -> None:
-        """Attach to the scripts that still run; the others wait for their turn."""
+        """Attach to the scripts that still run; the others wait for their turn.
+
+        A script that is another one by now is ended first.
+        """
+        outdated: dict[Path, str] = {}
         for run_dir in run_dirs:
             entry = job_file.newest(run_dir)
-            if entry and _process_of(entry):
-                self._running[run_dir] = str(entry["job_id"])
-            else:
-                self._queue.append(run_dir)
+            job_id = str(entry["job_id"]) if entry else ""
+            runs = entry is not None and _process(run_dir, job_id) is not None
+            if entry and runs and entry["script_sha256"] == job_file.digest(run_dir / SCRIPT):
+                self._running[run_dir] = job_id
+                continue
+            if runs:
+                outdated[run_dir] = job_id
+            self._queue.append(run_dir)
+        _end(outdated)
         self._start_next()
 
     def poll(self) -> Mapping[Path, Status]:
@@ -58,17 +67,9 @@ class LocalScheduler:
         return {**dict.fromkeys(self._queue, waiting), **statuses}
 
     def cancel(self) -> None:
-        """Ask all scripts to end, each of which ends its nodes, and kill what is left."""
+        """End all scripts; those that wait are forgotten."""
         self._queue.clear()
-        scripts = [process for item in self._running.items() if (process := _process(*item))]
-        families = [process for script in scripts for process in _family(script)]
-        for script in scripts:
-            with suppress(ProcessLookupError):
-                os.kill(script.pid, signal.SIGTERM)
-        _, alive = psutil.wait_procs(families, timeout=CANCEL_GRACE_S)
-        _kill(alive)
-        # What a script started while it was being looked at.
-        _kill([process for item in self._running.items() for process in _left_behind(*item)])
+        _end(self._running)
 
     def _start_next(self) -> None:
         if self._queue and not self._running:
@@ -101,6 +102,19 @@ def _start(run_dir: Path) -> str:
     }
     job_file.add(run_dir, entry)
     return job_id
+
+
+def _end(jobs: Mapping[Path, str]) -> None:
+    """Ask scripts to end, each of which ends its nodes, and kill what is left."""
+    scripts = [process for item in jobs.items() if (process := _process(*item))]
+    families = [process for script in scripts for process in _family(script)]
+    for script in scripts:
+        with suppress(ProcessLookupError):
+            os.kill(script.pid, signal.SIGTERM)
+    _, alive = psutil.wait_procs(families, timeout=CANCEL_GRACE_S)
+    _kill(alive)
+    # What a script started while it was being looked at.
+    _kill([process for item in jobs.items() for process in _left_behind(*item)])
 
 
 def _state(run_dir: Path, job_id: str) -> State:
@@ -143,7 +157,16 @@ def _session(pid: int) -> int | None:
 
 def _process(run_dir: Path, job_id: str) -> psutil.Process | None:
     entry = _entry(run_dir, job_id)
-    return _process_of(entry) if entry else None
+    process = _process_of(entry) if entry else None
+    return process if process and _runs_script(process, run_dir / SCRIPT) else None
+
+
+def _runs_script(process: psutil.Process, script: Path) -> bool:
+    """Whether a process is of this script: a copied run's job.json names the process of another."""
+    try:
+        return str(script) in process.cmdline()
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _entry(run_dir: Path, job_id: str) -> Mapping[str, Any] | None:

@@ -1,0 +1,80 @@
+"""study.json: what a site's runs are planned for, so that Snakemake plans them anew when that changes.
+
+The workflow compares contents, not times: a project that was copied or moved, another store, another
+Python and a result of something else are all seen, also where Snakemake remembers nothing.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from argosy.errors import ArgosyError
+from argosy.files import write_json_if_changed
+from argosy.jobs.description import Plan, describe_run
+from argosy.jobs.planning import Project, is_outdated, read_object
+from argosy.study.config import Source, parse_config
+from argosy.study.models import Config
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class StudyFile:
+    """A site's study.json."""
+
+    project: Project
+    site: str
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        return self.project.path / "results" / self.site / "study.json"
+
+    def update(self, config: Mapping[str, Any], plans: Sequence[Plan]) -> list[Plan]:
+        """Write the file where it says anything else, and return the plans whose results are not of them.
+
+        Such a result changes the file, too, which has all runs planned anew: that takes the result away.
+
+        Args:
+            config: the study, as the workflow merged it.
+            plans: of all runs. One whose image is not locked yet says nothing about its result.
+        """
+        outdated = [plan for plan in plans if self._is_outdated(plan)]
+        written = read_object(self.path) or {}
+        content = {
+            "schema_version": SCHEMA_VERSION,
+            "config": config,
+            # All of these stand in the batch scripts.
+            "project": str(self.project.path.absolute()),
+            "store": str(self.project.store.path),
+            "runtime": str(self.project.runtime_dir),
+            "python": sys.executable,
+            "outdated_results_seen": time.time()
+            if outdated
+            else written.get("outdated_results_seen"),
+        }
+        write_json_if_changed(self.path, content)
+        return outdated
+
+    def read(self) -> Config:
+        """Read the study.
+
+        Raises:
+            ArgosyError: when the file is damaged, or the study is none.
+        """
+        try:
+            content = json.loads(self.path.read_text(encoding="utf-8"))
+            values = content["config"]
+        except (OSError, ValueError, LookupError, TypeError) as problem:
+            raise ArgosyError(f"{self.path}: cannot be read ({problem!r}); run snakemake") from None
+        return parse_config(values, [Source(str(self.path), values)])
+
+    def _is_outdated(self, plan: Plan) -> bool:
+        if plan.run.image and not plan.lock:
+            return False
+        folder = self.project.run_dir(plan.site, plan.run)
+        return is_outdated(folder, describe_run(plan, self.project.workloads_dir))

@@ -1,0 +1,70 @@
+"""The runs of a site that failed, each with its cause, for the end of a workflow."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from argosy.live.folders import RunFiles, run_folders
+from argosy.live.states import RunState, RunView
+from argosy.live.study import Study
+from argosy.live.tail import last_lines, read_object
+
+STATES = (RunState.FAILED, RunState.GONE, RunState.UNREADABLE)
+MOST_RUNS = 20
+LINES = 40
+PATIENCE_S = 5.0
+"""How long the queue is waited for, which may know why a job ended."""
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A run that came to nothing; `log` is of who failed, None where there is none."""
+
+    view: RunView
+    log: Path | None
+
+
+def failed_runs(site: Path, planned: Collection[Path]) -> list[Failed]:
+    """Look at the runs below `site`, and return those of the `planned` ones that failed."""
+    if not any(run_folders(site)):
+        return []
+    views = {
+        site / view.experiment / view.run_id: view for view in Study(site).look(PATIENCE_S).views
+    }
+    return [
+        Failed(view, _log_of(folder))
+        for folder, view in views.items()
+        if folder in planned and view.state in STATES
+    ]
+
+
+def describe(failed: Sequence[Failed], report: Path) -> Iterator[str]:
+    """Say what was printed last where the first run failed, then which failed and why, then the report."""
+    first = next((each for each in failed if each.log), None)
+    if first and first.log:
+        yield f"The last lines of {first.log}:"
+        yield from (f"    {line}" for line in last_lines(first.log, LINES))
+        yield ""
+    yield "1 run failed:" if len(failed) == 1 else f"{len(failed)} runs failed:"
+    for each in failed[:MOST_RUNS]:
+        where = f"; see {each.log}" if each.log else ""
+        yield f"  {each.view.name}: {each.view.note}{where}"
+    if len(failed) > MOST_RUNS:
+        yield f"  and {len(failed) - MOST_RUNS} more; `argosy status {report.parent.name}` has all"
+    if report.is_file():
+        yield f"Report of the runs there are: {report}"
+
+
+def _log_of(run_dir: Path) -> Path | None:
+    """The log of the rank or node that failed first, else the job's."""
+    run = RunFiles.read(run_dir)
+    started = run.started_last
+    if started is None:
+        return max(run.slurm_logs, default=None)
+    verdict = read_object(run.records(started.name) / "verdict.json") or {}
+    failure = verdict.get("failure") or {}
+    names = [
+        f"{kind}-{failure[kind]}" for kind in ("rank", "node") if failure.get(kind) is not None
+    ]
+    paths = [run.logs(started.name) / f"{name}.log" for name in (*names, "job")]
+    return next((path for path in paths if path.is_file() and path.stat().st_size), None)
