@@ -126,7 +126,8 @@ def test_a_killed_agent_is_missed_and_its_ranks_end_with_it(job: Any) -> None:
     assert job.left_nothing()
     verdict = job.verdict()
     assert verdict.returncode == 1
-    assert "failed: node 1: the agent of node 1 was killed or never started" in verdict.stdout
+    lost = f"the agent of node 1 was killed; see logs/{job.incarnation}/node-1.log"
+    assert f"failed: node 1: {lost}" in verdict.stdout
 
 
 def test_a_killed_head_is_missed(job: Any) -> None:
@@ -211,7 +212,9 @@ def test_a_node_that_never_appears(job: Any) -> None:
 def test_a_head_that_never_appears(job: Any) -> None:
     job = job(SLEEPER).start(1, ARGOSY_START_TIMEOUT="1")
     assert job.wait() == [1]
-    assert job.status(1)["failure"]["cause"] == "the head (node 0) did not answer for 1 s"
+    where = f"at {ADDRESS}:{job.port} by interface lo: connection refused"
+    cause = f"the head (node 0) did not answer for 1 s {where}"
+    assert job.status(1)["failure"]["cause"] == cause
 
 
 def test_an_agent_of_another_job_is_refused(job: Any) -> None:
@@ -279,7 +282,9 @@ def test_a_false_head_is_not_obeyed(job: Any) -> None:
         job.start(1, ARGOSY_START_TIMEOUT="2")
         assert job.wait() == [1]
     assert service.asked > 2
-    assert job.status(1)["failure"]["cause"] == "the head (node 0) did not answer for 2 s"
+    cause = job.status(1)["failure"]["cause"]
+    assert cause.startswith("the head (node 0) did not answer for 2 s at ")
+    assert cause.endswith(": the answer is not the head's: it is not signed with the job's token")
     assert job.status(1)["ranks"] == []
 
 

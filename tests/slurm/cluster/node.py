@@ -54,6 +54,14 @@ class Node:
         finally:
             self._shadow("show", folder)
 
+    def administer(self, *command: str) -> None:
+        """Run a program with privileges over the node, such as over its network.
+
+        Raises:
+            ClusterError: when it fails; what it said is in the node's log.
+        """
+        self._place.administer(*command, log=self.settings.logs / f"{self.name}.log")
+
     def processes(self) -> list[Process]:
         """Everything that runs on the node, with process ids as seen from here."""
         return self._place.processes()

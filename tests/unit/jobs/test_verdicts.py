@@ -8,7 +8,7 @@ import pytest
 
 from argosy.jobs import job_file
 from argosy.jobs.schedulers.base import State, Status
-from argosy.jobs.verdicts import read_ending, uncollected
+from argosy.jobs.verdicts import read_ending, settle, uncollected
 
 COMPLETED = Status(State.COMPLETED, "7")
 
@@ -71,8 +71,25 @@ def test_without_a_verdict_the_last_word_of_the_job_is_given(run_dir: Path) -> N
     )
     (run_dir / "logs/slurm-7.log").write_text("slurmstepd: error: cannot chdir\n")
     assert "slurmstepd: error: cannot chdir; see" in read_ending(run_dir, gone).message
-    (run_dir / "logs/7.0/job.log").write_text("bash: no space left\n")
+    (run_dir / "logs/7.0/job.log").write_text("\x1b[31mbash: no space left\x1b[0m\n")
     assert "without a verdict: bash: no space left; see" in read_ending(run_dir, gone).message
+
+
+def test_only_a_folder_that_is_there_is_named(run_dir: Path) -> None:
+    verdict(run_dir, "8.0", "failed", {"node": 0, "rank": None, "cause": "x", "at": 0})
+    message = read_ending(run_dir, Status(State.FAILED, "8")).message
+    assert message == "local/digits/nodes2-ranks1-repeat1: failed: node 0: x"
+
+
+def test_a_script_that_started_no_node_is_settled_with_its_own_word(run_dir: Path) -> None:
+    run = {"schema_version": 1, "run_id": "nodes2-ranks1-repeat1", "nodes": 2}
+    (run_dir / "run.json").write_text(json.dumps(run))
+    (run_dir / "records/7.0").mkdir(parents=True)
+    text = "argosy: slurm/x/site.yaml: tmpdir is $T, but T is not set in this batch job\n"
+    (run_dir / "logs/7.0/job.log").write_text(text)
+    settle(run_dir, Status(State.FAILED, "7"))
+    message = read_ending(run_dir, Status(State.FAILED, "7")).message
+    assert ": failed: node 0: it did not start: slurm/x/site.yaml: tmpdir is $T, but T" in message
 
 
 @pytest.mark.parametrize(

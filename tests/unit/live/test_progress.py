@@ -11,7 +11,7 @@ from study_files import RunFiles
 
 from argosy.jobs.schedulers.base import State
 from argosy.live.progress import NO_PROGRESS, read_progress
-from argosy.live.tail import last_line, last_records
+from argosy.live.tail import last_records
 
 
 def test_all_ranks_speeds_add_up(fake: FakeStudy) -> None:
@@ -134,5 +134,3 @@ def test_a_tail_begins_at_a_whole_line(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_text("".join(f'{{"n": {n}}}\n' for n in range(1000)))
     assert [each["n"] for each in last_records(path, size=25)] == [999, 998]
-    assert last_line(path) == '{"n": 999}'
-    assert last_line(tmp_path / "none") == ""

@@ -150,8 +150,44 @@ def test_throughput_is_found_in_the_output_of_rank_0(job: Any) -> None:
 
 
 def test_a_throughput_pattern_that_never_matches_is_no_measurement(job: Any) -> None:
-    job = job("print('hello')", nodes=1, throughput="sec: (.*)").start()
+    program = "print('hello\\n\\nworld\\n' + 5000 * 'x')"
+    job = job(program, nodes=1, throughput="sec: (.*)").start()
     assert job.wait() == [1]
+    [cause] = job.failures()
+    assert cause == (
+        "the program ended well, but the experiment's 'throughput' pattern 'sec: (.*)' matched none "
+        "of the 3 lines of rank 0 (1 of them, over 4 KiB, were not searched); "
+        f"see logs/{job.incarnation}/rank-0.log"
+    )
+    assert (job.folder / cause.rpartition("; see ")[2]).is_file()
+
+
+def test_a_throughput_pattern_that_finds_no_number_is_shown_what_it_found(job: Any) -> None:
+    job = job("print('at 1,234 samples/s')", nodes=1, throughput="([0-9,]+) samples").start()
+    assert job.wait() == [1]
+    assert "found is no number: 1,234, whose comma may separate" in job.failures()[0]
+
+
+def test_a_throughput_pattern_that_takes_a_part_of_a_number_fails_the_run(job: Any) -> None:
+    program = "print('at 999.5 samples/s'); print('at 1,234.5 samples/s')"
+    job = job(program, nodes=1, throughput="([0-9.]+) samples").start()
+    assert job.wait() == [1]
+    assert "takes 234.5 of 'at 1,234.5 samples" in job.failures()[0]
+
+
+def test_throughput_is_found_in_a_progress_bar(job: Any) -> None:
+    program = """
+    import sys, time
+    for step in range(300):
+        # As tqdm writes to the standard error: one line that overwrites itself, of any length.
+        bar = "#" * 80
+        print(f"\\r{step}%|{bar}| {step}/300 [00:0{step % 9}, {step + 1}.50it/s]", end="", file=sys.stderr)
+    """
+    job = job(program, nodes=1, throughput=r"([0-9.]+)it/s").start()
+    assert job.wait() == [0], job.outputs()
+    records = [json.loads(line) for line in (job.records / "printed.jsonl").open()]
+    assert [record["samples_per_second"] for record in records] == [n + 1.5 for n in range(300)]
+    assert (job.logs / "rank-0.log").read_bytes().count(b"\n") == 0
 
 
 def test_output_is_kept_byte_for_byte_and_never_cut_within_a_character(job: Any) -> None:

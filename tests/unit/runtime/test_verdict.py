@@ -16,6 +16,7 @@ VANISHED = {
     "at": 15.0,
 }
 LOST = "the agent of node 1 was killed or never started; see logs/7.0/node-1.log"
+KILLED = "the agent of node 1 was killed; see logs/7.0/node-1.log"
 
 
 class Run:
@@ -25,6 +26,9 @@ class Run:
         self.records.mkdir(parents=True)
         run = {"schema_version": 1, "run_id": "nodes2-ranks1-repeat1", "nodes": 2}
         (folder / "run.json").write_text(json.dumps(run))
+        self.logs = folder / "logs" / "7.0"
+        self.logs.mkdir(parents=True)
+        (self.logs / "node-1.log").write_text("argosy: node 1 of 2: agent started\n")
 
     def node(self, number: int, state: str, failure: Any = None, **more: Any) -> None:
         status = {
@@ -90,11 +94,35 @@ def test_a_node_without_a_last_word_is_lost(
         run.node(1, "completed", schema_version=2)
     run.result.write_text("of an earlier incarnation")
     code, verdict = run.judge()
-    assert (code, verdict["state"], verdict["failure"]["cause"]) == (1, "failed", LOST)
+    lost = KILLED if state == "running" else LOST
+    assert (code, verdict["state"], verdict["failure"]["cause"]) == (1, "failed", lost)
     assert verdict["hosts"] == ["host0", "host1" if state == "running" else None]
     assert run.result.read_text() == "of an earlier incarnation"
-    line = f"argosy: run nodes2-ranks1-repeat1 failed: node 1: {LOST}\n"
+    line = f"argosy: run nodes2-ranks1-repeat1 failed: node 1: {lost}\n"
     assert capsys.readouterr().out == line
+
+
+def test_only_a_log_that_is_there_is_named(run: Run) -> None:
+    run.node(0, "completed")
+    (run.logs / "node-1.log").unlink()
+    lost = "the agent of node 1 was killed or never started"
+    assert run.judge()[1]["failure"]["cause"] == f"{lost}; it left no log"
+
+
+def test_the_job_s_own_log_stands_in_for_a_node_s(run: Run) -> None:
+    run.node(0, "completed")
+    (run.logs / "node-1.log").unlink()
+    (run.logs / "job.log").write_text("something\n")
+    assert run.judge()[1]["failure"]["cause"].endswith("; see logs/7.0/job.log")
+
+
+def test_a_node_that_is_known_not_to_have_started(run: Run) -> None:
+    said = {"schema_version": 1, "node": 1, "host": "n2", "cause": "no python", "at": 12.0}
+    (run.records / "not-started.json").write_text(json.dumps(said))
+    run.node(0, "failed", VANISHED)
+    verdict = run.judge()[1]
+    assert verdict["failure"] == {"node": 1, "rank": None, "cause": "no python", "at": 12.0}
+    assert verdict["hosts"] == ["host0", "n2"]
 
 
 def test_no_node_wrote_anything(run: Run) -> None:

@@ -1,5 +1,6 @@
 """Renders batch scripts: the base template of that name, with the blocks that the site overrides."""
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +19,9 @@ from jinja2 import (
 
 from argosy.errors import ArgosyError
 from argosy.jobs.options import directive
+
+VARIABLE = re.compile(r"\$([A-Z_][A-Z0-9_]*)")
+"""Of the shell, in a folder of a site's file."""
 
 
 class ScriptTemplate:
@@ -57,6 +61,7 @@ def _environment(slurm_dir: Path, site: str) -> Environment:
     )
     environment.filters["directive"] = directive
     environment.filters["q"] = lambda value: shlex.quote(str(value))
+    environment.filters["variables"] = lambda text: sorted(set(VARIABLE.findall(text)))
     return environment
 
 

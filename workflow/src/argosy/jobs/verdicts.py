@@ -12,6 +12,7 @@ from typing import Any
 import argosy
 from argosy.files import write_json
 from argosy.jobs import job_file
+from argosy.jobs.log_tail import last_line
 from argosy.jobs.schedulers.base import SCRIPT, State, Status
 
 ENDED_FROM_OUTSIDE = {
@@ -44,11 +45,11 @@ def read_ending(run_dir: Path, status: Status) -> Ending:
     verdict = read_verdict(run_dir, incarnation)
     if verdict is None:
         why = ENDED_FROM_OUTSIDE.get(status.state) or _last_words(run_dir, status.job_id, logs)
-        return Ending(False, f"{name}: the job ended without a verdict: {why}; see {logs}", logs)
+        return Ending(False, f"{name}: the job ended without a verdict: {why}{_see(logs)}", logs)
     if verdict["state"] == "completed":
         return Ending(True, f"{name}: completed", logs)
     why = f": {_cause(verdict['failure'], logs)}" if verdict["failure"] else ""
-    return Ending(False, f"{name}: {verdict['state']}{why}; see {logs}", logs)
+    return Ending(False, f"{name}: {verdict['state']}{why}{_see(logs)}", logs)
 
 
 def settle(run_dir: Path, status: Status) -> None:
@@ -63,9 +64,15 @@ def settle(run_dir: Path, status: Status) -> None:
         restarted = incarnation != newest and verdict and verdict["state"] == "cancelled"
         if verdict is None or restarted:
             why = _reason(status.state) if incarnation == newest else ""
-            program = Path(argosy.__file__).parent / "runtime" / "verdict.py"
-            command = [sys.executable, str(program), str(run_dir), incarnation, why]
-            subprocess.run(command, capture_output=True)
+            if status.state is not State.CANCELLED:
+                _run("watch_start.py", run_dir, incarnation)
+            _run("verdict.py", run_dir, incarnation, why)
+
+
+def _run(program: str, *arguments: str | Path) -> None:
+    """Run a program of the job's own; it writes its findings into the run's folder."""
+    path = Path(argosy.__file__).parent / "runtime" / program
+    subprocess.run([sys.executable, path, *arguments], capture_output=True)
 
 
 def _reason(state: State) -> str:
@@ -124,20 +131,18 @@ def _cause(failure: Mapping[str, Any], logs: Path) -> str:
     if rank is not None:
         where = f"rank {rank} (node {node}): "
         if cause.startswith("exit code"):
-            cause += f": {_last_line(logs / f'rank-{rank}.log')}"
+            cause += f": {last_line(logs / f'rank-{rank}.log') or 'it printed nothing'}"
     return f"{where}{cause}"
+
+
+def _see(logs: Path) -> str:
+    """Where to read on, if there is anything."""
+    return f"; see {logs}" if logs.is_dir() else ""
 
 
 def _last_words(run_dir: Path, job_id: str | None, logs: Path) -> str:
     """The last line of the job's own log, or of Slurm's where the job did not come so far."""
     for path in (logs / "job.log", run_dir / "logs" / f"slurm-{job_id}.log"):
-        if path.is_file() and path.stat().st_size:
-            return _last_line(path)
+        if said := last_line(path):
+            return said
     return f"it left no log; can the compute nodes write to {run_dir}?"
-
-
-def _last_line(path: Path) -> str:
-    if not path.is_file():
-        return "it left no log"
-    lines = path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return lines[-1] if lines else "its log is empty"

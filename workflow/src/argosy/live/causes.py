@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from argosy.jobs.log_tail import last_line
 from argosy.jobs.schedulers.base import State
 from argosy.jobs.verdicts import ENDED_FROM_OUTSIDE
 from argosy.live.folders import RunFiles
-from argosy.live.tail import last_line
 
 
 def of_verdict(run: RunFiles, verdict: Mapping[str, Any]) -> str:

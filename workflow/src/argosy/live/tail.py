@@ -9,7 +9,6 @@ from typing import Any
 
 LINES_BYTES = 32 * 1024
 """Some hundred records."""
-TEXT_BYTES = 4 * 1024
 LINE_CHARACTERS = 500
 _COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
@@ -26,14 +25,6 @@ def last_records(path: Path, size: int = LINES_BYTES) -> Iterator[dict[str, Any]
             continue
         if isinstance(found, dict):
             yield found
-
-
-def last_line(path: Path) -> str:
-    """The last line that says anything; empty without one."""
-    lines = _tail(path, TEXT_BYTES).decode(errors="replace").split("\n")
-    found = next((line for line in reversed(lines) if line.strip()), "")
-    # A progress bar overwrites its own line.
-    return found.strip().rpartition("\r")[2].strip()
 
 
 def last_lines(path: Path, count: int) -> list[str]:

@@ -1,12 +1,15 @@
-"""Print this node's address in the job's network: ``python3 find_address.py INTERFACE [SUFFIX]``.
+"""Print this node's address in the job's network: ``python3 find_address.py NODES INTERFACE [SUFFIX]``.
 
 With a SUFFIX the address is that of this node's name with the suffix: some sites name a node's fast
-network so, and its interfaces differ from node to node.
+network so, and its interfaces differ from node to node. NODES is how many the job has: where there are
+others, an address that leads to none of them is refused.
 """
 
 from __future__ import annotations
 
 import fcntl
+import ipaddress
+import os
 import socket
 import struct
 import sys
@@ -17,16 +20,23 @@ _SIOCGIFADDR = 0x8915  # netdevice(7)
 
 def main(arguments: Sequence[str]) -> int:
     """Print the address; 2 when there is none."""
-    if len(arguments) not in (1, 2):
-        print("usage: find_address.py INTERFACE [SUFFIX]", file=sys.stderr)
+    if len(arguments) not in (2, 3) or not arguments[0].isdigit():
+        print("usage: find_address.py NODES INTERFACE [SUFFIX]", file=sys.stderr)
         return 2
-    interface, suffix = (*arguments, "")[:2]
+    nodes, interface, suffix = (*arguments, "")[:3]
     try:
-        print(address_of_name(suffix) if suffix else address_of_interface(interface))
+        address = address_of_name(suffix) if suffix else address_of_interface(interface)
+        check_reach(address, int(nodes), "host_suffix" if suffix else "interface")
     except LookupError as error:
-        print(f"argosy: {error.args[0]}", file=sys.stderr)
+        print(f"argosy: {site_file()}: {error.args[0]}", file=sys.stderr)
         return 2
+    print(address)
     return 0
+
+
+def site_file() -> str:
+    """The site's file, for the user."""
+    return os.environ.get("ARGOSY_SITE_FILE") or "the site's site.yaml"
 
 
 def address_of_interface(name: str) -> str:
@@ -36,12 +46,16 @@ def address_of_interface(name: str) -> str:
         try:
             answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, request)
         except OSError:
-            there = ", ".join(name for _, name in socket.if_nameindex())
             raise LookupError(
                 f"the site's `interface` is {name}, but node {socket.gethostname()} has no such "
-                f"interface with an address; it has {there}"
+                f"interface with an address; it has {', '.join(interfaces())}"
             ) from None
     return socket.inet_ntoa(answer[20:24])
+
+
+def interfaces() -> list[str]:
+    """The names of this node's interfaces."""
+    return [name for _, name in socket.if_nameindex()]
 
 
 def address_of_name(suffix: str) -> str:
@@ -53,6 +67,16 @@ def address_of_name(suffix: str) -> str:
         raise LookupError(
             f"the site's `host_suffix` makes this node's name {name}, which has no address: {error}"
         ) from None
+
+
+def check_reach(address: str, nodes: int, key: str) -> None:
+    """Refuse an address that means each node itself, where there are others. Raises LookupError."""
+    if nodes > 1 and ipaddress.ip_address(address).is_loopback:
+        others = ", ".join(name for name in interfaces() if name != "lo")
+        raise LookupError(
+            f"`{key}` gives node {socket.gethostname()} the address {address}, which leads to no other "
+            f"node, and the job has {nodes}; its interfaces are {others}"
+        )
 
 
 if __name__ == "__main__":

@@ -3,6 +3,9 @@
 # srun tells a task the number of its node. Other launchers may hand on the first node's number to all;
 # where ARGOSY_NODE_NAMES holds the nodes' names, in order, the number is the place of this one's name,
 # or the task's MPI rank, as there is one task a node.
+#
+# Whatever keeps this node's agent from starting is said in one line, `argosy: node N on HOST did not
+# start: CAUSE`, which watch_start.py finds in the job's log and passes on to the other nodes.
 set -euo pipefail
 
 if [ -n "${ARGOSY_NODE_NAMES:-}" ]; then
@@ -24,13 +27,38 @@ else
 fi
 export ARGOSY_NODE
 
+site_file="${ARGOSY_SITE_FILE:-site.yaml}"
+
+# refuse CAUSE [STATUS]
+refuse() {
+    echo "argosy: node $ARGOSY_NODE on $(uname -n) did not start: $1" >&2
+    exit "${2:-2}"
+}
+
+if [ -n "${ARGOSY_RECORDS:-}" ] && ! [ -d "$ARGOSY_RECORDS" ]; then
+    refuse "it does not see $ARGOSY_RECORDS, which the job's first node has made: results/ has to lie on a file system that all nodes share"
+elif [ -n "${ARGOSY_RECORDS:-}" ] && ! [ -w "$ARGOSY_RECORDS" ]; then
+    refuse "it may not write to $ARGOSY_RECORDS: results/ has to lie on a file system that all nodes can write to"
+fi
+if ! command -v -- "$1" >/dev/null; then
+    refuse "it cannot run $1, by which Argosy was started where the job was planned: Argosy's environment (.venv) and the Python that it was made with have to lie where compute nodes see them"
+fi
+
 # Temporary files of this job on this node, gone when it ends. A signal that ends the job ends the
 # command first, and then this shell.
-TMPDIR="$(mktemp -d "${ARGOSY_TMPDIR:-/tmp}/argosy-node.XXXXXX")"
+scratch="${ARGOSY_TMPDIR:-/tmp}"
+if ! TMPDIR="$(mktemp -d "$scratch/argosy-node.XXXXXX" 2>&1)"; then
+    refuse "no folder for temporary files can be made in $scratch: ${TMPDIR##*: }; \`tmpdir\` in $site_file names it"
+fi
 export TMPDIR
 trap 'rm -rf -- "$TMPDIR"' EXIT
-trap : TERM INT HUP
+asked_to_end=
+trap 'asked_to_end=yes' TERM INT HUP
 
 status=0
 "$@" || status=$?
+if [ "$status" != 0 ] && [ -z "$asked_to_end" ] && [ -n "${ARGOSY_RECORDS:-}" ] &&
+    ! [ -e "$ARGOSY_RECORDS/node-$ARGOSY_NODE.json" ]; then
+    refuse "exit code $status" "$status"
+fi
 exit "$status"

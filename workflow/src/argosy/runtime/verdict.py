@@ -28,7 +28,7 @@ _ENDED_BY_SLURM = re.compile(
     r"\*\*\* (?:JOB|STEP) \S+ ON \S+ CANCELLED AT ([-0-9T:]{19})(?: DUE TO ([A-Z ]+)[^*]*?)? \*\*\*"
 )
 # How the agents speak of a node that they only miss; what the node itself says is better.
-_ONLY_MISSED = ("its agent vanished", "its agent never started")
+_ONLY_MISSED = ("its agent vanished", "its agent never started", "its agent runs on")
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ class NodeReport:
     started: float | None = None
     ended: float | None = None
     failure: Mapping[str, Any] | None = None
+    log: str | None = None
+    """What is there to be read of it, below the run's folder."""
 
     def concrete(self) -> bool:
         """Whether the node knows a failure that is more than another node's silence."""
@@ -93,10 +95,11 @@ def read_report(records: str, node: int) -> NodeReport:
     try:
         status = read_json(os.path.join(records, f"node-{node}.json"))
     except (OSError, ValueError):
-        return NodeReport(node, "lost")
+        return _never_begun(records, node)
     state = status.get("state")
     if state not in EXIT_CODES:
-        return NodeReport(node, "lost", status.get("host"), status.get("started"))
+        host, started = status.get("host"), status.get("started")
+        return NodeReport(node, "lost", host, started, log=find_log(records, node))
     return NodeReport(
         node=node,
         state=state,
@@ -104,7 +107,39 @@ def read_report(records: str, node: int) -> NodeReport:
         started=status.get("started"),
         ended=status.get("ended"),
         failure=status.get("failure"),
+        log=find_log(records, node),
     )
+
+
+def _never_begun(records: str, node: int) -> NodeReport:
+    """What is known of a node without a status: the first that did not start is named by watch_start.py."""
+    try:
+        said = read_json(os.path.join(records, "not-started.json"))
+        if said["node"] != node:
+            return NodeReport(node, "lost", log=find_log(records, node))
+        failure = _failure(node, str(said["cause"]), float(said["at"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return NodeReport(node, "lost", log=find_log(records, node))
+    return NodeReport(node, "failed", said.get("host"), failure=failure)
+
+
+def find_log(records: str, node: int) -> str | None:
+    """The log that tells most of a node, of those that there are; None without any."""
+    incarnation = os.path.basename(records)
+    run_dir = os.path.dirname(os.path.dirname(records))
+    names = (
+        f"logs/{incarnation}/node-{node}.log",
+        f"logs/{incarnation}/job.log",
+        f"logs/slurm-{incarnation.rpartition('.')[0]}.log",
+    )
+    return next((name for name in names if _has_content(os.path.join(run_dir, name))), None)
+
+
+def _has_content(path: str) -> bool:
+    try:
+        return os.path.getsize(path) > 0
+    except OSError:
+        return False
 
 
 def read_slurm_log(run_dir: str, incarnation: str, since: float) -> str | None:
@@ -175,7 +210,7 @@ def decide(
     said_by_slurm: str | None = None,
 ) -> dict[str, Any]:
     """The verdict over all nodes; `now` (unix) stands in for times that no node wrote down."""
-    failure = find_failure(incarnation, reports, now)
+    failure = find_failure(reports, now)
     cancelled = [report.ended or now for report in reports if report.state == "cancelled"]
     if cancelled and not _came_first(reports, min(cancelled)):
         state, failure = "cancelled", None
@@ -200,20 +235,20 @@ def decide(
     }
 
 
-def find_failure(
-    incarnation: str, reports: Sequence[NodeReport], now: float
-) -> Mapping[str, Any] | None:
+def find_failure(reports: Sequence[NodeReport], now: float) -> Mapping[str, Any] | None:
     """The root cause: what a node knows before what is missing, what is missing before silence."""
     for report in reports:
         if report.state == "failed" and report.concrete():
             return report.failure
     for report in reports:
         if report.state == "lost":
-            cause = f"the agent of node {report.node} was killed or never started"
-            return _failure(report.node, f"{cause}; see {_log(incarnation, report.node)}", now)
+            # Without a status nobody knows which; with one, the agent had begun.
+            what = "was killed" if report.started else "was killed or never started"
+            cause = f"the agent of node {report.node} {what}"
+            return _failure(report.node, f"{cause}; {_see(report)}", now)
     for report in reports:
         if report.state == "failed":
-            cause = f"it gave no reason; see {_log(incarnation, report.node)}"
+            cause = f"it gave no reason; {_see(report)}"
             return report.failure or _failure(report.node, cause, report.ended or now)
     return None
 
@@ -237,8 +272,8 @@ def _ended_from_outside(
     return "failed", _failure(None, f"ended by Slurm: {said}", now)
 
 
-def _log(incarnation: str, node: int) -> str:
-    return f"logs/{incarnation}/node-{node}.log"
+def _see(report: NodeReport) -> str:
+    return f"see {report.log}" if report.log else "it left no log"
 
 
 def _failure(node: int | None, cause: str, at: float) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ from .coordinator import Coordinator
 from .failure import Failure
 from .heartbeat import NO_ANSWER, Heartbeat, Link, LocalLink, RemoteLink
 from .local_server import serve_ranks
-from .measurements import nothing_measured
+from .meeting import Roll, Search
 from .messages import Order, Report
 from .mirror import Mirror
 from .peers import Endpoint
@@ -30,17 +30,21 @@ class Channel:
         heard: called with each order, from another thread.
         lost: called when the head is given up, as `Heartbeat` describes it.
         trouble: called with the cause when the ranks' rendezvous cannot go on.
+        accept: asked on node 0 when every rank ended well; a failure from it fails the job.
     """
 
     def __init__(
         self,
         settings: Settings,
         say: Callable[[str], None],
+        *,
         heard: Callable[[Order], None],
         lost: Callable[[Failure, float], None],
         trouble: Callable[[str], None],
+        accept: Callable[[], Failure | None],
     ) -> None:
         self._settings = settings
+        self._accept = accept
         self._say = say
         self._heard = heard
         self._lost = lost
@@ -56,7 +60,11 @@ class Channel:
         """Begin to report, and to serve. Raises OSError when it cannot listen."""
         self._link = self._serve() if self._settings.node == 0 else RemoteLink(self._settings)
         self._heartbeat = Heartbeat(
-            self._link, report, self._heard, self._lost, self._settings.start_timeout
+            self._link,
+            report,
+            self._heard,
+            self._lost,
+            Search(self._settings, self._say),
         )
         self._serve_ranks()
         self._heartbeat.start()
@@ -85,11 +93,12 @@ class Channel:
         self._coordinator = Coordinator(
             settings.nodes,
             settings.start_timeout,
-            accept=lambda: nothing_measured(settings),
+            accept=self._accept,
             changed=self._changed,
         )
         self._call_agents = serve_head(settings, self._coordinator, self._say)
         Watch(settings, self._coordinator.warn, self._coordinator.fail).start()
+        Roll(settings, self._coordinator, self._say).start()
         return LocalLink(self._coordinator)
 
     def _serve_ranks(self) -> None:

@@ -79,6 +79,19 @@ class Coordinator:
         """Something that is no node's report has ended the job."""
         self._take(lambda: self._see(failure, self._clock))
 
+    def give_up(self, failure: Failure) -> None:
+        """A node that has not been heard of is known never to come, so nobody waits for it."""
+        if 0 <= failure.node < len(self._nodes):
+            self._nodes[failure.node].gone = True
+        self.fail(failure)
+
+    def missing(self) -> list[int]:
+        """The nodes that have not been heard of yet, unless that does not matter any more."""
+        with self._lock:
+            if self._outcome or not self._missing:
+                return []
+            return [number for number, node in enumerate(self._nodes) if not node.appeared]
+
     def _take(self, news: Callable[[], None]) -> Order:
         with self._lock:
             before = self._order()
@@ -97,7 +110,7 @@ class Coordinator:
         """Whether no node needs the head any longer; late ones get a moment to appear."""
         with self._lock:
             self._advance()
-            return all(node.informed or node.silent > PATIENCE for node in self._nodes)
+            return all(node.informed or node.gone or node.silent > PATIENCE for node in self._nodes)
 
     def _advance(self) -> None:
         self._clock = time.monotonic()

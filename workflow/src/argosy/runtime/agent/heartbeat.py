@@ -10,6 +10,7 @@ from typing import Callable, Protocol
 from .client import FullError, HeadClient, RefusedError
 from .coordinator import PATIENCE, Coordinator, vanished
 from .failure import OTHER, Failure
+from .meeting import Search
 from .messages import Order, Report
 from .server import BEAT_PATH
 from .settings import Settings
@@ -59,7 +60,7 @@ class Heartbeat(threading.Thread):
         heard: called in this thread with the first order, and with each that differs from the last.
         lost: called once when the head is given up, with the failure and the monotonic time at
             which it began.
-        start_timeout: how long to wait for the head's first answer, in seconds.
+        search: judges the attempts to reach the head before its first answer.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Heartbeat(threading.Thread):
         report: Report,
         heard: Callable[[Order], None],
         lost: Callable[[Failure, float], None],
-        start_timeout: float,
+        search: Search,
     ) -> None:
         super().__init__(name="heartbeat", daemon=True)
         self._link = link
@@ -76,7 +77,7 @@ class Heartbeat(threading.Thread):
         self._order: Order | None = None
         self._heard = heard
         self._lost = lost
-        self._start_timeout = start_timeout
+        self._search = search
         self._wake = threading.Event()
         self._over = False
         self._answered = False
@@ -112,8 +113,8 @@ class Heartbeat(threading.Thread):
         except RefusedError:
             cause = "the head refused it: the token is not the job's"
             self._give_up(Failure(report.node, None, cause, time.time(), OTHER), time.monotonic())
-        except NO_ANSWER:
-            self._miss(report)
+        except NO_ANSWER as error:
+            self._miss(report, error)
         else:
             self._answered = True
             self._last_contact = time.monotonic()
@@ -122,18 +123,20 @@ class Heartbeat(threading.Thread):
                 self._order = order
                 self._heard(order)
 
-    def _miss(self, report: Report) -> None:
+    def _miss(self, report: Report, error: BaseException) -> None:
+        if not self._answered and (failure := self._search.failed(error)):
+            self._give_up(failure, time.monotonic())
+            return
         now = time.monotonic()
         silent = now - self._last_contact
         # A cancelled job is not kept waiting for a head that may never come.
-        limit = PATIENCE if self._answered or report.cancelled else self._start_timeout
+        limit = PATIENCE if self._answered or report.cancelled else self._search.start_timeout
         if silent <= limit:
             self._interval = self._link.retry
         elif self._answered:
             self._give_up(vanished(0), self._last_contact)
         else:
-            cause = f"the head (node 0) did not answer for {silent:.0f} s"
-            self._give_up(Failure(report.node, None, cause, time.time(), OTHER), now)
+            self._give_up(self._search.late(error, silent), now)
 
     def _give_up(self, failure: Failure, seen: float) -> None:
         self._over = True

@@ -9,6 +9,7 @@ import time
 from .failure import Failure
 from .files import open_for_append, write_all, write_cause
 from .output import Trouble
+from .printed_numbers import NoNumberError, number_of
 from .settings import Settings
 
 # Throughput stands in short lines; a search in very long ones could take for ever (bytes).
@@ -16,6 +17,18 @@ _LONGEST_LINE = 4096
 _NO_STEPS = (
     "the program ended well but recorded no steps: use argosy_steps in it, "
     "or give the experiment a 'throughput' pattern"
+)
+_NO_MATCH = (
+    "the program ended well, but the experiment's 'throughput' pattern {pattern} matched none of the "
+    "{lines} lines of rank 0{unsearched}; see {log}"
+)
+_NO_NUMBER = (
+    "the program ended well, but what the experiment's 'throughput' pattern {pattern} found is no "
+    "number: {found}; put the whole number, and nothing else, into its group"
+)
+_CUT = (
+    "the experiment's 'throughput' pattern {pattern} takes {found}: a part of the number, so that what "
+    "was measured is wrong; put the whole number into its group, or match what stands before and after it"
 )
 
 
@@ -27,16 +40,52 @@ class PrintedThroughput:
         self._path = printed_path(settings)
         self._trouble = trouble
         self._file: int | None = None
+        self._settings = settings
+        self._lines = self._long_lines = 0
+        self._no_number: NoNumberError | None = None
 
     def search(self, line: bytes) -> None:
         """Write down each match that is a number."""
-        if self._pattern is None or len(line) > _LONGEST_LINE:
+        if self._pattern is None or not line.strip():
+            return
+        self._lines += 1
+        if len(line) > _LONGEST_LINE:
+            self._long_lines += 1
             return
         for match in self._pattern.finditer(line.decode("utf-8", "replace")):
             try:
-                self._write(float(match.group(1)))
-            except (TypeError, ValueError):
-                continue
+                self._write(number_of(match))
+            except NoNumberError as problem:
+                if self._no_number is None or (problem.cut and not self._no_number.cut):
+                    self._no_number = problem
+
+    def failure(self) -> Failure | None:
+        """The failure of a job whose ranks ended well without a measurement, or with a wrong one."""
+        cause = self._cut() or self._nothing()
+        return Failure(self._settings.node, None, cause, time.time()) if cause else None
+
+    def _cut(self) -> str:
+        found = self._no_number
+        return self._say(_CUT, found=found) if found and found.cut else ""
+
+    def _nothing(self) -> str:
+        if something_measured(self._settings):
+            return ""
+        if self._settings.run.throughput is None:
+            return _NO_STEPS
+        if self._no_number:
+            return self._say(_NO_NUMBER, found=self._no_number)
+        unsearched = f" ({self._long_lines} of them, over 4 KiB, were not searched)"
+        return self._say(
+            _NO_MATCH,
+            lines=self._lines,
+            unsearched=unsearched if self._long_lines else "",
+            log=f"logs/{self._settings.incarnation}/rank-0.log",
+        )
+
+    def _say(self, sentence: str, **words: object) -> str:
+        pattern = self._settings.run.throughput
+        return sentence.format(pattern=repr(pattern.pattern if pattern else ""), **words)
 
     def _write(self, samples_per_second: float) -> None:
         record = {
@@ -58,12 +107,10 @@ def printed_path(settings: Settings) -> str:
     return os.path.join(settings.records, "printed.jsonl")
 
 
-def nothing_measured(settings: Settings) -> Failure | None:
-    """The failure of a job whose ranks ended well without a measurement."""
+def something_measured(settings: Settings) -> bool:
+    """Whether rank 0 printed a throughput or recorded a step."""
     steps = os.path.join(settings.records, "rank-0.jsonl")
-    if _holds(printed_path(settings), "printed") or _holds(steps, "step", "collective"):
-        return None
-    return Failure(settings.node, None, _NO_STEPS, time.time())
+    return _holds(printed_path(settings), "printed") or _holds(steps, "step", "collective")
 
 
 def _holds(path: str, *kinds: str) -> bool:

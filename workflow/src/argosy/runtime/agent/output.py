@@ -96,7 +96,7 @@ class OutputPump(threading.Thread):
         log_path: the file for the raw output.
         console: where lines with the rank's number go; None: nowhere, since the file has them.
         trouble: called with the cause when the file cannot be written.
-        line_seen: called with each line.
+        line_seen: called with each line; a progress bar's, which overwrites itself, are told apart.
     """
 
     def __init__(
@@ -118,6 +118,7 @@ class OutputPump(threading.Thread):
         self._trouble = trouble
         self._line_seen = line_seen
         self._splitter = LineSplitter()
+        self._overwritten = LineSplitter()
         self.steps_word = ""
         """The step recorder's own complaint, if the rank ended with one."""
 
@@ -130,7 +131,9 @@ class OutputPump(threading.Thread):
                 break
             self._file(data)
             self._pass_on(self._splitter.feed(data))
+            self._show(data)
         self._pass_on(self._splitter.rest())
+        self._show(b"\n")
         os.close(self._pipe)
         if self._log is not None:
             os.close(self._log)
@@ -155,5 +158,8 @@ class OutputPump(threading.Thread):
         for line in lines:
             if line.startswith(_STEPS_WORD):
                 self.steps_word = line.decode("utf-8", "replace").strip()
-            if self._line_seen:
+
+    def _show(self, data: bytes) -> None:
+        if self._line_seen:
+            for line in self._overwritten.feed(data.replace(b"\r", b"\n")):
                 self._line_seen(line)

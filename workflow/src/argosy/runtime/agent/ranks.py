@@ -14,6 +14,7 @@ from .children import reap
 from .failure import OTHER, Failure, ended_by_signal, ended_with_code
 from .files import open_for_append
 from .guard import Guard
+from .memory_limits import memory_kills, why_killed
 from .output import Console, OutputPump, Trouble
 from .peers import Endpoint
 from .settings import Settings, rank_environment
@@ -42,7 +43,7 @@ class Rank:
         self.status = RankStatus(settings.node * settings.ranks_per_node + local_rank, local_rank)
         environment = _environment(settings, local_rank, rendezvous)
         self.process = _start(settings.run.command, environment)
-        self._oom_kills = _oom_kills()
+        self._memory_kills = memory_kills()
         self.pump: OutputPump | None = None
 
     def attach(self, console: Console, trouble: Trouble, seen: Callable[[bytes], None]) -> None:
@@ -93,15 +94,24 @@ class Rank:
             return None
         if status.signal is not None:
             cause, kind = ended_by_signal(status.signal)
-            if status.signal == signal.SIGKILL and _oom_kills() > self._oom_kills:
-                cause += ": the node ran out of memory"
+            if status.signal == signal.SIGKILL:
+                cause += self._want_of_memory()
         elif status.exit_code:
             cause, kind = ended_with_code(status.exit_code)
+            # A worker of the rank was killed, and the rank ended for it.
+            cause += self._want_of_memory(of_job_alone=True)
             if status.exit_code == _STEPS_EXIT and self._steps_word():
                 cause, kind = self._steps_word(), OTHER
         else:
             return None
         return Failure(self._settings.node, status.rank, cause, status.ended or time.time(), kind)
+
+    def _want_of_memory(self, of_job_alone: bool = False) -> str:
+        now = memory_kills()
+        if of_job_alone and not now.visible:
+            return ""
+        why = why_killed(self._memory_kills, now)
+        return f": {why}" if why else ""
 
     def _steps_word(self) -> str:
         assert self.pump
@@ -231,12 +241,3 @@ def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess
         raise StartError(f"command not executable in the image: {name}") from None
     except (OSError, ValueError) as error:
         raise StartError(f"command {name} cannot be started: {error}") from None
-
-
-def _oom_kills() -> int:
-    """How many processes of this machine the kernel has killed for want of memory."""
-    try:
-        with open("/proc/vmstat", encoding="ascii") as file:
-            return sum(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
-    except OSError:
-        return 0

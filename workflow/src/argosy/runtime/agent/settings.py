@@ -59,6 +59,8 @@ class Settings:
     """The checkpoint to go on from, a folder below `checkpoints`; empty at a fresh start."""
     nvml: str = ""
     """The file of the module pynvml; empty: wherever Python finds it."""
+    site_file: str = "site.yaml"
+    """What messages call the site's file."""
     visible_gpus: str | None = None
     """The value of CUDA_VISIBLE_DEVICES; None: not set."""
     echo: bool = False
@@ -137,6 +139,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         token=environ["ARGOSY_TOKEN"],
         start_timeout=_count({"ARGOSY_START_TIMEOUT": "300", **environ}, "ARGOSY_START_TIMEOUT"),
         resume=environ.get("ARGOSY_RESUME", ""),
+        site_file=environ.get("ARGOSY_SITE_FILE") or "site.yaml",
         nvml=environ.get("ARGOSY_NVML", ""),
         visible_gpus=environ.get("CUDA_VISIBLE_DEVICES"),
         echo=environ.get("ARGOSY_ECHO") == "1",

@@ -50,6 +50,7 @@ class Supervisor:
             heard=self._events.put,
             lost=lambda failure, seen: self._events.put(HeadLostEvent(failure, seen)),
             trouble=self._trouble,
+            accept=self._printed.failure,
         )
         self._telemetry = telemetry_of(settings)
         self._spare = children()

@@ -1,0 +1,98 @@
+"""Whose memory was at its end when a rank was killed."""
+
+from pathlib import Path
+
+import pytest
+
+from argosy.runtime.agent.memory_limits import (
+    NODE,
+    UNKNOWN,
+    MemoryKills,
+    memory_kills,
+    why_killed,
+)
+
+GIB = 1 << 30
+
+
+class Machine:
+    """The files of a kernel, as they stand on real nodes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.proc, self.sys = folder / "proc", folder / "sys"
+        self.write(self.proc / "vmstat", "nr_free_pages 5\noom_kill 3\n")
+
+    def write(self, path: Path, text: str) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def version_2(self, limit: int | str, met: int, killed: int) -> None:
+        self.write(self.proc / "self/cgroup", "0::/slurm/job_7/step_0/user/task_0\n")
+        job = self.sys / "fs/cgroup/slurm/job_7"
+        self.write(job / "memory.max", f"{limit}\n")
+        events = f"low 0\nhigh 0\nmax {9 * met}\noom {met}\noom_kill {killed}\noom_group_kill 0\n"
+        self.write(job / "memory.events", events)
+        task = job / "step_0/user/task_0"
+        self.write(task / "memory.max", "max\n")
+        self.write(task / "memory.events", events)
+
+    def version_1(self, limit: int, met: int, killed: int) -> None:
+        line = "4:cpuset:/slurm/job_7\n3:memory:/slurm/job_7/step_0\n0::/\n"
+        self.write(self.proc / "self/cgroup", line)
+        job = self.sys / "fs/cgroup/memory/slurm/job_7"
+        # Version 1 counts in the process's own group alone.
+        for folder, size, kills in ((job, limit, 0), (job / "step_0", 1 << 62, killed)):
+            self.write(folder / "memory.limit_in_bytes", f"{size}\n")
+            self.write(folder / "memory.failcnt", f"{met}\n")
+            text = f"oom_kill_disable 0\nunder_oom 0\noom_kill {kills}\n"
+            self.write(folder / "memory.oom_control", text)
+
+    def node_kills(self, count: int) -> None:
+        self.write(self.proc / "vmstat", f"oom_kill {count}\n")
+
+    def look(self) -> MemoryKills:
+        return memory_kills(str(self.proc), str(self.sys))
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+LIMIT = "the job's memory limit on this node, 2.5 GiB, was reached; raise `needs.memory_per_rank`"
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(
+    ("met", "killed", "why"), [(4, 1, LIMIT), (1, 1, NODE), (4, 0, ""), (1, 0, "")]
+)
+def test_a_job_with_a_limit(
+    machine: Machine, version: int, met: int, killed: int, why: str
+) -> None:
+    count = machine.version_2 if version == 2 else machine.version_1
+    limit = 5 * GIB // 2
+    count(limit, 1, 0)
+    before = machine.look()
+    count(limit, met, killed)
+    # Another job's kill counts for the node as well.
+    machine.node_kills(9)
+    assert why_killed(before, machine.look()) == why
+
+
+def test_a_job_without_a_limit(machine: Machine) -> None:
+    machine.version_2("max", 0, 0)
+    before = machine.look()
+    machine.version_2("max", 0, 1)
+    assert why_killed(before, machine.look()) == NODE
+
+
+def test_where_no_group_can_be_seen_both_are_named(machine: Machine) -> None:
+    before = machine.look()
+    assert why_killed(before, machine.look()) == ""
+    machine.node_kills(4)
+    assert why_killed(before, machine.look()) == UNKNOWN
+    assert "needs.memory_per_rank" in UNKNOWN
+
+
+def test_this_machine_can_be_read() -> None:
+    assert why_killed(memory_kills(), memory_kills()) == ""

@@ -1,0 +1,76 @@
+"""What keeps a node's agent from starting is said in one line."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import argosy
+
+PROGRAM = Path(argosy.__file__).parent / "runtime" / "start-node.sh"
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Path:
+    path = tmp_path / "a folder; $(of) 'records'"
+    path.mkdir()
+    return path
+
+
+def start(records: Path, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
+    variables = {
+        "PATH": os.environ["PATH"],
+        "SLURM_NODEID": "3",
+        "ARGOSY_RECORDS": str(records),
+        "ARGOSY_SITE_FILE": "slurm/kestrel/site.yaml",
+        "ARGOSY_TMPDIR": str(records.parent),
+        **more,
+    }
+    return subprocess.run(
+        ["bash", PROGRAM, *command], env=variables, capture_output=True, text=True, timeout=20
+    )
+
+
+def said(done: subprocess.CompletedProcess[str]) -> str:
+    """The one line that was said."""
+    [line] = done.stderr.splitlines()
+    begin = f"argosy: node 3 on {os.uname().nodename} did not start: "
+    assert line.startswith(begin)
+    return line.removeprefix(begin)
+
+
+def test_a_node_that_does_not_see_the_results(records: Path) -> None:
+    done = start(records / "elsewhere", "true")
+    assert done.returncode == 2
+    assert said(done).startswith(f"it does not see {records}/elsewhere")
+
+
+def test_a_node_without_the_python_that_planned_the_job(records: Path) -> None:
+    done = start(records, "/no/such/python", "-m", "argosy.images.run")
+    assert done.returncode == 2
+    assert said(done).startswith("it cannot run /no/such/python")
+
+
+@pytest.mark.parametrize("why", ["No such file or directory", "Not a directory"])
+def test_scratch_that_cannot_be_used_names_its_key(records: Path, why: str) -> None:
+    scratch = "/no/scratch" if why.startswith("No such") else "/etc/passwd"
+    line = said(start(records, "true", ARGOSY_TMPDIR=scratch))
+    assert f"can be made in {scratch}: {why}; `tmpdir` in slurm/kestrel/site.yaml" in line
+
+
+def test_a_command_that_ends_before_its_agent_has_begun(records: Path) -> None:
+    done = start(records, "bash", "-c", "exit 7")
+    assert done.returncode == 7
+    assert said(done) == "exit code 7"
+
+
+def test_an_agent_that_has_begun_speaks_for_itself(records: Path) -> None:
+    (records / "node-3.json").write_text("{}")
+    done = start(records, "bash", "-c", "exit 7")
+    assert (done.returncode, done.stderr) == (7, "")
+
+
+def test_whom_a_signal_ends_has_not_failed_to_start(records: Path) -> None:
+    done = start(records, "bash", "-c", 'kill -TERM "$PPID"; sleep 0.2; exit 143')
+    assert (done.returncode, done.stderr) == (143, "")

@@ -1,0 +1,238 @@
+"""Find out which node did not start, and why: ``python3 watch_start.py RUN_DIR INCARNATION [PID…]``.
+
+Runs on the host beside the launcher, whose processes are PID…, until all agents have started or those
+processes have ended; without any, it looks once. What the launcher and the nodes say arrives in the
+job's log even from a node that sees nothing else of the project. The first node that failed is written to
+records/<incarnation>/not-started.json, where the agents that wait for it, and the verdict, find it. Nodes
+that still prepare themselves `GRACE` seconds later are ended with the launcher.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import sys
+import time
+from typing import Any, Iterable, Iterator, Sequence
+
+SCHEMA_VERSION = 1
+NOT_STARTED = "not-started.json"
+INTERVAL = 0.5  # seconds
+GRACE = 15.0
+_OWN_WORD_TIME = 1.0
+"""Seconds in which the node's own line may come after the launcher's."""
+_MOST_BYTES = 4 << 20
+_LONGEST_CAUSE = 2000
+
+_SAID_BY_NODE = re.compile(r"argosy: node (\d+) on (\S+) did not start: (.+)")
+# One task a node, so a task's number is its node's.
+_SAID_BY_SRUN = re.compile(r"srun: error: (\S+): tasks? ([\d,-]+): Exited with exit code (\d+)")
+_BY_SIGNAL = 128  # exit codes above it mean a signal, and so that somebody ended the node
+_ESCAPES = re.compile(
+    r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f]"
+)
+# What says why something failed, the most telling first; the group is what is worth repeating.
+_TELLING = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"error: (.+)",
+        r"argosy: (?!node \d+ )(.+)",
+        r"((?:\w+\.)*\w*(?:Error|Exception|NotFound): .+)",
+        r"(?:.*: line \d+: |\S*bash: )(.+: (?:No such file or directory|Permission denied|"
+        r"command not found|not found|unbound variable|cannot execute.*|Exec format error))",
+        # Not what says that somebody ended it.
+        r"((?:srun|slurmstepd): error: (?!.*CANCELLED|\S+: tasks? [\d,-]+: ).+)",
+        r"(?:.*: line \d+: |\S*bash: )(.+)",
+        r"(.+: (?:cannot|failed to) .+)",
+    )
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Watch, or look once; 2 when the run's folder cannot be read."""
+    if len(arguments) < 2:
+        print("usage: watch_start.py RUN_DIR INCARNATION [PID...]", file=sys.stderr)
+        return 2
+    run_dir, incarnation, *pids = arguments
+    try:
+        with open(os.path.join(run_dir, "run.json"), encoding="utf-8") as file:
+            nodes = int(json.load(file)["nodes"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        print(f"argosy: {os.path.join(run_dir, 'run.json')}: {error!r}", file=sys.stderr)
+        return 2
+    watch(Start(run_dir, incarnation, nodes), [int(pid) for pid in pids])
+    return 0
+
+
+def watch(start: Start, pids: Sequence[int]) -> None:
+    """Look until all have started or a failure is known, then see to the end of the launcher."""
+    while any(map(runs, pids)):
+        if not start.missing():
+            return
+        if start.note(start.failure(pids)):
+            _end(pids)
+            return
+        time.sleep(INTERVAL)
+    if start.missing():
+        start.note(start.failure(pids) or start.guess())
+
+
+class Start:
+    """What is known of the start of one incarnation of a job."""
+
+    def __init__(self, run_dir: str, incarnation: str, nodes: int) -> None:
+        self._nodes = range(nodes)
+        self._incarnation = incarnation
+        self._logs = os.path.join(run_dir, "logs", incarnation)
+        self._slurm_log = os.path.join(
+            run_dir, "logs", f"slurm-{incarnation.rpartition('.')[0]}.log"
+        )
+        self._records = os.path.join(run_dir, "records", incarnation)
+        self._ended_first: float | None = None
+
+    def missing(self) -> list[int]:
+        """The nodes whose agents have written no status yet."""
+        try:
+            there = set(os.listdir(self._records))
+        except OSError:
+            there = set()
+        return [node for node in self._nodes if f"node-{node}.json" not in there]
+
+    def failure(self, pids: Sequence[int]) -> dict[str, Any] | None:
+        """What is known to have kept a node from starting, if anything is."""
+        lines = self._lines("job.log")
+        missing = self.missing()
+        found = self._said_by_node(lines, missing)
+        if found is None and (found := self._said_by_srun(lines, missing)):
+            now = time.monotonic()
+            self._ended_first = self._ended_first or now
+            if any(map(runs, pids)) and now < self._ended_first + _OWN_WORD_TIME:
+                return None
+        if found or len(pids) != len(self._nodes):
+            return found
+        # Without a cluster each process is a node.
+        ended = [node for node in missing if not runs(pids[node])]
+        return self._failure(ended[0], None, self._telling(ended[0])) if ended else None
+
+    def guess(self) -> dict[str, Any] | None:
+        """What kept the job from starting any node, when all is over; None without a telling line."""
+        node = self.missing()[0]
+        cause = self._telling(node)
+        return self._failure(node, None, cause) if cause else None
+
+    def note(self, failure: dict[str, Any] | None) -> bool:
+        """Write the failure down, if it is one."""
+        if failure is None:
+            return False
+        path = os.path.join(self._records, NOT_STARTED)
+        temporary = f"{path}.{os.getpid()}.tmp"
+        with contextlib.suppress(OSError):
+            os.makedirs(self._records, mode=0o700, exist_ok=True)
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with open(descriptor, "w", encoding="utf-8") as file:
+                file.write(json.dumps(failure, indent=1) + "\n")
+            os.replace(temporary, path)
+        return True
+
+    def _said_by_node(self, lines: Iterable[str], missing: list[int]) -> dict[str, Any] | None:
+        for line in lines:
+            said = _SAID_BY_NODE.fullmatch(line)
+            if said and int(said[1]) in missing:
+                node, cause = int(said[1]), said[3]
+                if cause.startswith("exit code "):
+                    telling = self._telling(node)
+                    cause = telling or f"{cause}; nothing was said of it"
+                return self._failure(node, said[2], cause)
+        return None
+
+    def _said_by_srun(self, lines: Sequence[str], missing: list[int]) -> dict[str, Any] | None:
+        for line in lines:
+            said = _SAID_BY_SRUN.fullmatch(line)
+            if not said or int(said[3]) > _BY_SIGNAL:
+                continue
+            for node in numbers(said[2]):
+                if node in missing:
+                    why = telling_line(lines) or f"exit code {said[3]}"
+                    return self._failure(node, said[1], f"what starts it there failed: {why}")
+        return None
+
+    def _telling(self, node: int) -> str:
+        """What the node's own log says, or else the job's, or else Slurm's."""
+        for name in (f"node-{node}.log", "job.log", self._slurm_log):
+            if found := telling_line(self._lines(name)):
+                return found
+        return ""
+
+    def _lines(self, name: str) -> list[str]:
+        try:
+            with open(os.path.join(self._logs, name), "rb") as file:
+                text = file.read(_MOST_BYTES).decode("utf-8", "replace")
+        except OSError:
+            return []
+        return [plain(line) for line in re.split(r"[\r\n]+", text)]
+
+    def _failure(self, node: int, host: str | None, cause: str) -> dict[str, Any]:
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "node": node,
+            "host": host,
+            "cause": f"it did not start: {cause or 'nothing was said of it'}"[:_LONGEST_CAUSE],
+            "at": time.time(),
+        }
+
+
+def telling_line(lines: Sequence[str]) -> str:
+    """The first of the most telling kind of lines that say why something failed; "" without one.
+
+    Ranks' own lines, which begin with their number in brackets, are not asked.
+    """
+    for pattern in _TELLING:
+        for line in lines:
+            found = pattern.fullmatch(line)
+            if found:
+                return found[1].strip()
+    return ""
+
+
+def plain(line: str) -> str:
+    """A line without colours and what else only a terminal understands."""
+    return _ESCAPES.sub("", line).strip()
+
+
+def numbers(text: str) -> Iterator[int]:
+    """The tasks that Slurm means by ``0,2-4``."""
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)
+
+
+def runs(pid: int) -> bool:
+    """Whether the process lives."""
+    try:
+        os.kill(pid, 0)
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return not file.read().rpartition(b")")[2].strip().startswith((b"Z", b"X"))
+    except OSError:
+        return False
+
+
+def _end(pids: Sequence[int]) -> None:
+    """End the launcher, if the agents that there are do not end the job by themselves."""
+    deadline = time.monotonic() + GRACE
+    while any(map(runs, pids)):
+        if time.monotonic() > deadline:
+            for pid in filter(runs, pids):
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGTERM)
+            return
+        time.sleep(INTERVAL)
+
+
+if __name__ == "__main__":
+    # It ends when the launcher has ended, whoever ended that.
+    for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+        signal.signal(each, signal.SIG_IGN)
+    sys.exit(main(sys.argv[1:]))
