@@ -19,7 +19,7 @@ SCHEMA_VERSION = 1
 class Record(BaseModel):
     """An object at the top of a file."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
 
 class Image(Record):

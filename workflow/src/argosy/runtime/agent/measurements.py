@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import time
+from typing import Any
 
 from .failure import Failure
 from .files import open_for_append, write_all, write_cause
 from .output import Trouble
+from .printed_rates import printed_record
 from .settings import Settings
 
 # Throughput stands in short lines; a search in very long ones could take for ever (bytes).
@@ -29,21 +31,15 @@ class PrintedThroughput:
         self._file: int | None = None
 
     def search(self, line: bytes) -> None:
-        """Write down each match that is a number."""
+        """Write down each match that is a number, and whether it is one of samples per second."""
         if self._pattern is None or len(line) > _LONGEST_LINE:
             return
         for match in self._pattern.finditer(line.decode("utf-8", "replace")):
-            try:
-                self._write(float(match.group(1)))
-            except (TypeError, ValueError):
-                continue
+            record = printed_record(match)
+            if record is not None:
+                self._write({**record, "at": time.monotonic()})
 
-    def _write(self, samples_per_second: float) -> None:
-        record = {
-            "kind": "printed",
-            "samples_per_second": samples_per_second,
-            "at": time.monotonic(),
-        }
+    def _write(self, record: dict[str, Any]) -> None:
         try:
             if self._file is None:
                 self._file = open_for_append(self._path)
