@@ -47,10 +47,12 @@ def layers(timed: bool = True) -> dict[str, Any]:
     return {"kind": "layers", "layers": named, "at": 1001.0}
 
 
-def network(results: Path, nodes: Sequence[int] = (2, 4), name: str = "network") -> None:
+def network(
+    results: Path, nodes: Sequence[int] = (2, 4), name: str = "network", **asked: Any
+) -> None:
     """Runs that time allreduces alone; each other rank is a little faster than the first."""
     for size in nodes:
-        run = plan(results, name, size, scaling="weak")
+        run = plan(results, name, size, scaling="weak", **asked)
         run.execute()
         run.steps(steps=0)
         for rank in range(size):

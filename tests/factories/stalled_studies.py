@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from study_files import plan
 
@@ -20,8 +21,16 @@ SYNTHETIC = {"of": "training", "data": "synthetic"}
 WARM = {"of": "training", "data": "warm"}
 
 
-def stalled(results: Path, step_s: Mapping[str, float] = STEP_S, samples: int = 32) -> None:
-    """Three repeats of each run of the study; `samples` is the batch of the rank alone."""
+def stalled(
+    results: Path,
+    step_s: Mapping[str, float] = STEP_S,
+    samples: int = 32,
+    as_it_is: Mapping[str, Any] | None = None,
+) -> None:
+    """Three repeats of each run of the study; `samples` is the batch of the rank alone.
+
+    `as_it_is` is what is asked otherwise of the experiment itself.
+    """
     for repeat, factor in enumerate(SPREAD, 1):
         for name, nodes, ranks_per_node, kind, variant in (
             ("training", 2, 2, "real", None),
@@ -33,7 +42,14 @@ def stalled(results: Path, step_s: Mapping[str, float] = STEP_S, samples: int = 
             if kind not in step_s:
                 continue
             run = plan(
-                results, name, nodes, ranks_per_node, repeat, scaling="weak", variant=variant
+                results,
+                name,
+                nodes,
+                ranks_per_node,
+                repeat,
+                scaling="weak",
+                variant=variant,
+                **((as_it_is or {}) if variant is None else {}),
             )
             run.execute()
             batch = samples if kind == "alone" else 32

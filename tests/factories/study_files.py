@@ -230,11 +230,16 @@ def plan(
     variant: Mapping[str, str] | None = None,
     timeline: bool = False,
     environment: Mapping[str, str] | None = None,
+    site_environment: Mapping[str, str] | None = None,
+    needs: Mapping[str, int] | None = None,
+    command: str = "python3 train.py",
+    hardware: str | None = None,
+    digest: str = "ab",
 ) -> RunFiles:
     """A run that was planned and not yet submitted."""
     run_id = f"nodes{nodes}-ranks{ranks_per_node}-repeat{repeat}"
     path = results / experiment / run_id
-    image = {"name": "torch-cpu", "digest": "sha256:" + "ab" * 32}
+    image = {"name": "torch-cpu", "digest": "sha256:" + digest * 32}
     asked = {
         "schema_version": 1,
         "run_id": run_id,
@@ -245,9 +250,10 @@ def plan(
         "repeat": repeat,
         "scaling": scaling,
         "image": image,
-        "command": ["python3", "train.py"],
+        "hardware": hardware,
+        "command": command.split(),
         "launcher": "horovod",
-        "rank_environment": {**(environment or {})},
+        "rank_environment": {**(site_environment or {}), **(environment or {})},
         "throughput": None,
         "time_limit_s": 600,
         **({"variant": variant} if variant else {}),
@@ -262,7 +268,13 @@ def plan(
             "steps": ["RUN pip install torch", "COPY . /workloads"],
         },
         "software": {"python": "3.11.7", "snakemake": "9.27.1", "udocker": "1.3.17"},
-        "experiment": {"image": "torch-cpu", "command": "python3 train.py"},
+        "experiment": {
+            "image": "torch-cpu",
+            "command": command.split(),
+            "needs": {"cpus_per_rank": 1, "gpus_per_rank": 0, "memory_per_rank": 2048, "time": 600}
+            | {**(needs or {})},
+            **({"environment": {**environment}} if environment else {}),
+        },
         "site": {"name": results.name, "scheduler": "local"},
     }
     write_json(path / "run.json", asked)

@@ -14,6 +14,7 @@ from argosy.analysis.forecast import Forecast, everything, forecast
 from argosy.analysis.measurements import measurements
 from argosy.analysis.phases import step_times
 from argosy.analysis.prediction.training import step_s
+from argosy.analysis.setups import name_setups
 from argosy.analysis.step_findings import step_findings
 from argosy.results.tables import open_tables
 
@@ -93,7 +94,7 @@ def error_from_two_nodes(workspace: ClusterWorkspace) -> float:
     tables_dir = workspace.path / "results/testbed/tables"
     with open_tables(tables_dir) as tables:
         runs = measurements(tables, step_findings(tables, tables_dir).warm_ups)
-        found = everything(tables, runs, step_times(tables), {})
+        found = everything(tables, name_setups(tables), runs, step_times(tables), {})
     network = [time for time in found.allreduces["network"] if time.nodes == 2]
     known = forecast(replace(found, allreduces={"network": network}), "paced")
     assert isinstance(known, Forecast), known

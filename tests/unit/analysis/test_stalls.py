@@ -7,6 +7,7 @@ import pytest
 from stalled_studies import SHARES, STEP_S, stalled
 
 from argosy.analysis.measurements import Point
+from argosy.analysis.setups import name_setups
 from argosy.analysis.stalls import PointStalls, RefusedPoint, stalls
 from argosy.analysis.step_findings import step_findings
 from argosy.results import collect
@@ -20,7 +21,7 @@ def found(results: Path) -> Sequence[PointStalls | RefusedPoint]:
     collect(results, results / "tables")
     with open_tables(results / "tables") as tables:
         step_findings(tables, results / "tables")
-        return stalls(tables).get("training", [])
+        return stalls(tables, name_setups(tables)).get("training", [])
 
 
 def test_the_parts_of_a_step(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from study_files import plan, sample_study
@@ -111,3 +112,89 @@ def test_one_site_is_not_several(tmp_path: Path) -> None:
     assert "two sites or more" in argosy("compare", tmp_path / "a").stderr
     again = argosy("compare", tmp_path / "a", tmp_path / "a")
     assert "results of a again" in again.stderr
+
+
+def one_size(results: Path, step_s: float = 0.1, samples: int = 32, **asked: Any) -> Summary:
+    for repeat in (1, 2, 3):
+        run = plan(results, "digits", 1, 1, repeat, **asked)
+        run.execute()
+        run.steps(step_s=step_s * (1 + 0.01 * repeat), steps=30, samples=samples)
+    return reported(results)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (
+            {"command": "python3 train.py --steps 20"},
+            "command: python3 train.py --steps 20 at b, python3 train.py at a.",
+        ),
+        ({"environment": {"BATCH": "64"}}, "variable BATCH: 64 at b, none at a."),
+        ({"scaling": "weak"}, "kind of scaling: weak at b, strong at a."),
+        ({"timeline": True}, "timeline: written by Horovod at b, none at a."),
+        ({"samples": 64}, "a rank's step has 64.0 samples at b, 32.0 at a."),
+    ],
+)
+def test_other_work_gives_no_ratio_and_it_is_said_why(
+    tmp_path: Path, changed: dict[str, Any], said: str
+) -> None:
+    here, there = one_size(tmp_path / "a"), one_size(tmp_path / "b", 0.05, **changed)
+    [experiment] = compare({"a": here, "b": there}).experiments
+    assert [each.ratio for each in experiment.points] == [None, None]
+    assert findings(experiment, "a") == [
+        f"b did not do the work of a, so no ratio is given: {said}"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (
+            {"digest": "cd"},
+            "image: torch-cpu sha256:cdcdcdcdcdcd at b, torch-cpu sha256:abababababab at a",
+        ),
+        ({"hardware": "gpu"}, "hardware: gpu at b, none at a"),
+        ({"needs": {"gpus_per_rank": 1}}, "gpus_per_rank: 1 at b, 0 at a"),
+        ({"site_environment": {"NCCL_DEBUG": "INFO"}}, "variable NCCL_DEBUG: INFO at b, none at a"),
+    ],
+)
+def test_the_same_work_by_other_means_gives_a_ratio_and_what_differs(
+    tmp_path: Path, changed: dict[str, Any], said: str
+) -> None:
+    here, there = one_size(tmp_path / "a"), one_size(tmp_path / "b", 0.05, **changed)
+    [experiment] = compare({"a": here, "b": there}).experiments
+    ratio, differs = findings(experiment, "a")
+    assert "b has 2.00 times the throughput of a" in ratio
+    assert differs == f"What else differs: {said}."
+
+
+def test_the_lengths_of_runs_are_said(tmp_path: Path) -> None:
+    here = one_size(tmp_path / "a")
+    run = plan(tmp_path / "b", "digits")
+    run.execute()
+    run.steps(step_s=0.05, steps=250)
+    there = reported(tmp_path / "b")
+    [sentence] = findings(*compare({"a": here, "b": there}).experiments, "a")
+    assert sentence.endswith(" A run made 250 steps at b, 30 at a.")
+
+
+def test_of_several_setups_that_of_the_reference_is_compared(tmp_path: Path) -> None:
+    here = one_size(tmp_path / "a", digest="cd")
+    for repeat, digest, step_s in ((1, "ab", 0.2), (2, "cd", 0.05), (3, "ef", 0.4)):
+        run = plan(tmp_path / "b", "digits", repeat=repeat, digest=digest)
+        run.execute()
+        run.steps(step_s=step_s, steps=30)
+    there = reported(tmp_path / "b")
+    [experiment] = compare({"a": here, "b": there}).experiments
+    ratio, aside = findings(experiment, "a")
+    assert "b has 2.04 times the throughput of a (one run at a site" in ratio
+    assert aside == "b also has digits #1, digits #3, of other setups: see its own report."
+
+
+def test_the_page_says_what_differs(tmp_path: Path) -> None:
+    here = one_size(tmp_path / "a", command="python3 train.py --steps 250")
+    there = one_size(tmp_path / "b", command="python3 train.py --steps 20")
+    write_comparison({"a": here, "b": there}, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "b did not do the work of a, so no ratio is given" in page
+    assert "times the throughput" not in page

@@ -3,6 +3,7 @@
 import pytest
 
 from argosy.analysis.measurements import Point
+from argosy.analysis.setups import Setup
 from argosy.analysis.statistics import Estimate
 from argosy.report import numbers, words
 from argosy.report.models import ExperimentSummary, PointSummary
@@ -72,6 +73,8 @@ def point(nodes: int, rate: Estimate | None, speed_up: Estimate | None) -> Point
         speed_up=speed_up,
         efficiency=Estimate(speed_up.n, speed_up.mean / nodes) if speed_up else None,
         step_s=None,
+        steps=None,
+        samples_per_step=None,
         phases_s_per_step={},
         factors={},
         usage=None,
@@ -87,7 +90,18 @@ def experiment(*points: PointSummary, **states: int) -> ExperimentSummary:
     base = next((one for one in points if one.throughput_samples_per_s), None)
     base_point = Point(base.ranks, base.nodes, base.ranks_per_node) if base else None
     return ExperimentSummary(
-        "digits", "strong", states, base_point, list(points), [], None, None, [], []
+        "digits",
+        "digits",
+        Setup(("train",), "strong", None, "plain", None, False, None, {}, {}, ()),
+        "strong",
+        states,
+        base_point,
+        list(points),
+        [],
+        None,
+        None,
+        [],
+        [],
     )
 
 

@@ -8,7 +8,7 @@ import duckdb
 import pytest
 from study_files import STARTED, completed, plan, sample_study, write_json
 
-from argosy.results import ResultsError, collect
+from argosy.results import ResultsError, collect, long_lines
 from argosy.results.tables import COLUMNS, fetch, open_tables
 
 pytestmark = pytest.mark.usefixtures("reader")
@@ -58,6 +58,13 @@ def test_a_completed_run(results: Path) -> None:
         "timeline": False,
         "horovod_cycle_s": None,
         "horovod_fusion_bytes": None,
+        "command": ["python3", "train.py"],
+        "launcher": "horovod",
+        "hardware": None,
+        "throughput_pattern": None,
+        "environment": "{}",
+        "own_variables": [],
+        "needs": '{"cpus_per_rank": 1, "gpus_per_rank": 0, "memory_per_rank": 2048, "time": 600}',
         "state": "completed",
         "incarnation": "100.0",
         "started_unix_s": STARTED,
@@ -218,6 +225,16 @@ def test_broken_files_are_named(results: Path) -> None:
     assert "run.json: run_id: this key is missing" in problem["problem"]
 
 
+@pytest.mark.parametrize("value", ["NaN", "Infinity"])
+@pytest.mark.parametrize("key", ["started", "ended", "seconds"])
+def test_a_result_whose_times_are_none_is_told(results: Path, key: str, value: str) -> None:
+    run = completed(results)
+    content = json.loads((run.path / "result.json").read_text())
+    write_json(run.path / "result.json", content | {key: float(value)})
+    [problem] = problems(results)
+    assert f"result.json: {key}: " in problem["problem"]
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 @pytest.mark.parametrize("name", [".", "records", "records/100.0/rank-0.jsonl"])
 def test_what_may_not_be_read_is_named(results: Path, name: str) -> None:
@@ -233,8 +250,10 @@ def test_what_may_not_be_read_is_named(results: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["rank-0", "telemetry-0"])
 def test_a_file_that_cannot_be_read_at_all_costs_its_own_run_alone(
-    results: Path, name: str
+    results: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # So that DuckDB meets a line that it does not read.
+    monkeypatch.setattr(long_lines, "LONGEST_LINE", 1 << 40)
     good, bad = completed(results), completed(results, repeat=2)
     with (bad.records("100.0") / f"{name}.jsonl").open("a") as file:
         file.write("x" * 40_000_000)

@@ -10,14 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.results.plain_steps import Place, PlainSteps, is_compiled, read_plain_steps
+from argosy.results.records import MOST_SAMPLES, MOST_STEP
 from argosy.results.tables import PHASES
 
-WHOLE = st.integers(0, 10**18 - 1)
+NUMBER = st.integers(0, MOST_STEP)
+SAMPLES = st.integers(0, MOST_SAMPLES)
 REAL = st.floats(0, 1e300) | st.integers(0, 10**18).map(float)
 KEYS = ("kind", "step", "epoch", "start", "seconds", "samples", "phases")
 STEPS = st.builds(
     lambda *values: dict(zip(KEYS, values, strict=True)),
-    *(st.just("step"), WHOLE, WHOLE, REAL, REAL, WHOLE),
+    *(st.just("step"), NUMBER, NUMBER, REAL, REAL, SAMPLES),
     st.dictionaries(st.sampled_from(PHASES), REAL),
 )
 STEP = {"kind": "step", "step": 1, "epoch": 0, "start": 1.5, "seconds": 0.25, "samples": 32}
@@ -108,8 +110,16 @@ def test_what_is_no_number_makes_no_step(tmp_path: Path, number: str) -> None:
     assert (len(found.step), found.others.tolist()) == (0, [1])
 
 
-@pytest.mark.parametrize("number", ["1000000000000000000", "99999999999999999999", "01", "1.0"])
-def test_what_is_no_whole_number_of_18_digits_makes_no_step(tmp_path: Path, number: str) -> None:
+@pytest.mark.parametrize("key", ["step", "epoch"])
+def test_a_step_of_more_than_31_bits_is_left_to_others(tmp_path: Path, key: str) -> None:
+    line = json.dumps({**STEP, key: MOST_STEP + 1, "phases": {}})
+    assert read(tmp_path / "number", line.encode()).others.tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    "number", [str(MOST_SAMPLES + 1), "99999999999999999999", "01", "1.0", "-5", "32.5", "NaN"]
+)
+def test_what_is_no_whole_number_of_15_digits_makes_no_step(tmp_path: Path, number: str) -> None:
     line = json.dumps({**STEP, "phases": {}}).replace("32", number)
     assert read(tmp_path / "number", line.encode()).others.tolist() == [1]
 

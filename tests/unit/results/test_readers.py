@@ -9,11 +9,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from study_files import plan
 
-from argosy.results import collect, step_batches, steps
+from argosy.results import collect, long_lines, step_batches, steps
 from argosy.results.tables import fetch, open_tables
 
 KEYS = ("kind", "step", "epoch", "start", "seconds", "samples", "phases")
-NUMBERS = st.floats(0, 1e6) | st.integers(0, 1000) | st.sampled_from([-1.0, 1e301, float("nan")])
+NUMBERS = (
+    st.floats(0, 1e6)
+    | st.integers(0, 1000)
+    | st.sampled_from([-5, -1.0, 32.5, 2**31, 10**15, 1e301, float("nan"), float("inf")])
+)
 STEP = st.builds(
     lambda *values: json.dumps(dict(zip(KEYS, values, strict=True))),
     st.just("step"),
@@ -25,9 +29,13 @@ STEP = st.builds(
     st.dictionaries(st.sampled_from(["data", "h2d", "update"]), st.floats(0, 10)),
 )
 ODD_STEP = st.fixed_dictionaries(
-    {"kind": st.sampled_from(["step", "stop"]), "seconds": NUMBERS, "step": st.integers(0, 6)},
+    {
+        "kind": st.sampled_from(["step", "stop"]),
+        "seconds": NUMBERS,
+        "step": st.integers(-1, 6) | NUMBERS,
+    },
     optional={
-        "epoch": st.none() | st.integers(0, 3),
+        "epoch": st.none() | st.integers(0, 3) | NUMBERS,
         "samples": NUMBERS,
         "start": NUMBERS,
         "phases": st.dictionaries(st.sampled_from(["data", "prayer"]), NUMBERS),
@@ -42,6 +50,7 @@ OTHER = st.sampled_from(
         "garbage",
         "",
         "\0\0",
+        "x" * 2000,
     ]
 )
 LINES = st.lists(STEP | OTHER, max_size=12) | st.lists(STEP | ODD_STEP | OTHER, max_size=12)
@@ -80,6 +89,7 @@ def test_both_make_the_same_tables(
         with run.rank_file("100.0", rank).open("a") as file:
             file.write("\n".join(lines) + "\n" * is_ended)
     monkeypatch.setattr(step_batches, "_PART_BYTES", part_bytes)
+    monkeypatch.setattr(long_lines, "LONGEST_LINE", 1000)
     monkeypatch.setattr(steps, "is_compiled", lambda: True)
     by_compiled = tables_of(results, "compiled")
     monkeypatch.setattr(steps, "is_compiled", lambda: False)

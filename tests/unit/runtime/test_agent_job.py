@@ -149,6 +149,15 @@ def test_throughput_is_found_in_the_output_of_rank_0(job: Any) -> None:
     assert all(record["at"] > 0 for record in records)
 
 
+def test_a_printed_number_that_is_no_rate_is_written_down_as_refused(job: Any) -> None:
+    program = "print('rate nan samples/s, 7 samples/s, -inf samples/s')"
+    job = job(program, nodes=1, throughput="([-0-9.a-z]+) samples/s").start()
+    assert job.wait() == [0], job.outputs()
+    records = [json.loads(line) for line in (job.records / "printed.jsonl").open()]
+    told = [record.get("samples_per_second", record.get("text")) for record in records]
+    assert told == ["nan samples/s", 7.0, "-inf samples/s"]
+
+
 def test_a_throughput_pattern_that_never_matches_is_no_measurement(job: Any) -> None:
     program = "print('hello\\n\\nworld\\n' + 5000 * 'x')"
     job = job(program, nodes=1, throughput="sec: (.*)").start()

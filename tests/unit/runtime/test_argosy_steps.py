@@ -156,6 +156,10 @@ def test_only_the_process_that_made_the_recorder_writes(tmp_path: Path) -> None:
         ("argosy_steps.Recorder()", "RuntimeError: argosy_steps: this process has a Recorder"),
         ("with steps.step(samples=1), steps.step(samples=1): pass", "begun inside a step"),
         ("steps.metric('m', [1])", "TypeError: argosy_steps: a metric is a number"),
+        *(
+            (f"with steps.step(samples={samples}): pass", "not a whole number from 0")
+            for samples in ("-5", "32.5", "float('nan')", "float('inf')", "None")
+        ),
     ],
 )
 def test_misuse(tmp_path: Path, program: str, error: str) -> None:

@@ -54,6 +54,23 @@ def test_the_run_is_the_last_claimer_s(run_dir: Path, capsys: pytest.CaptureFixt
     assert capsys.readouterr().out == ""
 
 
+def test_what_runs_is_kept_when_something_else_is_planned(run_dir: Path) -> None:
+    experiment = {"needs": {"cpus_per_rank": 2}, "environment": {"LR": "0.1"}}
+    provenance = {"schema_version": 1, "experiment": experiment, "image": None}
+    (run_dir / "provenance.json").write_text(json.dumps(provenance))
+    asked = json.loads((run_dir / "run.json").read_text())
+    claim(run_dir, "7.0")
+    plan(run_dir, command=["python3", "other.py"])
+    found = json.loads((run_dir / "records/7.0/claim.json").read_text())
+    assert (found["run"], found["experiment"]) == (asked, experiment)
+
+
+@pytest.mark.parametrize("name", ["run.json", "provenance.json"])
+def test_what_cannot_be_read_is_left_out(run_dir: Path, name: str) -> None:
+    (run_dir / name).write_text("{")
+    assert claim(run_dir, "7.0").keys() <= {"schema_version", "unix", "spec", "continues", "run"}
+
+
 def test_a_name_is_claimed_once(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     claim(run_dir, "7.0")
     assert main([str(run_dir), "7.0", SPEC]) == 2

@@ -1,7 +1,7 @@
 """A training that can be predicted, made of what was measured of it and of the network."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
 
@@ -25,10 +25,14 @@ from argosy.analysis.prediction import (
 )
 from argosy.analysis.prediction.algorithms import ALGORITHMS
 from argosy.analysis.prediction.calibration import STANDARD_ERROR
+from argosy.analysis.setups import NamedSetup, differences
 from argosy.analysis.usage import Usage
 
 # What Horovod does over Gloo, where the measurements cannot tell.
 _ASSUMED = {"ring": ALGORITHMS["ring"]}
+# What decides how fast messages go.
+_OF_NETWORK = ("image", "hardware", "launcher")
+_NETWORK_VARIABLES = tuple(f"variable {name}" for name in ("NCCL_", "GLOO_", "UCX_", "FI_"))
 # Ranks whose samples of a step are that alike, at several sizes, have been given batches of one size.
 _ALIKE = 0.1
 
@@ -37,6 +41,7 @@ _ALIKE = 0.1
 class Measured:
     """What all experiments tell: times of allreduces and layers, steps, and throughputs."""
 
+    setups: Mapping[str, NamedSetup]
     allreduces: Mapping[str, list[AllreduceTime]]
     layers: Mapping[tuple[str, Point], LayerTimes]
     steps: Mapping[tuple[str, Point], StepTime]
@@ -70,13 +75,20 @@ class Forecast:
 
 def everything(
     tables: duckdb.DuckDBPyConnection,
+    setups: Mapping[str, NamedSetup],
     runs: Sequence[Measurement],
     steps: Mapping[tuple[str, Point], StepTime],
     used: Mapping[tuple[str, str], Usage],
 ) -> Measured:
     """What is in the tables, besides what was read of them already."""
     return Measured(
-        allreduce_times(tables), layer_times(tables), steps, horovod_settings(tables), runs, used
+        setups,
+        allreduce_times(tables),
+        layer_times(tables),
+        steps,
+        horovod_settings(tables),
+        runs,
+        used,
     )
 
 
@@ -114,7 +126,12 @@ def forecast(
     )
     if isinstance(corrected, Refused):
         return corrected
-    notes = (*told, *_told(training.horovod), *_notes(found, experiment, base, measured_s))
+    notes = (
+        *told,
+        *_other_network(found, experiment, name),
+        *_told(training.horovod),
+        *_notes(found, experiment, base, measured_s),
+    )
     power_w = _power_w(found, experiment, base)
     return Forecast(name, communication, corrected, base, measured_s, power_w, notes)
 
@@ -214,6 +231,17 @@ def _same_batches(samples: Mapping[Point, float], base: Point) -> bool:
     A fixed number of samples that is divided among ranks may still come in batches of one size.
     """
     return all(abs(one / samples[base] - 1) < _ALIKE for one in samples.values() if one)
+
+
+def _other_network(found: Measured, experiment: str, network: str) -> Iterator[str]:
+    """That the allreduces were measured by other means than the training has."""
+    apart = differences(found.setups[experiment].setup, found.setups[network].setup)
+    for each in apart:
+        if each.what in _OF_NETWORK or each.what.startswith(_NETWORK_VARIABLES):
+            yield (
+                f"The allreduces of {network} have another {each.what} than the training: "
+                f"{each.other} instead of {each.one}."
+            )
 
 
 def _told(horovod: Horovod) -> tuple[str, ...]:

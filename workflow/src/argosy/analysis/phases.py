@@ -9,15 +9,15 @@ from argosy.analysis.measurements import Point
 from argosy.analysis.steady import OTHER
 from argosy.results.tables import PHASES, fetch
 
-_COLUMNS = ("step_s", *PHASES, OTHER)
+_COLUMNS = ("step_s", "samples", "steps", *PHASES, OTHER)
 # A phase that is not named took no time; one that no step of a point names stays NULL. Means of
 # means: every rank and every repeat weighs the same.
 _MEANS = ", ".join(f"sum({name}) / count(*) AS {name}" for name in _COLUMNS)
 
 _QUERY = f"""
 WITH of_rank AS (
-    SELECT experiment, run_id, rank, seconds / steps AS step_s,
-        {", ".join(f"{phase} / steps AS {phase}" for phase in (*PHASES, OTHER))}
+    SELECT experiment, run_id, rank, seconds / steps AS step_s, samples / steps AS samples,
+        last + 1 AS steps, {", ".join(f"{phase} / steps AS {phase}" for phase in (*PHASES, OTHER))}
     FROM steady_rank
 ), of_run AS (
     SELECT experiment, run_id, {_MEANS} FROM of_rank GROUP BY ALL
@@ -31,10 +31,15 @@ GROUP BY ALL ORDER BY experiment, ranks, nodes
 
 @dataclass(frozen=True)
 class StepTime:
-    """Mean seconds of a step, and of each phase in it; what no phase covers is `other`."""
+    """Mean seconds of a step, and of each phase in it; what no phase covers is `other`.
+
+    `samples` are those of a rank's step, `steps` how many a rank made, warm-up included.
+    """
 
     step_s: float
     phases_s: Mapping[str, float]
+    samples: float
+    steps: float
 
 
 def step_times(tables: duckdb.DuckDBPyConnection) -> dict[tuple[str, Point], StepTime]:
@@ -47,6 +52,8 @@ def step_times(tables: duckdb.DuckDBPyConnection) -> dict[tuple[str, Point], Ste
         (row["experiment"], Point(row["ranks"], row["nodes"], row["ranks_per_node"])): StepTime(
             step_s=row["step_s"],
             phases_s={name: row[name] for name in (*PHASES, OTHER) if row[name] is not None},
+            samples=row["samples"],
+            steps=row["steps"],
         )
         for row in fetch(tables, _QUERY)
     }

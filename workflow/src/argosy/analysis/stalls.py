@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import duckdb
 
 from argosy.analysis.measurements import Point
+from argosy.analysis.setups import NamedSetup, Setup, differences
 from argosy.analysis.statistics import Estimate, mean_estimate, share_estimate
 from argosy.results.tables import fetch
 
@@ -27,9 +28,9 @@ WITH of_run AS (
 ), studied AS (
     SELECT DISTINCT variant_of AS base FROM runs WHERE variant_of IS NOT NULL
 )
-SELECT base, variant_data, nodes, ranks_per_node, ranks, step_s, samples
+SELECT experiment, base, variant_data, nodes, ranks_per_node, ranks, step_s, samples
 FROM runs JOIN of_run USING (experiment, run_id)
-JOIN studied ON base = coalesce(variant_of, experiment)
+JOIN studied ON base = coalesce(variant_of, asked_experiment)
 WHERE state = 'completed' AND len(missing_ranks) = 0
 ORDER BY base, experiment, ranks, nodes, repeat
 """
@@ -63,42 +64,59 @@ class _Runs:
     samples: list[float]
 
 
-_Sizes = Mapping[Point, _Runs]
+_Sizes = dict[Point, _Runs]
+
+
+@dataclass(frozen=True)
+class _Set:
+    """Runs of one setup; `data` is None for the experiment as it is."""
+
+    setup: Setup
+    data: str | None
+    sizes: _Sizes
 
 
 def stalls(
-    tables: duckdb.DuckDBPyConnection,
+    tables: duckdb.DuckDBPyConnection, setups: Mapping[str, NamedSetup]
 ) -> Mapping[str, list[PointStalls | RefusedPoint]]:
     """By experiment of which stalls are studied, for each size that was measured as it is.
 
+    Only runs that differ in nothing but their data, and so in their commands, are held against each other.
     The table `steady_rank` has to be there (`step_findings`).
     """
-    found: defaultdict[str, defaultdict[str | None, dict[Point, _Runs]]] = defaultdict(
-        lambda: defaultdict(dict)
-    )
+    by_base: defaultdict[str, dict[str, _Set]] = defaultdict(dict)
     for row in fetch(tables, _QUERY):
+        name = row["experiment"]
+        new = _Set(setups[name].setup, row["variant_data"], {})
+        sizes = by_base[row["base"]].setdefault(name, new).sizes
         point = Point(row["ranks"], row["nodes"], row["ranks_per_node"])
-        runs = found[row["base"]][row["variant_data"]].setdefault(point, _Runs([], []))
+        runs = sizes.setdefault(point, _Runs([], []))
         runs.step_s.append(row["step_s"])
         runs.samples.append(row["samples"])
     return {
-        name: [_of_point(point, kinds) for point in sorted(kinds[None])]
-        for name, kinds in found.items()
+        name: [_of_point(point, real, sets) for point in sorted(real.sizes)]
+        for sets in by_base.values()
+        for name, real in sets.items()
+        if real.data is None
     }
 
 
-def _of_point(point: Point, kinds: Mapping[str | None, _Sizes]) -> PointStalls | RefusedPoint:
-    real, synthetic = kinds[None][point], kinds.get("synthetic", {})
+def _of_point(point: Point, real: _Set, sets: Mapping[str, _Set]) -> PointStalls | RefusedPoint:
+    kinds = _variants(real, sets)
+    synthetic = kinds.get("synthetic", {})
     one_node = Point(point.ranks_per_node, 1, point.ranks_per_node)
     wanted = {Point(1, 1, 1): "one rank", one_node: "one node", point: "this size"}
     missing = [said for size, said in wanted.items() if size not in synthetic]
     if missing:
         return RefusedPoint(
-            point, f"no run with synthetic data on {' and '.join(missing)} is completed"
+            point,
+            f"no run with synthetic data on {' and '.join(missing)} is completed"
+            f"{_set_aside(real, sets)}",
         )
     alone, node, nodes = (synthetic[size] for size in (Point(1, 1, 1), one_node, point))
     warm = kinds.get("warm", {}).get(point)
-    used = [real, alone, node, nodes, *([warm] if warm else [])]
+    as_it_is = real.sizes[point]
+    used = [as_it_is, alone, node, nodes, *([warm] if warm else [])]
     if not _alike(used):
         return RefusedPoint(
             point,
@@ -109,14 +127,42 @@ def _of_point(point: Point, kinds: Mapping[str | None, _Sizes]) -> PointStalls |
         "compute": (alone.step_s, [0.0] * len(alone.step_s)),
         "interconnect": (node.step_s, alone.step_s),
         "network": (nodes.step_s, node.step_s),
-        **dict(_data(real.step_s, nodes.step_s, warm.step_s if warm else None)),
+        **dict(_data(as_it_is.step_s, nodes.step_s, warm.step_s if warm else None)),
     }
     shares = {
-        name: share_estimate(more, less, real.step_s)
+        name: share_estimate(more, less, as_it_is.step_s)
         for name, (more, less) in steps.items()
         if more is not less
     }
-    return PointStalls(point, mean_estimate(real.step_s), shares)
+    return PointStalls(point, mean_estimate(as_it_is.step_s), shares)
+
+
+def _variants(real: _Set, sets: Mapping[str, _Set]) -> Mapping[str, _Sizes]:
+    """The sizes of the runs that differ from the `real` ones in their data alone, by that.
+
+    A rank alone is an experiment of its own, with the same data as others.
+    """
+    found: defaultdict[str, _Sizes] = defaultdict(dict)
+    for each in sets.values():
+        if each.data is not None and not _other_than_data(real, each):
+            found[each.data] |= each.sizes
+    return found
+
+
+def _other_than_data(real: _Set, variant: _Set) -> list[str]:
+    """In what a variant differs that it should not; its command goes on where the other ends."""
+    words = real.setup.command
+    goes_on = variant.setup.command[: len(words)] == words
+    return [
+        each.what
+        for each in differences(real.setup, variant.setup)
+        if not (each.what == "command" and goes_on)
+    ]
+
+
+def _set_aside(real: _Set, sets: Mapping[str, _Set]) -> str:
+    other = {what for each in sets.values() if each.data for what in _other_than_data(real, each)}
+    return f" with the same {' and '.join(sorted(other))}" if other else ""
 
 
 def _alike(sets: Sequence[_Runs]) -> bool:

@@ -1,20 +1,32 @@
-"""The same experiments at several sites, size by size, from their summaries."""
+"""The same experiments at several sites, size by size, from their summaries.
+
+An experiment's name does not say what was run. A ratio is given only where the work was the same, and what
+else differed is said.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from argosy.analysis.setups import Difference, differences
 from argosy.analysis.statistics import Estimate, ratio_estimate
 from argosy.report.costs import Rates
 from argosy.report.models import ExperimentSummary, PointSummary, Summary
-from argosy.report.numbers import count
+from argosy.report.numbers import count, number
+from argosy.report.setup_words import shown
 
 Size = tuple[int, int]
 """Nodes, and ranks on each."""
 
+_SAME_BATCH = 0.02
+"""Samples of a step may differ by so much: the last batch of an epoch may be a smaller one."""
+
 
 @dataclass(frozen=True)
 class ComparedPoint:
-    """A size at one site; `ratio` is its throughput over the first site's, None where that has none."""
+    """A size at one site; `ratio` is its throughput over the first site's.
+
+    It is None where that has none, and where the work was another one.
+    """
 
     site: str
     point: PointSummary
@@ -23,12 +35,18 @@ class ComparedPoint:
 
 @dataclass(frozen=True)
 class ComparedExperiment:
-    """An experiment at the sites that measured it; its points by size, smallest first, then by site."""
+    """An experiment at the sites that measured it; its points by size, smallest first, then by site.
+
+    `differences` are those of each other site's setup to that of the first site, where both have one.
+    `left_out` are further setups of it that sites have, by their names in the sites' own reports.
+    """
 
     experiment: str
     scaling: str
     sites: list[str]
     points: list[ComparedPoint]
+    differences: Mapping[str, Sequence[Difference]]
+    left_out: Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -44,7 +62,7 @@ def compare(summaries: Mapping[str, Summary]) -> Comparison:
     """Compare the summaries, by the names that sites are to have, the reference first."""
     sites = [*summaries]
     names = dict.fromkeys(
-        each.experiment for summary in summaries.values() for each in summary.experiments
+        each.asked_experiment for summary in summaries.values() for each in summary.experiments
     )
     return Comparison(
         sites=sites,
@@ -54,26 +72,56 @@ def compare(summaries: Mapping[str, Summary]) -> Comparison:
 
 
 def _compared(name: str, summaries: Mapping[str, Summary], reference: str) -> ComparedExperiment:
-    of_site = {
-        site: each
+    setups = {
+        site: [each for each in summary.experiments if each.asked_experiment == name]
         for site, summary in summaries.items()
-        for each in summary.experiments
-        if each.experiment == name
     }
+    there = setups[reference]
+    of_site = {site: _nearest(several, there) for site, several in setups.items() if several}
     measured = {site: _measured(each) for site, each in of_site.items()}
-    there = measured.get(reference, {})
+    apart = {
+        site: differences(of_site[reference].setup, each.setup)
+        for site, each in of_site.items()
+        if there and site != reference
+    }
+    refused = {site for site, found in apart.items() if any(one.is_of_work for one in found)}
+    base = measured.get(reference, {})
     sizes = sorted({size for points in measured.values() for size in points})
     return ComparedExperiment(
         experiment=name,
         scaling=next(iter(of_site.values())).scaling,
         sites=[site for site in of_site if measured[site]],
         points=[
-            ComparedPoint(site, points[size], _ratio(points[size], there.get(size)))
+            ComparedPoint(
+                site,
+                points[size],
+                None if site in refused else _ratio(points[size], base.get(size)),
+            )
             for size in sizes
             for site, points in measured.items()
             if size in points
         ],
+        differences=apart,
+        left_out={
+            site: [each.experiment for each in several if each is not of_site[site]]
+            for site, several in setups.items()
+            if len(several) > 1
+        },
     )
+
+
+def _nearest(
+    several: Sequence[ExperimentSummary], reference: Sequence[ExperimentSummary]
+) -> ExperimentSummary:
+    """Of a site's setups of an experiment the one that is most like the reference's last; else the last."""
+    if not reference:
+        return several[-1]
+
+    def distance(each: ExperimentSummary) -> tuple[int, int]:
+        apart = differences(reference[-1].setup, each.setup)
+        return sum(one.is_of_work for one in apart), len(apart)
+
+    return min(reversed(several), key=distance)
 
 
 def _measured(experiment: ExperimentSummary) -> dict[Size, PointSummary]:
@@ -85,24 +133,58 @@ def _measured(experiment: ExperimentSummary) -> dict[Size, PointSummary]:
 
 
 def _ratio(point: PointSummary, reference: PointSummary | None) -> Estimate | None:
-    if reference is None or reference is point:
+    if reference is None or reference is point or not _same_batch(point, reference):
         return None
     return ratio_estimate(point.runs_samples_per_s, reference.runs_samples_per_s)
+
+
+def _same_batch(point: PointSummary, reference: PointSummary) -> bool:
+    """Whether the steps tell that a rank has as many samples in each; True where no steps are."""
+    one, other = point.samples_per_step, reference.samples_per_step
+    return one is None or other is None or abs(one - other) <= _SAME_BATCH * max(one, other)
 
 
 def findings(experiment: ComparedExperiment, reference: str) -> Sequence[str]:
     """How the sites compare at the largest size that each of them shares with the first."""
     others = [site for site in experiment.sites if site != reference]
+    aside = [
+        f"{site} also has {', '.join(names)}, of other setups: see its own report."
+        for site, names in experiment.left_out.items()
+    ]
     if reference not in experiment.sites or not others:
         alone = f"{', '.join(experiment.sites)} alone" if experiment.sites else "no site"
-        return [f"Measured at {alone}."]
-    return [_finding(experiment, site, reference) for site in others]
+        return [f"Measured at {alone}.", *aside]
+    said = (_of_site(experiment, site, reference) for site in others)
+    return [*(sentence for sentences in said for sentence in sentences), *aside]
+
+
+def _of_site(experiment: ComparedExperiment, site: str, reference: str) -> list[str]:
+    apart = experiment.differences[site]
+    work = [one for one in apart if one.is_of_work]
+    rest = [one for one in apart if not one.is_of_work]
+    if work:
+        said = [
+            f"{site} did not do the work of {reference}, so no ratio is given: "
+            f"{_listed(work, site, reference)}."
+        ]
+    else:
+        said = [_finding(experiment, site, reference)]
+    if rest:
+        said.append(f"What else differs: {_listed(rest, site, reference)}.")
+    return said
+
+
+def _listed(apart: Sequence[Difference], site: str, reference: str) -> str:
+    return "; ".join(
+        f"{one.what}: {shown(one.other)} at {site}, {shown(one.one)} at {reference}"
+        for one in apart
+    )
 
 
 def _finding(experiment: ComparedExperiment, site: str, reference: str) -> str:
     shared = [each for each in experiment.points if each.site == site and each.ratio]
     if not shared:
-        return f"{site} and {reference} measured no size alike."
+        return _nothing_shared(experiment, site, reference)
     largest = shared[-1]
     assert largest.ratio
     ratio, nodes = largest.ratio, largest.point.nodes
@@ -111,6 +193,38 @@ def _finding(experiment: ComparedExperiment, site: str, reference: str) -> str:
         within = f"{ratio.low:.2f} to {ratio.high:.2f}"
     width = largest.point.ranks_per_node
     where = f"{count(nodes, 'node')} with {count(width, 'rank')} each"
+    there = _reference_point(experiment, largest.point, reference)
+    steps = ""
+    if there and there.steps != largest.point.steps and there.steps and largest.point.steps:
+        here = f"{largest.point.steps:,.0f} steps at {site}"
+        steps = f" A run made {here}, {there.steps:,.0f} at {reference}."
     return (
         f"On {where}, {site} has {ratio.mean:.2f} times the throughput of {reference} ({within})."
+        f"{steps}"
+    )
+
+
+def _nothing_shared(experiment: ComparedExperiment, site: str, reference: str) -> str:
+    for each in experiment.points:
+        there = _reference_point(experiment, each.point, reference)
+        if each.site == site and there and not _same_batch(each.point, there):
+            here, other = each.point.samples_per_step or 0, there.samples_per_step or 0
+            return (
+                f"{site} did not do the work of {reference}, so no ratio is given: a rank's step has "
+                f"{number(here)} samples at {site}, {number(other)} at {reference}."
+            )
+    return f"{site} and {reference} measured no size alike."
+
+
+def _reference_point(
+    experiment: ComparedExperiment, point: PointSummary, reference: str
+) -> PointSummary | None:
+    size = (point.nodes, point.ranks_per_node)
+    return next(
+        (
+            each.point
+            for each in experiment.points
+            if each.site == reference and (each.point.nodes, each.point.ranks_per_node) == size
+        ),
+        None,
     )

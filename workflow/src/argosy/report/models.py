@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from argosy.analysis.measurements import Point
+from argosy.analysis.setups import Setup
 from argosy.analysis.statistics import CONFIDENCE, Estimate
 from argosy.analysis.stragglers import Straggler
 from argosy.analysis.timelines import PointTimeline
@@ -20,7 +21,7 @@ from argosy.report.laws import LawSummary
 from argosy.report.prediction import PredictionSummary
 from argosy.report.usage import UsageSummary
 
-SUMMARY_VERSION = 4
+SUMMARY_VERSION = 5
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,10 @@ class PointSummary:
     speed_up: Estimate | None
     efficiency: Estimate | None
     step_s: float | None
+    steps: float | None
+    """Of a rank, in the mean of its runs, warm-up included."""
+    samples_per_step: float | None
+    """Of a rank, in the mean."""
     phases_s_per_step: dict[str, float]
     factors: dict[str, Estimate]
     """Of the efficiency, by name; empty at the base and without recorded steps."""
@@ -66,6 +71,10 @@ class ExperimentSummary:
     """
 
     experiment: str
+    """Its name; with a number where its runs are of several setups, each of which is here by itself."""
+    asked_experiment: str
+    """Its name in config.yaml."""
+    setup: Setup
     scaling: str
     states: dict[str, int]
     base: Point | None
@@ -86,6 +95,8 @@ class RunSummary:
 
     experiment: str
     run_id: str
+    counted_as: str | None
+    """The name of the experiment that it counts to, where that has a number."""
     nodes: int
     ranks_per_node: int
     repeat: int

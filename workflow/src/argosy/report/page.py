@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from urllib.parse import quote
 
-from argosy.report import plan_words, stall_words, timeline_words, words
+from argosy.report import plan_words, setup_words, stall_words, timeline_words, words
 from argosy.report.figures import drawings
 from argosy.report.html import rendered
 from argosy.report.laws import MISSES, NAMES
@@ -28,6 +28,7 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         factor_names=words.factor_names,
         remarks=words.remarks,
         slow_hosts=words.slow_hosts,
+        mixtures=setup_words.mixtures,
         warm_up=words.warm_up,
         law_names=NAMES,
         misses=MISSES,

@@ -1,19 +1,19 @@
 """How many nodes to take: the answers to a question, from the tables."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from argosy.analysis.forecast import Measured, everything, forecast
 from argosy.analysis.laws import Refused
 from argosy.analysis.measurements import measurements
 from argosy.analysis.phases import step_times
+from argosy.analysis.setups import NamedSetup, name_setups, names_of_runs, renamed
 from argosy.analysis.step_findings import step_findings
 from argosy.analysis.usage import usage
 from argosy.report.costs import NOT_KNOWN, Rates
 from argosy.report.prediction import PredictionSummary, Question, prediction_summary
 from argosy.results import ResultsError
-from argosy.results.tables import fetch, open_tables
-
-_NAMES = "SELECT DISTINCT experiment FROM runs ORDER BY experiment"
+from argosy.results.tables import open_tables
 
 
 def plan(
@@ -28,16 +28,28 @@ def plan(
     Raises ResultsError where there is no answer, with what to do, and for what cannot be read.
     """
     with open_tables(tables_dir) as tables:
-        names = [row["experiment"] for row in fetch(tables, _NAMES)]
-        if experiment not in names:
-            there = f"there is {', '.join(names)}" if names else "there is none"
+        warm_ups = step_findings(tables, tables_dir).warm_ups
+        setups = name_setups(tables)
+        for asked in filter(None, (experiment, collectives)):
+            _check_setup(asked, setups)
+        if experiment not in setups:
+            there = f"there is {', '.join(setups)}" if setups else "there is none"
             raise ResultsError(f"{experiment}: no such experiment in {tables_dir}; {there}")
-        runs = measurements(tables, step_findings(tables, tables_dir).warm_ups)
-        found = everything(tables, runs, step_times(tables), usage(tables))
+        runs = measurements(tables, renamed(warm_ups, names_of_runs(tables)))
+        found = everything(tables, setups, runs, step_times(tables), usage(tables))
     answers = planned(found, experiment, question, rates, collectives)
     if isinstance(answers, Refused):
         raise ResultsError(f"{experiment}: {answers.reason}")
     return answers
+
+
+def _check_setup(experiment: str, setups: Mapping[str, NamedSetup]) -> None:
+    several = [name for name, named in setups.items() if named.experiment == experiment]
+    if several and experiment not in setups:
+        raise ResultsError(
+            f"{experiment}: its runs are not all of one setup (the report says what differs); "
+            f"name one of them, in quotation marks: {', '.join(several)}"
+        )
 
 
 def planned(

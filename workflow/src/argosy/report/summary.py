@@ -17,6 +17,7 @@ from argosy.analysis.phases import StepTime, step_times
 from argosy.analysis.point_factors import point_factors
 from argosy.analysis.rank_times import rank_times
 from argosy.analysis.scaling import PointScaling, scaling
+from argosy.analysis.setups import NamedSetup, name_setups, names_of_runs, renamed
 from argosy.analysis.stalls import PointStalls, RefusedPoint, stalls
 from argosy.analysis.statistics import Estimate, outliers
 from argosy.analysis.step_findings import step_findings
@@ -47,14 +48,16 @@ def summarise(tables_dir: Path, rates: Rates = NOT_KNOWN) -> Summary:
     """Everything that the report says, from the tables alone. Raises ResultsError."""
     with open_tables(tables_dir) as tables:
         found = step_findings(tables, tables_dir)
-        measured = measurements(tables, found.warm_ups)
+        setups = name_setups(tables)
+        names = names_of_runs(tables)
+        measured = measurements(tables, renamed(found.warm_ups, names))
         return Summary(
             schema_version=SUMMARY_VERSION,
             sites=[row["site"] for row in fetch(tables, _SITES)],
             method=Method(),
             rates=rates,
-            experiments=_experiments(tables, measured, rates),
-            runs=_runs(tables, measured, found.stragglers),
+            experiments=_experiments(tables, setups, measured, rates),
+            runs=_runs(tables, measured, renamed(found.stragglers, names)),
             failures=[FailureSummary(**row) for row in fetch(tables, _FAILURES)],
             unread=unread(tables),
             problems=[ProblemSummary(**row) for row in fetch(tables, _PROBLEMS)],
@@ -68,8 +71,7 @@ def summarise(tables_dir: Path, rates: Rates = NOT_KNOWN) -> Summary:
 
 _SITES = "SELECT DISTINCT site FROM runs ORDER BY site"
 _STATES = """
-SELECT experiment, scaling, state, count(*) AS runs FROM runs
-GROUP BY ALL ORDER BY experiment, state
+SELECT experiment, state, count(*) AS runs FROM runs GROUP BY ALL ORDER BY experiment, state
 """
 _RUNS = "SELECT * FROM runs ORDER BY experiment, ranks, nodes, repeat, run_id"
 _FAILURES = "SELECT * FROM failures ORDER BY experiment, run_id, incarnation"
@@ -79,7 +81,7 @@ SELECT list(DISTINCT host ORDER BY host) AS hosts, cpu_model, cpus, memory_bytes
 FROM nodes GROUP BY ALL ORDER BY hosts
 """
 _PROVENANCE = """
-SELECT list(experiment || '/' || run_id ORDER BY experiment, run_id) AS runs, provenance
+SELECT list(asked_experiment || '/' || run_id ORDER BY asked_experiment, run_id) AS runs, provenance
 FROM runs WHERE provenance IS NOT NULL GROUP BY ALL ORDER BY runs
 """
 
@@ -93,6 +95,7 @@ class _Analysis:
     outcomes: Mapping[tuple[str, Point], Outcome]
     ranks: Mapping[tuple[str, str], RankTimes]
     usage: Mapping[tuple[str, str], Usage]
+    setups: Mapping[str, NamedSetup]
     stalls: Mapping[str, Sequence[PointStalls | RefusedPoint]]
     timelines: Mapping[str, list[PointTimeline]]
     rates: Rates
@@ -115,11 +118,14 @@ class _Analysis:
 
 
 def _experiments(
-    tables: duckdb.DuckDBPyConnection, measured: Sequence[Measurement], rates: Rates
+    tables: duckdb.DuckDBPyConnection,
+    setups: Mapping[str, NamedSetup],
+    measured: Sequence[Measurement],
+    rates: Rates,
 ) -> list[ExperimentSummary]:
-    states: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    states: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for row in fetch(tables, _STATES):
-        states[row["experiment"], row["scaling"]][row["state"]] = row["runs"]
+        states[row["experiment"]][row["state"]] = row["runs"]
     by_name: defaultdict[str, list[Measurement]] = defaultdict(list)
     for run in measured:
         by_name[run.experiment].append(run)
@@ -130,17 +136,18 @@ def _experiments(
         outcomes(tables),
         rank_times(tables),
         used,
-        stalls(tables),
+        setups,
+        stalls(tables, setups),
         timelines(tables),
         rates,
-        everything(tables, measured, times, used),
+        everything(tables, setups, measured, times, used),
     )
-    return [_experiment(found, name, kind, dict(count)) for (name, kind), count in states.items()]
+    return [_experiment(found, name, dict(states[name])) for name in setups]
 
 
-def _experiment(
-    found: _Analysis, name: str, kind: str, states: dict[str, int]
-) -> ExperimentSummary:
+def _experiment(found: _Analysis, name: str, states: dict[str, int]) -> ExperimentSummary:
+    named = found.setups[name]
+    kind = named.setup.scaling
     runs = found.measured.get(name, [])
     scaled = {one.point: one for one in scaling(runs)}
     base = next(iter(scaled), None)
@@ -152,6 +159,8 @@ def _experiment(
     refused = prediction.reason if isinstance(prediction, Refused) else None
     return ExperimentSummary(
         name,
+        named.experiment,
+        named.setup,
         kind,
         states,
         base,
@@ -187,6 +196,8 @@ def _point(
         speed_up=scaled.speed_up if scaled else None,
         efficiency=scaled.efficiency if scaled else None,
         step_s=time.step_s if time else None,
+        steps=time.steps if time else None,
+        samples_per_step=time.samples if time else None,
         phases_s_per_step=dict(time.phases_s) if time else {},
         factors=_factors(found, experiment, point, base),
         usage=used,
@@ -220,7 +231,11 @@ def _runs(
         run = by_run.get((row["experiment"], row["run_id"]))
         summaries.append(
             RunSummary(
-                **{name: value for name, value in row.items() if name in kept},
+                **{name: value for name, value in row.items() if name in kept}
+                | {"experiment": row["asked_experiment"]},
+                counted_as=row["experiment"]
+                if row["experiment"] != row["asked_experiment"]
+                else None,
                 samples_per_s=run.samples_per_s if run else None,
                 throughput_source=run.source if run else None,
                 left_out=run.left_out if run else None,

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from argosy.report import numbers, stall_words, timeline_words, words
+from argosy.report import numbers, setup_words, stall_words, timeline_words, words
 from argosy.report.models import ExperimentSummary, PointSummary, read_summary
 
 _COLUMNS = (
@@ -32,6 +32,8 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
         for sentence in (*words.findings(experiment), *filter(None, measured_apart)):
             console.print(escape(sentence))
         console.print()
+    for sentence in setup_words.mixtures(content):
+        console.print(escape(sentence), style="red")
     for problem in content.problems:
         where = f"{problem.experiment}/{problem.run_id}"
         console.print(escape(f"Could not be read: {where}: {problem.problem}"), style="red")

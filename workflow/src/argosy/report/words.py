@@ -105,6 +105,8 @@ def remarks(run: RunSummary) -> list[str]:
         (run.repeated_steps, "Steps done again after an interruption, counted once: {:,}."),
     )
     said = [text.format(amount) for amount, text in found if amount]
+    if run.counted_as:
+        said.insert(0, f"It counts to {run.counted_as}.")
     if run.is_far_off:
         said.insert(0, "Its throughput is far off the other repeats'; it counts all the same.")
     if run.is_steady is False:

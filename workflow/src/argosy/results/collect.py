@@ -10,6 +10,7 @@ import duckdb
 
 from argosy.results.errors import ResultsError
 from argosy.results.found import Found, NewRun, look
+from argosy.results.long_lines import without_long_lines
 from argosy.results.records import count_others, load_others, read_problem
 from argosy.results.rows import Completeness, Row, failure_rows, node_rows, run_row
 from argosy.results.steps import Steps, write_steps
@@ -106,7 +107,7 @@ def _is_up_to_date(old: _Tables, found: Found) -> bool:
 
 def _make_tables(tables_dir: Path, found: Found, work: Path) -> None:
     files = [file for run in found.new for file in run.files]
-    of_nodes = [file for run in found.new for file in run.telemetry]
+    of_nodes = without_long_lines([file for run in found.new for file in run.telemetry], work)
     steps, parts = Steps(), {}
     damaged: Mapping[Run, int] = {}
     with duckdb.connect(config={"memory_limit": _MEMORY, "threads": threads()}) as database:
@@ -118,7 +119,7 @@ def _make_tables(tables_dir: Path, found: Found, work: Path) -> None:
         if of_nodes:
             parts["telemetry"] = work / "telemetry.parquet"
             damaged = write_telemetry(database, of_nodes, parts["telemetry"])
-        printed = [file for file in files if file.rank is None]
+        printed = without_long_lines([file for file in files if file.rank is None], work)
         load_others(database, [*steps.more, *printed])
         others = count_others(database)
         for run, unreadable in damaged.items():

@@ -49,12 +49,13 @@ class Found:
         self.problems.append(row)
 
     def drop_culprit(self, problem: duckdb.Error) -> bool:
-        """Take out the run with the file that DuckDB could not read, as one with a line of megabytes.
+        """Take out the run with the file that DuckDB could not read, as one that was removed meanwhile.
 
-        Whether there is one: DuckDB says a file's name where a file is at fault.
+        Whether there is one: DuckDB says a file's name where a file is at fault. It may have read a copy,
+        whose path ends as that of the file itself does.
         """
         for run in self.new:
-            if any(f'"{path}"' in str(problem) for path in run.paths):
+            if any(f'/{"/".join(Path(path).parts[-5:])}"' in str(problem) for path in run.paths):
                 self.new.remove(run)
                 self.note(run.key, read_problem(problem))
                 return True

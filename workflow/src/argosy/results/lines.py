@@ -34,6 +34,19 @@ def lines(columns: Mapping[str, str], known: Mapping[str, str]) -> str:
 )"""
 
 
+def is_amount(value: str) -> str:
+    """SQL that says whether a number is one that can be measured: finite, and not below 0.
+
+    It says NULL of NULL. NaN is above every number.
+    """
+    return f"{value} BETWEEN 0 AND 1e300"
+
+
+def is_whole(value: str, most: int) -> str:
+    """SQL that says whether a number is a count: whole, from 0 to `most`."""
+    return f"({value} BETWEEN 0 AND {most} AND {value} = floor({value}))"
+
+
 def name_files(
     database: duckdb.DuckDBPyConnection, known: Mapping[str, str], files: Sequence[Any]
 ) -> dict[str, list[str]]:

@@ -19,7 +19,7 @@ SCHEMA_VERSION = 1
 class Record(BaseModel):
     """An object at the top of a file."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
 
 class Image(Record):
@@ -58,6 +58,11 @@ class Asked(Record):
     variant: Variant | None = None
     timeline: bool = False
     """Whether Horovod was to write one."""
+    command: list[str] = []
+    launcher: str | None = None
+    hardware: str | None = None
+    """The entry of the site's file; None: of a site that has one kind of nodes."""
+    throughput: str | None = None
     rank_environment: dict[str, str] = {}
 
     @property
@@ -120,10 +125,27 @@ class Checkpoint(Record):
     step: int
 
 
+class Experiment(Record):
+    """A run's section of config.yaml, of claim.json or provenance.json."""
+
+    command: list[str] = []
+    """Without the paths of the machine that run.json has in that of a run without a container."""
+    needs: dict[str, int] = {}
+    environment: dict[str, str] = {}
+
+
 class Claim(Record):
-    """claim.json: how an incarnation began."""
+    """claim.json: how an incarnation began, and by which description."""
 
     continues: Checkpoint | None
+    run: Asked | None = None
+    experiment: Experiment | None = None
+
+
+class Provenance(Record):
+    """provenance.json, as far as it says what was run."""
+
+    experiment: Experiment = Experiment()
 
 
 class Job(Record):
@@ -164,7 +186,12 @@ def check_version(path: Path, version: object) -> None:
 
 def read_model(path: Path, model: type[Model]) -> Model:
     """Read `path` as `model`, or raise ResultsError naming file and key."""
+    return as_model(path, read_object(path), model)
+
+
+def as_model(path: Path, content: dict[str, Any], model: type[Model]) -> Model:
+    """The `content` of `path` as `model`; raises ResultsError naming file and key."""
     try:
-        return model.model_validate(read_object(path))
+        return model.model_validate(content)
     except ValidationError as problem:
         raise ResultsError(describe(problem, path, model)) from problem

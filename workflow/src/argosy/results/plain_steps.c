@@ -17,6 +17,9 @@
 
 enum { PHASES = 6, BUFFER = 1 << 18, PADDING = 64, MOST_EXACT_DIGITS = 19, MOST_EXACT_TENTHS = 27 };
 
+/* What records.py takes for a count of steps, epochs or samples, and nothing beyond. */
+enum { MOST_STEP = INT32_MAX, MOST_DIGITS = 15 };
+
 struct columns {
     int64_t *step, *epoch, *samples;
     double *start, *seconds, *phases[PHASES];
@@ -52,12 +55,12 @@ static const char *after(const char *at, const char *text, size_t length)
 
 #define AFTER(at, text) after(at, text, sizeof(text) - 1)
 
-/* 18 digits at most: they fit. */
+/* A count: so few digits fit. */
 static const char *read_whole(const char *at, int64_t *value)
 {
     const char *begin = at;
     int64_t number = 0;
-    while (is_digit(*at) && at - begin < 18)
+    while (is_digit(*at) && at - begin < MOST_DIGITS)
         number = number * 10 + (*at++ - '0');
     if (at == begin || is_digit(*at) || (*begin == '0' && at - begin > 1))
         return NULL;
@@ -207,9 +210,9 @@ static int read_step(const char *at, const struct columns *to, int64_t row,
                      const struct numbers *numbers, int *phases)
 {
     return (at = AFTER(at, "{\"kind\": \"step\", \"step\": "))
-        && (at = read_whole(at, &to->step[row]))
+        && (at = read_whole(at, &to->step[row])) && to->step[row] <= MOST_STEP
         && (at = AFTER(at, ", \"epoch\": "))
-        && (at = read_whole(at, &to->epoch[row]))
+        && (at = read_whole(at, &to->epoch[row])) && to->epoch[row] <= MOST_STEP
         && (at = AFTER(at, ", \"start\": "))
         && (at = read_number(at, &to->start[row], numbers))
         && (at = AFTER(at, ", \"seconds\": "))
@@ -287,13 +290,15 @@ static int64_t line_end(const struct window *window, int64_t begin)
     return newline ? begin + (newline - line) + 1 : -1;
 }
 
-/* The end of a line that is longer than the window; the window is moved there. */
-static int skip_long_line(struct window *window, int64_t *end)
+/* The end of a line that is longer than the window; the window is moved there. It is not looked for
+ * beyond `limit`: then what `end` says is some place behind that.
+ */
+static int skip_long_line(struct window *window, int64_t *end, int64_t limit)
 {
     int problem = 0;
     do {
         int64_t behind = window->offset + window->size;
-        if (window->is_last) {
+        if (window->is_last || behind >= limit) {
             *end = behind;
             return 0;
         }
@@ -309,13 +314,16 @@ static int read_lines(struct window *window, int64_t begin, int64_t end, int64_t
 {
     int problem, phases;
     int64_t at = begin, first_run = found->other_runs, next;
-    /* A line belongs to the part in which it begins: what reaches into this one is another's. */
+    /* A line belongs to the part in which it begins: what reaches into this one is another's, and may
+     * reach far beyond it. */
     if (begin > 0) {
         if ((problem = move(window, begin - 1)))
             return problem;
-        if ((at = line_end(window, begin - 1)) < 0 && (problem = skip_long_line(window, &at)))
+        if ((at = line_end(window, begin - 1)) < 0 && (problem = skip_long_line(window, &at, end)))
             return problem;
     }
+    if (at >= end)
+        return 0;
     if ((problem = move(window, at)))
         return problem;
     for (; at < end; at = next) {
@@ -330,7 +338,7 @@ static int read_lines(struct window *window, int64_t begin, int64_t end, int64_t
                 return 0;
             if (window->is_last)
                 window->bytes[window->size] = '\n';
-            else if ((problem = skip_long_line(window, &next)))
+            else if ((problem = skip_long_line(window, &next, INT64_MAX)))
                 return problem;
             else {
                 note_other(to, found, first_run, at, next);
@@ -353,7 +361,7 @@ static int read_lines(struct window *window, int64_t begin, int64_t end, int64_t
  * They are added to what was `found` before, in other files. `to` has room for `capacity` steps in all,
  * and for one run of other lines more for each file.
  */
-int argosy_plain_steps_1(int file, int64_t begin, int64_t end, int64_t capacity,
+int argosy_plain_steps_2(int file, int64_t begin, int64_t end, int64_t capacity,
                          const struct columns *to, struct found *found)
 {
     struct window window = {.file = file, .bytes = malloc(BUFFER + PADDING)};

@@ -131,8 +131,8 @@ def _reader() -> Any:
     for suffix in EXTENSION_SUFFIXES:
         library = Path(__file__).with_name(f"_plain_steps{suffix}")
         try:
-            # The number goes up with every change of what is handed over.
-            reader = ctypes.CDLL(str(library)).argosy_plain_steps_1
+            # The number goes up with every change of what is handed over, and of what counts as a step.
+            reader = ctypes.CDLL(str(library)).argosy_plain_steps_2
         except (OSError, AttributeError):
             continue
         numbers = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)

@@ -6,6 +6,7 @@ without it, files that hold more lines than steps are read once more.
 """
 
 import json
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ import duckdb
 import numpy as np
 
 from argosy.results.errors import ResultsError
-from argosy.results.lines import lines, name_files
+from argosy.results.lines import is_amount, is_whole, lines, name_files
 from argosy.results.models import check_version
 from argosy.results.run_folder import RunFolder
 from argosy.results.tables import PHASES, fetch, threads
@@ -35,13 +36,14 @@ _FIRST_LINE_BYTES = 65536
 _BUFFER_BYTES = 1 << 18
 _NEWLINE = ord("\n")
 
+# Numbers that count are read as they stand: DuckDB would round 32.5 to the next whole number.
 _OF_STEPS = {
     "kind": "VARCHAR",
-    "step": "BIGINT",
-    "epoch": "BIGINT",
+    "step": "DOUBLE",
+    "epoch": "DOUBLE",
     "start": "DOUBLE",
     "seconds": "DOUBLE",
-    "samples": "BIGINT",
+    "samples": "DOUBLE",
     "phases": "STRUCT({})".format(", ".join(f'"{phase}" DOUBLE' for phase in PHASES)),
 }
 _OF_FILE = {"rank": "INTEGER", "offset_s": "DOUBLE", "until_step": "BIGINT"}
@@ -52,19 +54,26 @@ _LINES = lines(
 )
 _PRINTED_LINES = lines({"kind": "VARCHAR", "at": "DOUBLE", "samples_per_second": "DOUBLE"}, {})
 
-# NaN is above every number; a phase that was not recorded is no fault.
-_IS_STEP = "coalesce(kind = 'step' AND step IS NOT NULL AND samples IS NOT NULL AND " + (
-    " AND ".join(
-        f"{value} BETWEEN 0 AND 1e300"
-        for value in ("seconds", *(f'coalesce(phases."{phase}", 0)' for phase in PHASES))
-    )
-    + ", false)"
+MOST_STEP = 2**31 - 1
+"""Far beyond any training, and its square is a number of 64 bits; plain_steps.c has the same."""
+MOST_SAMPLES = 10**15 - 1
+"""Of a step of a rank; likewise."""
+
+_IS_STEP_NUMBER = is_whole("step", MOST_STEP)
+_IS_SAMPLES = is_whole("samples", MOST_SAMPLES)
+# What was not recorded, such as a phase, is no fault.
+_TIMES = ("seconds", "coalesce(start, 0)", *(f'coalesce(phases."{phase}", 0)' for phase in PHASES))
+_IS_STEP = (
+    f"coalesce(kind = 'step' AND {_IS_STEP_NUMBER} AND {_IS_SAMPLES} "
+    f"AND {' AND '.join(map(is_amount, _TIMES))}, false)"
 )
 _COUNTS = "(until_step IS NULL OR step < until_step)"
 
 STEPS = f"""
-SELECT experiment, run_id, rank, step, epoch, start + offset_s AS start_s,
-    seconds, samples, {", ".join(f'phases."{phase}" AS {phase}_s' for phase in PHASES)}
+SELECT experiment, run_id, rank, CAST(step AS BIGINT) AS step,
+    CASE WHEN {is_whole("epoch", MOST_STEP)} THEN CAST(epoch AS BIGINT) END AS epoch,
+    start + offset_s AS start_s, seconds, CAST(samples AS BIGINT) AS samples,
+    {", ".join(f'phases."{phase}" AS {phase}_s' for phase in PHASES)}
 FROM {_STEP_LINES} WHERE {_IS_STEP} AND {_COUNTS}
 """
 
@@ -101,7 +110,7 @@ FROM other_line WHERE kind = 'metric'
 _PRINTED = f"""
 CREATE TABLE printed_line AS
 SELECT experiment, run_id, "at" AS monotonic_s, samples_per_second AS samples_per_s,
-    coalesce(kind = 'printed' AND isfinite(samples_per_second), false) AS is_good
+    coalesce(kind = 'printed' AND {is_amount("samples_per_second")}, false) AS is_good
 FROM {_PRINTED_LINES}
 """
 
@@ -248,9 +257,10 @@ def clock_offset(path: Path, started: float) -> float | None:
     """Job time minus monotonic time by the header; None without one."""
     header = read_header(path)
     try:
-        return float(header["unix"]) - float(header["monotonic"]) - started
-    except (KeyError, TypeError, ValueError):
+        offset_s = float(header["unix"]) - float(header["monotonic"]) - started
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
+    return offset_s if math.isfinite(offset_s) else None
 
 
 def read_problem(problem: duckdb.Error) -> ResultsError:

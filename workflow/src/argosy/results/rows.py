@@ -1,5 +1,6 @@
 """The rows of a run in the small tables, from the files that `run_folder` has read."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -29,19 +30,26 @@ class Completeness:
 
 def run_row(run: RunFolder, found: Completeness) -> Row:
     """The row of the table `runs`."""
-    current = run.current
+    current, ran = run.current, run.ran
     return _key(run) | {
         "site": run.asked.site,
         "nodes": run.asked.nodes,
         "ranks_per_node": run.asked.ranks_per_node,
         "ranks": run.ranks,
         "repeat": run.asked.repeat,
-        "scaling": run.asked.scaling,
+        "scaling": ran.scaling,
         "variant_of": run.asked.variant and run.asked.variant.of,
         "variant_data": run.asked.variant and run.asked.variant.data,
-        "timeline": run.asked.timeline,
-        "horovod_cycle_s": run.asked.horovod_cycle_s,
-        "horovod_fusion_bytes": run.asked.horovod_fusion_bytes,
+        "timeline": ran.timeline,
+        "horovod_cycle_s": ran.horovod_cycle_s,
+        "horovod_fusion_bytes": ran.horovod_fusion_bytes,
+        "command": run.experiment.command or ran.command,
+        "launcher": ran.launcher,
+        "hardware": ran.hardware,
+        "throughput_pattern": ran.throughput,
+        "environment": json.dumps(ran.rank_environment, sort_keys=True),
+        "own_variables": sorted(run.experiment.environment),
+        "needs": json.dumps(run.experiment.needs, sort_keys=True),
         "state": run.state,
         "incarnation": current.name if current else None,
         "pieces": len(run.pieces),
@@ -49,8 +57,8 @@ def run_row(run: RunFolder, found: Completeness) -> Row:
         "ended_unix_s": current.ended if current else None,
         "seconds": current.seconds if current else None,
         "hosts": _hosts(current) if current else [],
-        "image_name": run.asked.image and run.asked.image.name,
-        "image_digest": run.asked.image and run.asked.image.digest,
+        "image_name": ran.image and ran.image.name,
+        "image_digest": ran.image and ran.image.digest,
         "failure": _sentence(current.failure) if current and current.failure else None,
         "unreadable_records": found.unreadable_records,
         "repeated_steps": found.repeated_steps,

@@ -10,12 +10,14 @@ from argosy.results.errors import ResultsError
 from argosy.results.listing import Listing
 from argosy.results.models import (
     Asked,
-    Checkpoint,
     Claim,
+    Experiment,
     Failure,
     Jobs,
     NodeStatus,
+    Provenance,
     Verdict,
+    as_model,
     read_model,
     read_object,
 )
@@ -33,7 +35,7 @@ class Incarnation:
     name: str
     verdict: Verdict | None
     nodes: tuple[NodeStatus, ...]
-    continues: Checkpoint | None = None
+    claim: Claim | None = None
 
     @property
     def state(self) -> str:
@@ -91,6 +93,7 @@ class RunFolder:
 
     listing: Listing
     asked: Asked
+    planned: Experiment
     result: Verdict | None
     provenance: str | None
     incarnations: tuple[Incarnation, ...]
@@ -108,6 +111,18 @@ class RunFolder:
         return self.incarnations[-1] if self.incarnations else None
 
     @property
+    def ran(self) -> Asked:
+        """What was asked when the current incarnation began; run.json may say by now what is asked next."""
+        claim = self.current.claim if self.current else None
+        return claim.run if claim and claim.run else self.asked
+
+    @property
+    def experiment(self) -> Experiment:
+        """The section of config.yaml by which the current incarnation began."""
+        claim = self.current.claim if self.current else None
+        return claim.experiment if claim and claim.experiment else self.planned
+
+    @property
     def pieces(self) -> list[Piece]:
         """What the measurement is made of, the oldest first: an interrupted job is continued by the next.
 
@@ -118,10 +133,11 @@ class RunFolder:
         here, until = self.current, None
         while here and here.name not in [piece.incarnation for piece in found]:
             found.append(Piece(here.name, until))
-            if here.continues is None:
+            continues = here.claim.continues if here.claim else None
+            if continues is None:
                 break
-            until = here.continues.step if until is None else min(until, here.continues.step)
-            here = by_name.get(here.continues.incarnation)
+            until = continues.step if until is None else min(until, continues.step)
+            here = by_name.get(continues.incarnation)
         return found[::-1]
 
     @property
@@ -166,12 +182,14 @@ def read_run(listing: Listing) -> RunFolder:
             f"is {folder.parent.name}/{folder.name}; move a copied or renamed folder away"
         )
     result = folder / "result.json"
-    provenance = folder / "provenance.json"
+    path = folder / "provenance.json"
+    provenance = read_object(path) if path.name in files else None
     run = RunFolder(
         listing=listing,
         asked=asked,
+        planned=as_model(path, provenance or {}, Provenance).experiment,
         result=read_model(result, Verdict) if result.name in files else None,
-        provenance=json.dumps(read_object(provenance)) if provenance.name in files else None,
+        provenance=json.dumps(provenance) if provenance else None,
         incarnations=tuple(
             _read_incarnation(listing, name) for name in _incarnation_names(listing)
         ),
@@ -207,7 +225,7 @@ def _read_incarnation(listing: Listing, name: str) -> Incarnation:
         nodes=tuple(
             read_model(folder / node, NodeStatus) for node in sorted(nodes, key=_by_number)
         ),
-        continues=read_model(claim, Claim).continues if claim.name in files else None,
+        claim=read_model(claim, Claim) if claim.name in files else None,
     )
 
 

@@ -1,6 +1,5 @@
 """Steps of many files as record batches: read by several threads, in the order of the files."""
 
-import os
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from arro3.core import Array, DataType, Field, RecordBatch, RecordBatchReader, Schema
 
+from argosy.results.long_lines import copy_lines
 from argosy.results.plain_steps import Place, PlainSteps, Real, Whole, read_plain_steps
 from argosy.results.records import RecordFile
 from argosy.results.tables import COLUMNS, PHASES, threads
@@ -78,7 +78,7 @@ class StepBatches:
         target.parent.mkdir(parents=True, exist_ok=True)
         with Path(file.path).open("rb") as source, target.open("wb") as copy:
             for begin, end in np.concatenate(runs).tolist():
-                _copy(source.fileno(), copy.fileno(), begin, end)
+                copy_lines(source, copy, begin, end)
         self.more.append(replace(file, path=str(target)))
 
 
@@ -194,8 +194,3 @@ def _known(values: Real) -> Array:
     rows = values.astype(object)
     rows[missing] = None
     return Array(rows.tolist(), type=DataType.float64())
-
-
-def _copy(source: int, target: int, begin: int, end: int) -> None:
-    while begin < end and (sent := os.sendfile(target, source, begin, end - begin)):
-        begin += sent

@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 
+from argosy.results.long_lines import without_long_lines
 from argosy.results.plain_steps import is_compiled
 from argosy.results.records import (
     STEPS,
@@ -29,13 +30,15 @@ SELECT * REPLACE (
 FROM new_batch
 """
 
+# Six times the sum of the squares up to a number, which soon takes more than 64 bits.
+_CUBE = "CAST({0} AS HUGEINT) * ({0} + 1) * (2 * {0} + 1)"
 # Of whole numbers from first to last, each once, these are the sums.
 _RANKS = f"""
 CREATE TABLE new_rank AS
 SELECT experiment, run_id, rank, count(*) AS n, min(step) AS first, max(step) AS last,
     n <> last - first + 1
     OR 2 * sum(step) <> (first + last) * n
-    OR 6 * sum(step * step) <> last * (last + 1) * (2 * last + 1) - (first - 1) * first * (2 * first - 1)
+    OR 6 * sum(step * step) <> {_CUBE.format("last")} - {_CUBE.format("(first - 1)")}
     AS is_odd
 FROM {VIEW} GROUP BY ALL
 """
@@ -110,6 +113,7 @@ def write_steps(
     """
     plain = _write_plain(database, files, work, part) if is_compiled() else None
     if plain is None:
+        files = without_long_lines(files, work)
         parquet(database, STEPS, part, name_records(database, files))
     set_view(database, VIEW, part)
     database.execute(_RANKS)

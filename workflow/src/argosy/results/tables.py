@@ -18,7 +18,7 @@ from argosy import __version__
 from argosy.files import replacing
 from argosy.results.errors import ResultsError
 
-TABLES_VERSION = 5
+TABLES_VERSION = 6
 
 Run = tuple[str, str]
 """Of a run, its experiment and run_id."""
@@ -48,6 +48,13 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "timeline": "BOOLEAN",
         "horovod_cycle_s": "DOUBLE",
         "horovod_fusion_bytes": "DOUBLE",
+        "command": "VARCHAR[]",
+        "launcher": "VARCHAR",
+        "hardware": "VARCHAR",
+        "throughput_pattern": "VARCHAR",
+        "environment": "VARCHAR",
+        "own_variables": "VARCHAR[]",
+        "needs": "VARCHAR",
         "state": "VARCHAR",
         "incarnation": "VARCHAR",
         "pieces": "INTEGER",

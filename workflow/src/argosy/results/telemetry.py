@@ -7,7 +7,7 @@ from pathlib import Path
 
 import duckdb
 
-from argosy.results.lines import lines, name_files
+from argosy.results.lines import is_amount, lines, name_files
 from argosy.results.records import clock_offset, read_header
 from argosy.results.rows import Row
 from argosy.results.run_folder import RunFolder
@@ -20,8 +20,14 @@ _SAMPLED = {name: kind for name, kind in COLUMNS["telemetry"].items() if name no
 _OF_FILE = {"node": "INTEGER", "offset_s": "DOUBLE"}
 _GPU = ("uuid", "name", "memory_bytes", "mig", "energy_from_power")
 
-
-_IS_SAMPLE = """(coalesce(kind, '') IN ('node', 'gpu') AND "at" IS NOT NULL)"""
+_AMOUNTS = [
+    f'coalesce("{name}", 0)' for name, kind in _SAMPLED.items() if kind in ("BIGINT", "DOUBLE")
+]
+_IS_SAMPLE = (
+    "coalesce(kind IN ('node', 'gpu') AND "
+    + " AND ".join(is_amount(value) for value in ('"at"', *_AMOUNTS))
+    + ", false)"
+)
 _SAMPLES = f"""
 SELECT experiment, run_id, incarnation, node, "at" + offset_s AS at_s,
     {", ".join(f'"{name}"' for name in _SAMPLED)}
@@ -30,7 +36,7 @@ WHERE {_IS_SAMPLE}
 """
 
 _OTHER_LINES = lines(
-    dict.fromkeys(("kind", "what", "why"), "VARCHAR") | {"at": "DOUBLE", "gpu": "INTEGER"}, _OF_FILE
+    dict.fromkeys(("kind", "what", "why"), "VARCHAR") | {"at": "DOUBLE", **_SAMPLED}, _OF_FILE
 )
 # What begins a file, what could not be read, and what is damaged.
 _OTHERS = f"""

@@ -3,18 +3,24 @@
 What is here is SQL over the lines of ranks that are no steps; `records` reads them.
 """
 
-COLLECTIVE = {"bytes": "BIGINT", "repetition": "INTEGER"}
-"""Keys that the other lines do not have, with their types."""
-LAYERS = {"layers": "STRUCT(name VARCHAR, bytes BIGINT, ready_s DOUBLE)[]"}
+from argosy.results.lines import is_amount, is_whole
 
-# NaN is above every number.
+COLLECTIVE = {"bytes": "DOUBLE", "repetition": "DOUBLE"}
+"""Keys that the other lines do not have, with the types by which nothing in them is rounded."""
+LAYERS = {"layers": "STRUCT(name VARCHAR, bytes DOUBLE, ready_s DOUBLE)[]"}
+
+_MOST_BYTES = 2**53
+_MOST_REPETITIONS = 2**31 - 1
+
 IS_COLLECTIVE = (
-    "coalesce(kind = 'collective' AND name IS NOT NULL AND repetition >= 0 AND bytes > 0 "
-    "AND seconds > 0 AND seconds <= 1e300, false)"
+    "coalesce(kind = 'collective' AND name IS NOT NULL "
+    f"AND {is_whole('repetition', _MOST_REPETITIONS)} "
+    f"AND bytes > 0 AND {is_whole('bytes', _MOST_BYTES)} "
+    f"AND seconds > 0 AND {is_amount('seconds')}, false)"
 )
 _IS_LAYER = (
-    "coalesce(layer.name IS NOT NULL AND layer.bytes >= 0 "
-    "AND coalesce(layer.ready_s, 0) BETWEEN 0 AND 1e300, false)"
+    f"coalesce(layer.name IS NOT NULL AND {is_whole('layer.bytes', _MOST_BYTES)} "
+    f"AND {is_amount('coalesce(layer.ready_s, 0)')}, false)"
 )
 IS_LAYERS = (
     "coalesce(kind = 'layers' AND len(layers) > 0 "

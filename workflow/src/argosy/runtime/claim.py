@@ -42,7 +42,8 @@ def main(arguments: Sequence[str]) -> int:
         os.mkdir(records, 0o700)
         write_text(os.path.join(run_dir, FENCE), incarnation + "\n")
         found = newest_checkpoint(run_dir)
-        write_text(os.path.join(records, "claim.json"), json.dumps(describe(spec, found)) + "\n")
+        claimed = {**describe(spec, found), **describe_run(run_dir)}
+        write_text(os.path.join(records, "claim.json"), json.dumps(claimed) + "\n")
         if found:
             print(found[0])
     except FileExistsError:
@@ -63,6 +64,16 @@ def describe(spec: str, found: tuple[str, dict[str, Any]] | None) -> dict[str, A
         "spec": spec,
         "continues": checkpoint,
     }
+
+
+def describe_run(run_dir: str) -> dict[str, Any]:
+    """What runs now: those files say what is planned next, as soon as the study has changed."""
+    provenance = read_json(os.path.join(run_dir, "provenance.json")) or {}
+    found = {
+        "run": read_json(os.path.join(run_dir, "run.json")),
+        "experiment": provenance.get("experiment"),
+    }
+    return {key: content for key, content in found.items() if isinstance(content, dict)}
 
 
 def newest_checkpoint(run_dir: str) -> tuple[str, dict[str, Any]] | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import time
+from typing import Any
 
 from .failure import Failure
 from .files import open_for_append, write_all, write_cause
 from .output import Trouble
-from .printed_numbers import NoNumberError, number_of
+from .printed_numbers import NoNumberError, rate_record, refused
 from .settings import Settings
 
 # Throughput stands in short lines; a search in very long ones could take for ever (bytes).
@@ -45,7 +46,7 @@ class PrintedThroughput:
         self._no_number: NoNumberError | None = None
 
     def search(self, line: bytes) -> None:
-        """Write down each match that is a number."""
+        """Write down each match that is a number, and whether it is one of samples per second."""
         if self._pattern is None or not line.strip():
             return
         self._lines += 1
@@ -54,10 +55,12 @@ class PrintedThroughput:
             return
         for match in self._pattern.finditer(line.decode("utf-8", "replace")):
             try:
-                self._write(number_of(match))
+                self._write(rate_record(match))
             except NoNumberError as problem:
                 if self._no_number is None or (problem.cut and not self._no_number.cut):
                     self._no_number = problem
+                if problem.cut:
+                    self._write(refused(match))
 
     def failure(self) -> Failure | None:
         """The failure of a job whose ranks ended well without a measurement, or with a wrong one."""
@@ -87,12 +90,8 @@ class PrintedThroughput:
         pattern = self._settings.run.throughput
         return sentence.format(pattern=repr(pattern.pattern if pattern else ""), **words)
 
-    def _write(self, samples_per_second: float) -> None:
-        record = {
-            "kind": "printed",
-            "samples_per_second": samples_per_second,
-            "at": time.monotonic(),
-        }
+    def _write(self, record: dict[str, Any]) -> None:
+        record = {**record, "at": time.monotonic()}
         try:
             if self._file is None:
                 self._file = open_for_append(self._path)

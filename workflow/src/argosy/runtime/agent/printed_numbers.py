@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import re
-from typing import Match
+from typing import Any, Match
 
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+(\.[0-9]*)?")
 # What, just before or after a match, makes the number that was found a part of a longer one.
-_BEFORE = re.compile(r"(?:[0-9]\.?|(?<![\w.,])[0-9]{1,3}(?:,[0-9]{3})*,)\Z")
+# A minus that is no hyphen of a word belongs to it, too.
+_BEFORE = re.compile(
+    r"(?:[0-9]\.?|[0-9][eE][-+]?|(?<!\w)[-\u2212]|(?<![\w.,])[0-9]{1,3}(?:,[0-9]{3})*,)\Z"
+)
 _AFTER = re.compile(r"[0-9]|\.[0-9]|,[0-9]{3}(?![0-9])|[eE][+-]?[0-9]")
 _DIGITS_FIRST = re.compile(r"[0-9]")
 _DIGITS_LAST = re.compile(r"[0-9.]\Z")
+_LONGEST_TEXT = 100
 _AROUND = 12  # characters of a line that are shown on either side
 
 
@@ -46,6 +51,23 @@ def number_of(match: Match[str]) -> float:
         return float(text)
     except ValueError:
         raise NoNumberError(text) from None
+
+
+def rate_record(match: Match[str]) -> dict[str, Any]:
+    """What printed.jsonl says of a match, but for the time: it is refused where it can be no throughput.
+
+    Raises:
+        NoNumberError: as `number_of`.
+    """
+    rate = number_of(match)
+    if 0 <= rate < math.inf:
+        return {"kind": "printed", "samples_per_second": rate}
+    return refused(match)
+
+
+def refused(match: Match[str]) -> dict[str, Any]:
+    """What printed.jsonl says of a match that is no throughput (docs/run-folder.md)."""
+    return {"kind": "refused", "text": match.group(0)[:_LONGEST_TEXT]}
 
 
 def _is_cut(match: Match[str]) -> bool:

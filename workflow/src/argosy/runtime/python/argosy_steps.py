@@ -130,7 +130,8 @@ class Recorder:
 
         Args:
             samples: how many samples this rank works on; may be corrected inside the step by
-                setting its `samples`.
+                setting its `samples`. What is no whole number from 0 when the step ends raises
+                ValueError.
             epoch: counted from 0.
         """
         return Step(self, samples, epoch)
@@ -220,7 +221,7 @@ class Recorder:
             "epoch": step.epoch,
             "start": step.start,
             "seconds": time.monotonic() - step.start,
-            "samples": int(step.samples),
+            "samples": _count(step.samples),
             "phases": step.phases,
         }
         self._log.add(record)
@@ -381,6 +382,16 @@ def _header() -> dict[str, Any]:
         "unix": time.time(),
         "monotonic": time.monotonic(),
     }
+
+
+def _count(samples: Any) -> int:
+    try:
+        count = int(samples)
+    except (TypeError, ValueError, OverflowError):
+        count = -1
+    if count < 0 or count != samples:
+        raise ValueError(f"argosy_steps: samples is {samples!r}, not a whole number from 0")
+    return count
 
 
 def _plain(value: Any) -> Any:

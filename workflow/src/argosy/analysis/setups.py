@@ -1,0 +1,202 @@
+"""What was run: only runs of one setup are repeats of each other, whatever their experiment is called."""
+
+import json
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import duckdb
+
+from argosy.results.tables import Run, fetch, fill
+
+Found = TypeVar("Found")
+
+_QUERY = """
+SELECT experiment, run_id, state, scaling, timeline, command, launcher, hardware, throughput_pattern,
+    environment, own_variables, needs, image_name, image_digest, started_unix_s
+FROM runs ORDER BY started_unix_s NULLS LAST, experiment, run_id
+"""
+_UNTOLD = ("time",)
+"""Needs that decide whether a run ends, not what it does."""
+# What Argosy fills in for each rank. In what others say, braces are doubled.
+_FILLED_IN = re.compile(r"(?<!\{)(?:\{\{)*\{(?!\{)")
+
+# Tables of which analyses pool rows by the experiment's name.
+_POOLED = ("steps", "metrics", "printed", "collectives", "layers", "timeline", "telemetry", "gpus")
+
+_NAME_RUNS = """
+CREATE OR REPLACE TEMP TABLE name_of_run (experiment VARCHAR, run_id VARCHAR, setup_name VARCHAR)
+"""
+_RUNS = """
+CREATE OR REPLACE TEMP VIEW runs AS
+SELECT found.* REPLACE (coalesce(setup_name, experiment) AS experiment), experiment AS asked_experiment
+FROM {runs} AS found LEFT JOIN name_of_run USING (experiment, run_id)
+"""
+_RENAMED = """
+CREATE OR REPLACE TEMP {kind} {table} AS
+SELECT found.* REPLACE (coalesce(setup_name, experiment) AS experiment)
+FROM {source} AS found LEFT JOIN name_of_run USING (experiment, run_id)
+"""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """All that decides what a run does, but its size.
+
+    `image` is its name and digest; None without a container. `variables` are those that are the same for
+    all ranks, the site's among them; the experiment itself asked for those in `own_variables`. `needs` are
+    those of a rank. `throughput` is the pattern by which printed rates are found.
+    """
+
+    command: tuple[str, ...]
+    scaling: str
+    image: str | None
+    launcher: str | None
+    hardware: str | None
+    timeline: bool
+    throughput: str | None
+    needs: Mapping[str, int]
+    variables: Mapping[str, str]
+    own_variables: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """The same text for the same setup."""
+        return json.dumps(list(told(self)))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """`what` differs between two setups: `one` and `other` of it, as texts.
+
+    `is_of_work`: throughputs of the two say nothing of each other.
+    """
+
+    what: str
+    one: str
+    other: str
+    is_of_work: bool
+
+
+@dataclass(frozen=True)
+class NamedSetup:
+    """A setup of an experiment; `name` is the experiment's, with a number where there are several."""
+
+    name: str
+    experiment: str
+    setup: Setup
+
+
+def name_setups(tables: duckdb.DuckDBPyConnection) -> dict[str, NamedSetup]:
+    """Find the setups by which experiments ran, by name; from then on queries see these names.
+
+    Where completed runs of an experiment had several, each is an experiment of its own: `digits #1`,
+    `digits #2`, by when they began. Runs that did not complete count to the last one, unless they have the
+    setup of another. `runs` gets a column `asked_experiment`. The tables `steady_rank` and those that are
+    read have to be there.
+    """
+    rows = fetch(tables, _QUERY)
+    by_experiment: defaultdict[str, list[tuple[Mapping[str, Any], Setup]]] = defaultdict(list)
+    for row in rows:
+        by_experiment[row["experiment"]].append((row, _setup(row)))
+    found: dict[str, NamedSetup] = {}
+    renamed: list[tuple[str, str, str]] = []
+    for experiment, runs in by_experiment.items():
+        completed = {setup.key: setup for row, setup in runs if row["state"] == "completed"}
+        setups = completed or {runs[-1][1].key: runs[-1][1]}
+        names = {
+            key: experiment if len(setups) == 1 else f"{experiment} #{place}"
+            for place, key in enumerate(setups, 1)
+        }
+        found |= {names[key]: NamedSetup(names[key], experiment, setups[key]) for key in setups}
+        if len(setups) > 1:
+            last = names[[*setups][-1]]
+            renamed += [
+                (experiment, row["run_id"], names.get(setup.key, last)) for row, setup in runs
+            ]
+    _rename(tables, renamed)
+    return dict(sorted(found.items()))
+
+
+def names_of_runs(tables: duckdb.DuckDBPyConnection) -> dict[Run, str]:
+    """The names of `name_setups` by experiment and run_id, of experiments that have several."""
+    rows = fetch(tables, "SELECT * FROM name_of_run")
+    return {(row["experiment"], row["run_id"]): row["setup_name"] for row in rows}
+
+
+def renamed(found: Mapping[Run, Found], names: Mapping[Run, str]) -> dict[Run, Found]:
+    """What was `found` of runs before they were named by their setups, by the names that they have now."""
+    return {
+        (names.get((experiment, run_id), experiment), run_id): one
+        for (experiment, run_id), one in found.items()
+    }
+
+
+def differences(one: Setup, other: Setup) -> list[Difference]:
+    """In what two setups differ, what decides the work first."""
+    own = {f"variable {name}" for name in (*one.own_variables, *other.own_variables)}
+    of_work = {"command", "kind of scaling", "timeline", "throughput pattern", *own}
+    ours, theirs = dict(told(one)), dict(told(other))
+    found = [
+        Difference(what, ours.get(what, "none"), theirs.get(what, "none"), what in of_work)
+        for what in dict.fromkeys([*ours, *theirs])
+        if ours.get(what) != theirs.get(what)
+    ]
+    return sorted(found, key=lambda each: not each.is_of_work)
+
+
+def told(setup: Setup) -> Iterator[tuple[str, str]]:
+    """All that a setup is made of, each by name, as texts; what there is none of is left out."""
+    yield "command", shlex.join(setup.command)
+    yield "kind of scaling", setup.scaling
+    if setup.timeline:
+        yield "timeline", "written by Horovod"
+    if setup.throughput is not None:
+        yield "throughput pattern", setup.throughput
+    for name in ("image", "launcher", "hardware"):
+        if getattr(setup, name) is not None:
+            yield name, getattr(setup, name)
+    for name, amount in sorted(setup.needs.items()):
+        yield name, str(amount)
+    for name, value in sorted(setup.variables.items()):
+        yield f"variable {name}", value
+
+
+def _setup(row: Mapping[str, Any]) -> Setup:
+    needs = json.loads(row["needs"])
+    variables = json.loads(row["environment"])
+    return Setup(
+        command=tuple(row["command"]),
+        scaling=row["scaling"],
+        image=_image(row["image_name"], row["image_digest"]),
+        launcher=row["launcher"],
+        hardware=row["hardware"],
+        timeline=row["timeline"],
+        throughput=row["throughput_pattern"],
+        needs={name: amount for name, amount in needs.items() if name not in _UNTOLD},
+        variables={
+            name: value.replace("{{", "{").replace("}}", "}")
+            for name, value in variables.items()
+            if not _FILLED_IN.search(value)
+        },
+        own_variables=tuple(row["own_variables"]),
+    )
+
+
+def _image(name: str | None, digest: str | None) -> str | None:
+    return None if name is None else f"{name} {digest}"
+
+
+def _rename(tables: duckdb.DuckDBPyConnection, renamed: Sequence[tuple[str, str, str]]) -> None:
+    tables.execute(_NAME_RUNS)
+    fill(tables, "name_of_run", renamed)
+    tables.execute(_RUNS.format(runs="memory.main.runs"))
+    if not renamed:
+        return
+    for table in _POOLED:
+        source = f"memory.main.{table}"
+        tables.execute(_RENAMED.format(kind="VIEW", table=table, source=source))
+    tables.execute(_RENAMED.format(kind="TABLE", table="steady_rank", source="steady_rank"))

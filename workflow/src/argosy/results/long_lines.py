@@ -1,0 +1,76 @@
+"""Lines that are too long to be anything but damaged: of records, no line has megabytes.
+
+DuckDB holds a line whole and reads nothing of a file with one of 16 MiB. Such a line is replaced by an
+empty object, which counts as one that cannot be read; what stands beside it is read.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+from argosy.results.records import RecordFile
+from argosy.results.telemetry import TelemetryFile
+
+LONGEST_LINE = 8 << 20
+"""Bytes."""
+_STAND_IN = b"{}\n"
+_BLOCK = 1 << 20
+
+File = TypeVar("File", RecordFile, TelemetryFile)
+
+
+def without_long_lines(files: Sequence[File], work: Path) -> list[File]:
+    """The `files`, or copies below `work` of those that hold lines longer than `LONGEST_LINE`.
+
+    The last five parts of a copy's path are those of the file's, which say whose it is.
+    """
+    return [_shortened(file, work) if _has_long_line(file.path) else file for file in files]
+
+
+def copy_lines(source: BinaryIO, target: BinaryIO, begin: int, end: int) -> None:
+    """Copy the lines at the bytes from `begin` to `end`, with a stand-in for each that is too long."""
+    if end - begin > LONGEST_LINE:
+        source.seek(begin)
+        target.writelines(_short_lines(source, end - begin))
+        return
+    target.flush()
+    while begin < end and (
+        sent := os.sendfile(target.fileno(), source.fileno(), begin, end - begin)
+    ):
+        begin += sent
+    target.seek(0, os.SEEK_END)
+
+
+def _shortened(file: File, work: Path) -> File:
+    target = work.joinpath(*Path(file.path).parts[-5:])
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with Path(file.path).open("rb") as source, target.open("wb") as copy:
+        copy_lines(source, copy, 0, Path(file.path).stat().st_size)
+    return replace(file, path=str(target))
+
+
+def _short_lines(source: BinaryIO, size: int) -> Iterator[bytes]:
+    is_within = False
+    while size > 0 and (line := source.readline(min(LONGEST_LINE, size))):
+        size -= len(line)
+        is_ended = line.endswith(b"\n") or size == 0
+        if is_ended and not is_within:
+            yield line
+        elif is_ended:
+            yield _STAND_IN
+        is_within = not is_ended
+
+
+def _has_long_line(path: str) -> bool:
+    if Path(path).stat().st_size <= LONGEST_LINE:
+        return False
+    length = 0
+    with Path(path).open("rb", buffering=0) as file:
+        while block := file.read(min(_BLOCK, LONGEST_LINE)):
+            first = block.find(b"\n")
+            if length + (len(block) if first < 0 else first + 1) > LONGEST_LINE:
+                return True
+            length = length + len(block) if first < 0 else len(block) - block.rfind(b"\n") - 1
+    return False
