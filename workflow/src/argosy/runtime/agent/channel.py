@@ -66,6 +66,11 @@ class Channel:
         if self._heartbeat:
             self._heartbeat.tell(report)
 
+    def refresh(self, report: Report) -> None:
+        """Report this with the next beat."""
+        if self._heartbeat:
+            self._heartbeat.refresh(report)
+
     def close(self) -> None:
         """Report no more; the head still answers the others."""
         if self._heartbeat:
@@ -87,6 +92,7 @@ class Channel:
             settings.start_timeout,
             accept=lambda: nothing_measured(settings),
             changed=self._changed,
+            hang_timeout=settings.run.hang_timeout,
         )
         self._call_agents = serve_head(settings, self._coordinator, self._say)
         Watch(settings, self._coordinator.warn, self._coordinator.fail).start()
