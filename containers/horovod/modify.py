@@ -65,6 +65,13 @@ CHANGES = (
         "  device_attr.iface = global_context.gloo_iface_;\n" + GLOO_DEVICE,
     ),
     Change(
+        "the list of ranks gets its size, not only room for it: it stayed empty, so over Gloo the stall "
+        "check found no rank missing and never warned",
+        ("horovod/common/gloo/gloo_controller.cc",),
+        "global_ranks_.reserve(size_);",
+        "global_ranks_.resize(size_);",
+    ),
+    Change(
         "the operations inside of XLA are left out: current TensorFlow ships no headers for them",
         ("horovod/tensorflow/CMakeLists.txt",),
         'list(APPEND TF_SOURCES "${PROJECT_SOURCE_DIR}/horovod/tensorflow/xla_mpi_ops.cc")\n',

@@ -4,16 +4,22 @@ import json
 import os
 import shutil
 import signal
+import sys
 import time
 from pathlib import Path
 
 import psutil
 import pytest
 
+import argosy.runtime
 from argosy.errors import ArgosyError
 from argosy.jobs import job_file
-from argosy.jobs.schedulers.base import State
+from argosy.jobs.schedulers import time_limit
+from argosy.jobs.schedulers.base import State, Status
 from argosy.jobs.schedulers.local import LocalScheduler
+from argosy.jobs.verdicts import read_ending, settle
+
+VERDICT = Path(argosy.runtime.__file__).parent / "verdict.py"
 
 
 def run_with(folder: Path, text: str) -> Path:
@@ -150,3 +156,77 @@ def test_a_copied_run_is_not_the_job_that_runs_in_the_original(tmp_path: Path) -
     assert (copy / "done").exists()
     assert scheduler.poll()[original].state is State.RUNNING
     scheduler.cancel()
+
+
+def limited(folder: Path, text: str, seconds: float, **run: object) -> Path:
+    """A run's folder whose job may take so long."""
+    run_dir = run_with(folder, text)
+    content = {"schema_version": 1, "run_id": "one", "nodes": 1, "checkpoints": None, **run}
+    (run_dir / "run.json").write_text(json.dumps({**content, "time_limit_s": seconds}))
+    return run_dir
+
+
+# As a real script does: it has claimed the run, hears of the end, and has the verdict written.
+LISTENING = f"""
+cd "$(dirname "$0")"
+mkdir -p "records/$ARGOSY_JOB_ID.0"
+trap 'touch ended; exec "{sys.executable}" "{VERDICT}" . "$ARGOSY_JOB_ID.0"' TERM
+trap 'touch warned' USR1
+touch ready
+while :; do sleep 0.1; done
+"""
+
+
+def ending(scheduler: LocalScheduler, run: Path) -> Status:
+    deadline = time.monotonic() + 20
+    while (status := scheduler.poll()[run]).state.active:
+        assert time.monotonic() < deadline, "the job does not end"
+        time.sleep(0.05)
+    return status
+
+
+def test_a_job_over_its_time_limit_is_ended_and_that_is_the_cause(tmp_path: Path) -> None:
+    run = limited(tmp_path, LISTENING, 1.0)
+    began = time.monotonic()
+    status = ending(submitted(run), run)
+    assert 0.5 < time.monotonic() - began < 10
+    assert status.state is State.TIMEOUT
+    assert (run / "ended").exists()
+    assert not (run / "warned").exists()
+    found = read_ending(run, status)
+    assert not found.completed
+    assert "failed: ended by Argosy: time limit; see " in found.message
+
+
+def test_a_job_with_checkpoints_is_warned_before_its_time_limit(tmp_path: Path) -> None:
+    run = limited(tmp_path, LISTENING, 3.0, checkpoints={"warning_s": 2, "requeues": 0})
+    scheduler = submitted(run)
+    while not (run / "warned").exists():
+        assert scheduler.poll()[run].state is State.RUNNING
+        time.sleep(0.05)
+    assert not (run / "ended").exists()
+    assert ending(scheduler, run).state is State.TIMEOUT
+
+
+def test_a_job_that_heeds_no_signal_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time_limit, "KILL_WAIT_S", 0.5)
+    run = limited(tmp_path, "trap '' TERM\nsleep 60 & wait", 0.5)
+    status = ending(submitted(run), run)
+    assert status.state is State.TIMEOUT
+    settle(run, status)
+    said = read_ending(run, status).message
+    assert "failed: ended by Argosy: the time limit was reached; raise needs.time, or let" in said
+
+
+def test_a_driver_that_attaches_holds_the_job_to_its_limit(tmp_path: Path) -> None:
+    run = limited(tmp_path, LISTENING, 600)
+    submitted(run)  # whose driver does not come back
+    while not (run / "ready").exists():
+        time.sleep(0.05)
+    limited(tmp_path, LISTENING, 1)
+    status = ending(submitted(run), run)
+    assert status.state is State.TIMEOUT
+    assert len(job_file.entries(run)) == 1
+    assert "ended by Argosy: time limit" in read_ending(run, status).message

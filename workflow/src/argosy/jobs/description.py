@@ -55,6 +55,7 @@ def describe_run(plan: Plan, workloads_dir: Path) -> dict[str, Any]:
     run, lock = plan.run, plan.lock
     variant = {"variant": run.variant.model_dump()} if run.variant else {}
     timeline = {"timeline": True} if run.timeline else {}
+    hangs = {} if run.hang_timeout is None else {"hang_timeout_s": run.hang_timeout}
     return {
         "schema_version": SCHEMA_VERSION,
         "spec": spec_digest(plan),
@@ -76,6 +77,7 @@ def describe_run(plan: Plan, workloads_dir: Path) -> dict[str, Any]:
         "checkpoints": run.checkpoints and _describe_checkpoints(run.checkpoints),
         **variant,
         **timeline,
+        **hangs,
     }
 
 
@@ -131,12 +133,17 @@ def _command(run: Run, workloads_dir: Path) -> list[str]:
 def _rank_environment(plan: Plan) -> dict[str, str]:
     """Variables of the ranks as format strings, which plain text has to survive."""
     return {
+        **_stall_environment(plan.run),
         **_plain(plan.facts.environment),
         **launcher_environment(plan.run),
         # Libraries that thread by themselves would otherwise take the whole node for each rank.
         "OMP_NUM_THREADS": str(plan.run.needs.cpus_per_rank),
         **_plain(plan.run.environment),
     }
+
+
+def _stall_environment(run: Run) -> Mapping[str, str]:
+    return horovod.stall_environment(run.hang_timeout) if run.launcher == "horovod" else {}
 
 
 def launcher_environment(run: Run) -> Mapping[str, str]:

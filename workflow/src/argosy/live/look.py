@@ -139,7 +139,7 @@ def _running(run: RunFiles, job: Job, moment: Moment) -> RunView:
 def _times(
     run: RunFiles, job: Job, nodes: list[dict[str, Any]], moment: Moment
 ) -> tuple[float | None, float | None]:
-    """Time used and left; the queue knows best, and nobody limits what this machine runs by itself."""
+    """Time used and left; the queue knows best, and nobody limits what a user runs by hand."""
     if job.listed and job.listed.used_s is not None and moment.answer:
         since = moment.now - (moment.answer.asked or moment.now)
         left = job.listed.left_s
@@ -150,7 +150,8 @@ def _times(
         return None, None
     used = max(0.0, moment.now - begin)
     limit = run.asked.get("time_limit_s")
-    if moment.answer is None or not isinstance(limit, int):
+    by_hand = moment.answer is None and job.entry is None
+    if by_hand or not isinstance(limit, int):
         return used, None
     return used, max(0.0, limit - used)
 

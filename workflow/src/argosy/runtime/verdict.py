@@ -69,6 +69,7 @@ def main(arguments: Sequence[str]) -> int:
         if verdict is None:
             reports = read_reports(records, nodes)
             said = reason or read_slurm_log(run_dir, incarnation, begin_of(records))
+            said = said or read_time_limit(records)
             verdict = decide(run_id, incarnation, reports, time.time(), said)
             verdict["spec"] = claim_of(records).get("spec")
         superseded = superseded_by(run_dir, incarnation) or planned_anew(run, verdict)
@@ -164,6 +165,11 @@ def read_slurm_log(run_dir: str, incarnation: str, since: float) -> str | None:
     return max(ends, key=lambda reason: reason != "cancelled", default=None)
 
 
+def read_time_limit(records: str) -> str | None:
+    """Whether the scheduler `local` ended the job for its time limit, in Slurm's words."""
+    return "time limit" if os.path.exists(os.path.join(records, "time-limit")) else None
+
+
 def begin_of(records: str) -> float:
     """When the incarnation claimed the run (unix); 0 when that is not known."""
     try:
@@ -219,17 +225,19 @@ def decide(
     else:
         state = "failed" if failure else "completed"
     if said_by_slurm and state != "completed":
-        state, failure = _ended_from_outside(state, failure, reports, said_by_slurm, now)
-    started = min((report.started for report in reports if report.started), default=now)
-    ended = max((report.ended or now for report in reports), default=now)
+        by = "Argosy" if incarnation.startswith("local-") else "Slurm"
+        ended = _failure(None, f"ended by {by}: {said_by_slurm}", now)
+        state, failure = _ended_from_outside(state, failure, reports, said_by_slurm, ended)
+    begin = min((report.started for report in reports if report.started), default=now)
+    end = max((report.ended or now for report in reports), default=now)
     return {
         "schema_version": SCHEMA_VERSION,
         "run_id": run_id,
         "incarnation": incarnation,
         "state": state,
-        "started": started,
-        "ended": ended,
-        "seconds": max(0.0, ended - started),
+        "started": begin,
+        "ended": end,
+        "seconds": max(0.0, end - begin),
         "hosts": [report.host for report in reports],
         "failure": failure,
     }
@@ -258,9 +266,9 @@ def _ended_from_outside(
     failure: Mapping[str, Any] | None,
     reports: Sequence[NodeReport],
     said: str,
-    now: float,
+    ended: Mapping[str, Any],
 ) -> tuple[str, Mapping[str, Any] | None]:
-    """State and failure of a job that Slurm ended: its word is the cause, not what followed from it."""
+    """State and failure of a job that its scheduler ended: its word is the cause, not what followed."""
     if said == "scancel":
         # The queue's own word: silence then means nothing, but a failure that came first is one.
         known = any(report.concrete() for report in reports)
@@ -269,7 +277,7 @@ def _ended_from_outside(
         return ("cancelled", None) if state == "cancelled" else (state, failure)
     if state == "interrupted":
         return state, failure
-    return "failed", _failure(None, f"ended by Slurm: {said}", now)
+    return "failed", ended
 
 
 def _see(report: NodeReport) -> str:

@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from argosy.units import Count, Mebibytes, Seconds
+from argosy.units import Count, Mebibytes, Seconds, seconds
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -67,6 +67,13 @@ def words(line: Any) -> Any:
         raise ValueError(f"cannot be split into words: {problem}") from problem
 
 
+def off_or_seconds(value: Any) -> Any:
+    """`off`, which YAML may hand on as false, is 0 seconds: never."""
+    if value is False or value == "off":
+        return 0
+    return seconds(value)
+
+
 VARIANTS = ("alone", "synthetic", "warm")
 """What is added to the name of an experiment for those that a study of its stalls makes."""
 
@@ -74,6 +81,8 @@ Words = Annotated[tuple[str, ...], BeforeValidator(words), Field(min_length=1)]
 Name = Annotated[str, AfterValidator(folder_name)]
 Variable = Annotated[str, AfterValidator(variable_name)]
 Value = Annotated[str, Field(coerce_numbers_to_str=True), AfterValidator(printable)]
+HangTimeout = Annotated[int, BeforeValidator(off_or_seconds), Field(ge=0)]
+"""Seconds; 0: nothing counts as a hang."""
 ExperimentName = Annotated[str, AfterValidator(experiment_name)]
 
 
@@ -135,6 +144,8 @@ class Experiment(Model):
     throughput: str | None = None
     environment: dict[Variable, Value] = {}
     """Variables of the ranks; they win over the site's."""
+    hang_timeout: HangTimeout | None = None
+    """How long no rank may make a step or print anything; None: as the run's own steps suggest."""
     timeline: bool = False
     """Horovod writes down what it does with each tensor; for looking, since that takes time itself."""
 

@@ -5,7 +5,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from argosy.study.models import Checkpoints, Config, Experiment, Model, Name, Needs, Stalls
+from argosy.study.models import (
+    Checkpoints,
+    Config,
+    Experiment,
+    HangTimeout,
+    Model,
+    Name,
+    Needs,
+    Stalls,
+)
 from argosy.units import Count
 
 
@@ -38,8 +47,12 @@ class Run(Model):
     """Left out where there is none: that must not look like a change of the runs there are."""
     timeline: Annotated[bool, Field(exclude_if=lambda timeline: not timeline)] = False
     """As is this."""
-    environment: Annotated[Mapping[str, str], Field(exclude_if=lambda names: not names)] = {}
+    hang_timeout: Annotated[
+        HangTimeout | None, Field(exclude_if=lambda timeout: timeout is None)
+    ] = None
     """And this."""
+    environment: Annotated[Mapping[str, str], Field(exclude_if=lambda names: not names)] = {}
+    """And these."""
 
     @property
     def run_id(self) -> str:

@@ -23,6 +23,25 @@ RANK_ENVIRONMENT: Mapping[str, str] = {
     "HOROVOD_GLOO_TIMEOUT_SECONDS": "300",
 }
 
+_LEAST_HANG_TIMEOUT_S = 60
+_CHECKS = 5
+
+
+def stall_environment(hang_timeout: int | None) -> Mapping[str, str]:
+    """Have Horovod say which ranks it misses before the agents call that a hang.
+
+    It looks in intervals of this time, and of tensors that it knows already it speaks after up to four.
+
+    Args:
+        hang_timeout: seconds; None: as the run's steps suggest, which is a minute at least; 0: never.
+    """
+    if hang_timeout == 0:
+        return {}
+    seconds = max(1, (hang_timeout or _LEAST_HANG_TIMEOUT_S) // _CHECKS)
+    # Its own default is 60 s.
+    return {"HOROVOD_STALL_CHECK_TIME_SECONDS": str(min(60, seconds))}
+
+
 TIMELINE_ENVIRONMENT: Mapping[str, str] = {
     # Rank 0 alone writes it, but every rank has to be told: one that has a timeline sends vectors of
     # twice the length (horovod/common/response_cache.cc), and the job would hang until Gloo gives up.

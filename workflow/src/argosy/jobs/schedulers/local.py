@@ -17,6 +17,7 @@ import psutil
 from argosy.jobs import job_file
 from argosy.jobs.schedulers.base import SCRIPT, State, Status
 from argosy.jobs.schedulers.missing_images import missing_image
+from argosy.jobs.schedulers.time_limit import Enforcer
 
 CANCEL_GRACE_S = 8.0
 """From asking a job to end until what is left of it is killed."""
@@ -35,6 +36,7 @@ class LocalScheduler:
         self._queue: list[Path] = []
         self._running: dict[Path, str] = {}
         self._refused: dict[Path, Status] = {}
+        self._limits: dict[Path, Enforcer] = {}
 
     def submit(self, run_dirs: Iterable[Path]) -> None:
         """Attach to the scripts that still run; the others wait for their turn.
@@ -56,14 +58,18 @@ class LocalScheduler:
         self._start_next()
 
     def poll(self) -> Mapping[Path, Status]:
-        """A job runs as long as its script's process does, or what a killed script left behind."""
+        """A job runs as long as its script's process does, or what a killed script left behind.
+
+        One that is over its time limit is ended.
+        """
         statuses = {
-            run_dir: Status(_state(run_dir, job_id), job_id)
+            run_dir: Status(self._state(run_dir, job_id), job_id)
             for run_dir, job_id in self._running.items()
         }
         for run_dir, status in statuses.items():
             if not status.state.active:
                 del self._running[run_dir]
+                self._limits.pop(run_dir, None)
         self._start_next()
         refused, self._refused = self._refused, {}
         waiting = Status(State.PENDING, reason="another run has the machine")
@@ -73,6 +79,15 @@ class LocalScheduler:
         """End all scripts; those that wait are forgotten."""
         self._queue.clear()
         _end(self._running)
+
+    def _state(self, run_dir: Path, job_id: str) -> State:
+        state, entry = _state(run_dir, job_id), _entry(run_dir, job_id)
+        limit = self._limits.get(run_dir)
+        if entry and state is State.RUNNING and (script := _process(run_dir, job_id)):
+            limit = limit or Enforcer(run_dir, entry, lambda: _family(script))
+            self._limits[run_dir] = limit
+            limit.enforce()
+        return State.TIMEOUT if limit and limit.ended and not state.active else state
 
     def _start_next(self) -> None:
         while self._queue and not self._running:

@@ -74,6 +74,11 @@ class Channel:
         if self._heartbeat:
             self._heartbeat.tell(report)
 
+    def refresh(self, report: Report) -> None:
+        """Report this with the next beat."""
+        if self._heartbeat:
+            self._heartbeat.refresh(report)
+
     def close(self) -> None:
         """Report no more; the head still answers the others."""
         if self._heartbeat:
@@ -95,6 +100,7 @@ class Channel:
             settings.start_timeout,
             accept=self._accept,
             changed=self._changed,
+            hang_timeout=settings.run.hang_timeout,
         )
         self._call_agents = serve_head(settings, self._coordinator, self._say)
         Watch(settings, self._coordinator.warn, self._coordinator.fail).start()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Callable, Sequence
 
 from .failure import VANISHED, WINDOW, Failure, Sighting, root_cause
+from .hangs.judge import HangJudge
 from .messages import Order, Outcome, Report
 from .status import CANCELLED, COMPLETED, FAILED, INTERRUPTED
 
@@ -43,6 +44,7 @@ class Coordinator:
         start_timeout: how long to wait for all of them to appear, in seconds.
         accept: asked when every rank ended well; a failure from it fails the job.
         changed: called when there are new orders.
+        hang_timeout: what the experiment says of it, as `HangJudge` takes it.
     """
 
     def __init__(
@@ -51,7 +53,9 @@ class Coordinator:
         start_timeout: float,
         accept: Callable[[], Failure | None],
         changed: Callable[[], None] = lambda: None,
+        hang_timeout: float | None = None,
     ) -> None:
+        self._hangs = HangJudge(nodes, hang_timeout)
         self._nodes = [_Node() for _ in range(nodes)]
         self._missing = nodes
         self._start_timeout = start_timeout
@@ -81,7 +85,7 @@ class Coordinator:
 
     def give_up(self, failure: Failure) -> None:
         """A node that has not been heard of is known never to come, so nobody waits for it."""
-        if 0 <= failure.node < len(self._nodes):
+        if failure.node is not None and 0 <= failure.node < len(self._nodes):
             self._nodes[failure.node].gone = True
         self.fail(failure)
 
@@ -97,11 +101,19 @@ class Coordinator:
             before = self._order()
             self._advance()
             news()
+            self._look_for_a_hang()
             self._settle()
             order = self._order()
         if order != before:
             self._changed()
         return order
+
+    def _look_for_a_hang(self) -> None:
+        if self._missing or self._sightings or self._cancelled is not None:
+            return
+        failure = self._hangs.judge(self._clock)
+        if failure:
+            self._see(failure, self._clock)
 
     def _be_warned(self) -> None:
         self._warned = True
@@ -145,6 +157,7 @@ class Coordinator:
         self._interrupted |= report.interrupted
         if report.cancelled and self._cancelled is None:
             self._cancelled = self._clock
+        self._hangs.note(report, self._clock)
         for failure in report.failures:
             self._see(failure, self._clock)
 
@@ -175,6 +188,7 @@ class Coordinator:
             warn=self._warned,
             failure=root_cause(self._sightings) if self._sightings else None,
             outcome=self._outcome,
+            look=self._hangs.look,
         )
 
 

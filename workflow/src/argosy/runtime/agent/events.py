@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Union
 
 from .failure import Failure
+from .hangs.inspection import Finding
 from .messages import Order
 
 
@@ -31,4 +32,4 @@ class HeadLostEvent:
     seen: float
 
 
-Event = Union[SignalEvent, TroubleEvent, HeadLostEvent, Order]
+Event = Union[SignalEvent, TroubleEvent, HeadLostEvent, Order, Finding]

@@ -13,15 +13,16 @@ SIGNAL = "signal"  # killed from outside, or crashed
 OTHER = "other"  # no space, command not found: things that no other rank can bring about
 ABORT = "abort"  # SIGABRT: a library's way to give up, often because a peer is gone
 EXIT = "exit"  # a plain exit code: often HorovodInternalError because a peer is gone
+HUNG = "hung"  # nothing happens any more
 VANISHED = "vanished"  # a node that stopped answering
-_WEIGHT = {SIGNAL: 0, OTHER: 0, ABORT: 1, EXIT: 2, VANISHED: 3}
+_WEIGHT = {SIGNAL: 0, OTHER: 0, HUNG: 0, ABORT: 1, EXIT: 2, VANISHED: 3}
 
 
 @dataclass(frozen=True)
 class Failure:
-    """One failure; `rank` is None when it is not a rank's, `at` is unix seconds."""
+    """One failure; `rank` is None when it is not a rank's, `node` when it is nobody's; `at` is unix."""
 
-    node: int
+    node: int | None
     rank: int | None
     cause: str
     at: float
@@ -38,9 +39,9 @@ class Failure:
     @classmethod
     def from_message(cls, message: Mapping[str, Any]) -> Failure:
         """The reverse of `message`. Raises KeyError, TypeError or ValueError."""
-        rank = message["rank"]
+        node, rank = message["node"], message["rank"]
         return cls(
-            node=int(message["node"]),
+            node=None if node is None else int(node),
             rank=None if rank is None else int(rank),
             cause=str(message["cause"]),
             at=float(message["at"]),
@@ -48,6 +49,8 @@ class Failure:
         )
 
     def __str__(self) -> str:
+        if self.node is None:
+            return self.cause
         who = f"node {self.node}" if self.rank is None else f"rank {self.rank} (node {self.node})"
         return f"{who}: {self.cause}"
 

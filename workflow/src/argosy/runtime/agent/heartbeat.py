@@ -89,6 +89,10 @@ class Heartbeat(threading.Thread):
         self._report = report
         self._wake.set()
 
+    def refresh(self, report: Report) -> None:
+        """Report this with the next beat."""
+        self._report = report
+
     def wake(self) -> None:
         """Ask for orders now."""
         self._wake.set()

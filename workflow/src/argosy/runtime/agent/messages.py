@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .failure import Failure
+from .hangs.places import Place
 from .status import CANCELLED, COMPLETED, FAILED, INTERRUPTED
 
 
@@ -17,7 +18,9 @@ class Report:
     `ended`: no rank runs any more, and none will; `cancelled`: the agent was told to end by a
     signal; `informed`: the node knows the outcome of the job and needs the head no longer;
     `warned`: it was told that the job will be ended soon; `interrupted`: a rank of it ended early
-    for that, to be continued.
+    for that, to be continued. `quiet`: seconds since a rank of it gave a sign of life; `pace`: the
+    median of their steps in seconds; `looked`: the number of the last look at them, which found
+    `places`; `stall`: whom Horovod misses.
     """
 
     node: int
@@ -27,10 +30,19 @@ class Report:
     failures: tuple[Failure, ...] = ()
     warned: bool = False
     interrupted: bool = False
+    quiet: float = 0.0
+    pace: float | None = None
+    looked: int = 0
+    places: tuple[Place, ...] = ()
+    stall: str = ""
 
     def encode(self) -> bytes:
         """The report as JSON."""
-        return _encode({**vars(self), "failures": [each.message() for each in self.failures]})
+        lists = {
+            "failures": [each.message() for each in self.failures],
+            "places": [each.message() for each in self.places],
+        }
+        return _encode({**vars(self), **lists})
 
     @classmethod
     def decode(cls, data: bytes) -> Report:
@@ -45,6 +57,11 @@ class Report:
                 warned=content["warned"] is True,
                 interrupted=content["interrupted"] is True,
                 failures=tuple(Failure.from_message(each) for each in content["failures"]),
+                quiet=float(content["quiet"]),
+                pace=None if content["pace"] is None else float(content["pace"]),
+                looked=int(content["looked"]),
+                places=tuple(Place.from_message(each) for each in content["places"]),
+                stall=str(content["stall"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a report: {error!r}") from None
@@ -64,7 +81,7 @@ class Order:
 
     `start`: all nodes are there, so start the ranks; `warn`: tell them that it is time to save a
     checkpoint and end; `stop`: end them; `failure`: the cause as
-    known so far; `outcome`: the job is over.
+    known so far; `outcome`: the job is over; `look`: say where the ranks are, once for each number.
     """
 
     start: bool = False
@@ -72,6 +89,7 @@ class Order:
     failure: Failure | None = None
     outcome: Outcome | None = None
     warn: bool = False
+    look: int = 0
 
     def encode(self) -> bytes:
         """The order as JSON."""
@@ -81,6 +99,7 @@ class Order:
                 "start": self.start,
                 "stop": self.stop,
                 "warn": self.warn,
+                "look": self.look,
                 "failure": failure.message() if failure else None,
                 "state": self.outcome.state if self.outcome else None,
             }
@@ -99,6 +118,7 @@ class Order:
                 start=content["start"] is True,
                 stop=content["stop"] is True,
                 warn=content["warn"] is True,
+                look=int(content["look"]),
                 failure=failure,
                 outcome=Outcome(state, failure) if state else None,
             )

@@ -8,6 +8,7 @@ import threading
 from typing import Callable
 
 from .files import open_for_append, write_all, write_cause
+from .hangs.stall_warning import StallWarnings
 
 _CHUNK = 1 << 16
 # A line without an end is passed on in pieces of this size, so that memory stays bounded.
@@ -72,6 +73,11 @@ class LineSplitter:
         self._parts, self._length = [rest], len(rest)
         return pieces
 
+    @property
+    def unfinished(self) -> bytes:
+        """The first bytes of a line that has no end yet; empty: there is none."""
+        return next((part[:1] for part in self._parts if part), b"")
+
     def rest(self) -> list[bytes]:
         """What came after the last end of line, as a line."""
         rest = b"".join(self._parts)
@@ -119,6 +125,9 @@ class OutputPump(threading.Thread):
         self._line_seen = line_seen
         self._splitter = LineSplitter()
         self._overwritten = LineSplitter()
+        self.stall = StallWarnings()
+        self.words = 0
+        """How often the program has said something."""
         self.steps_word = ""
         """The step recorder's own complaint, if the rank ended with one."""
 
@@ -130,7 +139,9 @@ class OutputPump(threading.Thread):
             if not data:
                 break
             self._file(data)
-            self._pass_on(self._splitter.feed(data))
+            lines = self._splitter.feed(data)
+            self.words += self.stall.take(data, lines, self._splitter.unfinished)
+            self._pass_on(lines)
             self._show(data)
         self._pass_on(self._splitter.rest())
         self._show(b"\n")

@@ -38,10 +38,16 @@ class StartError(Exception):
 class Rank:
     """One running rank."""
 
-    def __init__(self, settings: Settings, local_rank: int, rendezvous: Endpoint) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        local_rank: int,
+        rendezvous: Endpoint,
+        more: Mapping[str, str],
+    ) -> None:
         self._settings = settings
         self.status = RankStatus(settings.node * settings.ranks_per_node + local_rank, local_rank)
-        environment = _environment(settings, local_rank, rendezvous)
+        environment = {**_environment(settings, local_rank, rendezvous), **more}
         self.process = _start(settings.run.command, environment)
         self._memory_kills = memory_kills()
         self.pump: OutputPump | None = None
@@ -53,13 +59,53 @@ class Rank:
         self.pump = OutputPump(
             rank,
             os.dup(self.process.stdout.fileno()),
-            os.path.join(self._settings.logs, f"rank-{rank}.log"),
+            self.log,
             console=console if self._settings.echo else None,
             trouble=trouble,
             line_seen=seen if rank == 0 else None,
         )
         self.process.stdout.close()
         self.pump.start()
+
+    @property
+    def number(self) -> int:
+        """Among all ranks of the job."""
+        return self.status.rank
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self.process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self.status.ended is None
+
+    @property
+    def log(self) -> str:
+        """The file of its output."""
+        return os.path.join(self._settings.logs, f"rank-{self.number}.log")
+
+    @property
+    def steps_file(self) -> str:
+        """Where it records its steps."""
+        return self._settings.steps_file(self.number)
+
+    @property
+    def words(self) -> int:
+        """How often it has printed something so far."""
+        return self.pump.words if self.pump else 0
+
+    @property
+    def stall(self) -> str:
+        """Whom Horovod misses, as it has said in this rank's output; empty: nobody."""
+        return self.pump.stall.text if self.pump else ""
+
+    def forget_stall(self) -> None:
+        """That is over."""
+        if self.pump:
+            self.pump.stall.forget()
 
     def send(self, number: int) -> None:
         """Send a signal to the rank and what it started, unless it has ended."""
@@ -129,6 +175,11 @@ class Ranks:
         self._stopped: float | None = None
 
     @property
+    def watched(self) -> Sequence[Rank]:
+        """Each of them."""
+        return self._ranks
+
+    @property
     def statuses(self) -> list[RankStatus]:
         """How each rank is."""
         return [rank.status for rank in self._ranks]
@@ -156,14 +207,15 @@ class Ranks:
         console: Console,
         trouble: Trouble,
         seen: Callable[[bytes], None],
+        environment: Mapping[str, str],
     ) -> None:
-        """Start them all. Raises StartError; those before it then run."""
+        """Start them all, with `environment` besides. Raises StartError; those before it then run."""
         if self._settings.run.timeline and self._settings.node == 0:
             # Horovod itself would make it for everybody to read.
             with contextlib.suppress(OSError):
                 os.close(open_for_append(self._settings.timeline))
         for local_rank in range(self._settings.ranks_per_node):
-            rank = Rank(self._settings, local_rank, rendezvous)
+            rank = Rank(self._settings, local_rank, rendezvous, environment)
             self._guard.add(rank.process.pid)
             self._ranks.append(rank)
             rank.attach(console, trouble, seen)
@@ -212,7 +264,7 @@ def _environment(settings: Settings, local_rank: int, rendezvous: Endpoint) -> d
         ARGOSY_NODE=str(settings.node),
         ARGOSY_RANK=str(rank),
         ARGOSY_LOCAL_RANK=str(local_rank),
-        ARGOSY_STEPS_FILE=os.path.join(settings.records, f"rank-{rank}.jsonl"),
+        ARGOSY_STEPS_FILE=settings.steps_file(rank),
         ARGOSY_CHECKPOINTS=os.path.join(settings.checkpoints, settings.incarnation),
     )
     if settings.run.checkpoint_time is not None:

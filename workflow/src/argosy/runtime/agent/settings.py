@@ -38,6 +38,8 @@ class Run:
     """Seconds that the ranks have to save a checkpoint once they are warned; None: they save none."""
     timeline: bool = False
     """Whether rank 0 writes Horovod's timeline."""
+    hang_timeout: float | None = None
+    """Seconds of silence that count as a hang; 0: none do; None: as the ranks' own steps suggest."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,10 @@ class Settings:
     def telemetry(self) -> str:
         """The file of what this node does while the ranks run."""
         return os.path.join(self.records, f"telemetry-{self.node}.jsonl")
+
+    def steps_file(self, rank: int) -> str:
+        """The file in which a rank records its steps."""
+        return os.path.join(self.records, f"rank-{rank}.jsonl")
 
     @property
     def timeline(self) -> str:
@@ -211,7 +217,14 @@ def _checked_run(path: str, content: Mapping[str, Any]) -> Run:
     throughput = _throughput(path, content.get("throughput"))
     checkpoint_time = _checkpoint_time(path, content)
     has_timeline = content.get("timeline") is True
-    return Run(tuple(command), variables, throughput, checkpoint_time, has_timeline)
+    hang_timeout = _hang_timeout(path, content.get("hang_timeout_s"))
+    return Run(tuple(command), variables, throughput, checkpoint_time, has_timeline, hang_timeout)
+
+
+def _hang_timeout(path: str, value: object) -> float | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+        raise SettingsError(f"{path}: hang_timeout_s is {value!r}: not a number of seconds")
+    return value
 
 
 def _checkpoint_time(path: str, content: Mapping[str, Any]) -> float | None:

@@ -20,6 +20,8 @@ from .events import Event, HeadLostEvent, SignalEvent, TroubleEvent
 from .failure import Failure, Sighting, signal_name
 from .files import open_for_append, write_cause
 from .guard import Guard
+from .hangs.inspection import Finding
+from .hangs.node_watch import NodeWatch
 from .measurements import PrintedThroughput
 from .messages import Order, Outcome, Report
 from .output import Console
@@ -53,6 +55,7 @@ class Supervisor:
             accept=self._printed.failure,
         )
         self._telemetry = telemetry_of(settings)
+        self._watch = NodeWatch(found=self._events.put)
         self._spare = children()
         self._sightings: list[Sighting] = []
         self._cancelled: tuple[int, float] | None = None
@@ -119,6 +122,10 @@ class Supervisor:
         if isinstance(event, Order):
             self._order = event
             self._outcome = event.outcome
+            self._watch.obey(event, self._ranks.watched)
+        elif isinstance(event, Finding):
+            self._watch.take(event)
+            self._tell()
         elif isinstance(event, TroubleEvent):
             self._see(self._own_failure(event.cause))
         elif isinstance(event, HeadLostEvent):
@@ -161,7 +168,10 @@ class Supervisor:
             self._warn()
         if self._stopping():
             self._ranks.stop()
-        elif self._order.start and not self._started:
+        elif self._started:
+            self._watch.look(self._ranks.watched)
+            self._channel.refresh(self._report())
+        elif self._order.start:
             self._start()
         if not self._ended and (self._started or self._stopping()) and not self._ranks.running:
             self._end_ranks()
@@ -177,7 +187,9 @@ class Supervisor:
         self._status.note_start_of_ranks()
         try:
             rendezvous = self._channel.rendezvous
-            self._ranks.start(rendezvous, self._console, self._trouble, self._printed.search)
+            self._ranks.start(
+                rendezvous, self._console, self._trouble, self._printed.search, self._watch.open()
+            )
         except StartError as error:
             self._see(self._own_failure(str(error)))
         self._update_status()
@@ -208,6 +220,7 @@ class Supervisor:
 
     def _finish(self, outcome: Outcome) -> None:
         self._channel.close()
+        self._watch.close()
         self._telemetry.stop()
         try:
             self._status.end(outcome.state, self._ranks.statuses, outcome.failure)
@@ -250,6 +263,11 @@ class Supervisor:
             warned=self._warned,
             interrupted=self._ranks.interrupted,
             failures=tuple(each.failure for each in self._sightings),
+            quiet=self._watch.quiet if self._started else 0.0,
+            pace=self._watch.pace,
+            looked=self._watch.looked,
+            places=self._watch.places,
+            stall=self._watch.stall,
         )
 
     def _update_status(self) -> None:

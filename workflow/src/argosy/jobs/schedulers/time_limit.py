@@ -1,0 +1,91 @@
+"""Holds jobs of this machine to `needs.time`, as Slurm does: a warning, SIGTERM, then SIGKILL."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from argosy.files import write_text
+
+KILL_WAIT_S = 30.0
+"""From SIGTERM to SIGKILL; Slurm's default KillWait."""
+
+MARK = "time-limit"
+"""The file in an execution's records by which verdict.py knows why it ended."""
+
+
+@dataclass(frozen=True)
+class TimeLimit:
+    """What a run may take, and how long before that it is warned, in seconds; None: not."""
+
+    seconds: float
+    warning: float | None
+
+    @classmethod
+    def of_run(cls, run_dir: Path) -> "TimeLimit | None":
+        """The limit that run.json names; None where it names none."""
+        try:
+            run = json.loads((run_dir / "run.json").read_text(encoding="utf-8"))
+            warning = run["checkpoints"] and float(run["checkpoints"]["warning_s"])
+            return cls(float(run["time_limit_s"]), warning)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+
+class Enforcer:
+    """Ends one job that is over its limit; asked again and again.
+
+    Args:
+        run_dir: the folder of its run.
+        entry: the job in job.json.
+        family: lists the processes of the job as they are now.
+    """
+
+    def __init__(
+        self, run_dir: Path, entry: Mapping[str, Any], family: Callable[[], list[psutil.Process]]
+    ) -> None:
+        self._limit = TimeLimit.of_run(run_dir)
+        self._records = run_dir / "records" / f"{entry['job_id']}.0"
+        self._entry = entry
+        self._family = family
+        self._warned = False
+        self._ended_at: float | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the job was ended for its time."""
+        return self._ended_at is not None
+
+    def enforce(self) -> None:
+        """Do what is due. The job's script must be alive."""
+        if self._limit is None:
+            return
+        left = float(self._entry["process_created"]) + self._limit.seconds - time.time()
+        if self._ended_at is not None:
+            self._kill_in_time(self._ended_at)
+        elif left <= 0:
+            self._ended_at = time.monotonic()
+            # Without records it has not come so far that a verdict would be written.
+            if self._records.is_dir():
+                write_text(self._records / MARK, "the time limit was reached\n")
+            self._signal(signal.SIGTERM)
+        elif self._limit.warning and left <= self._limit.warning and not self._warned:
+            self._warned = True
+            self._signal(signal.SIGUSR1)
+
+    def _kill_in_time(self, ended_at: float) -> None:
+        if time.monotonic() > ended_at + KILL_WAIT_S:
+            for process in self._family():
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+
+    def _signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(int(self._entry["pid"]), number)

@@ -1,0 +1,95 @@
+"""What the kernel says of processes: whose children they are, whether they run, what they use."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Process:
+    """One look at a process; `cpu_s` and `page_faults` with those of children it has waited for."""
+
+    pid: int
+    parent: int
+    state: str
+    cpu_s: float
+    page_faults: int
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a signal or a debugger has stopped it."""
+        return self.state in "Tt"
+
+
+def processes() -> dict[int, Process]:
+    """All that can be seen, by pid."""
+    found = (read_process(int(name)) for name in os.listdir("/proc") if name.isdigit())
+    return {each.pid: each for each in found if each}
+
+
+def read_process(pid: int) -> Process | None:
+    """What /proc/<pid>/stat says (proc(5)); None when it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The name in brackets may itself hold brackets and spaces.
+            fields = file.read().rpartition(b")")[2].split()
+        ticks = sum(int(fields[place]) for place in (11, 12, 13, 14))
+        faults = int(fields[7]) + int(fields[8])
+        return Process(pid, int(fields[1]), fields[0].decode(), ticks / _TICKS, faults)
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def family(all_processes: dict[int, Process], pid: int) -> list[Process]:
+    """A process and its descendants; empty when it has ended."""
+    if pid not in all_processes:
+        return []
+    found = [all_processes[pid]]
+    for each in found:
+        found += [child for child in all_processes.values() if child.parent == each.pid]
+    return found
+
+
+def main_thread_cpu_s(pid: int) -> float:
+    """CPU time of the first thread of a process; 0 when it has ended."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
+def bytes_moved(pid: int) -> int:
+    """Bytes that a process has read and written so far, as far as that shows that it goes on.
+
+    Of the first thread all calls count: others exchange messages even while all ranks wait. Of the
+    whole process what went to disks and came from them does.
+    """
+    return _counters(f"/proc/{pid}/task/{pid}/io", "rchar", "wchar") + _counters(
+        f"/proc/{pid}/io", "read_bytes", "write_bytes"
+    )
+
+
+def catches(pid: int, number: int) -> bool:
+    """Whether a process has a handler for a signal."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+            for line in file:
+                if line.startswith("SigCgt:"):
+                    return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+    except (OSError, IndexError, ValueError):
+        pass
+    return False
+
+
+def _counters(path: str, *names: str) -> int:
+    try:
+        with open(path, encoding="ascii") as file:
+            pairs = (line.split(":") for line in file)
+            return sum(int(value) for name, value in pairs if name in names)
+    except (OSError, ValueError):
+        return 0
