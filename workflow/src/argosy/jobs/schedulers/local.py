@@ -117,6 +117,7 @@ def _start(run_dir: Path) -> str:
         "scheduler": "local",
         "job_id": job_id,
         "submitted": time.time(),
+        "script": str(run_dir / SCRIPT),
         "script_sha256": job_file.digest(run_dir / SCRIPT),
         "pid": process.pid,
         "process_created": created,
@@ -178,21 +179,14 @@ def _session(pid: int) -> int | None:
 
 def _process(run_dir: Path, job_id: str) -> psutil.Process | None:
     entry = _entry(run_dir, job_id)
-    process = _process_of(entry) if entry else None
-    return process if process and _runs_script(process, run_dir / SCRIPT) else None
-
-
-def _runs_script(process: psutil.Process, script: Path) -> bool:
-    """Whether a process is of this script: a copied run's job.json names the process of another."""
-    try:
-        return str(script) in process.cmdline()
-    except psutil.NoSuchProcess:
-        return False
+    return _process_of(entry) if entry else None
 
 
 def _entry(run_dir: Path, job_id: str) -> Mapping[str, Any] | None:
+    """What job.json says of a job of this folder; that of a copied run names another's process."""
+    script = str(run_dir / SCRIPT)
     found = (entry for entry in job_file.entries(run_dir) if entry["job_id"] == job_id)
-    return next(found, None)
+    return next((entry for entry in found if entry.get("script", script) == script), None)
 
 
 def _process_of(entry: Mapping[str, Any]) -> psutil.Process | None:
