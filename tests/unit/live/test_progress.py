@@ -86,6 +86,25 @@ def test_a_program_that_prints_its_speed_is_quoted(fake: FakeStudy) -> None:
     assert (found.steps, found.samples_per_s) == (None, 150.0)
 
 
+def test_a_printed_speed_is_not_repeated_for_ever(fake: FakeStudy) -> None:
+    run = fake.plan()
+    run.printed([246.0, 246.0, 246.0], "7.0")
+    path = run.records("7.0") / "printed.jsonl"
+    os.utime(path, (time.time() - 42,) * 2)
+    found = read_progress(run.records("7.0"), 1, time.time())
+    assert found.samples_per_s is None
+    assert (found.silent_s, found.silent_of) == (pytest.approx(42, abs=2), "print")
+
+
+def test_soon_after_the_last_step_its_age_is_told_instead_of_a_speed(fake: FakeStudy) -> None:
+    run = fake.plan()
+    path = records(run, "7.0", 0, evenly(20))
+    os.utime(path, (time.time() - 25,) * 2)
+    found = read_progress(run.records("7.0"), 1, time.time())
+    assert found.samples_per_s is None
+    assert (found.silent_s, found.silent_of) == (pytest.approx(25, abs=2), "step")
+
+
 def running(fake: FakeStudy, repeat: int, job: str, steps: int) -> RunFiles:
     run = fake.plan(repeat=repeat)
     starts(run, f"{job}.0")

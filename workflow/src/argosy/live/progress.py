@@ -3,6 +3,7 @@
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from argosy.live.tail import last_records
 
@@ -12,9 +13,12 @@ WINDOW_S = 30.0
 LAST_STEP_BYTES = 8 * 1024
 """A few metrics may follow the last step."""
 
-PATIENCE_S = 60.0
+PATIENCE_S = 15.0
 PATIENCE_STEPS = 5
-"""Without a new step for longer than both, a run is called silent."""
+"""Without a new step for longer than both, a speed is no longer of now."""
+
+FIRST_PRINT_S = 60.0
+"""The same after the only throughput that a program has printed: nobody knows when the next one is due."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,9 @@ class Progress:
     total: int | None = None
     samples_per_s: float | None = None
     silent_s: float | None = None
-    """How long nothing was recorded, if that is longer than the run's steps explain."""
+    """How long ago the last record was, if that is longer than the run's steps explain."""
+    silent_of: Literal["step", "print"] = "step"
+    """What was the last: a step, or a throughput that the program printed."""
 
 
 NO_PROGRESS = Progress()
@@ -43,7 +49,7 @@ def read_progress(records: Path, ranks: int, now: float) -> Progress:
     paces = [_pace(records / f"rank-{rank}.jsonl") for rank in range(ranks)]
     known = [pace for pace in paces if pace]
     if not known:
-        return Progress(steps, samples_per_s=_printed(records / "printed.jsonl"))
+        return _printed(records / "printed.jsonl", steps, now)
     longest = max(pace.longest_step_s for pace in known)
     silent = now - _written(records, ranks)
     if silent > max(PATIENCE_S, PATIENCE_STEPS * longest):
@@ -84,10 +90,11 @@ def _pace(path: Path) -> _Pace | None:
     return _Pace(samples / (end - begin), longest)
 
 
-def _printed(path: Path) -> float | None:
-    """The mean of what the program itself printed in its last seconds."""
+def _printed(path: Path, steps: int | None, now: float) -> Progress:
+    """The mean of what the program itself printed in its last seconds, while it goes on to print."""
     values: list[float] = []
-    last = None
+    last = before = None
+    longest = 0.0
     for record in last_records(path):
         try:
             at, value = float(record["at"]), float(record["samples_per_second"])
@@ -96,14 +103,25 @@ def _printed(path: Path) -> float | None:
         last = at if last is None else last
         if at < last - WINDOW_S:
             break
+        longest = max(longest, 0.0 if before is None else before - at)
+        before = at
         values.append(value)
-    return sum(values) / len(values) if values else None
+    if not values:
+        return Progress(steps)
+    expected = PATIENCE_STEPS * longest if len(values) > 1 else FIRST_PRINT_S
+    silent = now - _changed(path)
+    if silent > max(PATIENCE_S, expected):
+        return Progress(steps, silent_s=silent, silent_of="print")
+    return Progress(steps, samples_per_s=sum(values) / len(values))
 
 
 def _written(records: Path, ranks: int) -> float:
     """When a rank last recorded anything."""
-    times = [0.0]
-    for rank in range(ranks):
-        with suppress(OSError):
-            times.append((records / f"rank-{rank}.jsonl").stat().st_mtime)
-    return max(times)
+    return max(_changed(records / f"rank-{rank}.jsonl") for rank in range(ranks))
+
+
+def _changed(path: Path) -> float:
+    """When a file was written to (unix); 0 when it cannot be told."""
+    with suppress(OSError):
+        return path.stat().st_mtime
+    return 0.0

@@ -134,7 +134,7 @@ def _cells(view: RunView) -> tuple[str, ...]:
         steps += f"/{progress.total:,} {share} %"
     speed = "" if progress.samples_per_s is None else rate(progress.samples_per_s)
     if progress.silent_s is not None:
-        speed = f"silent {span(progress.silent_s).partition('m')[0]}m"
+        speed = f"last {progress.silent_of} {span(progress.silent_s)} ago"
     return ("" if view.left_s is None else span(view.left_s), steps, speed, view.nodes)
 
 

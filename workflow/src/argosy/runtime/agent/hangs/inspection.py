@@ -7,14 +7,15 @@ import time
 from dataclasses import dataclass, replace
 from typing import Callable, Mapping, Sequence
 
-from .places import ENDED, IS, STOPPED, UNKNOWN, WORKS, Place, place_of
-from .processes import Process, family, main_thread_cpu_s, processes
+from .places import ENDED, IS, STOPPED, UNKNOWN, WORKS, Place, is_library, place_of
+from .processes import Process, family, processes, runnable
 from .stacks import Dump, StackFolder
 
 # How often stacks are taken, and the seconds between.
-_TIMES, _PAUSE = 4, 0.5
-# Cores that work takes, at least: of the whole rank, and of others than its first thread.
-_LEAST_CORES, _LEAST_OTHER_CORES = 0.2, 0.5
+_TIMES, _PAUSE = 8, 0.25
+# Share of looks at which a thread that works is found at it. Those of Horovod and Gloo, which poll while
+# all ranks wait, are at one of seven.
+_LEAST_SHARE = 0.6
 # Page faults in a second: of memory that somebody takes and fills.
 _LEAST_FAULTS = 500.0
 
@@ -74,10 +75,15 @@ class Inspection(threading.Thread):
 
 @dataclass(frozen=True)
 class _Look:
-    """All ranks at one moment; `first_cpu_s` is of the first thread of what a rank computes by."""
+    """All ranks at one moment.
+
+    `first`: whether the first thread of the process by which a rank computes is running; `others`:
+    whether any other thread of the rank is.
+    """
 
     families: Mapping[int, list[Process]]
-    first_cpu_s: Mapping[int, float]
+    first: Mapping[int, bool]
+    others: Mapping[int, bool]
     dumps: Mapping[int, Dump]
 
     @classmethod
@@ -86,11 +92,16 @@ class _Look:
         families = {each.rank: family(everybody, each.pid or 0) for each in subjects}
         registered = folder.registered()
         chosen = {rank: _program(members, registered) for rank, members in families.items()}
+        # Before they are asked for their stacks, for which they have to run.
+        running = {rank: _running(members) for rank, members in families.items()}
+        first = {rank: each.pid in running[rank] for rank, each in chosen.items() if each}
+        others = {rank: len(running[rank]) > first.get(rank, False) for rank in families}
         awake = {each.pid for each in chosen.values() if each and not each.stopped}
         dumps = folder.ask(awake & registered)
         return cls(
             families,
-            {rank: main_thread_cpu_s(each.pid) for rank, each in chosen.items() if each},
+            first,
+            others,
             {rank: dumps[each.pid] for rank, each in chosen.items() if each and each.pid in dumps},
         )
 
@@ -99,6 +110,10 @@ def _program(members: Sequence[Process], registered: set[int]) -> Process | None
     """Of a rank's processes the one that computes: of those with stacks, else of all."""
     with_stacks = [each for each in members if each.pid in registered]
     return max(with_stacks or members, key=lambda each: each.cpu_s, default=None)
+
+
+def _running(members: Sequence[Process]) -> set[int]:
+    return {thread for each in members for thread in runnable(each.pid)}
 
 
 def _place(subject: Subject, looks: Sequence[_Look], seconds: float) -> Place:
@@ -116,20 +131,23 @@ def _place(subject: Subject, looks: Sequence[_Look], seconds: float) -> Place:
 
 
 def _gets_on(rank: int, looks: Sequence[_Look], dumps: Sequence[Dump], seconds: float) -> bool:
-    """Whether a rank computes, and not always the same: one that loops in one function does not."""
-    first, last = looks[0], looks[-1]
-    cores = (_cpu_s(last.families[rank]) - _cpu_s(first.families[rank])) / seconds
-    first_thread = last.first_cpu_s.get(rank, 0.0) - first.first_cpu_s.get(rank, 0.0)
-    if cores < _LEAST_CORES:
+    """Whether a rank computes, and is not in an endless loop as far as that can be seen from outside.
+
+    A loop in one function of the program takes one core, no new memory and calls no library that is
+    written in Python.
+    """
+    if sum(look.others[rank] for look in looks) >= _LEAST_SHARE * len(looks):
+        return True
+    if sum(look.first.get(rank, False) for look in looks) < _LEAST_SHARE * len(looks):
         return False
+    if not dumps:
+        # Of a program that is no Python nobody knows more.
+        return True
+    first, last = looks[0], looks[-1]
     faults = (_faults(last.families[rank]) - _faults(first.families[rank])) / seconds
     functions = {tuple((each.file, each.function) for each in dump.frames) for dump in dumps}
-    others = cores - first_thread / seconds
-    return len(functions) > 1 or faults > _LEAST_FAULTS or others > _LEAST_OTHER_CORES
-
-
-def _cpu_s(members: Sequence[Process]) -> float:
-    return sum(each.cpu_s for each in members)
+    in_library = any(each.frames and is_library(each.frames[0]) for each in dumps)
+    return in_library or len(functions) > 1 or faults > _LEAST_FAULTS
 
 
 def _faults(members: Sequence[Process]) -> int:

@@ -49,7 +49,7 @@ def place_of(rank: int, frames: Sequence[Frame]) -> Place:
     """The place that a stack shows, the innermost frame first."""
     if not frames:
         return Place(rank, UNKNOWN)
-    own = next((n for n, frame in enumerate(frames) if not _is_library(frame)), None)
+    own = next((n for n, frame in enumerate(frames) if not is_library(frame)), None)
     inner = frames[: len(frames) if own is None else own]
     frame = frames[0 if own is None else own]
     where = f"{os.path.basename(frame.file)}:{frame.line}"
@@ -98,5 +98,6 @@ def _ranges(numbers: Sequence[int]) -> str:
     return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
 
 
-def _is_library(frame: Frame) -> bool:
+def is_library(frame: Frame) -> bool:
+    """Whether a frame is of a library, or of Python itself, and not of the program."""
     return any(part in frame.file for part in _LIBRARIES)

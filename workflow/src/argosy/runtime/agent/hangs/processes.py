@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 
@@ -53,14 +54,22 @@ def family(all_processes: dict[int, Process], pid: int) -> list[Process]:
     return found
 
 
-def main_thread_cpu_s(pid: int) -> float:
-    """CPU time of the first thread of a process; 0 when it has ended."""
+def runnable(pid: int) -> set[int]:
+    """The threads of a process that compute, or would if there were a core for them."""
+    found = set()
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/task"):
+            if _thread_state(pid, name) == b"R":
+                found.add(int(name))
+    return found
+
+
+def _thread_state(pid: int, thread: str) -> bytes:
     try:
-        with open(f"/proc/{pid}/task/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
-    except (OSError, IndexError, ValueError):
-        return 0.0
+        with open(f"/proc/{pid}/task/{thread}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0]
+    except (OSError, IndexError):
+        return b""
 
 
 def bytes_moved(pid: int) -> int:
