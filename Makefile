@@ -2,6 +2,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
+# Tests wait more than they compute, but their waits are made for a machine that is not crowded.
+WORKERS := 2
 
 .PHONY: help
 help: ## Show this list
@@ -37,8 +39,9 @@ lint: $(VENV)/.developing ## Style, types, Snakefiles
 	$(BIN)/snakefmt --check workflow
 
 .PHONY: test
-test: lint image ## All tests
-	$(BIN)/pytest
+test: lint image ## All tests: most files beside each other, those that measure time after them
+	$(BIN)/pytest -m "not alone" --numprocesses $(WORKERS) --dist loadfile
+	$(BIN)/pytest -m alone
 
 .PHONY: schema
 schema: $(VENV)/.ready ## Write docs/summary.schema.json anew

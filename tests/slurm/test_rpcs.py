@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cluster_workspace import ClusterWorkspace
 
-pytestmark = [pytest.mark.slurm, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.alone, pytest.mark.slurm, pytest.mark.timeout(120)]
 RUNS = 20
 SECONDS = 6
 OF_A_JOB = 3

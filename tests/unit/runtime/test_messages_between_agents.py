@@ -30,6 +30,9 @@ from argosy.runtime.agent.settings import Settings, read_settings
 from argosy.runtime.agent.signing import NONCE_HEADER, Nonces, Once, Signer, digest_of
 from argosy.runtime.agent.wire import MAX_HEAD, Request, parse_head
 
+# Answers within milliseconds are what is tested.
+pytestmark = pytest.mark.alone
+
 ADDRESS = "127.0.0.1"
 
 
