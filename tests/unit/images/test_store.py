@@ -1,10 +1,23 @@
 """Where a project's images lie."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from argosy.images import store as module
 from argosy.images.store import Store
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from argosy.images.store import Store
+with Store(Path(sys.argv[1])).locked("image-x"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
 
 
 def test_a_store_may_be_a_link_to_where_there_is_room(
@@ -16,3 +29,38 @@ def test_a_store_may_be_a_link_to_where_there_is_room(
     assert Store.of_project(tmp_path / "project").path == tmp_path / "scratch"
     monkeypatch.setenv("ARGOSY_STORE", str(tmp_path / "project/.argosy"))
     assert Store.of_project(tmp_path).path == tmp_path / "scratch"
+
+
+def test_whoever_waits_for_another_build_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "QUIET_WAIT_S", 0.1)
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, tmp_path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdin and other.stdout
+        assert other.stdout.readline() == "held\n"
+        monkeypatch.setattr(sys, "stderr", Answering(other))
+        with Store(tmp_path).locked("image-x"):
+            pass
+        said = f"waiting for process {other.pid} on {os.uname().nodename}, which holds {tmp_path}/locks/"
+        assert "".join(sys.stderr.words).startswith(said)  # type: ignore[attr-defined]
+
+
+class Answering:
+    """A standard error; what is said there ends the other process's wait."""
+
+    def __init__(self, other: "subprocess.Popen[str]") -> None:
+        self.other = other
+        self.words: list[str] = []
+
+    def write(self, text: str) -> None:
+        self.words.append(text)
+        assert self.other.stdin
+        self.other.stdin.close()
+
+    def flush(self) -> None:
+        """Nothing is kept back."""

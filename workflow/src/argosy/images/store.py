@@ -18,6 +18,8 @@
 import errno
 import os
 import shutil
+import socket
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +30,10 @@ from tempfile import mkdtemp
 from argosy.errors import READ_ONLY, ArgosyError
 
 STORE_VARIABLE = "ARGOSY_STORE"
+
+QUIET_WAIT_S = 2
+LONGEST_WAIT_S = 2 * 3600
+"""For a lock: until somebody is told, and until it is given up."""
 
 REMOVALS = 50
 """How often the removal of a tree begins anew when somebody else changes it."""
@@ -134,13 +140,26 @@ class Store:
         from filelock import FileLock, Timeout
 
         path = self.path / "locks" / f"{name}.lock"
-        lock = FileLock(path, timeout=2 * 3600)
+        holder = path.with_suffix(".holder")
+        lock = FileLock(path)
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
             path.parent.mkdir(exist_ok=True)
-            lock.acquire()
+            try:
+                lock.acquire(timeout=QUIET_WAIT_S)
+            except Timeout:
+                print(
+                    f"waiting for {_said_in(holder)}, which holds {path}",
+                    file=sys.stderr,
+                    flush=True,
+                )
+                lock.acquire(timeout=LONGEST_WAIT_S)
+            holder.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
         except Timeout:
-            raise ArgosyError(f"{path}: another process has held this lock for 2 h") from None
+            hours = LONGEST_WAIT_S // 3600
+            raise ArgosyError(
+                f"{path}: {_said_in(holder)} has held this lock for {hours} h"
+            ) from None
         except OSError as problem:
             if problem.errno not in READ_ONLY:
                 raise
@@ -169,6 +188,14 @@ class Store:
             with self.locked("prune"):
                 pass
             yield
+
+
+def _said_in(holder: Path) -> str:
+    """Who wrote the note beside a lock; it is of the last that took it."""
+    try:
+        return holder.read_text(encoding="utf-8").strip() or "another process"
+    except OSError:
+        return "another process"
 
 
 def remove_tree(path: Path) -> None:
