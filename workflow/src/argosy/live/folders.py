@@ -14,6 +14,7 @@ from argosy.live.tail import read_object
 
 RESULTS = Path("results")
 TABLES = "tables"
+STUDY = "study.json"
 
 
 def site_folder(site: str | None) -> Path:
@@ -38,8 +39,12 @@ def site_folder(site: str | None) -> Path:
 
 
 def site_folders() -> list[Path]:
-    """The sites that have results."""
-    return sorted(path for path in RESULTS.glob("*/") if not path.name.startswith("."))
+    """The sites that have results; a dry run of another leaves no more than what was asked."""
+    return sorted(
+        path
+        for path in RESULTS.glob("*/")
+        if not path.name.startswith(".") and any(each.name != STUDY for each in path.iterdir())
+    )
 
 
 def run_folders(site: Path) -> Iterator[Path]:
