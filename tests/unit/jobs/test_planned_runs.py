@@ -88,6 +88,26 @@ def test_variables_of_an_experiment_reach_its_ranks_as_they_are(project: Project
     assert told["OMP_NUM_THREADS"] == "4"
 
 
+@pytest.mark.parametrize(
+    ("hang_timeout", "environment", "told"),
+    [
+        (None, {}, "12"),
+        (600, {}, "60"),
+        (25, {}, "5"),
+        (0, {}, None),
+        (None, {"HOROVOD_STALL_CHECK_TIME_SECONDS": "7"}, "7"),
+    ],
+)
+def test_horovod_says_whom_it_misses_before_that_counts_as_a_hang(
+    project: Project, hang_timeout: int | None, environment: dict[str, str], told: str | None
+) -> None:
+    asked = runs(repeats=1, launcher="horovod", hang_timeout=hang_timeout, environment=environment)
+    (folder,) = planned(project, asked)
+    run = json.loads((folder / "run.json").read_text())
+    assert run["rank_environment"].get("HOROVOD_STALL_CHECK_TIME_SECONDS") == told
+    assert run.get("hang_timeout_s") == hang_timeout
+
+
 def test_a_variable_by_which_ranks_find_each_other_is_not_the_experiments(
     project: Project,
 ) -> None:

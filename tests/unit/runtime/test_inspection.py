@@ -1,72 +1,86 @@
 """Whether a rank gets on: real processes that compute, loop, wait and stop."""
 
 import os
+import signal
 import subprocess
 import textwrap
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from agent_job import PYTHON, RUNTIME
 
+from argosy.runtime.agent.hangs import inspection
 from argosy.runtime.agent.hangs.inspection import Finding, Inspection, Subject
 from argosy.runtime.agent.hangs.places import ENDED, IS, STOPPED, UNKNOWN, WORKS, Place
 from argosy.runtime.agent.hangs.stacks import VARIABLE, StackFolder
 
-Look = Callable[[str | list[str]], Place]
+Look = Callable[[str | list[str], str], Place]
 
 
 @pytest.fixture
-def look(tmp_path: Path) -> Iterator[Look]:
-    """Starts a program as rank 3 and says where it is."""
+def look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Look]:
+    """Starts a program as rank 3, and says where it is once it is found in that state."""
+    monkeypatch.setattr(inspection, "_PAUSE", 0.05)
     folder = StackFolder()
     variables = {**os.environ, VARIABLE: folder.make(), "PYTHONPATH": str(RUNTIME / "python")}
     started: list[subprocess.Popen[bytes]] = []
 
-    def at(program: str | list[str]) -> Place:
+    def at(program: str | list[str], state: str) -> Place:
         if isinstance(program, str):
             (tmp_path / "train.py").write_text(textwrap.dedent(program))
             program = [PYTHON, str(tmp_path / "train.py")]
-        process = subprocess.Popen(program, env=variables, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            program, env=variables, stdout=subprocess.DEVNULL, start_new_session=True
+        )
         started.append(process)
-        time.sleep(0.7)
         found: list[Finding] = []
+        # Until it has come to where it stays.
+        for _ in range(20):
+            Inspection(1, [Subject(3, process.pid)], folder, found.append).run()
+            (place,) = found[-1].places
+            assert place.rank == 3
+            if place.state == state:
+                break
+        # And there it is found again.
         Inspection(1, [Subject(3, process.pid)], folder, found.append).run()
-        (place,) = found[0].places
-        assert place.rank == 3
+        (place,) = found[-1].places
+        assert place.state == state
         return place
 
     yield at
     for process in started:
-        process.kill()
+        # With what it has started, which would go on for ever.
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     folder.remove()
 
 
 def test_an_endless_loop_does_not_get_on(look: Look) -> None:
-    assert look("number = 0\nwhile True:\n    number = number + 1\n").state == IS
+    look("number = 0\nwhile True:\n    number = number + 1\n", IS)
 
 
 def test_a_sleep_does_not_get_on(look: Look) -> None:
-    assert look("import time\nwhile True:\n    time.sleep(0.1)\n") == Place(3, IS, "", "train.py:3")
+    assert look("import time\nwhile True:\n    time.sleep(0.1)\n", IS) == Place(
+        3, IS, "", "train.py:3"
+    )
 
 
 def test_a_validation_in_many_functions_works(look: Look) -> None:
-    place = look(
+    look(
         """
         import json
         def first(values): return [value * 2 for value in values]
         def second(values): return json.dumps(values)
         while True:
             second(first(list(range(2000))))
-        """
+        """,
+        WORKS,
     )
-    assert place.state == WORKS
 
 
 def test_one_call_that_fills_memory_works(look: Look) -> None:
-    assert look("while True:\n    bytes(bytearray(b'x') * (1 << 26))\n").state == WORKS
+    look("while True:\n    bytes(bytearray(b'x') * (1 << 26))\n", WORKS)
 
 
 def test_a_rank_whose_children_compute_works(look: Look) -> None:
@@ -74,11 +88,11 @@ def test_a_rank_whose_children_compute_works(look: Look) -> None:
     import subprocess
     subprocess.run(["sh", "-c", "while :; do :; done"])
     """
-    assert look(program).state == WORKS
+    look(program, WORKS)
 
 
 def test_one_long_call_of_a_library_works(look: Look) -> None:
-    assert look("import json\nwhile True:\n    json.dumps(list(range(100_000)))\n").state == WORKS
+    look("import json\nwhile True:\n    json.dumps(list(range(100_000)))\n", WORKS)
 
 
 def test_an_endless_loop_in_a_child_does_not_get_on(look: Look) -> None:
@@ -86,7 +100,7 @@ def test_an_endless_loop_in_a_child_does_not_get_on(look: Look) -> None:
     import subprocess, sys
     subprocess.run([sys.executable, "-c", "while True: pass"])
     """
-    assert look(program) == Place(3, IS, "", "<string>:1")
+    assert look(program, IS) == Place(3, IS, "", "<string>:1")
 
 
 def test_a_loader_whose_workers_hang_does_not_get_on(look: Look) -> None:
@@ -98,18 +112,19 @@ def test_a_loader_whose_workers_hang_does_not_get_on(look: Look) -> None:
         queue = multiprocessing.Queue()
         multiprocessing.Process(target=work, args=(queue,), daemon=True).start()
         queue.get()
-        """
+        """,
+        IS,
     )
     assert place == Place(3, IS, "get of queues.py", "train.py:7")
 
 
 def test_a_stopped_rank_is_called_stopped(look: Look) -> None:
-    assert look("import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)").state == STOPPED
+    look("import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)", STOPPED)
 
 
 def test_a_program_that_is_no_python_and_one_that_has_ended(look: Look) -> None:
-    assert look(["sleep", "60"]).state == UNKNOWN
-    assert look(["sh", "-c", "while :; do :; done"]).state == WORKS
+    look(["sleep", "60"], UNKNOWN)
+    look(["sh", "-c", "while :; do :; done"], WORKS)
     found: list[Finding] = []
     Inspection(1, [Subject(0, None)], StackFolder(), found.append).run()
     assert found[0].places == (Place(0, ENDED),)
@@ -117,5 +132,5 @@ def test_a_program_that_is_no_python_and_one_that_has_ended(look: Look) -> None:
 
 def test_a_script_is_looked_through_to_its_python(look: Look, tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text("import time\ntime.sleep(60)\n")
-    place = look(["sh", "-c", f"{PYTHON} {tmp_path}/own.py; true"])
+    place = look(["sh", "-c", f"{PYTHON} {tmp_path}/own.py; true"], IS)
     assert place == Place(3, IS, "", "own.py:2")

@@ -156,6 +156,24 @@ def test_a_timeline_is_part_of_a_runs_description_only_where_it_is_asked_for() -
     assert not Run.model_validate_json(without.model_dump_json()).timeline
 
 
+@pytest.mark.parametrize(
+    ("written", "seconds"), [("10m", 600), ("90", 90), ("off", 0), ("'off'", 0), ("0", 0)]
+)
+def test_a_hang_timeout_is_a_duration_or_off(written: str, seconds: int) -> None:
+    (run, *_) = expand(parse(GOOD + f"    hang_timeout: {written}\n"))
+    assert run.hang_timeout == seconds
+    assert Run.model_validate_json(run.model_dump_json()) == run
+
+
+def test_a_hang_timeout_is_part_of_a_runs_description_only_where_it_is_given() -> None:
+    (run, *_) = expand(parse(GOOD))
+    assert run.hang_timeout is None
+    assert "hang_timeout" not in run.model_dump_json()
+    for wrong in ("true", "soon", "3s", "-1"):
+        with pytest.raises(ArgosyError, match=r"experiments\.digits\.hang_timeout: "):
+            parse(GOOD + f"    hang_timeout: {wrong}\n")
+
+
 def test_variables_are_part_of_a_runs_description_only_where_there_are_some() -> None:
     told = GOOD + "    environment: {HOROVOD_FUSION_THRESHOLD: 33554432, NCCL_DEBUG: ''}\n"
     (run, *_) = expand(parse(told))

@@ -74,6 +74,16 @@ def off_or_seconds(value: Any) -> Any:
     return seconds(value)
 
 
+def long_enough(value: int) -> int:
+    """Steps are recorded once a second, so a shorter silence says nothing."""
+    if 0 < value < LEAST_HANG_TIMEOUT_S:
+        raise ValueError(f"is {LEAST_HANG_TIMEOUT_S}s at least, or off")
+    return value
+
+
+LEAST_HANG_TIMEOUT_S = 10
+
+
 VARIANTS = ("alone", "synthetic", "warm")
 """What is added to the name of an experiment for those that a study of its stalls makes."""
 
@@ -81,7 +91,9 @@ Words = Annotated[tuple[str, ...], BeforeValidator(words), Field(min_length=1)]
 Name = Annotated[str, AfterValidator(folder_name)]
 Variable = Annotated[str, AfterValidator(variable_name)]
 Value = Annotated[str, Field(coerce_numbers_to_str=True), AfterValidator(printable)]
-HangTimeout = Annotated[int, BeforeValidator(off_or_seconds), Field(ge=0)]
+HangTimeout = Annotated[
+    int, BeforeValidator(off_or_seconds), Field(ge=0), AfterValidator(long_enough)
+]
 """Seconds; 0: nothing counts as a hang."""
 ExperimentName = Annotated[str, AfterValidator(experiment_name)]
 
