@@ -258,3 +258,15 @@ def test_a_wrong_run_file_is_one_line(job: Any, run: dict[str, Any], said: str) 
     assert job.wait() == [2]
     assert job.output(0).startswith(f"argosy: {job.folder}/run.json: {said}")
     assert job.output(0).count("\n") == 1
+
+
+def test_an_experiments_own_python_folders_stand_beside_the_recorder_s(
+    job: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/models.py").write_text("NAME = 'of the experiment'\n")
+    program = RECORD_A_STEP + "import models; print(models.NAME)\n"
+    variables = {"PYTHONPATH": str(tmp_path / "own")}
+    job = job(program, nodes=1, rank_environment=variables).start()
+    assert job.wait() == [0], job.outputs()
+    assert "[0] of the experiment" in job.outputs()

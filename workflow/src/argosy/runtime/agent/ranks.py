@@ -253,11 +253,12 @@ def _environment(settings: Settings, local_rank: int, rendezvous: Endpoint) -> d
     rank = settings.node * settings.ranks_per_node + local_rank
     # The token stays with the agents, and so does all else that only they need.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("ARGOSY_")}
-    folders = [PYTHON_FOLDER, environment.get("PYTHONPATH", "")]
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
     # A rank that is killed must not take its last lines with it.
     environment.setdefault("PYTHONUNBUFFERED", "1")
     environment.update(rank_environment(settings, local_rank, rendezvous))
+    # The experiment's own folders stand beside the recorder's, not in its place.
+    folders = [PYTHON_FOLDER, environment.get("PYTHONPATH", "")]
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
     environment.update(
         ARGOSY_RUN_DIR=settings.run_dir,
         ARGOSY_INCARNATION=settings.incarnation,
