@@ -54,6 +54,7 @@ on_machine() {
 
 on_machine "$command"
 if [ $# = 0 ]; then
+    chroot "$root" apt-get update -qq
     chroot "$root" apt-get install -y -qq --no-install-recommends gcc libc6-dev zstd
     on_machine "$tests"
 fi

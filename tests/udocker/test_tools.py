@@ -123,3 +123,32 @@ def test_what_cannot_be_had_is_named_with_what_to_ask_for(
         ArgosyError, match=r"no-such-tool is missing .*: ask the site for the package"
     ):
         tools.require(Store(tmp_path / "store"), "no-such-tool", print)
+
+
+def test_programs_and_libraries_of_packages_are_found_in_and_outside_of_usr(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    unpacked = store.tools / "unpacked"
+    for name in ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu", "sbin", "usr/bin"):
+        (unpacked / name).mkdir(parents=True)
+    program = unpacked / "sbin" / "a-program-of-no-machine"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    assert tools.find(store, program.name) == program
+    libraries = tools.environment(store)["LD_LIBRARY_PATH"].split(":")
+    assert {
+        str(unpacked / name) for name in ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu")
+    } == {*libraries}
+
+
+NOT_ROOT = """
+from argosy.images import tools
+from argosy.images.build import fetching
+print(tools._may_install(), fetching._as_ordinary_user())
+"""
+
+
+def test_root_of_a_namespace_makes_a_base_as_an_ordinary_user() -> None:
+    """Files of other users, which the root of a machine could make, it cannot."""
+    command = [*AS_ROOT, sys.executable, "-c", NOT_ROOT]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert said.startswith("False ['unshare', '--user', '--map-user=1000'")

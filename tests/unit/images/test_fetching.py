@@ -94,7 +94,7 @@ def test_what_moves_is_locked_by_the_name_that_the_archive_says(
             "\x1b[31mE: The repository 'http://deb.debian.org buster Release' does not have a Release file."
             "\x1b[0m\nE: apt-get update failed\nE: mmdebstrap failed to run\n",
             "cannot be made from the Debian archive: E: The repository 'http://deb.debian.org buster "
-            "Release' does not have a Release file.",
+            "Release' does not have a Release file",
         ),
         (
             "tar: ./usr/bin/who: Cannot write: No space left on device\nE: tar --extract failed: 512\n",

@@ -164,7 +164,7 @@ def _why_not(suite: str, said: str) -> str:
             f"make room, for instance by `argosy image prune`, or in {gettempdir()}"
         )
     reason = tools.first_error(said) or "mmdebstrap failed"
-    return f"Debian {suite} cannot be made from the Debian archive: {reason}"
+    return f"Debian {suite} cannot be made from the Debian archive: {reason.rstrip('.')}"
 
 
 def _fix_suite(suite: str, root: Path) -> str:
