@@ -166,9 +166,11 @@ def test_what_is_folded_is_printed(
         "Laws fitted to the throughput",
         "rank-3 of nodes4-ranks2-repeat3",
         "RUN pip install torch",
-        "rank-7.log",
+        "Throughput as its program printed it.",
     ):
         assert said in text
+    # Not cut off at the edge of the sheet, wherever it is broken.
+    assert text.replace(" ", "").count("rank-15.log") == 1
     # It is folded again on the screen.
     assert seen.page.locator("details[open]").count() == 0
 
