@@ -156,6 +156,22 @@ def test_a_table_is_sorted_by_its_headings(page: Page) -> None:
     assert sorted(column(page, "#all-runs", "Run")) == sorted(before)
 
 
+def test_all_of_a_heading_sorts(page: Page) -> None:
+    table = page.get_by_role("region", name="Scaling of digits-mlp")
+    heading = table.locator("thead th", has_text="Samples/s")
+    box = heading.bounding_box()
+    assert box
+    for place, order in (
+        ({"x": 2, "y": 2}, "ascending"),
+        ({"x": box["width"] - 2, "y": box["height"] - 3}, "descending"),
+    ):
+        heading.click(position=place)  # type: ignore[arg-type]
+        expect(heading).to_have_attribute("aria-sort", order)
+    # Once, wherever one clicks.
+    heading.get_by_role("button").click()
+    expect(heading).to_have_attribute("aria-sort", "ascending")
+
+
 def test_failures_are_sorted_with_the_ends_of_their_logs(page: Page) -> None:
     page.locator("#failures").scroll_into_view_if_needed()
     table = page.get_by_role("region", name="Failures")

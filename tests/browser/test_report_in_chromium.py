@@ -126,6 +126,12 @@ def test_without_scripts_the_page_says_where_the_numbers_are(report: Path, opene
     assert all(text.endswith("the table holds its numbers.") for text in said)
     assert seen.page.locator("figcaption a").count() == 7
     assert not seen.page.locator(".filter").is_visible()
+    # A line or two, and no empty box in which a chart would be.
+    heights = [
+        box["height"] for one in seen.page.locator(".chart").all() if (box := one.bounding_box())
+    ]
+    assert len(heights) == 7
+    assert max(heights) < 60
 
 
 def printed_text(pdf: Path) -> str:
@@ -146,6 +152,46 @@ def test_all_charts_are_printed(report: Path, opened: Open, tmp_path: Path) -> N
     assert "fit: Amdahl" in lines
     assert "nodes8-ranks2-" in text
     assert "Only runs with" not in text
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_what_is_folded_is_printed(
+    report: Path, opened: Open, tmp_path: Path, scripts: bool
+) -> None:
+    seen = opened(report, java_script_enabled=scripts)
+    seen.page.pdf(path=tmp_path / "report.pdf")
+    text = " ".join(printed_text(tmp_path / "report.pdf").split())
+    for said in (
+        "Mean milliseconds of a step in each phase.",
+        "Laws fitted to the throughput",
+        "rank-3 of nodes4-ranks2-repeat3",
+        "RUN pip install torch",
+        "Throughput as its program printed it.",
+    ):
+        assert said in text
+    # Not cut off at the edge of the sheet, wherever it is broken.
+    assert text.replace(" ", "").count("rank-15.log") == 1
+    # It is folded again on the screen.
+    assert seen.page.locator("details[open]").count() == 0
+
+
+def test_older_browsers_unfold_by_the_event(report: Path, opened: Open) -> None:
+    page = opened(report).page
+    page.locator("details > summary").first.click()
+    page.evaluate("() => window.dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("details:not([open])").count() == 0
+    page.evaluate("() => window.dispatchEvent(new Event('afterprint'))")
+    assert page.locator("details[open]").count() == 1
+
+
+def test_the_remarks_are_wide_enough_to_be_read(report: Path, opened: Open) -> None:
+    page = opened(report, viewport={"width": 1280, "height": 900}).page
+    page.locator("#all-runs").scroll_into_view_if_needed()
+    box = page.locator("#all-runs tbody tr").first.locator("td").last.bounding_box()
+    assert box
+    assert box["width"] >= 250
+    # And they are in sight.
+    assert box["x"] + box["width"] <= 1280
 
 
 def test_the_command_line_prints_the_charts_too(report: Path, tmp_path: Path) -> None:

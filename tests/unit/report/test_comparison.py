@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -198,3 +199,18 @@ def test_the_page_says_what_differs(tmp_path: Path) -> None:
     page = (tmp_path / "page.html").read_text()
     assert "b did not do the work of a, so no ratio is given" in page
     assert "times the throughput" not in page
+
+
+def test_links_lead_to_the_experiment_that_they_name(tmp_path: Path) -> None:
+    """Also where an experiment before it has nothing to show."""
+    plan(tmp_path / "a", "a-nothing-yet").execute(state="failed")
+    here = study(tmp_path / "a", 0.2, 1)
+    write_comparison({"a": here, "b": here}, tmp_path / "comparison.html")
+    html = (tmp_path / "comparison.html").read_text()
+    links = re.findall(r'href="#(experiment-\d+)">([^<]*)<', html)
+    headings = re.findall(r'<h2 id="(experiment-\d+)">([^<]*)<', html)
+    # In the contents and in the summary.
+    assert links == headings * 2
+    assert [name for _, name in headings] == ["digits"]
+    # Which does not say that nothing ran: allreduces alone have no throughput either.
+    assert "No throughput was measured at any site." in html

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 import jsonschema
 import pytest
+from planned_studies import allreduce_s, network, training
 from rich.console import Console
 from study_files import STARTED, completed, plan, sample_study
 
@@ -391,3 +392,75 @@ def test_slow_nodes_are_named_with_their_hosts(tmp_path: Path) -> None:
     )
     runs = json.loads(written.json.read_text())["runs"]
     assert [len(run["stragglers"]) for run in runs] == [0, 1, 1]
+
+
+def test_a_list_of_contents_leads_to_all_sections(page: Page, sample: ReportFiles) -> None:
+    [contents] = re.findall(r"<nav.*?</nav>", sample.html.read_text(), flags=re.DOTALL)
+    links = [link.removeprefix("#") for link in Page(contents).attributes("href")]
+    headings = [heading["id"] for heading in page.all("h2")]
+    assert links == headings
+    assert len(links) == 7
+
+
+def test_many_experiments_are_one_table(tmp_path: Path) -> None:
+    for name in range(20):
+        for nodes in (1, 2):
+            completed(tmp_path / "site", experiment=f"study-{name}", nodes=nodes)
+    html = reported(tmp_path / "site").html.read_text()
+    [in_short] = re.findall(r'<h2 id="summary">.*?</section>', html, flags=re.DOTALL)
+    assert Page(in_short).all("ul") == Page(in_short).all("h3") == []
+    assert len(Page(in_short).all("tr")) == 1 + 20
+    assert "study-19 strong scaling 1 node 320 2 nodes 2.00 – 100 % 2 completed" in " ".join(
+        Page(in_short).text.split()
+    )
+    # What was found is nowhere else than with its experiment.
+    assert html.count("2 nodes give 2.00 times the throughput of 1 node") == 20
+
+
+def test_allreduces_alone_have_a_table_and_no_empty_scaling(tmp_path: Path) -> None:
+    network(tmp_path / "site")
+    training(tmp_path / "site", {1: 0.1, 2: 0.2})
+    written = reported(tmp_path / "site")
+    text = " ".join(Page(written.html.read_text()).text.split())
+    assert "No throughput was measured" not in text
+    assert "It times allreduces alone and trains nothing" in text
+    assert (
+        "4 nodes: an allreduce of 4 KiB takes 6.06 ms and an allreduce of 16 MiB takes 258 ms."
+        in text
+    )
+    assert 'aria-label="Scaling of network"' not in written.html.read_text()
+    assert 'aria-label="Scaling of training"' in written.html.read_text()
+    times, none = (one["allreduces"] for one in json.loads(written.json.read_text())["experiments"])
+    assert none == []
+    assert [(one["nodes"], one["bytes"], one["seconds"]["n"]) for one in times][:5] == [
+        (2, 4096, 1),
+        (2, 65536, 1),
+        (2, 1 << 20, 1),
+        (2, 1 << 24, 1),
+        (4, 4096, 1),
+    ]
+    assert times[0]["seconds"]["mean"] == pytest.approx(allreduce_s(4096, 2))
+
+
+def test_charts_say_in_words_what_they_show(page: Page) -> None:
+    said = [one["aria-label"] or "" for one in page.all("div") if one.get("class") == "chart"]
+    assert said[0].startswith(
+        "Line chart of the samples per second of digits-mlp: 1 node 1,080 (1,050 to"
+    )
+    assert said[0].endswith("; and a dashed line for the ideal and a curve for the fit: Amdahl.")
+    assert "4 nodes 66 % (61 to 72 %)" in said[2]
+    assert said[3].startswith(
+        "Bar chart of the milliseconds per step of digits-mlp in each phase: 1 node data "
+    )
+    assert len(set(said)) == len(said)
+
+
+def test_a_law_is_said_of_the_sizes_measured(page: Page) -> None:
+    text = " ".join(page.text.split())
+    assert (
+        "Amdahl's law describes its runs best: among 1 to 4 nodes it takes 9.2 % of the work"
+        in text
+    )
+    assert "no number of ranks gives more" not in text
+    # Two ranks were the fewest.
+    assert "one rank, not measured, " in text

@@ -1,11 +1,14 @@
 """Rounding and plain words."""
 
+from dataclasses import replace
+
 import pytest
 
 from argosy.analysis.measurements import Point
 from argosy.analysis.setups import Setup
 from argosy.analysis.statistics import Estimate
 from argosy.report import numbers, words
+from argosy.report.allreduces import AllreduceSummary
 from argosy.report.models import ExperimentSummary, PointSummary
 
 
@@ -148,3 +151,46 @@ def test_a_point_is_named_by_its_ranks_where_nodes_do_not_tell() -> None:
         "1 node with 1 rank",
         "1 node with 4 ranks",
     ]
+
+
+def with_loss(batch: float | None, of_base: float | None) -> ExperimentSummary:
+    """Two sizes, of which the larger is slower in computation; the samples of a step of a rank."""
+    base = replace(point(1, Estimate(3, 120.0), Estimate(3, 1.0)), samples_per_step=of_base)
+    lost = {"computation": Estimate(9, 0.6, 0.55, 0.65), "efficiency": Estimate(9, 0.6, 0.5, 0.7)}
+    larger = point(4, Estimate(3, 288.0), Estimate(3, 2.4))
+    return experiment(base, replace(larger, factors=lost, samples_per_step=batch))
+
+
+def test_slower_computation_names_the_smaller_batch() -> None:
+    *_, said = words.findings(with_loss(16.0, 64.0))
+    assert said == (
+        "With 4 nodes most is lost by slower computation: a factor of 0.600 (0.550 to 0.650). Each rank's "
+        "batch is 16 samples there, against 64 with 1 node: smaller batches compute less efficiently."
+    )
+
+
+@pytest.mark.parametrize("batches", [(64.0, 64.0), (None, 64.0), (16.0, None)])
+def test_no_batch_is_named_that_is_not_smaller(batches: tuple[float | None, float | None]) -> None:
+    *_, said = words.findings(with_loss(*batches))
+    assert said.endswith("slower computation: a factor of 0.600 (0.550 to 0.650).")
+
+
+def test_allreduces_alone_are_no_missing_throughput() -> None:
+    times = [
+        AllreduceSummary(2, 1, 2, size, Estimate(3, seconds))
+        for size, seconds in ((4096, 0.002), (65536, 0.0027), (1 << 24, 0.17))
+    ]
+    found = replace(experiment(point(2, None, None), completed=3), allreduces=times)
+    assert words.findings(found) == [
+        "It times allreduces alone and trains nothing, so it has no throughput.",
+        "2 nodes: an allreduce of 4 KiB takes 2.00 ms and an allreduce of 16 MiB takes 170 ms.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "said"), [((1, 2, 4), "1 to 4 nodes"), ((2,), "2 nodes"), ((1,), "1 node")]
+)
+def test_sizes_measured_are_those_with_a_throughput(nodes: tuple[int, ...], said: str) -> None:
+    measured = [point(each, Estimate(1, 120.0), Estimate(1, 1.0)) for each in nodes]
+    found = words.measured_sizes(experiment(*measured, point(64, None, None)))
+    assert (found.said, found.most_ranks) == (said, nodes[-1])

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import duckdb
 
@@ -22,4 +23,31 @@ def allreduce_times(tables: duckdb.DuckDBPyConnection) -> Mapping[str, list[Allr
     found: defaultdict[str, list[AllreduceTime]] = defaultdict(list)
     for row in fetch(tables, _QUERY):
         found[row.pop("experiment")].append(AllreduceTime(**row))
+    return dict(found)
+
+
+_MEANS_OF_RUNS = """
+SELECT experiment, bytes, nodes, ranks_per_node, avg(collectives.seconds) AS seconds
+FROM collectives JOIN runs USING (experiment, run_id)
+WHERE collectives.name = 'allreduce' AND collectives.ranks = runs.ranks
+GROUP BY experiment, run_id, bytes, nodes, ranks_per_node, repeat
+ORDER BY experiment, nodes, ranks_per_node, bytes, repeat, run_id
+"""
+
+
+@dataclass(frozen=True)
+class RunAllreduce:
+    """The mean `seconds` of a run's allreduces of `bytes` of data on each rank, of the slowest rank."""
+
+    bytes: int
+    nodes: int
+    ranks_per_node: int
+    seconds: float
+
+
+def run_allreduces(tables: duckdb.DuckDBPyConnection) -> Mapping[str, list[RunAllreduce]]:
+    """Means of runs, which are independent of each other, by experiment."""
+    found: defaultdict[str, list[RunAllreduce]] = defaultdict(list)
+    for row in fetch(tables, _MEANS_OF_RUNS):
+        found[row.pop("experiment")].append(RunAllreduce(**row))
     return dict(found)

@@ -39,6 +39,8 @@
       const before = this.#result;
       this.#result = vegaEmbed(this.#place, this.#spec(), OPTIONS);
       await this.#result;
+      // Its place says in words what is drawn; the parts of the drawing have no words of their own.
+      this.#place.querySelector("svg").setAttribute("aria-hidden", "true");
       if (before) (await before).finalize();
     }
 
@@ -145,6 +147,12 @@
   }
 
   const charts = [...document.querySelectorAll("figure")].map((figure) => new Chart(figure));
+  let opened = [];
+  window.addEventListener("beforeprint", () => {
+    opened = [...document.querySelectorAll("details:not([open])")];
+    for (const folded of opened) folded.open = true;
+  });
+  window.addEventListener("afterprint", () => opened.forEach((one) => (one.open = false)));
   // Nothing in a drawing waits for more than promises, so they are there when the printer looks.
   window.addEventListener("beforeprint", () => charts.forEach((chart) => chart.draw()));
   drawWhenSeen(charts);

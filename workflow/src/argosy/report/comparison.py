@@ -152,8 +152,9 @@ def findings(experiment: ComparedExperiment, reference: str) -> Sequence[str]:
         for site, names in experiment.left_out.items()
     ]
     if reference not in experiment.sites or not others:
-        alone = f"{', '.join(experiment.sites)} alone" if experiment.sites else "no site"
-        return [f"Measured at {alone}.", *aside]
+        if not experiment.sites:
+            return ["No throughput was measured at any site.", *aside]
+        return [f"Measured at {', '.join(experiment.sites)} alone.", *aside]
     said = (_of_site(experiment, site, reference) for site in others)
     return [*(sentence for sentences in said for sentence in sentences), *aside]
 

@@ -35,7 +35,7 @@ def comparison_drawing(experiment: ComparedExperiment) -> Drawing:
         f"{each.site} {_size(each, by_nodes)} {number(row['y'])}"
         for each, row in zip(experiment.points, means, strict=True)
     )
-    text = f"Samples per second: {said}."
+    text = f"Line chart of the samples per second of {experiment.experiment} at the sites: {said}."
     return Drawing("comparison", "scaling", _CAPTION, text, finished(spec), series)
 
 

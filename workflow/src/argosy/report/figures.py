@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from argosy.report import (
+    chart_words,
     prediction_chart,
     stall_chart,
     stall_words,
     timeline_chart,
     timeline_words,
-    words,
 )
 from argosy.report.models import ExperimentSummary
 from argosy.report.phase_chart import CAPTION, phase_chart, phase_colours
@@ -47,35 +47,33 @@ def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
     """What is drawn of an experiment."""
     measured = [point for point in experiment.points if point.throughput_samples_per_s]
     for quantity in QUANTITIES if measured else ():
-        said = [
-            f"{words.size(experiment, point)} {quantity.say(quantity.of(point).mean)}"
-            for point in measured
-        ]
-        text = f"{quantity.title.capitalize()}: {words.listed(said)}."
-        chart = size_chart(experiment, measured, quantity)
+        drawn = size_chart(experiment, measured, quantity)
+        text = chart_words.of_sizes(experiment, measured, quantity, drawn)
         yield Drawing(
             quantity.name,
             "scaling",
-            chart.caption,
+            drawn.caption,
             text,
-            finished(chart.spec),
-            chart.series,
-            chart.log_domains,
+            finished(drawn.spec),
+            drawn.series,
+            drawn.log_domains,
         )
     timed = [point for point in experiment.points if point.phases_s_per_step]
     if timed:
-        text = f"Time of each phase at {words.listed([words.size(experiment, p) for p in timed])}."
-        text = f"{text} The numbers are in the table of phases."
-        spec = finished(phase_chart(experiment, timed))
+        chart = phase_chart(experiment, timed)
+        text = chart_words.of_parts(experiment, "in each phase", _told(chart, "at", "phase"))
+        spec = finished(chart)
         yield Drawing("phases", "phases", CAPTION, text, spec, phase_colours(experiment))
     if stall_words.part_names(experiment):
-        text = f"{stall_words.finding(experiment)} The numbers are in the table of stalls."
-        spec = finished(stall_chart.stall_chart(experiment))
+        chart = stall_chart.stall_chart(experiment)
+        text = chart_words.of_parts(experiment, "by what it waits for", _told(chart))
+        spec = finished(chart)
         colours = stall_chart.stall_colours(experiment)
         yield Drawing("stalls", "stalls", stall_chart.CAPTION, text, spec, colours)
     if timeline_words.part_names(experiment):
-        text = f"{timeline_words.finding(experiment)} The numbers are in the table of timelines."
-        spec = finished(timeline_chart.timeline_chart(experiment))
+        chart = timeline_chart.timeline_chart(experiment)
+        text = chart_words.of_parts(experiment, "in parts of Horovod's work", _told(chart))
+        spec = finished(chart)
         colours = timeline_chart.timeline_colours(experiment)
         yield Drawing("timeline", "timeline", timeline_chart.CAPTION, text, spec, colours)
     if prediction := experiment.prediction:
@@ -83,6 +81,14 @@ def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
         text, caption = prediction_chart.text(prediction), prediction_chart.CAPTION
         colours = dict(prediction_chart.COLOURS)
         yield Drawing("prediction", "prediction", caption, text, spec, colours)
+
+
+def _told(
+    chart: dict[str, Any], size: str = "size", part: str = "part"
+) -> Iterator[tuple[Any, ...]]:
+    """The bars of a chart: size, part and milliseconds of each."""
+    for row in chart["data"]["values"]:
+        yield row[size], row[part], row["milliseconds"]
 
 
 def finished(chart: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
+from argosy.analysis.statistics import scaled
 from argosy.report import numbers
 from argosy.report.chart_scripts import chart_scripts
 from argosy.report.figures import Drawing
@@ -36,6 +37,7 @@ def rendered(template: str, **content: Any) -> str:
         "percent": numbers.percent,
         "interval": numbers.interval,
         "percent_interval": numbers.percent_interval,
+        "milliseconds": lambda estimate: numbers.interval(scaled(estimate, 1000)),
         "probability": numbers.probability,
         "amount": lambda size: amount(round(size)),
         "duration": numbers.duration,

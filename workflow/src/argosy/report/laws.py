@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from argosy.analysis.laws import AMDAHL, GUSTAFSON, LINEAR, USL, Fit, Interval, Refused, choose
 from argosy.analysis.measurements import Measurement
 from argosy.analysis.statistics import Estimate
-from argosy.report.numbers import interval, number, percent, percent_interval
+from argosy.report.numbers import interval, percent, percent_interval
 
 MISSES = 0.05
 """Below this `lack_of_fit_p` a curve misses the means by more than the runs scatter."""
@@ -40,6 +40,19 @@ class LawSummary:
     aicc: float | None = None
 
 
+@dataclass(frozen=True)
+class MeasuredSizes:
+    """The sizes that were measured, in words (`1 to 4 nodes`): of others a law's sentence says nothing."""
+
+    said: str
+    fewest_ranks: int
+    most_ranks: int
+
+    def has(self, ranks: float) -> bool:
+        """Whether a number of ranks lies among them."""
+        return self.fewest_ranks <= ranks <= self.most_ranks
+
+
 def law_summaries(scaling: str, runs: Iterable[Measurement]) -> list[LawSummary]:
     """All laws for this kind of scaling, the simplest first; one of them is the best, if any is."""
     measured = [(run.point.ranks, run.samples_per_s) for run in runs]
@@ -52,8 +65,8 @@ def law_summaries(scaling: str, runs: Iterable[Measurement]) -> list[LawSummary]
     ]
 
 
-def sentence(laws: Sequence[LawSummary]) -> str | None:
-    """What the best law says; None when there was nothing to choose from."""
+def sentence(laws: Sequence[LawSummary], sizes: MeasuredSizes) -> str | None:
+    """What the best law says of the `sizes` measured; None when there was nothing to choose from."""
     fitted = [law for law in laws if law.refused is None]
     best = next((law for law in fitted if law.is_best), None)
     if best is None or len(fitted) < 2:
@@ -63,7 +76,7 @@ def sentence(laws: Sequence[LawSummary]) -> str | None:
             f"No scaling law describes its runs: the best of them, {NAMES[best.law]}, misses the means by "
             "more than the runs scatter."
         )
-    return _SENTENCES[best.law](best)
+    return _SENTENCES[best.law](best, sizes)
 
 
 def _summary(found: Fit, is_best: bool) -> LawSummary:
@@ -84,34 +97,35 @@ def _estimate(found: Fit, one: Interval) -> Estimate:
     return Estimate(found.runs, one.value, one.low, one.high if math.isfinite(one.high) else None)
 
 
-def _linear(_: LawSummary) -> str:
-    return "No loss by more ranks shows beyond the scatter of the runs: the linear law describes them best."
-
-
-def _amdahl(law: LawSummary) -> str:
-    serial = law.parameters["serial fraction"]
+def _linear(_: LawSummary, sizes: MeasuredSizes) -> str:
     return (
-        f"Amdahl's law describes its runs best: {percent(serial.mean, 1)} of the work is serial "
-        f"({percent_interval(serial, 1)}), so no number of ranks gives more than "
-        f"{number(1 / serial.mean)} times the throughput of one."
+        f"No loss by more ranks shows beyond the scatter of the runs among {sizes.said}: the linear law "
+        "describes them best."
     )
 
 
-def _gustafson(law: LawSummary) -> str:
+def _amdahl(law: LawSummary, sizes: MeasuredSizes) -> str:
     serial = law.parameters["serial fraction"]
     return (
-        f"Gustafson's law describes its runs best: {percent(serial.mean, 1)} of the time is serial "
-        f"({percent_interval(serial, 1)})."
+        f"Amdahl's law describes its runs best: among {sizes.said} it takes {percent(serial.mean, 1)} of "
+        f"the work for serial ({percent_interval(serial, 1)})."
     )
 
 
-def _universal(law: LawSummary) -> str:
+def _gustafson(law: LawSummary, sizes: MeasuredSizes) -> str:
+    serial = law.parameters["serial fraction"]
+    return (
+        f"Gustafson's law describes its runs best: among {sizes.said} it takes "
+        f"{percent(serial.mean, 1)} of the time for serial ({percent_interval(serial, 1)})."
+    )
+
+
+def _universal(law: LawSummary, sizes: MeasuredSizes) -> str:
     peak = law.peak_ranks
-    where = (
-        f"it is highest with {peak.mean:,.0f} ranks ({interval(peak)})"
-        if peak
-        else "no peak is in sight"
-    )
+    if peak and sizes.has(peak.mean):
+        where = f"it is highest with {peak.mean:,.0f} ranks ({interval(peak)})"
+    else:
+        where = f"it has no peak among {sizes.said}"
     return f"The universal scalability law describes its throughput best: {where}."
 
 

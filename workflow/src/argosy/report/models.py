@@ -5,7 +5,7 @@ Units are in the names, ratios have none.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -16,6 +16,7 @@ from argosy.analysis.statistics import CONFIDENCE, Estimate
 from argosy.analysis.stragglers import Straggler
 from argosy.analysis.timelines import PointTimeline
 from argosy.analysis.usage import Unread
+from argosy.report.allreduces import AllreduceSummary
 from argosy.report.costs import CostSummary, Rates
 from argosy.report.laws import LawSummary
 from argosy.report.prediction import PredictionSummary
@@ -87,6 +88,8 @@ class ExperimentSummary:
     """By size, smallest first; empty where the stalls of the experiment were not studied."""
     timelines: list[PointTimeline]
     """By size, smallest first; empty where Horovod wrote none."""
+    allreduces: list[AllreduceSummary] = field(default_factory=list)
+    """By size and message, smallest first; empty where no allreduces alone were timed."""
 
 
 @dataclass(frozen=True)

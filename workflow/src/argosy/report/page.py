@@ -8,7 +8,11 @@ from argosy.report import plan_words, setup_words, stall_words, timeline_words, 
 from argosy.report.figures import drawings
 from argosy.report.html import rendered
 from argosy.report.laws import MISSES, NAMES
-from argosy.report.models import Summary
+from argosy.report.models import ExperimentSummary, Summary
+from argosy.report.overview import overview
+
+_LISTED = 5
+"""As many experiments have their sentences in the summary; of more it has one table."""
 
 
 def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
@@ -22,10 +26,13 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         summary=summary,
         link=lambda path: quote(f"{to_results}/{path}"),
         states=words.states,
-        findings=words.findings,
+        sentences=_sentences,
+        is_long=len(summary.experiments) > _LISTED,
+        overview=overview,
         drawings=drawings,
         phase_names=words.phase_names,
         factor_names=words.factor_names,
+        measured_sizes=words.measured_sizes,
         remarks=words.remarks,
         slow_hosts=words.slow_hosts,
         mixtures=setup_words.mixtures,
@@ -33,10 +40,13 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         law_names=NAMES,
         misses=MISSES,
         stall_names=stall_words.part_names,
-        stall_finding=stall_words.finding,
         stall_refusals=stall_words.refusals,
         timeline_names=timeline_words.part_names,
-        timeline_finding=timeline_words.finding,
         timeline_refusals=timeline_words.refusals,
         prediction_sentences=plan_words.sentences,
     )
+
+
+def _sentences(experiment: ExperimentSummary) -> list[str]:
+    measured_apart = (stall_words.finding(experiment), timeline_words.finding(experiment))
+    return [*words.findings(experiment), *filter(None, measured_apart)]

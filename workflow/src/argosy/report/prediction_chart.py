@@ -21,7 +21,11 @@ def text(found: PredictionSummary) -> str:
         for point in found.points
         if point.measured_step_s is not None
     ]
-    return f"Time of a step: {'; '.join(compared)}. The table of the prediction has all sizes."
+    last = found.points[-1]
+    farthest = f"{count(last.nodes, 'node')} {number(1000 * last.step_s.mean)} ms predicted"
+    said = compared if last.measured_step_s is not None else [*compared, f"up to {farthest}"]
+    listed = "; ".join(said)
+    return f"Line chart of the time of a step: {listed}. The table of the prediction has all sizes."
 
 
 def prediction_chart(found: PredictionSummary) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import duckdb
 
 from argosy.analysis.accuracy import Outcome, outcomes
+from argosy.analysis.collectives import RunAllreduce, run_allreduces
 from argosy.analysis.factors import RankTimes
 from argosy.analysis.forecast import Measured, everything
 from argosy.analysis.laws import Refused
@@ -24,6 +25,7 @@ from argosy.analysis.step_findings import step_findings
 from argosy.analysis.stragglers import Straggler
 from argosy.analysis.timelines import PointTimeline, timelines
 from argosy.analysis.usage import Usage, unread, usage
+from argosy.report.allreduces import allreduce_summaries
 from argosy.report.costs import NOT_KNOWN, Rates, cost_summary
 from argosy.report.laws import law_summaries
 from argosy.report.models import (
@@ -98,6 +100,7 @@ class _Analysis:
     setups: Mapping[str, NamedSetup]
     stalls: Mapping[str, Sequence[PointStalls | RefusedPoint]]
     timelines: Mapping[str, list[PointTimeline]]
+    allreduces: Mapping[str, Sequence[RunAllreduce]]
     rates: Rates
     everything: Measured
 
@@ -139,6 +142,7 @@ def _experiments(
         setups,
         stalls(tables, setups),
         timelines(tables),
+        run_allreduces(tables),
         rates,
         everything(tables, setups, measured, times, used),
     )
@@ -170,6 +174,7 @@ def _experiment(found: _Analysis, name: str, states: dict[str, int]) -> Experime
         no_prediction=refused,
         stalls=[_stalls(one) for one in found.stalls.get(name, ())],
         timelines=found.timelines.get(name, []),
+        allreduces=allreduce_summaries(found.allreduces.get(name, ())),
     )
 
 

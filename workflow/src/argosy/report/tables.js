@@ -43,7 +43,8 @@
       const button = document.createElement("button");
       button.type = "button";
       button.append(...header.childNodes);
-      button.addEventListener("click", () => sort(table, header));
+      // All of the cell is to be clicked, so it is the cell that listens; a click on the button gets there too.
+      header.addEventListener("click", () => sort(table, header));
       header.append(button);
     }
   }

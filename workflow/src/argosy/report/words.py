@@ -9,13 +9,17 @@ from argosy.analysis.point_factors import NAMES
 from argosy.analysis.statistics import Estimate
 from argosy.analysis.steady import OTHER
 from argosy.analysis.stragglers import Straggler
-from argosy.report.laws import sentence
+from argosy.report.allreduces import AllreduceSummary
+from argosy.report.laws import MeasuredSizes, sentence
 from argosy.report.models import ExperimentSummary, PointSummary, RunSummary, Summary
 from argosy.report.numbers import count, duration, interval, number, percent
 from argosy.results.tables import PHASES
+from argosy.units import amount
 
 CLOCKS_AGREE_S = 1.0
 """Ranks end a step together to within less than this; what is beyond is their nodes' clocks'."""
+_SMALLER = 0.95
+"""Batches above this share of the base's are taken for as large."""
 LEAST_LOSS = 0.02
 """A factor nearer to 1 is not worth a sentence."""
 _LOSSES = {
@@ -84,15 +88,51 @@ def findings(experiment: ExperimentSummary) -> list[str]:
     """What an experiment showed, a sentence a point, the base case first."""
     base = next((one for one in experiment.points if _is_base(experiment, one)), None)
     if base is None or base.throughput_samples_per_s is None:
+        if experiment.allreduces:
+            return _allreduce_sentences(experiment)
         return [f"No throughput was measured: of its runs, {states(experiment.states)}."]
     others = [one for one in experiment.points if one.speed_up and one is not base]
     alone = "" if others else " There is no other size to compare it with."
-    law, loss = sentence(experiment.laws), _loss(experiment, others[-1]) if others else None
+    law = sentence(experiment.laws, measured_sizes(experiment))
+    loss = _loss(experiment, base, others[-1]) if others else None
     return [
         _base_sentence(experiment, base) + alone,
         *(_comparison(experiment, base, other) for other in others),
         *([loss] if loss else []),
         *([law] if law else []),
+    ]
+
+
+def measured_sizes(experiment: ExperimentSummary) -> MeasuredSizes:
+    """The sizes of an experiment, at least one, that have a throughput: `1 to 4 nodes`."""
+    measured = [point for point in experiment.points if point.throughput_samples_per_s]
+    ranks = sorted(point.ranks for point in measured)
+    by_nodes = same_width(experiment)
+    numbers = sorted(point.nodes for point in measured) if by_nodes else ranks
+    most = count(numbers[-1], "node" if by_nodes else "rank")
+    said = most if numbers[0] == numbers[-1] else f"{numbers[0]:,} to {most}"
+    return MeasuredSizes(said, ranks[0], ranks[-1])
+
+
+def _allreduce_sentences(experiment: ExperimentSummary) -> list[str]:
+    """What allreduces alone took at each size: the smallest message and the largest."""
+    by_size: dict[tuple[int, int], list[AllreduceSummary]] = {}
+    for one in experiment.allreduces:
+        by_size.setdefault((one.ranks, one.nodes), []).append(one)
+    return [
+        "It times allreduces alone and trains nothing, so it has no throughput.",
+        *(
+            f"{name_among(experiment.allreduces, times[0])}: {listed(_ends(times))}."
+            for times in by_size.values()
+        ),
+    ]
+
+
+def _ends(times: Sequence[AllreduceSummary]) -> list[str]:
+    ends = [times[0], times[-1]] if len(times) > 1 else times
+    return [
+        f"an allreduce of {amount(one.bytes)} takes {number(1000 * one.seconds.mean)} ms"
+        for one in ends
     ]
 
 
@@ -171,7 +211,7 @@ def _comparison(experiment: ExperimentSummary, base: PointSummary, point: PointS
     )
 
 
-def _loss(experiment: ExperimentSummary, largest: PointSummary) -> str | None:
+def _loss(experiment: ExperimentSummary, base: PointSummary, largest: PointSummary) -> str | None:
     """What most of the efficiency is lost by at the largest size; None where nothing is lost."""
     factors = {name: one for name, one in largest.factors.items() if name != NAMES[-1]}
     if not factors:
@@ -184,7 +224,23 @@ def _loss(experiment: ExperimentSummary, largest: PointSummary) -> str | None:
     return (
         f"With {size(experiment, largest)} most is lost by {_LOSSES[name]}: a factor of "
         f"{number(worst.mean)} ({interval(worst)})."
+        f"{_smaller_batch(experiment, base, largest) if name == 'computation' else ''}"
     )
+
+
+def _smaller_batch(experiment: ExperimentSummary, base: PointSummary, largest: PointSummary) -> str:
+    """That the ranks' batches are smaller than in the base, as strong scaling makes them; else nothing."""
+    here, there = largest.samples_per_step, base.samples_per_step
+    if here is None or there is None or here > _SMALLER * there:
+        return ""
+    return (
+        f" Each rank's batch is {_samples(here)} samples there, against {_samples(there)} with "
+        f"{size(experiment, base)}: smaller batches compute less efficiently."
+    )
+
+
+def _samples(mean: float) -> str:
+    return f"{mean:,.0f}" if mean.is_integer() else number(mean)
 
 
 def _spread(speed_up: Estimate, base: PointSummary) -> str:

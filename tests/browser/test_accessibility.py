@@ -1,0 +1,58 @@
+"""Axe finds nothing to object to: a report can be read by everybody."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from planned_studies import network, training
+from playwright.sync_api import Page, expect
+from study_files import completed
+
+from argosy.report import write_comparison, write_report
+from argosy.report.models import read_summary
+from argosy.results import collect
+
+Open = Callable[..., Any]
+
+
+def objections(page: Page) -> list[str]:
+    """What axe finds, all of the page unfolded and drawn."""
+    expect(page.locator(".chart > svg.marks")).to_have_count(page.locator("figure").count())
+    page.evaluate("() => document.querySelectorAll('details').forEach((one) => one.open = true)")
+    found = Axe().run(page).response
+    assert found["passes"]
+    return [
+        f"{broken['id']}: {part['html'][:200]}"
+        for broken in found["violations"]
+        for part in broken["nodes"]
+    ]
+
+
+# Axe is a script of its own, which the page's policy would not let run: hence `bypass_csp`.
+@pytest.mark.parametrize(
+    ("which", "scheme"), [("report", "light"), ("report", "dark"), ("hostile_report", "light")]
+)
+def test_axe_finds_nothing(
+    which: str, scheme: str, request: pytest.FixtureRequest, opened: Open
+) -> None:
+    path: Path = request.getfixturevalue(which)
+    assert objections(opened(path, bypass_csp=True, color_scheme=scheme).page) == []
+
+
+def test_nor_in_a_table_of_experiments_nor_in_a_comparison(tmp_path: Path, opened: Open) -> None:
+    results = tmp_path / "site"
+    network(results)
+    training(results, {1: 0.1, 2: 0.2})
+    for name in ("Runs", "failures", "Machines", "Experiments"):
+        completed(results, experiment=name)
+    collect(results, results / "tables")
+    written = write_report(results)
+    page = opened(written.html, bypass_csp=True).page
+    assert page.locator("#all-experiments tbody tr").count() == 6
+    assert objections(page) == []
+    summary = read_summary(json.loads(written.json.read_text()))
+    write_comparison({"a": summary, "b": summary}, tmp_path / "comparison.html")
+    assert objections(opened(tmp_path / "comparison.html", bypass_csp=True).page) == []
