@@ -292,7 +292,7 @@ def test_an_image_that_the_store_lacks(workspace: ClusterWorkspace) -> None:
 def test_without_slurm(workspace: ClusterWorkspace, tmp_path: Path) -> None:
     tools = tmp_path / "bin"
     tools.mkdir()
-    for program in ("bash", "env", "git", "uname"):
+    for program in ("bash", "env", "git", "uname", "tee"):
         (tools / program).symlink_to(str(shutil.which(program)))
     here = Workspace(
         workspace.path, {**workspace.environment, "PATH": f"{BIN}{os.pathsep}{tools}"}, "testbed"

@@ -197,5 +197,5 @@ def test_the_interface_lo_is_refused_before_anything_is_submitted(study: Cluster
     driver = study.drive()
     output, _ = driver.communicate()
     assert driver.returncode != 0
-    assert f"{SITE}: interface: lo leads to no other node" in output
+    assert f"{SITE}: interface: lo is each node's own, over which it reaches no other" in output
     assert study.jobs(RUN) == []
