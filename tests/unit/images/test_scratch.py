@@ -86,6 +86,7 @@ def test_what_is_not_such_a_folder_stays(temporary: Path, monkeypatch: pytest.Mo
         left,
         *(temporary / other for other in (f"argosy-{os.getuid()}", "argosy-node.abc", "x")),
     }
+    kept.add(temporary / f"{name}-b-12345678")
     for path in kept - {left}:
         path.mkdir()
     (temporary / f"{name}-file").touch()

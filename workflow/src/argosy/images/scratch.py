@@ -31,7 +31,9 @@ def sweep() -> None:
     """Remove the folders of this user on this host whose processes are gone."""
     with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:
-            if entry.name.startswith(_prefix()):
+            name = entry.name.removeprefix(_prefix())
+            # The rest has no hyphen; another host's name may go on where ours ends.
+            if name != entry.name and "-" not in name:
                 with suppress(OSError):
                     _remove_left(Path(entry.path))
 

@@ -111,6 +111,7 @@ def require(store: Store, program: str, say: Say) -> Path:
         reason = "" if found else _fetch_package(store, program, say)
     found = found or find(store, program)
     if not found:
+        reason = reason or "its package does not hold it"
         raise ArgosyError(
             f"{program} is missing and cannot be installed from here ({reason}): ask the site for the "
             f"package '{program}', or put the program on PATH"

@@ -45,6 +45,8 @@ def _unpack(wanted: Wanted, index: Index, folder: NodeFolder, alone: int, say: S
     began = time.monotonic()
     making = folder.making()
     try:
+        # Not before: a request to end may come as soon as it is there.
+        making.mkdir(mode=0o700)
         # tar holds our lock as well: were we killed, nobody begins before it has ended.
         unpack(wanted.archive, index, making / "root", _remedy(wanted), held=[alone])
         (making / "size").write_text(str(index.size), encoding="ascii")

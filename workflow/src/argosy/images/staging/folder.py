@@ -109,10 +109,8 @@ class NodeFolder:
             os.close(lock)
 
     def making(self) -> Path:
-        """A new folder for an image that is being unpacked."""
-        path = self.path / f"{MAKING}{secrets.token_hex(8)}"
-        path.mkdir(mode=0o700)
-        return path
+        """Where to make a new folder for an image that is being unpacked."""
+        return self.path / f"{MAKING}{secrets.token_hex(8)}"
 
     def remove_if_unused(self, image: Image) -> bool:
         """Take an image away; False where somebody uses it, and there it stays."""
