@@ -22,6 +22,7 @@ from argosy.report import ReportFiles, make_report, write_report
 from argosy.report.figures import Drawing
 from argosy.report.html import chart_data
 from argosy.report.models import read_summary, summary_json, summary_schema
+from argosy.report.page import page as render_page
 from argosy.report.terminal import print_summary
 from argosy.results import ResultsError, collect
 
@@ -464,3 +465,13 @@ def test_a_law_is_said_of_the_sizes_measured(page: Page) -> None:
     assert "no number of ranks gives more" not in text
     # Two ranks were the fewest.
     assert "one rank, not measured, " in text
+
+
+def test_runs_without_a_container_are_said_to_have_none(
+    summary: dict[str, Any], tmp_path: Path
+) -> None:
+    [provenance] = summary["provenance"]
+    native = {**provenance, "content": {**provenance["content"], "image": None}}
+    html = render_page(read_summary({**summary, "provenance": [native]}), tmp_path, tmp_path)
+    assert "<summary>no container," in html
+    assert "unknown image" not in html
