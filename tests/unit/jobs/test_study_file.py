@@ -1,0 +1,87 @@
+"""What a site's runs are planned for is written down, and anything else is seen."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.errors import ArgosyError
+from argosy.jobs.description import Plan
+from argosy.jobs.planning import Project, Where, plan_runs, write_runs
+from argosy.jobs.study_file import StudyFile
+from argosy.study.config import parse_config
+from argosy.study.runs import expand
+
+SLURM = Path(__file__).parents[3] / "slurm"
+CONFIG = {
+    "experiments": {"one": {"runtime": "native", "command": "true {3}", "scale": {"nodes": [1]}}}
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    for folder in ("templates", "local"):
+        shutil.copytree(SLURM / folder, tmp_path / "project/slurm" / folder)
+    monkeypatch.chdir(tmp_path)
+    return Project(tmp_path / "project")
+
+
+def plans(project: Project) -> list[Plan]:
+    return plan_runs(project, Where("local"), expand(parse_config(CONFIG, [])), {})
+
+
+def written(project: Project) -> str:
+    """The file after Snakemake was started."""
+    file = StudyFile(project, "local")
+    file.update(CONFIG, plans(project))
+    return file.path.read_text()
+
+
+def test_it_stays_as_it_is_while_all_of_it_is_the_same(project: Project) -> None:
+    first = written(project)
+    before = StudyFile(project, "local").path.stat().st_mtime_ns
+    assert written(project) == first
+    assert StudyFile(project, "local").path.stat().st_mtime_ns == before
+    assert StudyFile(project, "local").read() == parse_config(CONFIG, [])
+
+
+def test_another_store_python_or_place_changes_it(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = {written(project)}
+    monkeypatch.setenv("ARGOSY_STORE", str(tmp_path / "scratch"))
+    found.add(written(project))
+    monkeypatch.setattr(sys, "executable", "/elsewhere/bin/python")
+    found.add(written(project))
+    shutil.copytree(project.path, tmp_path / "copy")
+    found.add(written(Project(tmp_path / "copy")))
+    assert len(found) == 4
+
+
+def test_results_of_something_else_change_it_each_time(project: Project) -> None:
+    scripts = write_runs(project, plans(project))
+    first = written(project)
+    result = scripts[0].parent / "result.json"
+    for _ in range(2):
+        result.write_text(json.dumps({"spec": "of another command"}))
+        (outdated,) = StudyFile(project, "local").update(CONFIG, plans(project))
+        assert outdated.run.repeat == 1
+        second = StudyFile(project, "local").path.read_text()
+        assert second != first
+        write_runs(project, plans(project))
+        assert not result.exists()
+        first = written(project)
+        assert first == second
+
+
+@pytest.mark.parametrize("content", [None, "{", "{}", "[]"])
+def test_a_damaged_file_is_named(project: Project, content: Any) -> None:
+    file = StudyFile(project, "local")
+    if content is not None:
+        file.path.parent.mkdir(parents=True)
+        file.path.write_text(content)
+    with pytest.raises(ArgosyError, match=r"study\.json: cannot be read .*; run snakemake"):
+        file.read()
