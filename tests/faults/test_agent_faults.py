@@ -22,6 +22,9 @@ from argosy.runtime.agent.messages import Order
 from argosy.runtime.agent.signing import NONCE_HEADER, Signer, digest_of
 from argosy.runtime.agent.wire import Request
 
+# Which of two failures came first is told within a second.
+pytestmark = pytest.mark.alone
+
 SLEEPER = "import os, time; print('pid', os.getpid()); time.sleep(600)"
 # Has a helper in its own process group, and one that has run off to its own session.
 PARENT = """
