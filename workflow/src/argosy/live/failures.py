@@ -8,8 +8,10 @@ from argosy.live.folders import RunFiles, run_folders
 from argosy.live.states import RunState, RunView
 from argosy.live.study import Study
 from argosy.live.tail import last_lines, read_object
+from argosy.live.words import plural
 
-STATES = (RunState.FAILED, RunState.GONE, RunState.UNREADABLE)
+ENDED_EARLY = (RunState.CANCELLED, RunState.INTERRUPTED)
+STATES = (RunState.FAILED, RunState.GONE, RunState.UNREADABLE, *ENDED_EARLY)
 MOST_RUNS = 20
 LINES = 40
 PATIENCE_S = 5.0
@@ -40,15 +42,16 @@ def failed_runs(site: Path, planned: Collection[Path]) -> list[Failed]:
 
 def describe(failed: Sequence[Failed], report: Path) -> Iterator[str]:
     """Say what was printed last where the first run failed, then which failed and why, then the report."""
-    first = next((each for each in failed if each.log), None)
+    first = next((each for each in failed if each.log and each.view.state not in ENDED_EARLY), None)
     if first and first.log:
         yield f"The last lines of {first.log}:"
         yield from (f"    {line}" for line in last_lines(first.log, LINES))
         yield ""
-    yield "1 run failed:" if len(failed) == 1 else f"{len(failed)} runs failed:"
+    early = any(each.view.state in ENDED_EARLY for each in failed)
+    yield f"{plural(len(failed), 'run')} failed{' or ended early' if early else ''}:"
     for each in failed[:MOST_RUNS]:
         where = f"; see {each.log}" if each.log else ""
-        yield f"  {each.view.name}: {each.view.note}{where}"
+        yield f"  {each.view.name}: {each.view.note or each.view.state}{where}"
     if len(failed) > MOST_RUNS:
         yield f"  and {len(failed) - MOST_RUNS} more; `argosy status {report.parent.name}` has all"
     if report.is_file():

@@ -1,0 +1,43 @@
+"""What is said of the runs that came to nothing, when a workflow ends."""
+
+from pathlib import Path
+
+from live_study import FakeStudy, ended_in, starts
+
+from argosy.live.failures import describe, failed_runs
+
+FAILURE = {"node": 0, "rank": 0, "cause": "killed by signal 9 (SIGKILL)", "at": 1.0}
+
+
+def test_failed_and_cancelled_runs_are_told_apart(fake: FakeStudy) -> None:
+    runs = [fake.plan(repeat=repeat) for repeat in (1, 2, 3)]
+    for number, run in enumerate(runs):
+        fake.submitted(run, str(number), scheduler="local")
+        starts(run, f"{number}.0")
+    rank = runs[0].path / "logs/0.0/rank-0.log"
+    rank.write_text("epoch 1\n\x1b[31mepoch 2\x1b[0m\n")
+    runs[0].execute("0.0", "failed", failure=FAILURE)
+    rank.write_text("epoch 1\n\x1b[31mepoch 2\x1b[0m\n")
+    ended_in(runs[1], "1.0", "cancelled")
+    ended_in(runs[2], "2.0", "completed")
+    planned = [run.path for run in runs]
+    said = [*describe(failed_runs(fake.site, planned), fake.site / "report.html")]
+    assert said[:4] == [f"The last lines of {rank}:", "    epoch 1", "    epoch 2", ""]
+    assert said[4] == "2 runs failed or ended early:"
+    assert said[5].startswith("  digits/nodes1-ranks1-repeat1: rank 0 on host0: killed by signal 9")
+    assert said[6].startswith("  digits/nodes1-ranks1-repeat2: cancelled; see ")
+    assert len(said) == 7
+    # Those that are asked for no longer are not spoken of.
+    assert failed_runs(fake.site, planned[2:]) == []
+
+
+def test_of_many_runs_some_are_listed(fake: FakeStudy) -> None:
+    runs = [fake.plan(repeat=repeat) for repeat in range(1, 26)]
+    for run in runs:
+        fake.submitted(run, "7", scheduler="local")
+        ended_in(run, "7.0", "cancelled")
+    report = Path("results/cluster/report.html")
+    said = [*describe(failed_runs(fake.site, [run.path for run in runs]), report)]
+    assert said[0] == "25 runs failed or ended early:"
+    assert len(said) == 22
+    assert said[-1] == "  and 5 more; `argosy status cluster` has all"
