@@ -1,6 +1,8 @@
 """Axe finds nothing to object to: a report can be read by everybody."""
 
+import html
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,3 +58,14 @@ def test_nor_in_a_table_of_experiments_nor_in_a_comparison(tmp_path: Path, opene
     summary = read_summary(json.loads(written.json.read_text()))
     write_comparison({"a": summary, "b": summary}, tmp_path / "comparison.html")
     assert objections(opened(tmp_path / "comparison.html", bypass_csp=True).page) == []
+
+
+def test_a_drawn_chart_keeps_the_words_for_what_it_shows(report: Path, opened: Open) -> None:
+    """Vega gives what it draws a label of its own."""
+    page = opened(report).page
+    charts = page.locator(".chart")
+    expect(page.locator(".chart > svg.marks")).to_have_count(charts.count())
+    written = re.findall(r'class="chart"[^>]*aria-label="([^"]*)"', report.read_text())
+    drawn = [chart.get_attribute("aria-label") for chart in charts.all()]
+    assert drawn == [html.unescape(label) for label in written]
+    assert len(drawn) > 3

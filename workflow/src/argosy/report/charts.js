@@ -17,12 +17,14 @@
   class Chart {
     #data;
     #place;
+    #label;
     #result = null;
     #isLogarithmic = false;
     #hidden = new Set();
 
     constructor(figure) {
       this.#place = figure.querySelector(".chart");
+      this.#label = this.#place.getAttribute("aria-label");
       this.#data = JSON.parse(figure.querySelector("script").textContent);
       this.#place.after(this.#controls());
     }
@@ -47,6 +49,8 @@
     // A parameter's value in the specification holds from the first drawing on.
     #spec() {
       const spec = structuredClone(this.#data.spec);
+      // Vega labels the place anew, by the description.
+      spec.description = this.#label;
       for (const parameter of spec.params ?? []) {
         if (parameter.name === "shown") parameter.value = this.#shown();
       }
