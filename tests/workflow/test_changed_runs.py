@@ -109,6 +109,26 @@ def test_nothing_else_that_is_there_stands_for_a_result(workspace: Workspace) ->
     assert run(workspace, "13")[0] == 0 and jobs(workspace) == before + 1
 
 
+def test_what_failed_and_is_asked_for_no_longer_leaves_the_report(workspace: Workspace) -> None:
+    shutil.copy(PROGRAM, workspace.path / "containers/workloads")
+
+    def program(steps: str) -> dict[str, object]:
+        command = f"python3 /workloads/waiting.py {OPTIONS} --steps {steps}"
+        scale = {"nodes": [1], "repeats": 1}
+        return {"runtime": "native", "launcher": "plain", "command": command, "scale": scale}
+
+    def reported() -> list[str]:
+        summary = json.loads((workspace.path / "results/local/summary.json").read_text())
+        return [experiment["experiment"] for experiment in summary["experiments"]]
+
+    workspace.configure({"good": program("12"), "wrong": program("none")})
+    status, output = workspace.snakemake("--keep-going", "--quiet", "host")
+    assert status != 0 and {"good", "wrong"} <= {*reported()}, output
+    workspace.configure({"good": program("12")})
+    status, output = workspace.snakemake("--quiet", "host")
+    assert status == 0 and reported() == ["good"], output
+
+
 def test_a_copy_of_a_project_leaves_the_project_alone(workspace: Workspace) -> None:
     shutil.copy(PROGRAM, workspace.path / "containers/workloads")
     status, output = run(workspace, "12")
