@@ -9,7 +9,8 @@ import pytest
 from cluster import Cluster
 from cluster_workspace import ClusterWorkspace
 
-pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
+# A driver that is killed at a moment, and jobs that end at another, want the machine for themselves.
+pytestmark = [pytest.mark.alone, pytest.mark.slurm, pytest.mark.timeout(400)]
 RUNS = [f"nodes1-ranks1-repeat{repeat}" for repeat in range(1, 9)]
 
 
