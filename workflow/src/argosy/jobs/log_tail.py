@@ -11,7 +11,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 def last_line(path: Path) -> str:
     """Return the last line that says anything, without colours; "" when there is none."""
-    for line in reversed(_tail(path).decode(errors="replace").split("\n")):
+    for line in reversed(tail(path, _BYTES).decode(errors="replace").split("\n")):
         # A progress bar overwrites its own line.
         shown = _TERMINAL.sub("", line).strip().rpartition("\r")[2]
         if shown := _CONTROL.sub("", shown).strip():
@@ -19,11 +19,12 @@ def last_line(path: Path) -> str:
     return ""
 
 
-def _tail(path: Path) -> bytes:
+def tail(path: Path, size: int) -> bytes:
+    """Return the last `size` bytes of a file; none where it cannot be read."""
     try:
         with path.open("rb") as file:
             end = file.seek(0, os.SEEK_END)
-            file.seek(max(0, end - _BYTES))
-            return file.read(_BYTES)
+            file.seek(max(0, end - size))
+            return file.read(size)
     except OSError:
         return b""

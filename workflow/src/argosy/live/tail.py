@@ -1,11 +1,12 @@
 """The ends of files that others are writing: logs and JSON Lines of any size, read from the back."""
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from argosy.jobs.log_tail import tail
 
 LINES_BYTES = 32 * 1024
 """Some hundred records."""
@@ -18,7 +19,7 @@ def last_records(path: Path, size: int = LINES_BYTES) -> Iterator[dict[str, Any]
 
     Lines that are cut off, at either end, are passed over.
     """
-    for line in reversed(_tail(path, size).decode(errors="replace").split("\n")):
+    for line in reversed(tail(path, size).decode(errors="replace").split("\n")):
         try:
             found = json.loads(line)
         except ValueError:
@@ -29,7 +30,7 @@ def last_records(path: Path, size: int = LINES_BYTES) -> Iterator[dict[str, Any]
 
 def last_lines(path: Path, count: int) -> list[str]:
     """Return the last lines, at most `count`, as a terminal would show them; long ones are cut."""
-    lines = _tail(path, LINES_BYTES).decode(errors="replace").rstrip("\n").split("\n")
+    lines = tail(path, LINES_BYTES).decode(errors="replace").rstrip("\n").split("\n")
     return [_shown(line) for line in lines[-count:]]
 
 
@@ -47,13 +48,3 @@ def read_object(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None
-
-
-def _tail(path: Path, size: int) -> bytes:
-    try:
-        with path.open("rb") as file:
-            end = file.seek(0, os.SEEK_END)
-            file.seek(max(0, end - size))
-            return file.read(size)
-    except OSError:
-        return b""
