@@ -40,8 +40,11 @@ lint: $(VENV)/.developing ## Style, types, Snakefiles
 
 .PHONY: test
 test: lint image ## All tests: most files beside each other, those that measure time after them
-	$(BIN)/pytest -m "not alone" --numprocesses $(WORKERS) --dist loadfile
-	$(BIN)/pytest -m alone
+	@# Both parts run, whatever the first finds.
+	@status=0; \
+	$(BIN)/pytest -m "not alone" --numprocesses $(WORKERS) --dist loadfile || status=1; \
+	$(BIN)/pytest -m alone || status=1; \
+	exit $$status
 
 .PHONY: schema
 schema: $(VENV)/.ready ## Write docs/summary.schema.json anew
