@@ -16,7 +16,8 @@ from workspace import BIN, Workspace
 
 from argosy.results.tables import fetch, open_tables
 
-pytestmark = pytest.mark.udocker
+# How soon a run ends is measured.
+pytestmark = [pytest.mark.alone, pytest.mark.udocker]
 RUN = "nodes2-ranks1-repeat1"
 TARGET = f"results/local/faults/{RUN}/result.json"
 

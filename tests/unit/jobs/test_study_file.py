@@ -1,6 +1,7 @@
 """What a site's runs are planned for is written down, and anything else is seen."""
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -42,10 +43,22 @@ def written(project: Project) -> str:
 
 def test_it_stays_as_it_is_while_all_of_it_is_the_same(project: Project) -> None:
     first = written(project)
+    StudyFile(project, "local").note_planned()
     before = StudyFile(project, "local").path.stat().st_mtime_ns
     assert written(project) == first
     assert StudyFile(project, "local").path.stat().st_mtime_ns == before
     assert StudyFile(project, "local").read() == parse_config(CONFIG, [])
+
+
+def test_scripts_of_another_study_are_planned_anew_however_new_they_look(project: Project) -> None:
+    written(project)
+    file = StudyFile(project, "local")
+    file.note_planned()
+    file.update({**CONFIG, "site": "local"}, plans(project))
+    # The scripts are those of before, and Snakemake was told that they are new.
+    os.utime(file.path, (1, 1))
+    file.update({**CONFIG, "site": "local"}, plans(project))
+    assert file.path.stat().st_mtime > 1
 
 
 def test_another_store_python_or_place_changes_it(

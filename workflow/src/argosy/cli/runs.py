@@ -23,7 +23,8 @@ def plan_runs(
     from argosy.study.runs import expand
 
     project = planning.Project(Path.cwd())
-    study = StudyFile(project, site).read()
+    study_file = StudyFile(project, site)
+    study = study_file.read()
     where = planning.Where(study.site, study.hardware, study.queue)
     runs = expand(study)
     locks = project.locks({run.image for run in runs if run.image})
@@ -31,6 +32,7 @@ def plan_runs(
     folders = [
         script.parent.relative_to(Path.cwd()) for script in planning.write_runs(project, plans)
     ]
+    study_file.note_planned()
     write_text(output, "".join(f"{folder}\n" for folder in folders))
 
 

@@ -4,7 +4,9 @@ The workflow compares contents, not times: a project that was copied or moved, a
 Python and a result of something else are all seen, also where Snakemake remembers nothing.
 """
 
+import hashlib
 import json
+import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -13,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.errors import ArgosyError
-from argosy.files import write_json_if_changed
+from argosy.files import write_json, write_json_if_changed
 from argosy.jobs.description import Plan, describe_run
 from argosy.jobs.planning import Project, is_outdated, read_object
 from argosy.study.config import Source, parse_config
@@ -33,6 +35,11 @@ class StudyFile:
     def path(self) -> Path:
         """Where it lies."""
         return self.project.path / "results" / self.site / "study.json"
+
+    @property
+    def _planned(self) -> Path:
+        """Names the study.json by which the scripts were written."""
+        return self.path.with_name("planned.json")
 
     def update(self, config: Mapping[str, Any], plans: Sequence[Plan]) -> list[Plan]:
         """Write the file where it says anything else, and return the plans whose results are not of them.
@@ -57,8 +64,18 @@ class StudyFile:
             if outdated
             else written.get("outdated_results_seen"),
         }
-        write_json_if_changed(self.path, content)
+        changed = write_json_if_changed(self.path, content)
+        if not changed and (read_object(self._planned) or {}).get("study") != self._digest():
+            # Scripts that were not written by it may have been touched since, by `snakemake --touch`, say.
+            os.utime(self.path)
         return outdated
+
+    def note_planned(self) -> None:
+        """Say that all scripts are of the file as it is."""
+        write_json(self._planned, {"schema_version": SCHEMA_VERSION, "study": self._digest()})
+
+    def _digest(self) -> str:
+        return hashlib.sha256(self.path.read_bytes()).hexdigest()
 
     def read(self) -> Config:
         """Read the study.
