@@ -6,7 +6,6 @@ Python and a result of something else are all seen, also where Snakemake remembe
 
 import hashlib
 import json
-import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -44,7 +43,8 @@ class StudyFile:
     def update(self, config: Mapping[str, Any], plans: Sequence[Plan]) -> list[Plan]:
         """Write the file where it says anything else, and return the plans whose results are not of them.
 
-        Such a result changes the file, too, which has all runs planned anew: that takes the result away.
+        Such a result changes the file, too, which has all runs planned anew: that takes the result away. So
+        do scripts that were not written by it: Snakemake may have been told that they are new (`--touch`).
 
         Args:
             config: the study, as the workflow merged it.
@@ -52,6 +52,7 @@ class StudyFile:
         """
         outdated = [plan for plan in plans if self._is_outdated(plan)]
         written = read_object(self.path) or {}
+        plan_again = bool(outdated) or not self._is_planned()
         content = {
             "schema_version": SCHEMA_VERSION,
             "config": config,
@@ -60,19 +61,20 @@ class StudyFile:
             "store": str(self.project.store.path),
             "runtime": str(self.project.runtime_dir),
             "python": sys.executable,
-            "outdated_results_seen": time.time()
-            if outdated
-            else written.get("outdated_results_seen"),
+            # Content, because Snakemake compares that of small files, and not only their times.
+            "plan_again": time.time() if plan_again else written.get("plan_again"),
         }
-        changed = write_json_if_changed(self.path, content)
-        if not changed and (read_object(self._planned) or {}).get("study") != self._digest():
-            # Scripts that were not written by it may have been touched since, by `snakemake --touch`, say.
-            os.utime(self.path)
+        write_json_if_changed(self.path, content)
         return outdated
 
     def note_planned(self) -> None:
         """Say that all scripts are of the file as it is."""
         write_json(self._planned, {"schema_version": SCHEMA_VERSION, "study": self._digest()})
+
+    def _is_planned(self) -> bool:
+        """Whether the scripts were written by the file as it is."""
+        planned = read_object(self._planned) or {}
+        return self.path.is_file() and planned.get("study") == self._digest()
 
     def _digest(self) -> str:
         return hashlib.sha256(self.path.read_bytes()).hexdigest()
