@@ -2,6 +2,8 @@
 
 import json
 import os
+import pwd
+import shutil
 import signal
 import subprocess
 import textwrap
@@ -151,6 +153,19 @@ class Job:
             process.wait()
         assert self.holder.stdout
         self.holder.stdout.close()
+
+
+def another_user() -> list[str]:
+    """A command before a command that makes it another user's: by root, or by subordinate ids."""
+    if os.getuid() == 0:
+        return ["setpriv", "--reuid=65534", "--clear-groups"]
+    name = pwd.getpwuid(os.getuid()).pw_name
+    ranges = Path("/etc/subuid").read_text().splitlines() if Path("/etc/subuid").exists() else []
+    mine = [line.split(":")[1] for line in ranges if line.startswith(f"{name}:")]
+    if not mine or not shutil.which("newuidmap"):
+        pytest.skip("becoming another user needs root, or subordinate ids and newuidmap")
+    maps = [f"--map-users={mine[0]},0,1", f"--map-groups={mine[0]},0,1"]
+    return ["unshare", "--user", *maps, "--setuid=0", "--setgid=0"]
 
 
 def require_namespaces() -> None:

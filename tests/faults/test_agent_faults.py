@@ -3,8 +3,6 @@
 import http.client
 import json
 import os
-import pwd
-import shutil
 import signal
 import socket
 import subprocess
@@ -14,11 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_job import ADDRESS, RECORD_A_STEP, RUNTIME, Job, jobs, require_namespaces
+from agent_job import (
+    ADDRESS,
+    RECORD_A_STEP,
+    RUNTIME,
+    Job,
+    another_user,
+    jobs,
+    require_namespaces,
+)
 
 from argosy.runtime.agent.connection import Connection
 from argosy.runtime.agent.http_server import Server, listen
 from argosy.runtime.agent.messages import Order
+from argosy.runtime.agent.peers import Endpoint
 from argosy.runtime.agent.signing import NONCE_HEADER, Signer, digest_of
 from argosy.runtime.agent.wire import Request
 
@@ -281,7 +288,7 @@ def test_a_false_head_is_not_obeyed(job: Any) -> None:
     job = job(SLEEPER)
     service = FalseHead()
     with listen((ADDRESS, job.port), shared=True) as listener:
-        Server(listener, service, print).start()
+        Server(listener, service, print, newcomers=10).start()
         job.start(1, ARGOSY_START_TIMEOUT="2")
         assert job.wait() == [1]
     assert service.asked > 2
@@ -295,6 +302,9 @@ class FalseHead:
     """Has got the port but not the token, and wants the ranks to start."""
 
     asked = 0
+
+    def welcome(self, peer: Endpoint) -> bool:
+        return True
 
     def admit(self, connection: Connection, request: Request) -> int | None:
         return None
@@ -319,19 +329,6 @@ def test_a_head_that_stops_for_a_while_is_waited_for(job: Any) -> None:
     time.sleep(1)
     job.agents[1].terminate()
     assert job.wait() == [130, 130]
-
-
-def another_user() -> list[str]:
-    """A command before a command that makes it another user's: by root, or by subordinate ids."""
-    if os.getuid() == 0:
-        return ["setpriv", "--reuid=65534", "--clear-groups"]
-    name = pwd.getpwuid(os.getuid()).pw_name
-    ranges = Path("/etc/subuid").read_text().splitlines() if Path("/etc/subuid").exists() else []
-    mine = [line.split(":")[1] for line in ranges if line.startswith(f"{name}:")]
-    if not mine or not shutil.which("newuidmap"):
-        pytest.skip("becoming another user needs root, or subordinate ids and newuidmap")
-    maps = [f"--map-users={mine[0]},0,1", f"--map-groups={mine[0]},0,1"]
-    return ["unshare", "--user", *maps, "--setuid=0", "--setgid=0"]
 
 
 def _listens(port: int) -> bool:
