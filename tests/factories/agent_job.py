@@ -10,7 +10,7 @@ import textwrap
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,8 @@ class Job:
         for node in nodes or range(self.nodes):
             with (self.logs / f"node-{node}.log").open("wb") as log:
                 self.agents[node] = subprocess.Popen(
-                    [*self.wrapper, PYTHON, RUNTIME / "agent"],
+                    # Agents do not let others see their variables; what they are called is seen.
+                    [*self.wrapper, PYTHON, RUNTIME / "agent", self.incarnation],
                     env={**self.environment(node), **environment},
                     stdout=log,
                     stderr=subprocess.STDOUT,
@@ -192,7 +193,8 @@ def jobs(folder: Path) -> Iterator[Callable[..., Job]]:
 
 
 def _has(process: Path, mark: bytes) -> bool:
-    try:
-        return mark in (process / "environ").read_bytes()
-    except OSError:
-        return False
+    for name in ("environ", "cmdline"):
+        with suppress(OSError):
+            if mark in (process / name).read_bytes():
+                return True
+    return False

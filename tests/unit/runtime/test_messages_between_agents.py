@@ -272,7 +272,7 @@ class Liar:
 
 def test_an_answer_that_is_not_the_heads_is_not_believed() -> None:
     listener = listen((ADDRESS, 0))
-    Server(listener, Liar(Order(stop=True)), print, newcomers=10).start()
+    Server(listener, Liar(Order(stop=True)), print, connections=10).start()
     link = RemoteLink(settings(listener.getsockname()[1]))
     with pytest.raises(ValueError, match="not signed with the job's token"):
         link.beat(Report(1))
@@ -303,7 +303,7 @@ class Echo:
 def echo() -> tuple[int, list[str]]:
     listener = listen((ADDRESS, 0))
     said: list[str] = []
-    Server(listener, Echo(), said.append, newcomers=10).start()
+    Server(listener, Echo(), said.append, connections=10).start()
     return listener.getsockname()[1], said
 
 

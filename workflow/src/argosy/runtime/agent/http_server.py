@@ -51,7 +51,7 @@ class Server(threading.Thread):
         listener: where clients connect.
         service: does the work.
         say: prints a line for the user.
-        newcomers: how many connections there may be that no request was admitted from yet.
+        connections: how many there may be; beyond them those are closed that no request was admitted from.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Server(threading.Thread):
         service: Service,
         say: Callable[[str], None],
         *,
-        newcomers: int,
+        connections: int,
     ) -> None:
         super().__init__(name=f"server-{listener.getsockname()[1]}", daemon=True)
         self.service = service
@@ -68,7 +68,8 @@ class Server(threading.Thread):
         self._say = say
         self._selector = selectors.DefaultSelector()
         self._connections: set[Connection] = set()
-        self._newcomers = Newcomers(newcomers)
+        self._newcomers = Newcomers()
+        self._most = connections
         self._refused = 0
         self._listen_again: float | None = None
         self._swept = 0.0
@@ -127,7 +128,7 @@ class Server(threading.Thread):
             try:
                 sock, peer = self._listener.accept()
             except OSError as error:
-                if error.errno in _NO_DESCRIPTORS and not self._make_room(self._newcomers.oldest()):
+                if error.errno in _NO_DESCRIPTORS and not self._make_room():
                     self._pause(_NO_ROOM_TIME)
                 break
             if self.service.welcome((peer[0], peer[1])):
@@ -147,10 +148,12 @@ class Server(threading.Thread):
         connection = Connection(self, sock, peer)
         self._connections.add(connection)
         self._newcomers.add(connection)
-        self._make_room(self._newcomers.surplus())
+        if len(self._connections) > self._most:
+            self._make_room()
         return connection
 
-    def _make_room(self, connection: Connection | None) -> bool:
+    def _make_room(self) -> bool:
+        connection = self._newcomers.first_to_go()
         if connection:
             connection.close()
         return connection is not None

@@ -6,7 +6,7 @@ from typing import Callable
 
 from .connection import Connection
 from .http_server import Server, listen
-from .open_files import most_newcomers
+from .open_files import most_connections
 from .peers import Endpoint, Owners
 from .rendezvous import MAX_VALUE, Rendezvous
 from .settings import Settings
@@ -68,6 +68,6 @@ def serve_ranks(
     listener = listen((ADDRESS, 0))
     host, port = listener.getsockname()
     service = LocalService(rendezvous, (host, port))
-    newcomers = most_newcomers(settings, at_once=settings.ranks_per_node)
-    Server(listener, service, say, newcomers=newcomers).start()
+    connections = most_connections(settings, of_the_job=settings.ranks_per_node)
+    Server(listener, service, say, connections=connections).start()
     return host, port

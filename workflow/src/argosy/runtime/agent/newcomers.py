@@ -1,4 +1,4 @@
-"""Connections that have not proved yet whose they are: few enough that others always have room."""
+"""Connections that have not proved yet whose they are: they are the first to go when there are too many."""
 
 from __future__ import annotations
 
@@ -9,15 +9,9 @@ if TYPE_CHECKING:
 
 
 class Newcomers:
-    """Those of one server, by their address and in the order of their arrival. For one thread.
+    """Those of one server, by their address and in the order of their arrival. For one thread."""
 
-    Args:
-        most: how many there may be.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._number = 0
+    def __init__(self) -> None:
         self._by_address: dict[str, dict[Connection, None]] = {}
 
     def __contains__(self, connection: Connection) -> bool:
@@ -26,21 +20,15 @@ class Newcomers:
     def add(self, connection: Connection) -> None:
         """One more has come."""
         self._by_address.setdefault(connection.peer[0], {})[connection] = None
-        self._number += 1
 
     def remove(self, connection: Connection) -> None:
         """It is none any more: it has proved whose it is, or is closed."""
         there = self._by_address[connection.peer[0]]
         del there[connection]
-        self._number -= 1
         if not there:
             del self._by_address[connection.peer[0]]
 
-    def surplus(self) -> Connection | None:
-        """Return the one that has to go because there are too many, if there are."""
-        return self.oldest() if self._number > self._most else None
-
-    def oldest(self) -> Connection | None:
+    def first_to_go(self) -> Connection | None:
         """Return the oldest of the address that has the most, so that one cannot crowd out others."""
         if not self._by_address:
             return None

@@ -33,16 +33,11 @@ class OpenFiles:
             resource.prlimit(pid, resource.RLIMIT_NOFILE, self._before)
 
 
-def most_newcomers(settings: Settings, *, at_once: int) -> int:
-    """Return how many newcomers a server may have, beside what this process needs for the job itself.
-
-    Args:
-        at_once: how many of the job's own may come at the same time, before any of them is known.
-    """
+def most_connections(settings: Settings, *, of_the_job: int) -> int:
+    """Return how many connections a server may have: those of the job itself, and some of newcomers."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = _ENOUGH if limit == resource.RLIM_INFINITY else limit
-    ranks = settings.ranks_per_node
-    agents = 2 * CONNECTIONS * settings.nodes if settings.node == 0 else 0
-    free = limit - _OWN - _OWN_EACH * ranks - agents
+    agents = CONNECTIONS * settings.nodes if settings.node == 0 else 0
+    free = limit - _OWN - _OWN_EACH * settings.ranks_per_node - agents
     # Each of the servers may have as many, and one connection more before it closes another.
-    return at_once + max(_LEAST_NEWCOMERS, min(_MOST_NEWCOMERS, free // _SERVERS - 1))
+    return of_the_job + max(_LEAST_NEWCOMERS, min(_MOST_NEWCOMERS, free // _SERVERS - 1))

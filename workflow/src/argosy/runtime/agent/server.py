@@ -15,7 +15,7 @@ from .coordinator import Coordinator
 from .entries import NEWS, NEWS_REQUEST, PUT
 from .http_server import Server, listen
 from .messages import Report
-from .open_files import CONNECTIONS, most_newcomers
+from .open_files import CONNECTIONS, most_connections
 from .peers import Endpoint, Owners, plain_address
 from .settings import Settings
 from .signing import NONCE_HEADER, Once, Signer, digest_of
@@ -193,9 +193,8 @@ def serve_head(
     """
     service = HeadService(settings, coordinator, say)
     listener = listen((settings.head_address, settings.head_port), shared=True)
-    # In a large job most agents come at about the same time.
-    newcomers = most_newcomers(settings, at_once=CONNECTIONS * settings.nodes)
-    server = Server(listener, service, say, newcomers=newcomers)
+    connections = most_connections(settings, of_the_job=CONNECTIONS * settings.nodes)
+    server = Server(listener, service, say, connections=connections)
     server.start()
 
     def ordered() -> None:
