@@ -9,13 +9,15 @@ from typing import Any
 
 import connection_flood
 import pytest
-from agent_job import ADDRESS, Job, another_user, jobs
+from agent_job import ADDRESS, Job, another_user, jobs, require_namespaces
 
 pytestmark = pytest.mark.alone
 
 STRANGERS = 2000
 RENDEZVOUS = {"RANK": "{rank}", "SIZE": "{size}", "HEAD": "{rendezvous_port}"}
 STEPS = 10
+STEP_S = 0.5
+LONGEST_S = 5 * STEPS * STEP_S
 # Waits for the strangers, and meets the other ranks before each step, as Horovod does at each init.
 PROGRAM = f"""
 import http.client, os, time
@@ -39,7 +41,7 @@ for step in range({STEPS}):
             time.sleep(0.01)
         assert ask("GET", f"/{{step}}/{{other}}") == (200, b"%d" % other)
     with steps.step(samples=1):
-        time.sleep(0.5)
+        time.sleep({STEP_S})
 """
 
 
@@ -61,6 +63,37 @@ def beset(become: list[str], *places: str) -> Iterator[list[int]]:
             made.append(int(said))
         finally:
             flood.kill()
+
+
+@contextmanager
+def two_machines() -> Iterator[tuple[list[str], list[str]]]:
+    """What starts a command on the one and on the other: networks with a cable, of a user's own."""
+    require_namespaces()
+    hold = ["sh", "-c", "echo; exec sleep 300"]
+    with started(["unshare", "-rn", *hold]) as one:
+        on_one = ["nsenter", f"--target={one}", "--user", "--preserve-credentials", "--net"]
+        with started([*on_one, "unshare", "-n", *hold]) as other:
+            on_other = [*on_one[:-1], f"--net=/proc/{other}/ns/net"]
+            cable = ["ip", "link", "add", "cable", "type", "veth", "peer", "cable", "netns"]
+            subprocess.run([*on_one, *cable, str(other)], check=True)
+            for number, machine in enumerate((on_one, on_other), 1):
+                address = ["ip", "address", "add", f"10.9.0.{number}/24", "dev", "cable"]
+                subprocess.run([*machine, *address], check=True)
+                for device in ("lo", "cable"):
+                    subprocess.run([*machine, "ip", "link", "set", device, "up"], check=True)
+            yield on_one, on_other
+
+
+@contextmanager
+def started(command: list[str]) -> Iterator[int]:
+    """The pid of a command that has said that it runs."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout
+            process.stdout.readline()
+            yield process.pid
+        finally:
+            process.kill()
 
 
 def ports_of(job: Job) -> list[int]:
@@ -93,3 +126,25 @@ def test_strangers_of_another_user_do_not_keep_a_job_from_completing(job: Any) -
     assert trained(job, 3) == [STEPS] * 3
     assert made[0] >= STRANGERS
     print(f"{took:.1f} s with {made[0]} connections")
+    assert took < LONGEST_S
+
+
+def test_strangers_of_the_network_do_not_keep_a_job_from_completing(job: Any) -> None:
+    """Nobody knows whose they are, and the site allows few open files; agents come while they are there."""
+    job = job(PROGRAM, nodes=3, rank_environment=RENDEZVOUS)
+    with two_machines() as (here, there):
+        job.wrapper = [*here, "prlimit", "--nofile=256:256"]
+        job.start(0, ARGOSY_HEAD_ADDRESS="10.9.0.1")
+        job.until_printed("agent started")
+        with beset(there, f"10.9.0.1:{job.port}") as made:
+            began = time.monotonic()
+            (job.folder / "beset").touch()
+            job.start(1, 2, ARGOSY_HEAD_ADDRESS="10.9.0.1")
+            codes = job.wait(60)
+            took = time.monotonic() - began
+    assert codes == [0, 0, 0], job.outputs()
+    assert trained(job, 3) == [STEPS] * 3
+    assert made[0] >= STRANGERS
+    print(f"{took:.1f} s with {made[0]} connections")
+    assert took < LONGEST_S
+    assert "refused a request from 10.9.0.2: not signed" in job.output(0)
