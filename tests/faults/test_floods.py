@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import connection_flood
 import pytest
 from agent_job import ADDRESS, Job, another_user, jobs, require_namespaces
+from strangers import STRANGERS, beset
 
 pytestmark = pytest.mark.alone
 
-STRANGERS = 2000
 RENDEZVOUS = {"RANK": "{rank}", "SIZE": "{size}", "HEAD": "{rendezvous_port}"}
 STEPS = 10
 STEP_S = 0.5
@@ -43,26 +42,6 @@ for step in range({STEPS}):
     with steps.step(samples=1):
         time.sleep({STEP_S})
 """
-
-
-@contextmanager
-def beset(become: list[str], *places: str) -> Iterator[list[int]]:
-    """Strangers at these places; afterwards the number of connections that they have made."""
-    # That user may not look into our folders.
-    source = Path(connection_flood.__file__).read_text()
-    command = [*become, "/usr/bin/python3", "-c", source, str(STRANGERS), *places]
-    made: list[int] = []
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/"
-    ) as flood:
-        try:
-            assert flood.stdout
-            assert flood.stdout.readline() == "all\n"
-            yield made
-            said, _ = flood.communicate("", timeout=30)
-            made.append(int(said))
-        finally:
-            flood.kill()
 
 
 @contextmanager

@@ -59,7 +59,9 @@ def test_it_holds_the_port_as_long_as_the_start_takes(monkeypatch: pytest.Monkey
 
 def test_nothing_stays_of_it_where_nobody_hears_the_port() -> None:
     """Its parent may have ended before it looked who that is."""
-    with subprocess.Popen([*COMMAND, ADDRESS], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as it:
+    with subprocess.Popen(
+        [*COMMAND, ADDRESS], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as it:
         assert it.stdout
         assert it.stderr
         it.stdout.close()

@@ -228,7 +228,10 @@ def endless(begin: bytes, then: bytes, pause: float = 0.0) -> Callable[[socket.s
         (endless(b"HTTP/1.1 200 OK\r\n", b"A: " + b"x" * 9999), "bytes of headers"),
         (endless(b"HTTP/1.1 200 OK\r\n", b"A: x\r\n", 0.1), "timed out"),
         (endless(b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n", b"x", 0.1), "timed out"),
-        (endless(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"), "length"),
+        (
+            endless(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+            "length",
+        ),
         (
             endless(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (MAX_BODY + 1), b"x" * 999),
             f"{MAX_BODY + 1} bytes are announced",

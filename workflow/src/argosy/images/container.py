@@ -129,7 +129,7 @@ def run(store: Store, container: Container, on_output: Callable[[bytes], None]) 
 def write_private(path: Path, text: str) -> None:
     """Write a new file that nobody else may read, whatever the umask is."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as file:
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
 
 

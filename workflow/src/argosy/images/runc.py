@@ -110,7 +110,11 @@ class Specification:
                 "noNewPrivileges": True,
             },
             "root": {"path": str(self.root), "readonly": not self.writable},
-            "mounts": [*SYSTEM_MOUNTS, *_sys_mounts(), *(mount.described() for mount in self.mounts)],
+            "mounts": [
+                *SYSTEM_MOUNTS,
+                *_sys_mounts(),
+                *(mount.described() for mount in self.mounts),
+            ],
             "linux": {
                 "namespaces": namespaces,
                 "maskedPaths": list(MASKED_PATHS),
@@ -128,7 +132,7 @@ def _sys_mounts() -> Iterator[dict[str, Any]]:
     options = ["rbind", "nosuid", "noexec", "nodev", "ro"]
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
         target = line.split()[4]
-        if target == "/sys" or (target.startswith("/sys/") and os.path.isdir(target)):
+        if target == "/sys" or (target.startswith("/sys/") and os.access(target, os.F_OK)):
             yield {"destination": target, "type": "none", "source": target, "options": options}
 
 

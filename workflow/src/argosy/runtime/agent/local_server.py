@@ -61,9 +61,7 @@ class LocalService:
         return 200, b""
 
 
-def serve_ranks(
-    settings: Settings, rendezvous: Rendezvous, say: Callable[[str], None]
-) -> Endpoint:
+def serve_ranks(settings: Settings, rendezvous: Rendezvous, say: Callable[[str], None]) -> Endpoint:
     """Serve at a port that the kernel chooses; returns the address. Raises OSError."""
     listener = listen((ADDRESS, 0))
     host, port = listener.getsockname()

@@ -202,4 +202,3 @@ def serve_head(
         server.wake()
 
     return ordered
-
