@@ -229,7 +229,7 @@ def start_agent(nodes: int, node: int, head: int) -> int:
     rendezvous = Rendezvous(node, outbox)
     told = settings(nodes, node, head)
     Mirror(told, rendezvous, outbox, ordered=lambda: None, trouble=print).start()
-    return serve_ranks(rendezvous, print)[1]
+    return serve_ranks(told, rendezvous, print)[1]
 
 
 def start_horovod(nodes: int) -> int:

@@ -2,13 +2,15 @@
 
 import json
 import os
+import pwd
+import shutil
 import signal
 import subprocess
 import textwrap
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +82,8 @@ class Job:
         for node in nodes or range(self.nodes):
             with (self.logs / f"node-{node}.log").open("wb") as log:
                 self.agents[node] = subprocess.Popen(
-                    [*self.wrapper, PYTHON, RUNTIME / "agent"],
+                    # Agents do not let others see their variables; what they are called is seen.
+                    [*self.wrapper, PYTHON, RUNTIME / "agent", self.incarnation],
                     env={**self.environment(node), **environment},
                     stdout=log,
                     stderr=subprocess.STDOUT,
@@ -153,6 +156,19 @@ class Job:
         self.holder.stdout.close()
 
 
+def another_user() -> list[str]:
+    """A command before a command that makes it another user's: by root, or by subordinate ids."""
+    if os.getuid() == 0:
+        return ["setpriv", "--reuid=65534", "--clear-groups"]
+    name = pwd.getpwuid(os.getuid()).pw_name
+    ranges = Path("/etc/subuid").read_text().splitlines() if Path("/etc/subuid").exists() else []
+    mine = [line.split(":")[1] for line in ranges if line.startswith(f"{name}:")]
+    if not mine or not shutil.which("newuidmap"):
+        pytest.skip("becoming another user needs root, or subordinate ids and newuidmap")
+    maps = [f"--map-users={mine[0]},0,1", f"--map-groups={mine[0]},0,1"]
+    return ["unshare", "--user", *maps, "--setuid=0", "--setgid=0"]
+
+
 def require_namespaces() -> None:
     """Skip the test where ordinary users may not make namespaces; but not in CI."""
     if subprocess.run(["unshare", "-rmpf", "true"], capture_output=True).returncode:
@@ -177,7 +193,8 @@ def jobs(folder: Path) -> Iterator[Callable[..., Job]]:
 
 
 def _has(process: Path, mark: bytes) -> bool:
-    try:
-        return mark in (process / "environ").read_bytes()
-    except OSError:
-        return False
+    for name in ("environ", "cmdline"):
+        with suppress(OSError):
+            if mark in (process / name).read_bytes():
+                return True
+    return False

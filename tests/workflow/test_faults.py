@@ -7,11 +7,14 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from agent_job import another_user
+from strangers import STRANGERS, beset
 from workspace import BIN, Workspace
 
 from argosy.results.tables import fetch, open_tables
@@ -104,9 +107,14 @@ def test_the_run_ends_as_failed_in_time_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_after_all_that_it_completes_and_its_timeline_is_in_the_report(faults: Workspace) -> None:
-    status, output = faults.snakemake()
-    assert status == 0, output
+def test_after_all_that_it_completes_beset_by_strangers_and_its_timeline_is_in_the_report(
+    faults: Workspace,
+) -> None:
+    snakemake = faults.start(BIN / "snakemake")
+    with beset(another_user(), *ports_of_agents(faults)) as connections:
+        output, _ = snakemake.communicate(timeout=120)
+    assert snakemake.returncode == 0, output
+    assert connections[0] > STRANGERS
     assert (faults.path / TARGET).exists()
     folder = faults.run_dir("faults", RUN)
     incarnation = json.loads((folder / "result.json").read_text())["incarnation"]
@@ -134,6 +142,20 @@ def test_after_all_that_it_completes_and_its_timeline_is_in_the_report(faults: W
 def start(workspace: Workspace, temporary: Path) -> subprocess.Popen[str]:
     workspace.environment["TMPDIR"] = str(temporary)
     return workspace.start(BIN / "snakemake", TARGET, start_new_session=True)
+
+
+def ports_of_agents(workspace: Workspace) -> list[str]:
+    """Where both agents listen as soon as they do: the head, and each for its own ranks."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        agents = [each for each in mine(workspace) if "/argosy/agent" in each.cmdline()[:2]]
+        with suppress(psutil.NoSuchProcess):
+            found = [each for agent in agents for each in agent.net_connections("tcp")]
+            places = {each.laddr for each in found if each.status == psutil.CONN_LISTEN}
+            if len(places) == 3:
+                return [f"{place.ip}:{place.port}" for place in places]
+        time.sleep(0.02)
+    raise AssertionError("the agents do not listen")
 
 
 def wait_for_training(workspace: Workspace) -> None:

@@ -1,10 +1,14 @@
 """The port that is held for the head."""
 
+import itertools
+import os
 import socket
 import subprocess
 
 import pytest
 from agent_job import ADDRESS, PYTHON, RUNTIME
+
+from argosy.runtime import reserve_port
 
 COMMAND = [PYTHON, str(RUNTIME / "reserve_port.py")]
 
@@ -35,6 +39,34 @@ def test_it_ends_with_its_parent() -> None:
         assert int(parent.stdout.readline()) > 0
         parent.kill()
         assert parent.stdout.read() == b""
+
+
+def test_it_holds_the_port_as_long_as_the_start_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    minutes = itertools.count()
+    asked = []
+
+    def listening(address: tuple[str, int]) -> bool:
+        asked.append(address)
+        return len(asked) > 20
+
+    monkeypatch.setattr(reserve_port, "listening", listening)
+    monkeypatch.setattr(reserve_port.time, "monotonic", lambda: 60.0 * next(minutes))
+    monkeypatch.setattr(reserve_port.time, "sleep", lambda _: None)
+    with reserve_port.bind(ADDRESS) as holder:
+        reserve_port.hold(holder, os.getppid())
+    assert len(asked) == 21
+
+
+def test_nothing_stays_of_it_where_nobody_hears_the_port() -> None:
+    """Its parent may have ended before it looked who that is."""
+    with subprocess.Popen(
+        [*COMMAND, ADDRESS], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as it:
+        assert it.stdout
+        assert it.stderr
+        it.stdout.close()
+        assert it.wait(5) == 2
+        assert it.stderr.read() == b""
 
 
 @pytest.mark.parametrize("arguments", [[], ["nowhere"], ["192.0.2.1"]])

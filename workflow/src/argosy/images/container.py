@@ -69,6 +69,8 @@ class Container:
     """What to run, in the frozen `root`, which stays as it is; `engine` is one of `ENGINES`.
 
     `files` of the host are copied into `GUEST_DIR`, since not every engine can mount a single file.
+    `secrets` are texts that lie there by their names, for the program to take away: unlike variables
+    they are then nowhere to be seen.
     `held` are descriptors that stay open until the container has ended, whatever becomes of us.
     """
 
@@ -77,6 +79,7 @@ class Container:
     binds: Sequence[Bind] = ()
     files: Sequence[Path] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
     workdir: str = "/"
     engine: str = "runc"
     held: Sequence[int] = ()
@@ -109,6 +112,8 @@ def run(store: Store, container: Container, on_output: Callable[[bytes], None]) 
         _copy_host_files(_subfolder(folder, "guest"))
         for path in container.files:
             shutil.copyfile(path, folder / "guest" / path.name)
+        for name, text in container.secrets.items():
+            write_private(folder / "guest" / name, text)
         held = replace(container, held=[*container.held, lock])
         process, terminal = _start(store, held, folder)
         began = folder / "guest" / "began"
@@ -119,6 +124,13 @@ def run(store: Store, container: Container, on_output: Callable[[bytes], None]) 
             _reported_status(folder / "guest" / "status"),
             failed_to_start=not began.exists() and not asked_to_end.is_set(),
         )
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a new file that nobody else may read, whatever the umask is."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def _check(container: Container) -> None:

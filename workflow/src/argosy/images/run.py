@@ -32,6 +32,11 @@ GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DE
 ENGINE_VARIABLE = "ARGOSY_ENGINE"
 """Tells the agent what its container was started with, for the record."""
 
+TOKEN_VARIABLE = "ARGOSY_TOKEN"
+TOKEN_FILE_VARIABLE = "ARGOSY_TOKEN_FILE"
+TOKEN_FILE = "token"
+"""The agent reads it and takes it away before anything else runs."""
+
 KILLED = 137
 """The shell's status of a command that was killed, when the command could not say so itself."""
 
@@ -87,6 +92,7 @@ def run_image(
             command,
             binds=binds,
             environment={**DEFAULTS, **config["environment"], **_own_variables()},
+            secrets=_secrets(),
             workdir=config["workdir"],
             held=held,
         )
@@ -169,11 +175,19 @@ def _tee(data: bytes, log: BinaryIO) -> None:
 
 
 def _own_variables() -> dict[str, str]:
-    return {
+    kept = (STORE_VARIABLE, TOKEN_VARIABLE)
+    own = {
         name: value
         for name, value in os.environ.items()
-        if (name.startswith("ARGOSY_") and name != STORE_VARIABLE) or name in GPU_VARIABLES
+        if (name.startswith("ARGOSY_") and name not in kept) or name in GPU_VARIABLES
     }
+    return {**own, TOKEN_FILE_VARIABLE: f"{GUEST_DIR}/{TOKEN_FILE}"} if _secrets() else own
+
+
+def _secrets() -> dict[str, str]:
+    """The job's token. As a variable it could be read by all that runs in the container."""
+    token = os.environ.get(TOKEN_VARIABLE)
+    return {TOKEN_FILE: token} if token else {}
 
 
 def _place(options: argparse.Namespace) -> "Place | None":

@@ -1,7 +1,7 @@
 """Hold a free TCP port until the head listens on it: ``python3 reserve_port.py ADDRESS``.
 
 Prints the port, and keeps it from being given to anybody else until a process of the same user
-listens on it (with SO_REUSEPORT), the parent process ends, or a minute has passed.
+listens on it (with SO_REUSEPORT), however long images take to be unpacked, or the parent process ends.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import socket
 import sys
 import time
 
-_LONGEST = 60.0  # seconds
-_PAUSE = 0.2
+_PAUSE = 0.2  # seconds
 
 
 def main(arguments: list[str]) -> int:
@@ -21,13 +20,18 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
         print("usage: reserve_port.py ADDRESS", file=sys.stderr)
         return 2
+    # A parent that ends before this line leaves nobody to whom the port could be printed.
+    parent = os.getppid()
     try:
         holder = bind(arguments[0])
     except (ValueError, OSError) as error:
         print(f"argosy: cannot reserve a port at {arguments[0]}: {error}", file=sys.stderr)
         return 2
-    print(holder.getsockname()[1], flush=True)
-    hold(holder, os.getppid())
+    try:
+        print(holder.getsockname()[1], flush=True)
+    except BrokenPipeError:
+        return 2
+    hold(holder, parent)
     return 0
 
 
@@ -42,10 +46,9 @@ def bind(address: str) -> socket.socket:
 
 
 def hold(holder: socket.socket, parent: int) -> None:
-    """Wait until the port is in use, the parent is gone, or time is up."""
+    """Wait until the port is in use, or the parent is gone."""
     address = holder.getsockname()[:2]
-    deadline = time.monotonic() + _LONGEST
-    while time.monotonic() < deadline and os.getppid() == parent and not listening(address):
+    while os.getppid() == parent and not listening(address):
         time.sleep(_PAUSE)
 
 

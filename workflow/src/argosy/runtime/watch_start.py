@@ -213,10 +213,14 @@ def runs(pid: int) -> bool:
     """Whether the process lives."""
     try:
         os.kill(pid, 0)
+    except OSError:
+        return False
+    try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return not file.read().rpartition(b")")[2].strip().startswith((b"Z", b"X"))
     except OSError:
-        return False
+        # Where /proc hides what one may not read (hidepid), agents are hidden as well.
+        return True
 
 
 def _end(pids: Sequence[int]) -> None:

@@ -6,7 +6,6 @@ import contextlib
 import time
 from typing import Callable
 
-from .client import RefusedError
 from .coordinator import Coordinator
 from .failure import Failure
 from .heartbeat import NO_ANSWER, Heartbeat, Link, LocalLink, RemoteLink
@@ -87,7 +86,7 @@ class Channel:
     def take_leave(self) -> None:
         """Tell the head that it is needed no longer; the head waits for all to say so."""
         informed = Report(self._settings.node, ended=True, informed=True)
-        with contextlib.suppress(*NO_ANSWER, RefusedError):
+        with contextlib.suppress(*NO_ANSWER):
             if self._link:
                 self._link.beat(informed)
         while self._coordinator and not self._coordinator.all_informed():
@@ -111,7 +110,7 @@ class Channel:
         settings = self._settings
         outbox = Outbox() if settings.nodes > 1 else None
         rendezvous = Rendezvous(settings.node, outbox)
-        self.rendezvous = serve_ranks(rendezvous, self._say)
+        self.rendezvous = serve_ranks(settings, rendezvous, self._say)
         if outbox:
             Mirror(settings, rendezvous, outbox, ordered=self._wake, trouble=self._trouble).start()
 

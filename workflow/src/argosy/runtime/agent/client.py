@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import http.client
+import socket
+import time
 
+from .peers import Endpoint
 from .settings import Settings
 from .signing import NONCE_HEADER, SIGNATURE_HEADER, Nonces, Signer
+from .wire import MAX_BODY, MAX_HEAD, Answer, ask, parse_answer
 
-
-class RefusedError(Exception):
-    """The head is there but does not take this agent for one of its job."""
+_CHUNK = 1 << 18
 
 
 class FullError(Exception):
@@ -17,25 +18,29 @@ class FullError(Exception):
 
 
 class HeadClient:
-    """One connection with the head, made again whenever it was lost. For one thread at a time."""
+    """One connection with the head, made again whenever it was lost. For one thread at a time.
+
+    Whoever answers is a stranger until the signature is checked: what is read of an answer is bounded,
+    and so is the time for all of it. What is not signed by the head, be it a refusal, is no answer.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._address = (settings.head_address, settings.head_port)
         self._signer = Signer(settings.token)
         self._nonces = Nonces()
-        self._connection: http.client.HTTPConnection | None = None
+        self._connection: _Connection | None = None
 
     def ask(self, path: str, body: bytes, timeout: float) -> bytes:
-        """The head's answer.
+        """Return the head's answer, which comes within `timeout` seconds.
 
         Raises:
-            OSError, HTTPException, ValueError: there is none that could be believed.
-            RefusedError, FullError: there is, and it is no.
+            OSError, ValueError: there is none that could be believed.
+            FullError: there is, and it is no.
         """
         if self._connection:
             try:
                 return self._ask_once(path, body, timeout)
-            except (ConnectionError, http.client.HTTPException):
+            except ConnectionError:
                 pass  # The connection may have ended long before this request.
         return self._ask_once(path, body, timeout)
 
@@ -46,32 +51,67 @@ class HeadClient:
             self._connection = None
 
     def _ask_once(self, path: str, body: bytes, timeout: float) -> bytes:
+        deadline = time.monotonic() + timeout
         try:
-            connection = self._connected(timeout)
-            nonce = self._nonces.next()
-            headers = self._signer.request_headers("POST", path, nonce, body)
-            connection.request("POST", path, body, headers)
-            return self._read(connection.getresponse(), headers[NONCE_HEADER])
+            if not self._connection:
+                self._connection = _Connection(self._address, timeout)
+            headers = self._signer.request_headers("POST", path, self._nonces.next(), body)
+            answer = self._connection.exchange(ask("POST", path, headers, body), deadline)
+            return self._believed(answer, headers[NONCE_HEADER])
         except BaseException:
             self.close()
             raise
 
-    def _connected(self, timeout: float) -> http.client.HTTPConnection:
-        if not self._connection:
-            self._connection = http.client.HTTPConnection(*self._address, timeout=timeout)
-            self._connection.connect()
-        self._connection.sock.settimeout(timeout)
-        return self._connection
-
-    def _read(self, answer: http.client.HTTPResponse, nonce: str) -> bytes:
-        if answer.status == 403:
-            raise RefusedError
-        body = answer.read()
-        signature = answer.getheader(SIGNATURE_HEADER, "")
-        if not self._signer.answered(nonce, answer.status, body, signature):
+    def _believed(self, answer: Answer, nonce: str) -> bytes:
+        signature = answer.headers.get(SIGNATURE_HEADER, "")
+        if not self._signer.answered(nonce, answer.status, answer.body, signature):
             raise ValueError("the answer is not the head's: it is not signed with the job's token")
         if answer.status == 413:
             raise FullError
         if answer.status != 200:
             raise ValueError(f"the head answered {answer.status}")
-        return body
+        return answer.body
+
+
+class _Connection:
+    """Raises OSError and ValueError; to be closed then."""
+
+    def __init__(self, address: Endpoint, timeout: float) -> None:
+        self._socket = socket.create_connection(address, timeout)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._received = bytearray()
+
+    def exchange(self, request: bytes, deadline: float) -> Answer:
+        """Send a request and return what was answered by then (monotonic time)."""
+        self._wait_at_most_until(deadline)
+        self._socket.sendall(request)
+        while (end := self._received.find(b"\r\n\r\n", 0, MAX_HEAD)) < 0:
+            if len(self._received) >= MAX_HEAD:
+                raise ValueError(f"the answer is not the head's: over {MAX_HEAD} bytes of headers")
+            self._receive(deadline)
+        answer = parse_answer(bytes(self._received[:end]))
+        if answer.length > MAX_BODY:
+            raise ValueError(f"the answer is not the head's: {answer.length} bytes are announced")
+        del self._received[: end + 4]
+        while len(self._received) < answer.length:
+            self._receive(deadline)
+        answer.body = bytes(self._received[: answer.length])
+        del self._received[: answer.length]
+        return answer
+
+    def close(self) -> None:
+        """End it."""
+        self._socket.close()
+
+    def _receive(self, deadline: float) -> None:
+        self._wait_at_most_until(deadline)
+        data = self._socket.recv(_CHUNK)
+        if not data:
+            raise ConnectionResetError("the connection was closed without an answer")
+        self._received += data
+
+    def _wait_at_most_until(self, deadline: float) -> None:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise socket.timeout("timed out")
+        self._socket.settimeout(left)

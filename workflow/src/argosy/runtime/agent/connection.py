@@ -31,7 +31,7 @@ class Connection:
         self._received = bytearray()
         self._request: Request | None = None
         self._unsent = memoryview(b"")
-        self._waiting = self._last = self._lingering = False
+        self._waiting = self._last = self._lingering = self._known = False
         self.closed = False
 
     def ready(self, events: int) -> None:
@@ -43,7 +43,7 @@ class Connection:
 
     def _read(self) -> None:
         try:
-            data = self._socket.recv(_CHUNK)
+            data = self._socket.recv(_CHUNK if self._known else MAX_HEAD)
         except BlockingIOError:
             self._watch(selectors.EVENT_READ)
             return
@@ -116,6 +116,8 @@ class Connection:
             self.answer(refused, last=True)
             return False
         self._request = request
+        self._known = True
+        self._server.know(self)
         return True
 
     def _write(self) -> None:

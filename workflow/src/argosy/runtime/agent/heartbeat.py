@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import http.client
 import threading
 import time
 from typing import Callable, Protocol
 
-from .client import FullError, HeadClient, RefusedError
+from .client import FullError, HeadClient
 from .coordinator import PATIENCE, Coordinator, vanished
-from .failure import OTHER, Failure
+from .failure import Failure
 from .meeting import Search
 from .messages import Order, Report
 from .server import BEAT_PATH
@@ -22,11 +21,11 @@ _CLOCK, _CLOCK_IN_TRAINING = 0.1, 0.5
 # Seconds until the head is tried again, and for each node of the job.
 _RETRY, _RETRY_EACH = 0.02, 0.0002
 _ANSWER_TIME = 2.0
-NO_ANSWER = (OSError, http.client.HTTPException, ValueError, FullError)
+NO_ANSWER = (OSError, ValueError, FullError)
 
 
 class Link(Protocol):
-    """A way to the head. `beat` raises one of `NO_ANSWER`, or RefusedError."""
+    """A way to the head. `beat` raises one of `NO_ANSWER`."""
 
     calm: float
     """Seconds between two reports when there is nothing new."""
@@ -114,9 +113,6 @@ class Heartbeat(threading.Thread):
         report = self._report
         try:
             order = self._link.beat(report)
-        except RefusedError:
-            cause = "the head refused it: the token is not the job's"
-            self._give_up(Failure(report.node, None, cause, time.time(), OTHER), time.monotonic())
         except NO_ANSWER as error:
             self._miss(report, error)
         else:

@@ -8,25 +8,34 @@ import ipaddress
 import os
 import selectors
 import socket
+import struct
 import threading
 import time
 from typing import Callable, Protocol
 
 from .connection import Connection
+from .newcomers import Newcomers
 from .peers import Endpoint
 from .wire import Request
 
 _BACKLOG = 4096
 _ACCEPTS = 64  # in one turn, so that nobody who is connected waits for those who are not
 _SWEEP = 1.0  # seconds
+_NO_ROOM_TIME = 0.02  # seconds
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Service(Protocol):
     """What a server does with requests; all of it in the server's thread."""
 
+    def welcome(self, peer: Endpoint) -> bool:
+        """Whether to serve who connects from there; asked before anything is read."""
+
     def admit(self, connection: Connection, request: Request) -> int | None:
-        """The status with which to refuse a request before its body is read."""
+        """The status with which to refuse a request before its body is read.
+
+        Who is not refused is no newcomer any more.
+        """
 
     def handle(self, connection: Connection, request: Request) -> None:
         """Answer a request, now or later, by the connection's `answer`."""
@@ -42,10 +51,16 @@ class Server(threading.Thread):
         listener: where clients connect.
         service: does the work.
         say: prints a line for the user.
+        connections: how many there may be; beyond them those are closed that no request was admitted from.
     """
 
     def __init__(
-        self, listener: socket.socket, service: Service, say: Callable[[str], None]
+        self,
+        listener: socket.socket,
+        service: Service,
+        say: Callable[[str], None],
+        *,
+        connections: int,
     ) -> None:
         super().__init__(name=f"server-{listener.getsockname()[1]}", daemon=True)
         self.service = service
@@ -53,6 +68,10 @@ class Server(threading.Thread):
         self._say = say
         self._selector = selectors.DefaultSelector()
         self._connections: set[Connection] = set()
+        self._newcomers = Newcomers()
+        self._most = connections
+        self._refused = 0
+        self._listen_again: float | None = None
         self._swept = 0.0
         # Written to, this pipe ends the wait for the next event.
         self._woken, self._wake = os.pipe()
@@ -71,7 +90,7 @@ class Server(threading.Thread):
     def run(self) -> None:
         """The thread."""
         while True:
-            patience = min(self.service.turn(), _SWEEP)
+            patience = min(self.service.turn(), _SWEEP, self._until_listening())
             for key, events in self._selector.select(patience):
                 if key.fileobj is self._listener:
                     self._accept()
@@ -90,25 +109,70 @@ class Server(threading.Thread):
         else:
             self._selector.unregister(sock)
 
+    def know(self, connection: Connection) -> None:
+        """The connection is no stranger's: it is not closed to make room."""
+        if connection in self._newcomers:
+            self._newcomers.remove(connection)
+
     def forget(self, connection: Connection) -> None:
         """The connection is closed."""
         self._connections.discard(connection)
+        if connection in self._newcomers:
+            self._newcomers.remove(connection)
+            self._refused += 1
 
     def _accept(self) -> None:
+        began, refused = time.monotonic(), self._refused
         accepted = []
         for _ in range(_ACCEPTS):
             try:
                 sock, peer = self._listener.accept()
             except OSError as error:
-                if error.errno in _NO_DESCRIPTORS:
-                    time.sleep(0.02)  # The listener stays ready, so this is not to be a busy loop.
+                if error.errno in _NO_DESCRIPTORS and not self._make_room():
+                    self._pause(_NO_ROOM_TIME)
                 break
-            sock.setblocking(False)
-            accepted.append(Connection(self, sock, (peer[0], peer[1])))
-        self._connections.update(accepted)
+            if self.service.welcome((peer[0], peer[1])):
+                accepted.append(self._take(sock, (peer[0], peer[1])))
+            else:
+                self._refused += 1
+                _reset(sock)
         # By now most requests are there.
         for connection in accepted:
             self._attempt(connection, selectors.EVENT_READ)
+        if self._refused > refused + _ACCEPTS // 2:
+            # Strangers that come all the time get half of this thread's time, which the ranks need.
+            self._pause(time.monotonic() - began)
+
+    def _take(self, sock: socket.socket, peer: Endpoint) -> Connection:
+        sock.setblocking(False)
+        connection = Connection(self, sock, peer)
+        self._connections.add(connection)
+        self._newcomers.add(connection)
+        if len(self._connections) > self._most:
+            self._make_room()
+        return connection
+
+    def _make_room(self) -> bool:
+        connection = self._newcomers.first_to_go()
+        if connection:
+            connection.close()
+        return connection is not None
+
+    def _pause(self, seconds: float) -> None:
+        # The listener stays ready meanwhile, so the selector is not to ask it.
+        if self._listen_again is None:
+            self._selector.unregister(self._listener)
+        self._listen_again = time.monotonic() + seconds
+
+    def _until_listening(self) -> float:
+        if self._listen_again is None:
+            return _SWEEP
+        left = self._listen_again - time.monotonic()
+        if left > 0:
+            return left
+        self._listen_again = None
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        return 0.0
 
     def _attempt(self, connection: Connection, events: int) -> None:
         # One request that fails must not take the server away from all others.
@@ -125,6 +189,13 @@ class Server(threading.Thread):
             self._swept = now
             for connection in [each for each in self._connections if each.deadline < now]:
                 connection.close()
+
+
+def _reset(sock: socket.socket) -> None:
+    """Close a connection without a word, and without the minute for which the kernel remembers it."""
+    with contextlib.suppress(OSError):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sock.close()
 
 
 def listen(endpoint: Endpoint, *, shared: bool = False) -> socket.socket:

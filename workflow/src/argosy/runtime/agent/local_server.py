@@ -6,8 +6,10 @@ from typing import Callable
 
 from .connection import Connection
 from .http_server import Server, listen
+from .open_files import most_connections
 from .peers import Endpoint, Owners
 from .rendezvous import MAX_VALUE, Rendezvous
+from .settings import Settings
 from .wire import Request
 
 ADDRESS = "127.0.0.1"
@@ -22,10 +24,12 @@ class LocalService:
         self._address = address
         self._owners = Owners()
 
+    def welcome(self, peer: Endpoint) -> bool:
+        """Refuse all but processes of our own user."""
+        return self._owners.is_ours(peer, self._address)
+
     def admit(self, connection: Connection, request: Request) -> int | None:
-        """Refuse strangers, and what is no request to a rendezvous."""
-        if not self._owners.is_ours(connection.peer, self._address):
-            return 403
+        """Refuse what is no request to a rendezvous."""
         if request.method not in _METHODS:
             return 404
         if request.method == "PUT" and "content-length" not in request.headers:
@@ -57,9 +61,11 @@ class LocalService:
         return 200, b""
 
 
-def serve_ranks(rendezvous: Rendezvous, say: Callable[[str], None]) -> Endpoint:
+def serve_ranks(settings: Settings, rendezvous: Rendezvous, say: Callable[[str], None]) -> Endpoint:
     """Serve at a port that the kernel chooses; returns the address. Raises OSError."""
     listener = listen((ADDRESS, 0))
     host, port = listener.getsockname()
-    Server(listener, LocalService(rendezvous, (host, port)), say).start()
+    service = LocalService(rendezvous, (host, port))
+    connections = most_connections(settings, of_the_job=settings.ranks_per_node)
+    Server(listener, service, say, connections=connections).start()
     return host, port

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import http.client
 import threading
 import time
 from typing import Callable
 
-from .client import FullError, HeadClient, RefusedError
+from .client import FullError, HeadClient
 from .entries import NEWS, NEWS_REQUEST, PUT
 from .rendezvous import MAX_VALUE, Outbox, Rendezvous
 from .server import HOLD, NEWS_PATH, PUT_PATH
@@ -81,5 +80,5 @@ class Mirror:
         while True:
             try:
                 return client.ask(path, body, HOLD + _ANSWER_TIME)
-            except (OSError, http.client.HTTPException, ValueError, RefusedError):
+            except (OSError, ValueError):
                 time.sleep(_RETRY)

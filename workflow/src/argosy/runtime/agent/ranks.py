@@ -15,6 +15,7 @@ from .failure import OTHER, Failure, ended_by_signal, ended_with_code
 from .files import open_for_append
 from .guard import Guard
 from .memory_limits import memory_kills, why_killed
+from .open_files import OpenFiles
 from .output import Console, OutputPump, Trouble
 from .peers import Endpoint
 from .settings import Settings, rank_environment
@@ -168,9 +169,10 @@ class Rank:
 class Ranks:
     """All ranks of this node."""
 
-    def __init__(self, settings: Settings, guard: Guard) -> None:
+    def __init__(self, settings: Settings, guard: Guard, open_files: OpenFiles) -> None:
         self._settings = settings
         self._guard = guard
+        self._open_files = open_files
         self._ranks: list[Rank] = []
         self._stopped: float | None = None
 
@@ -216,6 +218,7 @@ class Ranks:
                 os.close(open_for_append(self._settings.timeline))
         for local_rank in range(self._settings.ranks_per_node):
             rank = Rank(self._settings, local_rank, rendezvous, environment)
+            self._open_files.give_back(rank.process.pid)
             self._guard.add(rank.process.pid)
             self._ranks.append(rank)
             rank.attach(console, trouble, seen)

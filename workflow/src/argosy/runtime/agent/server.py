@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import resource
+import os
 import struct
 import time
 from collections import deque
@@ -15,24 +15,22 @@ from .coordinator import Coordinator
 from .entries import NEWS, NEWS_REQUEST, PUT
 from .http_server import Server, listen
 from .messages import Report
-from .peers import plain_address
-from .rendezvous import MAX_VALUE
+from .open_files import CONNECTIONS, most_connections
+from .peers import Endpoint, Owners, plain_address
 from .settings import Settings
 from .signing import NONCE_HEADER, Once, Signer, digest_of
-from .wire import Request
+from .wire import MAX_BODY, Request
 
 BEAT_PATH = "/argosy/beat"
 PUT_PATH = "/argosy/put"
 NEWS_PATH = "/argosy/news"
 HOLD = 1.0
 """Seconds that a question for news waits at the head while there is none."""
-MAX_BODY = MAX_VALUE + (1 << 16)
 # Seconds between something new and telling it, so that what comes together is told together; and
 # for each node, between tellings: a thousand answers take the head a third of a second.
 _GATHER, _REST = 0.002, 0.0003
 _ANSWERS = 64  # to be kept while they may be needed again
-_MAX_STRANGERS = 20  # to be named in the log
-_CONNECTIONS = 3  # of each agent
+_MAX_WARNINGS = 20  # of strangers, each of which may have many addresses
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,9 @@ class HeadService:
         self._board = Board()
         # By deadline, since all are held for the same time.
         self._questions: deque[_Question] = deque()
-        self._strangers: set[str] = set()
+        self._owners = Owners()
+        self._address = (settings.head_address, settings.head_port)
+        self._warnings: set[str] = set()
         self._rest = settings.nodes * _REST
         self._orders = 0
         self._noticed = (0, 0)
@@ -84,11 +84,20 @@ class HeadService:
         """There are new orders for the agents: they are to ask for them. From any thread."""
         self._orders += 1
 
+    def welcome(self, peer: Endpoint) -> bool:
+        """Refuse other users of this machine. Whose others are, their first request has to prove."""
+        owner = self._owners.owner(peer, self._address)
+        if owner in (None, os.getuid()):
+            return True
+        self._warn("refused connections of another user of this machine")
+        return False
+
     def admit(self, connection: Connection, request: Request) -> int | None:
         """Refuse what is not signed before anything else is looked at."""
         nonce = request.headers.get(NONCE_HEADER, "")
         if not self._signer.signed(request) or not self._once.admits(nonce):
-            self._name_stranger(plain_address(connection.peer[0]))
+            address = plain_address(connection.peer[0])
+            self._warn(f"refused a request from {address}: not signed with the job's token")
             return 403
         if request.method != "POST" or request.path not in self._work:
             return 404
@@ -169,10 +178,10 @@ class HeadService:
         headers = self._signer.answer_headers(nonce, status, digest_of(body))
         connection.answer(status, body, headers)
 
-    def _name_stranger(self, address: str) -> None:
-        if address not in self._strangers and len(self._strangers) < _MAX_STRANGERS:
-            self._strangers.add(address)
-            self._say(f"refused a request from {address}: not signed with the job's token")
+    def _warn(self, line: str) -> None:
+        if line not in self._warnings and len(self._warnings) < _MAX_WARNINGS:
+            self._warnings.add(line)
+            self._say(line)
 
 
 def serve_head(
@@ -182,10 +191,10 @@ def serve_head(
 
     Returns what to call, from any thread, when there are new orders.
     """
-    _allow_connections(_CONNECTIONS * settings.nodes + 256)
     service = HeadService(settings, coordinator, say)
     listener = listen((settings.head_address, settings.head_port), shared=True)
-    server = Server(listener, service, say)
+    connections = most_connections(settings, of_the_job=CONNECTIONS * settings.nodes)
+    server = Server(listener, service, say, connections=connections)
     server.start()
 
     def ordered() -> None:
@@ -193,10 +202,3 @@ def serve_head(
         server.wake()
 
     return ordered
-
-
-def _allow_connections(number: int) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = number if hard == resource.RLIM_INFINITY else min(number, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

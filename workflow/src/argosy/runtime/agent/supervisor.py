@@ -22,8 +22,10 @@ from .files import open_for_append, write_cause
 from .guard import Guard
 from .hangs.inspection import Finding
 from .hangs.node_watch import NodeWatch
+from .job_token import take_secrets
 from .measurements import PrintedThroughput
 from .messages import Order, Outcome, Report
+from .open_files import OpenFiles
 from .output import Console
 from .ranks import Ranks, StartError
 from .settings import Settings, SettingsError, read_settings
@@ -45,7 +47,7 @@ class Supervisor:
         self._console = Console(sys.stdout.fileno(), self._trouble)
         self._status = StatusFile(settings)
         self._printed = PrintedThroughput(settings, self._trouble)
-        self._ranks = Ranks(settings, guard)
+        self._ranks = Ranks(settings, guard, OpenFiles())
         self._channel = Channel(
             settings,
             self._console.say,
@@ -279,8 +281,8 @@ class Supervisor:
 def main() -> int:
     """Run the agent with the settings in the environment; returns its exit code."""
     try:
-        settings = read_settings(os.environ)
-    except SettingsError as error:
+        settings = read_settings(take_secrets(os.environ))
+    except (SettingsError, OSError) as error:
         print(f"argosy: {error}", flush=True)
         return 2
     adopt_orphans()
