@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from argosy.errors import ArgosyError
 from argosy.images.flatten import flatten, lay_over
-from argosy.images.freeze import GrowingTree, inside, make_frozen
+from argosy.images.freeze import GrowingTree, make_frozen
 from argosy.images.layers import Change, Layer, read_overlay
+from argosy.images.rooted import inside
 from argosy.images.store import remove_tree
 
 

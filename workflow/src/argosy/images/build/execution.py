@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from argosy.errors import ArgosyError
+from argosy.errors import FULL, ArgosyError
 from argosy.images.build import base, cache
 from argosy.images.build.copying import Copier
 from argosy.images.build.hostconfig import BUILD_DIR, HostConfig, read_host_config
@@ -19,9 +19,12 @@ from argosy.images.container import DEFAULT_PATH
 from argosy.images.containerfile import mounts as declared
 from argosy.images.containerfile.instructions import Copy, Run
 from argosy.images.containerfile.text import Heredoc
-from argosy.images.freeze import inside
+from argosy.images.rooted import Root, inside
 from argosy.images.runc import Mount
 from argosy.images.store import Store
+
+LARGEST_PASSWD = 1 << 20
+"""Bytes; an image may say that it is of any size."""
 
 HOST_FILES = ("/etc/resolv.conf", "/etc/hosts")
 
@@ -43,7 +46,7 @@ class Executor:
         self._runc = runc
         self._scratch = scratch
         self._progress = progress
-        folder = work / "trees"
+        self._folder = folder = work / "trees"
         folder.mkdir()
         overlay = OverlayWorkspace.works(folder)
         self._workspace: Workspace = (
@@ -79,15 +82,17 @@ class Executor:
             elif isinstance(step.entry, Copy):
                 self._carry_out_copy(step, step.entry, tree)
             else:
-                inside(tree.root, step.settings.config.workdir).mkdir(parents=True, exist_ok=True)
+                _make_workdir(step, tree.root)
             cache.write_step(self._store, step, tree.save)
 
     def _carry_out_copy(self, step: Step, entry: Copy, tree: Tree) -> None:
-        if entry.stage is None:
-            Copier(step, tree.root, None).run()
-            return
-        with self._opened(step.uses[entry.stage]) as other:
-            Copier(step, tree.root, other).run()
+        aside = self._folder / "unpacked"
+        with Root(tree.root) as root:
+            if entry.stage is None:
+                Copier(step, root, None, aside).run()
+                return
+            with self._opened(step.uses[entry.stage]) as other, Root(other) as stage:
+                Copier(step, root, stage, aside).run()
 
     @contextmanager
     def _opened(self, chain: Chain) -> Iterator[Path]:
@@ -183,17 +188,40 @@ def _as_shell_reads_it(heredoc: Heredoc) -> str:
     return f"\n{heredoc.content}{heredoc.name}"
 
 
+def _make_workdir(step: Step, root: Path) -> None:
+    workdir = step.settings.config.workdir
+    try:
+        with Root(root) as tree:
+            tree.make_folders(tree.resolve(workdir)).close()
+    except OSError as problem:
+        if problem.errno in FULL:
+            raise
+        why = f"WORKDIR {workdir}: {problem.strerror}"
+        raise step.context.source.error(step.entry.line, why) from None
+
+
 def _home(root: Path, user: str) -> str:
     """The home folder of the image's user, as its password file says."""
     name = user.partition(":")[0]
-    passwd = inside(root, "/etc/passwd")
-    if name in ("", "0", "root") or not passwd.is_file():
+    users = _users(root)
+    if name in ("", "0", "root") or users is None:
         return "/root"
-    for line in passwd.read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in users.splitlines():
         fields = line.split(":")
         if len(fields) >= 6 and name in (fields[0], fields[2]):
             return fields[5]
     return "/"
+
+
+def _users(root: Path) -> str | None:
+    """The image's password file, as far as anybody would read it; None where there is none."""
+    with Root(root) as tree:
+        names = tree.resolve("/etc/passwd")
+        try:
+            with tree.folder(names[:-1]) as etc, etc.read(names[-1]) as stream:
+                return stream.read(LARGEST_PASSWD).decode(errors="replace")
+        except OSError:
+            return None
 
 
 def _copy(source: Path, target: Path) -> None:
