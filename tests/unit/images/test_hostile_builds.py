@@ -1,10 +1,10 @@
 """Images full of links to the host: builds write and read in the image alone."""
 
-import os
 import stat
 import tarfile
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from io import BytesIO
@@ -17,7 +17,10 @@ from argosy.errors import ArgosyError
 from argosy.images.build.base import empty_dev
 from argosy.images.build.builder import build_image
 from argosy.images.build.workspace import OverlayWorkspace
-from argosy.images.store import Store
+from argosy.images.exchange.exporting import export_image
+from argosy.images.exchange.importing import import_image
+from argosy.images.lockfile import read_lock
+from argosy.images.store import Store, remove_tree
 
 
 @pytest.fixture(autouse=True)
@@ -237,8 +240,9 @@ def server() -> Iterator[str]:
     ("name", "target"), [("a/..", "/sub/"), ("a/f", "/app/"), ("a/file", "/"), ("a/f", "/file")]
 )
 def test_what_is_fetched_stays_in_the_image(
-    name: str, target: str, server: str, tmp_path: Path, host: Path, folder: Path
+    name: str, target: str, server: str, folder: Path
 ) -> None:
+    tmp_path, host = folder.parent, folder.parent / "host"
     before = state(host)
     checksum = f"--checksum=sha256:{sha256(b'content').hexdigest()}"
     text = f"{EVIL}ADD {checksum} {server}/{name} {target}\n"
@@ -287,11 +291,10 @@ def test_mount_points_of_frozen_trees_stay_in_the_image(
     assert state(host) == before
 
 
-def test_a_folder_in_place_of_a_host_file_is_replaced(tmp_path: Path, folder: Path) -> None:
-    (folder / "good/hosts/more").mkdir(parents=True)
-    (folder / "good/hosts/more").chmod(0o500)
-    root = build(tmp_path, folder, "FROM scratch\nCOPY good/ /etc/\n")
-    assert (root / "etc/hosts").readlink() == Path("/run/argosy/etc/hosts")
+def test_a_folder_in_place_of_a_host_file_is_refused(tmp_path: Path, folder: Path) -> None:
+    (folder / "good/hosts").mkdir()
+    with pytest.raises(ArgosyError, match="image image cannot be used: /etc/hosts: Is a directory"):
+        build(tmp_path, folder, "FROM scratch\nCOPY good/hosts/ /etc/hosts/\n")
 
 
 def test_a_named_link_of_the_folder_counts_by_its_content(tmp_path: Path, folder: Path) -> None:
@@ -302,9 +305,37 @@ def test_a_named_link_of_the_folder_counts_by_its_content(tmp_path: Path, folder
     assert (build(tmp_path, folder, text) / "link").read_text() == "changed"
 
 
-def test_nobody_else_can_enter_the_layers(tmp_path: Path, folder: Path) -> None:
-    os.umask(0o022)
-    build(tmp_path, folder, "FROM scratch\nCOPY good/ /\n")
-    layers = tmp_path / "store/layers"
-    for path in (layers, *layers.iterdir()):
+def test_programs_that_change_their_user_lie_where_nobody_else_can_enter(
+    tmp_path: Path, folder: Path
+) -> None:
+    (folder / "good/become").write_text("a program")
+    (folder / "good/become").chmod(0o6755)
+    text = "FROM scratch\nCOPY good/ /\n"
+    root = build(tmp_path, folder, text)
+    assert stat.S_IMODE((root / "become").stat().st_mode) == 0o755
+    # A step more is laid over a frozen tree that was begun before.
+    root = build(tmp_path, folder, f"{text}COPY good/f /more\nCOPY --chmod=4711 good/f /other\n")
+    assert stat.S_IMODE((root / "become").stat().st_mode) == 0o755
+    assert stat.S_IMODE((root / "other").stat().st_mode) == 0o711
+    # Other tools get the image as it was made.
+    store = Store(tmp_path / "store")
+    export_image(store, read_lock(tmp_path / "image.lock"), tmp_path / "exported.tar")
+    assert exported_modes(tmp_path / "exported.tar") == {"become": 0o6755, "other": 0o4711}
+    for path in (store.layer("").parent, *store.layer("").parent.iterdir()):
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    # So does an image of others.
+    locked = import_image(store, tmp_path / "project", tmp_path / "exported.tar", "imported")
+    remove_tree(store.root(locked.digest))
+    locked = import_image(store, tmp_path / "project", tmp_path / "exported.tar", "imported")
+    assert stat.S_IMODE((store.root(locked.digest) / "become").stat().st_mode) == 0o755
+
+
+def exported_modes(archive: Path) -> dict[str, int]:
+    """Programs that change their user, of all layers."""
+    found = {}
+    with tarfile.open(archive) as outer:
+        for blob in filter(tarfile.TarInfo.isfile, outer):
+            stream = outer.extractfile(blob)
+            with suppress(tarfile.ReadError), tarfile.open(fileobj=stream) as layer:
+                found |= {m.name: m.mode for m in layer if m.mode & 0o6000}
+    return {name.removeprefix("./"): mode for name, mode in found.items()}

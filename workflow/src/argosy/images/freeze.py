@@ -99,6 +99,9 @@ def _link_host_files(tree: Root, etc: Names) -> None:
     """Point the image's name resolution to the copies that every container is given at its start."""
     with tree.folder(etc) as folder, _writable(folder):
         for name in HOST_FILES:
+            status = folder.status(name)
+            if status and stat.S_ISDIR(status.st_mode):
+                raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), f"/etc/{name}")
             folder.remove(name)
             folder.make_link(name, f"{GUEST_DIR}/etc/{name}")
 
