@@ -321,7 +321,7 @@ def test_programs_that_change_their_user_lie_where_nobody_else_can_enter(
     store = Store(tmp_path / "store")
     export_image(store, read_lock(tmp_path / "image.lock"), tmp_path / "exported.tar")
     assert exported_modes(tmp_path / "exported.tar") == {"become": 0o6755, "other": 0o4711}
-    for path in (store.layer("").parent, *store.layer("").parent.iterdir()):
+    for path in (store.layer(""), *store.layer("").iterdir()):
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
     # So does an image of others.
     locked = import_image(store, tmp_path / "project", tmp_path / "exported.tar", "imported")

@@ -311,6 +311,8 @@ def copy_file(source: Folder, name: str, target: Folder, as_name: str) -> None:
     else:
         with source.read(name) as content, target.make_file(as_name) as made:
             shutil.copyfileobj(content, made, 1 << 20)
+            # At the end: to be written to costs a file its setuid and setgid bits.
+            made.flush()
             os.fchmod(made.fileno(), mode)
     target.set_times(as_name, status)
 

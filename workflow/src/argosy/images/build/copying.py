@@ -55,9 +55,7 @@ class Copier:
 
     def _run(self) -> None:
         for heredoc in self._entry.heredocs:
-            with self._made(heredoc.name) as target:
-                target.write(self._step.content(heredoc).encode())
-                os.fchmod(target.fileno(), self._entry.mode or 0o644)
+            self._make(heredoc.name, self._step.content(heredoc).encode(), 0o644)
         for word in self._entry.sources:
             source = self._step.text(word)
             if self._entry.unpacks and is_url(source):
@@ -152,13 +150,13 @@ class Copier:
         with self._root.make_folders(place[:-1]) as target:
             yield target, place[-1]
 
-    @contextmanager
-    def _made(self, name: str) -> Iterator[BinaryIO]:
-        """A new file in place of whatever is there."""
+    def _make(self, name: str, content: bytes, mode: int) -> None:
+        """A new file in place of whatever is there, with this mode unless the instruction has another."""
         with self._target(name) as (target, as_name):
             target.remove(as_name)
             with target.make_file(as_name) as made:
-                yield made
+                made.write(content)
+            target.set_mode_of(as_name, self._entry.mode or mode)
 
     def _download(self, url: str) -> None:
         """Fetch what ADD names, and refuse it when it is not what the checksum says."""
@@ -175,9 +173,7 @@ class Copier:
         found = hashlib.new(kind, content).hexdigest() if kind == "sha256" else ""
         if found != wanted:
             raise self._error(f"{url}: its checksum is sha256:{found}, not {self._entry.checksum}")
-        with self._made(name) as target:
-            target.write(content)
-            os.fchmod(target.fileno(), self._entry.mode or 0o600)
+        self._make(name, content, 0o600)
 
     def _unpack(self, archive: BinaryIO, name: str) -> None:
         place = self._root.resolve(self._written)
