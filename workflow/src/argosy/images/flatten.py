@@ -16,6 +16,7 @@ Place = Callable[[str, str], None]
 
 _FROZEN = ~0o222
 """What the mode of a folder that nobody may change can have."""
+_BECOMES = stat.S_ISUID | stat.S_ISGID
 _CANNOT_LINK = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
@@ -38,20 +39,36 @@ def copy(source: str, target: str) -> None:
         shutil.copy2(source, target, follow_symlinks=False)
 
 
+def link_frozen(source: str, target: str) -> None:
+    """As `link`, but for a program that changes its user: a copy that does not.
+
+    Layers lie where nobody else can enter and keep such modes, as other tools are to see them. A frozen
+    tree may be opened to others, to whom the program would give the rights of who built the image.
+    """
+    mode = os.lstat(source).st_mode
+    if mode & _BECOMES and stat.S_ISREG(mode):
+        copy(source, target)
+        os.chmod(target, stat.S_IMODE(mode) & ~_BECOMES)
+    else:
+        link(source, target)
+
+
 def flatten(
-    layers: Sequence[Layer], root: Path, place: Place = link, *, frozen: bool = False
+    layers: Sequence[Layer], root: Path, place: Place | None = None, *, frozen: bool = False
 ) -> None:
     """Make the tree that `layers` come to, from the lowest to the uppermost, in the new folder `root`.
 
     Paths are strings here: there may be a hundred thousand, and builds wait for it.
 
     Args:
+        place: `link`, or where the tree is frozen, `link_frozen`.
         frozen: folders are left without the permission to change them.
 
     Raises:
         OSError: when the file system is full or not writable.
     """
     parts = [_Part(layer, str(layer.diff), "") for layer in reversed(layers)]
+    place = place or (link_frozen if frozen else link)
     _merge(parts, str(root), place, _FROZEN if frozen else ~0)
 
 
@@ -139,7 +156,7 @@ def _change(part: _Part, target: str) -> None:
                 _change(part.below(entry.name), there)
             elif not _is_whiteout(entry):
                 _remove(there)
-                link(entry.path, there)
+                link_frozen(entry.path, there)
     _finish(target, part.folder, _FROZEN)
 
 

@@ -3,15 +3,17 @@
 One frozen tree serves every node and job at once, since nothing in it changes any more.
 """
 
+import errno
+import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from argosy.errors import ArgosyError
 from argosy.images.container import GUEST_DIR, HOST_FILES
 from argosy.images.flatten import flatten, lay_over
 from argosy.images.layers import Layer
+from argosy.images.rooted import Folder, Names, Root
 from argosy.images.store import remove_tree
 
 MOUNT_POINTS = (
@@ -74,59 +76,39 @@ def put_in_place(making: Path, target: Path) -> None:
 
 
 def _make_mount_points(root: Path) -> None:
-    for target in MOUNT_POINTS:
-        _make_folder(inside(root, target))
-    _link_host_files(inside(root, "/etc"))
+    with Root(root) as tree:
+        for target in MOUNT_POINTS:
+            _make_folders(tree, tree.resolve(target))
+        _link_host_files(tree, tree.resolve("/etc"))
 
 
-def _make_folder(path: Path) -> None:
+def _make_folders(tree: Root, names: Names) -> None:
     """Make a read-only folder among read-only ones."""
-    if path.is_dir():
-        return
-    _make_folder(path.parent)
-    with _writable(path.parent):
-        path.mkdir()
-        path.chmod(0o555)
+    for depth, name in enumerate(names):
+        with tree.folder(names[:depth]) as folder:
+            status = folder.status(name)
+            if status is None:
+                with _writable(folder):
+                    folder.make_folder(name, 0o555)
+            elif not stat.S_ISDIR(status.st_mode):
+                path = f"/{'/'.join(names[: depth + 1])}"
+                raise OSError(errno.EEXIST, os.strerror(errno.EEXIST), path)
 
 
-def _link_host_files(etc: Path) -> None:
+def _link_host_files(tree: Root, etc: Names) -> None:
     """Point the image's name resolution to the copies that every container is given at its start."""
-    with _writable(etc):
+    with tree.folder(etc) as folder, _writable(folder):
         for name in HOST_FILES:
-            (etc / name).unlink(missing_ok=True)
-            (etc / name).symlink_to(f"{GUEST_DIR}/etc/{name}")
+            status = folder.status(name)
+            if status and stat.S_ISDIR(status.st_mode):
+                raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), f"/etc/{name}")
+            folder.remove(name)
+            folder.make_link(name, f"{GUEST_DIR}/etc/{name}")
 
 
 @contextmanager
-def _writable(folder: Path) -> Iterator[None]:
-    mode = stat.S_IMODE(folder.stat().st_mode)
-    folder.chmod(mode | stat.S_IRWXU)
+def _writable(folder: Folder) -> Iterator[None]:
+    mode = stat.S_IMODE(folder.own_status().st_mode)
+    folder.set_mode(mode | stat.S_IRWXU)
     yield
-    folder.chmod(mode)
-
-
-def inside(root: Path, path: str) -> Path:
-    """Where `path` of the image lies on this host, with the image's own symbolic links followed.
-
-    An image may hold links to absolute paths; followed by the host they would lead out of the image.
-
-    Raises:
-        ArgosyError: when the links go round in a circle.
-    """
-    parts = [part for part in reversed(path.split("/")) if part]
-    resolved: list[str] = []
-    for _ in range(1000):
-        if not parts:
-            return root.joinpath(*resolved)
-        part = parts.pop()
-        if part == "..":
-            resolved = resolved[:-1]
-        elif part != ".":
-            link = root.joinpath(*resolved, part)
-            if link.is_symlink():
-                target = str(link.readlink())
-                resolved = [] if target.startswith("/") else resolved
-                parts += [name for name in reversed(target.split("/")) if name]
-            else:
-                resolved.append(part)
-    raise ArgosyError(f"{root}: {path}: symbolic links in the image go round in a circle")
+    folder.set_mode(mode)

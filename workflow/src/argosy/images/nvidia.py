@@ -114,7 +114,9 @@ def _copy_driver(host: Host, version: str, target: Path) -> None:
             for name in _other_names(path):
                 (making / name).symlink_to(path.name)
         for program in _programs(host):
-            shutil.copy(program, making / "bin" / program.name)
+            shutil.copyfile(program, making / "bin" / program.name)
+            # Not the host's mode: nvidia-modprobe is setuid, and here it would be the user's own.
+            (making / "bin" / program.name).chmod(0o755)
         making.rename(target)
     except OSError as problem:
         remove_tree(making)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.images.build.cache import CachedBase
+from argosy.images.rooted import Root
 from argosy.images.store import remove_tree
 
 CONFIGURE = (
@@ -51,9 +52,10 @@ def empty_dev(root: Path) -> None:
 
     The same image gives the same files, times included.
     """
-    before = root.stat()
-    if (root / "dev").is_dir() and not (root / "dev").is_symlink():
-        remove_tree(root / "dev")
-    (root / "dev").mkdir(exist_ok=True)
-    os.utime(root / "dev", (0, 0))
-    os.utime(root, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with Root(root) as tree:
+        before = tree.own_status()
+        # A link as well, whatever it leads to.
+        tree.remove("dev")
+        tree.make_folder("dev", 0o755)
+        os.utime(root / "dev", (0, 0))
+        tree.set_own_times(before)

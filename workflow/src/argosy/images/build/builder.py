@@ -3,19 +3,21 @@
 A finished step is a layer on disk, so an interrupted build goes on at the last step that was finished.
 """
 
+import errno
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 
-from argosy.errors import ArgosyError
+from argosy.errors import FULL, ArgosyError
 from argosy.images.build import cache, history
 from argosy.images.build.execution import Executor
 from argosy.images.build.progress import Progress
 from argosy.images.build.recipe import OWN_IMAGES, Chain, Recipe, Step, plan
 from argosy.images.config import ImageConfig
 from argosy.images.freeze import GrowingTree
+from argosy.images.layers import Layer
 from argosy.images.lockfile import ImageLock, LockedBase, LockedStep, write_lock
 from argosy.images.namespaces import in_own_namespaces
 from argosy.images.registry.reference import Reference
@@ -59,11 +61,23 @@ def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> 
             if not store.root(lock.digest).is_dir():
                 with progress.step("freezing"):
                     layers = cache.read_layers(store, recipe.final.steps)
-                    tree.finish(layers, store.root(lock.digest))
+                    _freeze(tree, layers, store.root(lock.digest), name)
         write_lock(store.description(lock.digest), lock)
         write_lock(lock_path, lock)
         progress.say(_frozen(store, lock))
     return lock
+
+
+def _freeze(tree: GrowingTree, layers: Sequence[Layer], target: Path, name: str) -> None:
+    try:
+        tree.finish(layers, target)
+    except OSError as problem:
+        if problem.errno in (*FULL, errno.EROFS):
+            raise
+        # For instance a /tmp that is a file.
+        raise ArgosyError(
+            f"image {name} cannot be used: {problem.filename}: {problem.strerror}"
+        ) from None
 
 
 def _find_built(store: Store, folder: Path, lock_path: Path, log_path: Path) -> ImageLock:

@@ -1,6 +1,5 @@
 """The image's own folder: which of its files COPY takes, and what they are."""
 
-import fnmatch
 import hashlib
 import os
 import stat
@@ -14,6 +13,7 @@ from pathspec import PathSpec, Pattern
 from argosy.errors import ArgosyError
 from argosy.images.containerfile.instructions import Entry
 from argosy.images.containerfile.source import Source
+from argosy.images.rooted import matching
 
 IGNORE_FILES = (".containerignore", ".dockerignore")
 
@@ -49,7 +49,7 @@ class Context:
             raise self.source.error(entry.line, f"{pattern} lies outside of {self.folder}")
         if relative == ".":
             return [self.folder]
-        found = self._matches(self.folder, relative.split("/"))
+        found = self._matches(entry, self.folder, relative.split("/"))
         kept = [path for path in found if not self._leaves_out(path) or self._holds_some(path)]
         for path in kept:
             self._check(entry, path)
@@ -95,19 +95,18 @@ class Context:
                 left_out = bool(pattern.include)
         return left_out
 
-    def _matches(self, folder: Path, parts: list[str]) -> list[Path]:
+    def _matches(self, entry: Entry, folder: Path, parts: list[str]) -> list[Path]:
         """Paths by a pattern as of Go's filepath.Match: `*` stays within one name."""
         part, *rest = parts
         if not any(character in part for character in "*?["):
             found = [folder / part] if os.path.lexists(folder / part) else []
         else:
+            self._check(entry, folder)
             names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-            # Go's sign for "none of these" is another one.
-            pattern = part.replace("[^", "[!")
-            found = [folder / name for name in sorted(fnmatch.filter(names, pattern))]
+            found = [folder / name for name in matching(names, part)]
         if not rest:
             return found
-        return [path for each in found for path in self._matches(each, rest)]
+        return [path for each in found for path in self._matches(entry, each, rest)]
 
     def _check(self, entry: Entry, path: Path) -> None:
         try:

@@ -1,123 +1,157 @@
-"""COPY and ADD: files of the image's folder, of another stage or of an address into a file system."""
+"""COPY and ADD: files of the image's folder, of another stage or of an address into a file system.
+
+All files are reached by `rooted`: what the image or the stage holds may be anything.
+"""
 
 import hashlib
-import os
-import shutil
 import stat
-import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from argosy.errors import ArgosyError
+from argosy.images.build import archives
 from argosy.images.build.inputs import is_url
 from argosy.images.build.recipe import Step
 from argosy.images.containerfile.instructions import Copy
-from argosy.images.freeze import inside
+from argosy.images.rooted import DEEPEST, Folder, Names, Root, copy_file
 
 DOWNLOAD_TIMEOUT_S = 60
-_ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 
 
 class Copier:
-    """Carries out one step in the file system `root`; `stage` is where `--from` copies from."""
+    """Carries out one step in the file system `root`.
 
-    def __init__(self, step: Step, root: Path, stage: Path | None) -> None:
+    Args:
+        stage: where `--from` copies from.
+        aside: a path of the store's where nothing is, for archives to be unpacked.
+    """
+
+    def __init__(self, step: Step, root: Root, stage: Root | None, aside: Path) -> None:
         assert isinstance(step.entry, Copy)
         self._step = step
         self._entry = step.entry
         self._root = root
         self._stage = stage
+        self._aside = aside
         self._written = step.settings.path(step.text(step.entry.target))
-        self._place = inside(root, self._written)
 
     def run(self) -> None:
         """Copy everything.
 
         Raises:
             ArgosyError: naming the line, when a source is missing, or cannot be had or unpacked.
+            OSError: when the disk is full, or names of the image stand in the way.
         """
         for heredoc in self._entry.heredocs:
-            target = self._file_target(heredoc.name)
-            target.write_text(self._step.content(heredoc), encoding="utf-8")
-            target.chmod(self._entry.mode or 0o644)
+            self._make(heredoc.name, self._step.content(heredoc).encode(), 0o644)
         for word in self._entry.sources:
             source = self._step.text(word)
             if self._entry.unpacks and is_url(source):
                 self._download(source)
+            elif self._stage is None:
+                self._copy_from_context(source)
             else:
-                for path in self._find(source):
-                    self._copy(path)
+                self._copy_from_stage(self._stage, source)
 
-    def _find(self, source: str) -> list[Path]:
-        if self._stage is None:
-            return self._step.context.find(self._entry, source)
-        # A stage may hold links to absolute paths, which mean itself and not this host.
-        folder, _, pattern = source.strip("/").rpartition("/")
-        base = inside(self._stage, folder)
-        if not pattern:
-            return [base]
-        if any(character in pattern for character in "*?["):
-            found = sorted(base.glob(pattern))
-        else:
-            exact = inside(self._stage, source)
-            found = [exact] if os.path.lexists(exact) else []
+    def _copy_from_context(self, word: str) -> None:
+        context = self._step.context
+        with Root(context.folder) as root:
+            for path in context.find(self._entry, word):
+                # A link that is named itself stands for its file; those in folders stay links.
+                names = path.resolve().relative_to(context.folder).parts
+                wanted = None
+                if root.is_folder(names):
+                    files = context.files(path)
+                    wanted = frozenset(str(each.relative_to(path)) for each in files)
+                self._copy(root, names, path.name, wanted)
+
+    def _copy_from_stage(self, stage: Root, word: str) -> None:
+        found = stage.find(word)
         if not found:
-            raise self._error(f"{source} is not in {self._entry.stage}")
-        return found
+            raise self._error(f"{word} is not in {self._entry.stage}")
+        for names, name in found:
+            self._copy(stage, names, name, None)
 
-    def _copy(self, source: Path) -> None:
-        if source.is_dir():
-            self._copy_folder(source)
-        elif self._entry.unpacks and source.name.endswith(_ARCHIVES):
-            self._unpack(source)
-        else:
-            # A link that is named itself stands for its file; those in folders stay links.
-            named = source if self._stage else source.resolve()
-            self._copy_file(named, self._file_target(source.name))
-
-    def _copy_folder(self, source: Path) -> None:
-        """What is in the folder, not the folder itself."""
-        _make_folder(self._place)
-        for path in self._members(source):
-            target = self._place / path.relative_to(source)
-            if path.is_dir() and not path.is_symlink():
-                if not target.is_dir():
-                    _clear(target)
-                    target.mkdir()
-                    shutil.copymode(path, target)
-                if self._entry.mode is not None:
-                    target.chmod(self._entry.mode)
+    def _copy(self, root: Root, names: Names, as_name: str, wanted: frozenset[str] | None) -> None:
+        if root.is_folder(names):
+            with root.folder(names) as source:
+                self._copy_folder(source, wanted)
+            return
+        with root.folder(names[:-1]) as folder:
+            if self._entry.unpacks and names[-1].endswith(archives.SUFFIXES):
+                with folder.read(names[-1]) as archive:
+                    self._unpack(archive, names[-1])
             else:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                self._copy_file(path, target)
+                with self._target(as_name) as (target, name):
+                    self._copy_file(folder, names[-1], target, name)
 
-    def _members(self, source: Path) -> Sequence[Path]:
-        if self._stage is None:
-            return list(self._step.context.files(source))
-        return sorted(source.rglob("*"))
+    def _copy_folder(self, source: Folder, wanted: frozenset[str] | None) -> None:
+        """What is in the folder, not the folder itself."""
+        place = self._root.resolve(self._written)
+        self._root.make_folders(place).close()
+        self._fill(source, place, "", wanted)
 
-    def _copy_file(self, source: Path, target: Path) -> None:
-        _clear(target)
-        if stat.S_ISFIFO(source.lstat().st_mode):
-            raise self._error(f"{source} is not a file")
-        shutil.copy2(source, target, follow_symlinks=False)
-        if self._entry.mode is not None and not target.is_symlink():
-            target.chmod(self._entry.mode)
+    def _fill(self, source: Folder, place: Names, path: str, wanted: frozenset[str] | None) -> None:
+        if path.count("/") > DEEPEST:
+            raise self._error(f"{path}: more than {DEEPEST} folders deep")
+        with self._root.folder(place) as target:
+            for name in source.names():
+                below = f"{path}/{name}" if path else name
+                if wanted is not None and below not in wanted:
+                    continue
+                status = source.status(name)
+                if status and stat.S_ISDIR(status.st_mode):
+                    with source.open(name) as inner:
+                        made = self._folder_in(target, (*place, name), stat.S_IMODE(status.st_mode))
+                        self._fill(inner, made, below, wanted)
+                else:
+                    self._copy_file(source, name, target, name)
 
-    def _file_target(self, name: str) -> Path:
-        """Where a file of this name goes: into the target, or to it."""
+    def _folder_in(self, target: Folder, place: Names, mode: int) -> Names:
+        """Where the files of a folder go: to the one that is there, be it by a link, or to a new one."""
+        there = self._root.resolve("/".join(place))
+        if not self._root.is_folder(there):
+            target.remove(place[-1])
+            target.make_folder(place[-1], mode)
+            there = place
+        if self._entry.mode is not None:
+            with self._root.folder(there) as folder:
+                folder.set_mode(self._entry.mode)
+        return there
+
+    def _copy_file(self, source: Folder, name: str, target: Folder, as_name: str) -> None:
+        status = source.status(name)
+        if status and stat.S_ISFIFO(status.st_mode):
+            raise self._error(f"{name} is not a file")
+        copy_file(source, name, target, as_name)
+        if self._entry.mode is not None and status and stat.S_ISREG(status.st_mode):
+            target.set_mode_of(as_name, self._entry.mode)
+
+    @contextmanager
+    def _target(self, name: str) -> Iterator[tuple[Folder, str]]:
+        """The folder that a file of this name goes to, and its name there: the target may be either."""
         several = len(self._entry.sources) + len(self._entry.heredocs) > 1
-        if self._written.endswith("/") or several or self._place.is_dir():
-            _make_folder(self._place)
-            return self._place / name
-        _make_folder(self._place.parent)
-        return self._place
+        place = self._root.resolve(self._written)
+        if self._written.endswith("/") or several or self._root.is_folder(place):
+            folder, _, name = name.rpartition("/")
+            place = (*self._root.resolve("/".join((*place, folder))), name)
+        with self._root.make_folders(place[:-1]) as target:
+            yield target, place[-1]
+
+    def _make(self, name: str, content: bytes, mode: int) -> None:
+        """A new file in place of whatever is there, with this mode unless the instruction has another."""
+        with self._target(name) as (target, as_name):
+            target.remove(as_name)
+            with target.make_file(as_name) as made:
+                made.write(content)
+            target.set_mode_of(as_name, self._entry.mode or mode)
 
     def _download(self, url: str) -> None:
         """Fetch what ADD names, and refuse it when it is not what the checksum says."""
         kind, _, wanted = (self._entry.checksum or "").partition(":")
         name = url.rstrip("/").rpartition("/")[2]
-        target = self._file_target(name)
         # Imported where it is needed: few images download a file.
         from urllib.request import urlopen
 
@@ -129,35 +163,15 @@ class Copier:
         found = hashlib.new(kind, content).hexdigest() if kind == "sha256" else ""
         if found != wanted:
             raise self._error(f"{url}: its checksum is sha256:{found}, not {self._entry.checksum}")
-        _clear(target)
-        target.write_bytes(content)
-        target.chmod(self._entry.mode or 0o600)
+        self._make(name, content, 0o600)
 
-    def _unpack(self, source: Path) -> None:
-        _make_folder(self._place)
-        # tar itself refuses members that lead out of the folder: absolute names lose their slash, `..`
-        # is skipped, and symbolic links are made last.
-        options = ["--no-same-owner", "--preserve-permissions", "--delay-directory-restore"]
-        where = ["--file", str(source), "--directory", str(self._place)]
-        done = subprocess.run(
-            ["tar", "--extract", *where, *options], capture_output=True, text=True
-        )
-        if done.returncode != 0:
-            problem = (done.stderr.strip().splitlines() or ["tar failed"])[0]
-            raise self._error(f"{source.name} cannot be unpacked: {problem}")
+    def _unpack(self, archive: BinaryIO, name: str) -> None:
+        place = self._root.resolve(self._written)
+        try:
+            archives.unpack(archive, self._aside, self._root, place)
+        except archives.ArchiveError as problem:
+            raise self._error(f"{name} cannot be unpacked: {problem}") from None
 
     def _error(self, message: str) -> ArgosyError:
         source = self._step.context.source
         return source.error(self._entry.line, f"{self._entry.name}: {message}")
-
-
-def _make_folder(path: Path) -> None:
-    path.mkdir(mode=0o755, parents=True, exist_ok=True)
-
-
-def _clear(target: Path) -> None:
-    """A file in place of whatever was there."""
-    if target.is_dir() and not target.is_symlink():
-        shutil.rmtree(target)
-    else:
-        target.unlink(missing_ok=True)

@@ -41,7 +41,7 @@ def inputs_of_run(
         if mount.kind == "bind" and not mount.stage:
             source = expanded(context.source, entry, mount.source, settings.variables)
             found += [file for path in context.find(entry, source) for file in context.files(path)]
-    return {**inputs, **_digests(context, found), **_stages(uses)}, _only_files(found)
+    return {**inputs, **_digests(context, found, found), **_stages(uses)}, _only_files(found)
 
 
 def inputs_of_copy(
@@ -74,7 +74,7 @@ def inputs_of_copy(
     if max(len(words), len(found)) + len(contents) > 1 and not target.endswith("/"):
         raise source.error(entry.line, f"{entry.name}: several sources need a folder: {target}/")
     files = [file for path in found for file in context.files(path)]
-    return {**inputs, **_digests(context, files)}, _only_files(files)
+    return {**inputs, **_digests(context, files, found)}, _only_files(files)
 
 
 def is_url(word: str) -> bool:
@@ -112,12 +112,14 @@ def _stages(uses: Keys) -> Inputs:
     return {f"stage {name}": key for name, key in uses.items()}
 
 
-def _digests(context: Context, files: Sequence[Path]) -> Inputs:
+def _digests(context: Context, files: Sequence[Path], named: Sequence[Path]) -> Inputs:
     found = {}
+    links = {path for path in named if path.is_symlink()}
     for path in files:
         name = posixpath.join(*path.relative_to(context.folder).parts)
         try:
-            found[f"file {name}"] = digest_of_file(path)
+            # A link that is named itself stands for its file.
+            found[f"file {name}"] = digest_of_file(path.resolve() if path in links else path)
         except OSError as problem:
             raise ArgosyError(f"{path}: {problem.strerror}") from None
     return found

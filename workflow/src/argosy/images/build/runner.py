@@ -10,12 +10,12 @@ import os
 import platform
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from argosy.images.freeze import inside
+from argosy.images.rooted import Names, Root
 from argosy.images.runc import Mount, Specification
 from argosy.images.runc import command as runc_command
 
@@ -101,40 +101,35 @@ def _seccomp() -> dict[str, Any]:
 @contextmanager
 def _mount_points(root: Path, mounts: Sequence[Mount]) -> Iterator[list[Mount]]:
     """Places for the mounts, which are taken away again where the image had none."""
-    made: list[Path] = []
+    made: list[Names] = []
     placed = []
-    for mount in mounts:
-        if mount.target.startswith("/dev/"):
-            placed.append(mount)
-        else:
-            place = inside(root, mount.target)
-            _make_place(place, mount.source, made)
-            placed.append(replace(mount, target=f"/{place.relative_to(root)}"))
-    for name in ("proc", "dev", "sys"):
-        _make_place(root / name, None, made)
-    try:
-        yield placed
-    finally:
-        for path in reversed(made):
-            _remove_if_empty(path)
+    with Root(root) as tree:
+        for mount in mounts:
+            if mount.target.startswith("/dev/"):
+                placed.append(mount)
+            else:
+                place = tree.resolve(mount.target)
+                _make_place(tree, place, mount.source, made)
+                placed.append(replace(mount, target=f"/{'/'.join(place)}"))
+        for name in ("proc", "dev", "sys"):
+            _make_place(tree, tree.resolve(name), None, made)
+        try:
+            yield placed
+        finally:
+            for names in reversed(made):
+                # The step has put something there, or changed the way to it.
+                with suppress(OSError), tree.folder(names[:-1]) as folder:
+                    folder.remove_if_empty(names[-1])
 
 
-def _make_place(place: Path, source: Path | None, made: list[Path]) -> None:
-    missing = [path for path in (place, *place.parents) if not path.exists()]
-    for path in reversed(missing):
-        if path == place and source and source.is_file():
-            path.touch(mode=0o644)
-        else:
-            path.mkdir(mode=0o755)
-        made.append(path)
-
-
-def _remove_if_empty(path: Path) -> None:
-    try:
-        if path.is_dir():
-            path.rmdir()
-        elif path.is_file() and path.stat().st_size == 0:
-            path.unlink()
-    except OSError:
-        # The step has put something there.
-        return
+def _make_place(tree: Root, place: Names, source: Path | None, made: list[Names]) -> None:
+    for depth, name in enumerate(place, start=1):
+        with tree.folder(place[: depth - 1]) as folder:
+            if folder.status(name):
+                continue
+            if depth == len(place) and source and source.is_file():
+                folder.make_file(name).close()
+                folder.set_mode_of(name, 0o644)
+            else:
+                folder.make_folder(name, 0o755)
+            made.append(place[:depth])

@@ -1,0 +1,111 @@
+"""ADD of an archive: unpacked aside, in an empty folder, and then laid into the image as COPY would."""
+
+import stat
+import subprocess
+from pathlib import Path
+from typing import BinaryIO
+
+from argosy.images.rooted import Folder, Names, Root, copy_file
+from argosy.images.store import remove_tree
+
+SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
+
+_IMPLIED = 0o741
+"""Mode of folders that the archive has files in and no entry for, so that it says nothing about theirs."""
+
+
+class ArchiveError(Exception):
+    """An archive that cannot be unpacked; the message says why."""
+
+
+def unpack(archive: BinaryIO, aside: Path, root: Root, place: Names) -> None:
+    """Put the files of an archive into the folder `place` of the image.
+
+    Args:
+        aside: a path of the store's where nothing is.
+
+    Raises:
+        ArchiveError: when tar refuses the archive.
+        OSError: when the image holds what is in the way, or the disk is full.
+    """
+    aside.mkdir(mode=0o700)
+    try:
+        files = aside / "files"
+        files.mkdir()
+        files.chmod(_IMPLIED)
+        _run_tar(archive, files)
+        root.make_folders(place).close()
+        with Root(files) as source:
+            _Laying(source, root).lay((), place)
+    finally:
+        remove_tree(aside)
+
+
+def _run_tar(archive: BinaryIO, folder: Path) -> None:
+    # tar itself refuses members that lead out of the folder: absolute names lose their slash, `..`
+    # is skipped, and symbolic links are made last. Nothing else is there that could be a link.
+    options = ["--no-same-owner", "--preserve-permissions", "--delay-directory-restore"]
+    descriptor = archive.fileno()
+    done = subprocess.run(
+        ["tar", "--extract", f"--file=/proc/self/fd/{descriptor}", *options],
+        cwd=folder,
+        pass_fds=[descriptor],
+        capture_output=True,
+        text=True,
+        errors="backslashreplace",
+        umask=0o777 & ~_IMPLIED,
+    )
+    if done.returncode != 0:
+        raise ArchiveError((done.stderr.strip().splitlines() or ["tar failed"])[0])
+
+
+class _Laying:
+    """One archive under way from its own folder to the image."""
+
+    def __init__(self, source: Root, target: Root) -> None:
+        self._source = source
+        self._target = target
+        # Where the files went that have several names, by their numbers.
+        self._laid: dict[int, Names] = {}
+
+    def lay(self, path: Names, place: Names) -> None:
+        """Lay what is in a folder of the archive into one of the image."""
+        with self._source.folder(path) as source:
+            with self._target.folder(place) as target:
+                for name in source.names():
+                    status = source.status(name)
+                    if status and stat.S_ISDIR(status.st_mode):
+                        below = self._folder_in(
+                            target, (*place, name), stat.S_IMODE(status.st_mode)
+                        )
+                        self.lay((*path, name), below)
+                    else:
+                        self._lay_file(source, name, target, place)
+            own = source.own_status()
+            if stat.S_IMODE(own.st_mode) != _IMPLIED:
+                # At the end, as what is put into a folder changes its time.
+                with self._target.folder(place) as target:
+                    target.set_mode(stat.S_IMODE(own.st_mode))
+                    target.set_own_times(own)
+
+    def _folder_in(self, target: Folder, place: Names, mode: int) -> Names:
+        """The folder of the image for one of the archive; only an entry of its own replaces a link."""
+        there = self._target.resolve("/".join(place)) if mode == _IMPLIED else place
+        if self._target.is_folder(there):
+            return there
+        target.remove(place[-1])
+        target.make_folder(place[-1], 0o755)
+        return place
+
+    def _lay_file(self, source: Folder, name: str, target: Folder, place: Names) -> None:
+        status = source.status(name)
+        number = status.st_ino if status and status.st_nlink > 1 else 0
+        first = self._laid.get(number)
+        if first is None:
+            copy_file(source, name, target, name)
+            if number:
+                self._laid[number] = (*place, name)
+            return
+        target.remove(name)
+        with self._target.folder(first[:-1]) as folder:
+            target.make_second_name(name, folder, first[-1])
