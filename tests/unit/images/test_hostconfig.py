@@ -8,9 +8,9 @@ from argosy.images.build.hostconfig import HostConfig, read_host_config
 
 
 def read(tmp_path: Path) -> HostConfig:
-    for name in ("host", "downloads"):
+    for name in ("host", "secrets"):
         (tmp_path / name).mkdir()
-    return read_host_config(tmp_path / "host", tmp_path / "downloads")
+    return read_host_config(tmp_path / "host", tmp_path / "secrets")
 
 
 @pytest.fixture(autouse=True)
@@ -85,8 +85,48 @@ def test_files_that_pip_is_told_to_read_are_seen_inside(tmp_path: Path) -> None:
 def test_the_environment_wins_over_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pip.conf").write_text("[global]\nindex-url = https://one.example.org/simple\n")
     monkeypatch.setenv("PIP_INDEX_URL", "https://user:secret@two.example.org/simple")
-    environment = read(tmp_path).environment
+    environment = read(tmp_path).for_command("pip install numpy").environment
     assert environment["PIP_INDEX_URL"] == "https://user:secret@two.example.org/simple"
+
+
+INSTALLS = [
+    "pip3 install .",
+    "/opt/venv/bin/pip install x",
+    "python3 -m pip list",
+    "uv sync",
+    "PIP_X=1 ./a",
+]
+OTHERS = ["set -o pipefail; make", "./install.sh", "apt-get install -y gripper", "echo souvlaki"]
+
+
+@pytest.mark.parametrize("command", [*INSTALLS, *OTHERS])
+def test_logins_of_indexes_are_for_steps_that_ask_them(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cert.pem").write_text("a key")
+    (tmp_path / "pip.conf").write_text(f"[global]\nclient-cert = {tmp_path}/cert.pem\n")
+    monkeypatch.setenv("PIP_INDEX_URL", "https://one:word@a.example.org/simple")
+    monkeypatch.setenv(
+        "PIP_EXTRA_INDEX_URL", "https://b.example.org/x https://token@c.example.org/"
+    )
+    seen = read(tmp_path).for_command(command)
+    said = str(dict(seen.environment))
+    files = [path.read_text() for bind in seen.binds for path in bind.source.iterdir()]
+    asks = command in INSTALLS
+    assert ["word" in said, "token" in said, "a key" in files] == [asks] * 3
+    # Where the packages are is no secret.
+    assert "a.example.org/simple" in said
+    assert "https://c.example.org/" in said or asks
+    certificate = "/dev/argosy/secrets/client-cert-0" if asks else None
+    assert seen.environment.get("PIP_CLIENT_CERT") == certificate
+
+
+def test_a_base_system_is_configured_without_the_host_s_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", "https://one:word@a.example.org/simple")
+    monkeypatch.setenv("https_proxy", "http://one:word@proxy.example.org")
+    assert [*read(tmp_path).for_base().environment] == ["APT_CONFIG"]
 
 
 def test_proxies_and_the_ca_bundle_reach_the_build(
@@ -103,9 +143,7 @@ def test_proxies_and_the_ca_bundle_reach_the_build(
     assert (tmp_path / "host/ca-certificates.crt").read_text() == "a certificate"
 
 
-def test_steps_see_pip_s_downloads_and_no_others(tmp_path: Path) -> None:
+def test_steps_see_nothing_of_the_store(tmp_path: Path) -> None:
     config = read(tmp_path)
-    inside = {bind.source: bind.target for bind in config.binds}
-    assert inside[tmp_path / "downloads" / "pip"] == config.environment["PIP_CACHE_DIR"]
     # What an image is pulled into must be out of reach of those who run what is in another.
-    assert not any((tmp_path / "downloads" / "blobs").is_relative_to(source) for source in inside)
+    assert [bind.source for bind in config.binds] == [tmp_path / "host"]

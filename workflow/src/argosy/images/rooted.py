@@ -15,8 +15,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO, Self
 
-from argosy.errors import ArgosyError
-
 MOST_LINKS = 40
 """On the way of one path, as in the kernel (path_resolution(7))."""
 
@@ -282,13 +280,10 @@ def inside(root: Path, path: str) -> Path:
     Only for programs that take nothing but a path, while nothing else changes the image.
 
     Raises:
-        ArgosyError: when the links go round in a circle, or the path is too long.
+        OSError: as `Root.resolve`.
     """
     with Root(root) as tree:
-        try:
-            return root.joinpath(*tree.resolve(path))
-        except OSError as problem:
-            raise ArgosyError(f"{path}: {problem.strerror}") from None
+        return root.joinpath(*tree.resolve(path))
 
 
 def copy_file(source: Folder, name: str, target: Folder, as_name: str) -> None:

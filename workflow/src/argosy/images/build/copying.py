@@ -4,14 +4,13 @@ All files are reached by `rooted`: what the image or the stage holds may be anyt
 """
 
 import hashlib
-import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from argosy.errors import FULL, ArgosyError
+from argosy.errors import ArgosyError
 from argosy.images.build import archives
 from argosy.images.build.inputs import is_url
 from argosy.images.build.recipe import Step
@@ -43,17 +42,8 @@ class Copier:
 
         Raises:
             ArgosyError: naming the line, when a source is missing, or cannot be had or unpacked.
-            OSError: when the disk is full.
+            OSError: when the disk is full, or names of the image stand in the way.
         """
-        try:
-            self._run()
-        except OSError as problem:
-            if problem.errno in FULL:
-                raise
-            name = os.fsdecode(problem.filename or "")
-            raise self._error(f"{name}: {problem.strerror or problem}") from None
-
-    def _run(self) -> None:
         for heredoc in self._entry.heredocs:
             self._make(heredoc.name, self._step.content(heredoc).encode(), 0o644)
         for word in self._entry.sources:

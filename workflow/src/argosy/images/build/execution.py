@@ -1,16 +1,18 @@
 """Carries out the steps of a build, one by one, in namespaces of our own."""
 
 import hashlib
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
-from argosy.errors import FULL, ArgosyError
+from argosy.errors import ArgosyError, is_of_the_surroundings
 from argosy.images.build import base, cache
 from argosy.images.build.copying import Copier
-from argosy.images.build.hostconfig import BUILD_DIR, HostConfig, read_host_config
+from argosy.images.build.hostconfig import BUILD_DIR, PIP_CACHE, HostConfig, read_host_config
 from argosy.images.build.progress import Progress
 from argosy.images.build.recipe import Chain, Step
 from argosy.images.build.runner import Command, run_command
@@ -52,15 +54,18 @@ class Executor:
         self._workspace: Workspace = (
             OverlayWorkspace(folder) if overlay else CopyingWorkspace(folder)
         )
-        (scratch / "host").mkdir()
-        self._host: HostConfig = read_host_config(scratch / "host", store.downloads)
+        for name in ("host", "secrets"):
+            (scratch / name).mkdir()
+        self._host: HostConfig = read_host_config(scratch / "host", scratch / "secrets")
 
     def finish_base(self, step: Step, fetched: base.Fetched, root: Path) -> None:
         """Put a fetched file system into the cache, configured where that is still to be done."""
         if fetched.base.source == "archive":
             self._progress.say("configuring the base system")
             command = ["/bin/sh", "-c", base.CONFIGURE]
-            status = self._run(root, Command(command, self._environment(step, "/root"), "/", []))
+            host = self._host.for_base()
+            environment = self._environment(step, "/root", host)
+            status = self._run(root, Command(command, environment, "/", []), host)
             if status != 0:
                 last = " / ".join(list(self._progress.last_lines)[-3:])
                 raise ArgosyError(f"{step.base}: the base system cannot be configured: {last}")
@@ -75,14 +80,27 @@ class Executor:
 
         Raises:
             ArgosyError: naming the line, when it fails.
+            OSError: when the disk is full or cannot be written to.
         """
+        try:
+            self._carry_out(step, below)
+        except OSError as problem:
+            if is_of_the_surroundings(problem):
+                raise
+            # Names of the image stand in each other's way, or lead round in a circle.
+            name = os.fsdecode(problem.filename or "")
+            why = f"{step.entry.text.split()[0]}: {name}: {problem.strerror or problem}"
+            raise step.context.source.error(step.entry.line, why) from None
+
+    def _carry_out(self, step: Step, below: Sequence[Step]) -> None:
         with self._workspace.open(cache.read_layers(self._store, below)) as tree:
             if isinstance(step.entry, Run):
                 self._carry_out_run(step, step.entry, tree)
             elif isinstance(step.entry, Copy):
                 self._carry_out_copy(step, step.entry, tree)
             else:
-                _make_workdir(step, tree.root)
+                with Root(tree.root) as root:
+                    root.make_folders(root.resolve(step.settings.config.workdir)).close()
             cache.write_step(self._store, step, tree.save)
 
     def _carry_out_copy(self, step: Step, entry: Copy, tree: Tree) -> None:
@@ -108,23 +126,34 @@ class Executor:
             ]
             home = _home(tree.root, step.settings.config.user)
             arguments = _arguments(step, entry, Path(folder), mounts)
-            environment = self._environment(step, home)
+            host = self._host.for_command(_told(entry))
+            environment = self._environment(step, home, host)
             workdir = step.settings.config.workdir
-            status = self._run(tree.root, Command(arguments, environment, workdir, mounts))
+            mounts.append(Mount(self._own_cache(step, "pip"), PIP_CACHE))
+            status = self._run(tree.root, Command(arguments, environment, workdir, mounts), host)
         if status != 0:
-            raise self._failure(step, status)
+            raise self._failure(step, status, host)
 
-    def _run(self, root: Path, command: Command) -> int:
-        host = [Mount(bind.source, bind.target) for bind in self._host.binds]
-        host += [Mount(Path(name), name, False) for name in HOST_FILES if Path(name).is_file()]
-        whole = Command(
-            command.arguments, command.environment, command.workdir, [*host, *command.mounts]
-        )
+    def _run(self, root: Path, command: Command, host: HostConfig) -> int:
+        seen = [Mount(bind.source, bind.target, False) for bind in host.binds]
+        seen += [Mount(Path(name), name, False) for name in HOST_FILES if Path(name).is_file()]
+        whole = replace(command, mounts=[*seen, *command.mounts])
         with tempfile.TemporaryDirectory(dir=self._scratch) as folder:
             return run_command(self._runc, root, whole, Path(folder), self._progress.output)
 
-    def _environment(self, step: Step, home: str) -> dict[str, str]:
-        own = {"HOME": home, **BUILD_VARIABLES, **self._host.environment}
+    def _own_cache(self, step: Step, name: str) -> Path:
+        """A folder of what steps of this image keep for its next build.
+
+        No other image sees it: what one image leaves there, another would run.
+        """
+        image = step.context.folder
+        key = hashlib.sha256(os.fsencode(image)).hexdigest()[:12]
+        folder = self._store.downloads / "images" / f"{image.name[:100]}-{key}" / name
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return folder
+
+    def _environment(self, step: Step, home: str, host: HostConfig) -> dict[str, str]:
+        own = {"HOME": home, **BUILD_VARIABLES, **host.environment}
         return {**own, **step.settings.arguments, **step.settings.config.environment}
 
     @contextmanager
@@ -135,9 +164,7 @@ class Executor:
             yield Mount(None, target)
         elif mount.kind == "cache":
             name = hashlib.sha256(step.text(mount.identity).encode()).hexdigest()[:24]
-            source = self._store.downloads / "mounts" / name
-            source.mkdir(parents=True, exist_ok=True)
-            yield Mount(source, target, mount.writable)
+            yield Mount(self._own_cache(step, name), target, mount.writable)
         else:
             with self._bound(step, mount) as source:
                 if mount.writable:
@@ -156,14 +183,23 @@ class Executor:
             yield first
             return
         with self._opened(step.uses[mount.stage]) as root:
-            yield inside(root, source)
+            found = inside(root, source)
+            if not os.path.lexists(found):
+                problem = f"RUN --mount: {source} is not in {mount.stage}"
+                raise step.context.source.error(step.entry.line, problem)
+            yield found
 
-    def _failure(self, step: Step, status: int) -> ArgosyError:
+    def _failure(self, step: Step, status: int, host: HostConfig) -> ArgosyError:
+        withheld = (
+            "; it names no program that installs Python packages, so it was not given the logins of pip's "
+            "indexes (docs/images.md)"
+        )
         last = " / ".join(list(self._progress.last_lines)[-4:])
         return step.context.source.error(
             step.entry.line,
             f"RUN failed with exit status {status}; its last lines: {last or '(none)'}; "
-            f"all of its output is in {self._progress.log.name}",
+            f"all of its output is in {self._progress.log.name}"
+            f"{withheld if self._host.logins and not host.logins else ''}",
         )
 
 
@@ -184,26 +220,20 @@ def _arguments(step: Step, entry: Run, folder: Path, mounts: list[Mount]) -> lis
     return [*shell, entry.command + "".join(map(_as_shell_reads_it, entry.heredocs))]
 
 
+def _told(entry: Run) -> str:
+    """All that an instruction tells the shell."""
+    command = entry.command if isinstance(entry.command, str) else " ".join(entry.command)
+    return "\n".join([command, *(heredoc.content for heredoc in entry.heredocs)])
+
+
 def _as_shell_reads_it(heredoc: Heredoc) -> str:
     return f"\n{heredoc.content}{heredoc.name}"
 
 
-def _make_workdir(step: Step, root: Path) -> None:
-    workdir = step.settings.config.workdir
-    try:
-        with Root(root) as tree:
-            tree.make_folders(tree.resolve(workdir)).close()
-    except OSError as problem:
-        if problem.errno in FULL:
-            raise
-        why = f"WORKDIR {workdir}: {problem.strerror}"
-        raise step.context.source.error(step.entry.line, why) from None
-
-
 def _home(root: Path, user: str) -> str:
     """The home folder of the image's user, as its password file says."""
+    users, _ = _read_small(root, "/etc/passwd"), _read_small(root, "/etc/group")
     name = user.partition(":")[0]
-    users = _users(root)
     if name in ("", "0", "root") or users is None:
         return "/root"
     for line in users.splitlines():
@@ -213,15 +243,18 @@ def _home(root: Path, user: str) -> str:
     return "/"
 
 
-def _users(root: Path) -> str | None:
-    """The image's password file, as far as anybody would read it; None where there is none."""
+def _read_small(root: Path, path: str) -> str | None:
+    """The beginning of a file that runc reads as well, and would wait for if it were a pipe.
+
+    Raises:
+        OSError: when it is no file.
+    """
     with Root(root) as tree:
-        names = tree.resolve("/etc/passwd")
-        try:
-            with tree.folder(names[:-1]) as etc, etc.read(names[-1]) as stream:
-                return stream.read(LARGEST_PASSWD).decode(errors="replace")
-        except OSError:
+        names = tree.resolve(path)
+        if tree.status_of(names) is None:
             return None
+        with tree.folder(names[:-1]) as folder, folder.read(names[-1]) as stream:
+            return stream.read(LARGEST_PASSWD).decode(errors="replace")
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -1,13 +1,15 @@
 """What of this host a build may see: pip's configuration with the files that it names, proxies, the CA
 bundle, local wheel folders.
 
-All of it reaches the build through variables and mounted folders, so none of it stays in the image.
+All of it reaches the build through variables and mounted folders, so none of it stays in the image. RUN
+steps run programs of images that others made, so they see as little of it as they need (`for_command`).
 """
 
 import os
+import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -17,10 +19,22 @@ from argosy.images.container import Bind
 BUILD_DIR = "/dev/argosy"
 """Where a build sees what is the host's: in /dev, which no image keeps, so that nothing of it remains."""
 
+PIP_CACHE = f"{BUILD_DIR}/cache/pip"
+"""Where a build sees what pip keeps for the next build of the same image."""
+
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
 CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 LOCATION_KEYS = ("find-links", "index-url", "extra-index-url")
-FILE_KEYS = ("constraint", "build-constraint", "requirement", "client-cert")
+INSTALLERS = re.compile(
+    r"(?<![a-z])(pip|pipx|pipenv|uv|poetry|pdm|hatch|tox|nox|conda|mamba)(?![a-z])"
+    r"|-m build|setup\.py|requirements",
+    re.IGNORECASE,
+)
+"""What in a command says that it asks pip's indexes for packages."""
+_LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
+
+SECRET_FILE_KEYS = ("client-cert",)
+FILE_KEYS = ("constraint", "build-constraint", "requirement", *SECRET_FILE_KEYS)
 HOST_KEYS = {
     "log",
     "prefix",
@@ -37,39 +51,62 @@ HOST_KEYS = {
 
 @dataclass(frozen=True)
 class HostConfig:
-    """Variables and mounts for a build; `folder` is where the CA bundle was copied to."""
+    """Variables, and folders that a build may read.
+
+    Args:
+        logins: variables with passwords, or that name files of them, of pip's indexes.
+        secrets: the folder of such files, where there are any.
+    """
 
     environment: Mapping[str, str]
     binds: tuple[Bind, ...]
+    logins: Mapping[str, str]
+    secrets: tuple[Bind, ...]
+
+    def for_command(self, command: str) -> "HostConfig":
+        """Return what a command sees: logins of pip's indexes only if it asks them for packages."""
+        if not INSTALLERS.search(command):
+            return replace(self, logins={}, secrets=())
+        environment = {**self.environment, **self.logins}
+        return replace(self, environment=environment, binds=(*self.binds, *self.secrets))
+
+    def for_base(self) -> "HostConfig":
+        """Return what the configuration of a base system sees, which asks nobody for anything."""
+        environment = {"APT_CONFIG": self.environment["APT_CONFIG"]}
+        return HostConfig(environment, self.binds[:1], {}, ())
 
 
-def read_host_config(folder: Path, downloads: Path) -> HostConfig:
+def read_host_config(folder: Path, secrets: Path) -> HostConfig:
     """Collect this host's settings for builds.
 
-    Files that builds read are written into the empty `folder`; what they download is kept in
-    `downloads`.
+    Files that builds read are written into the empty `folder`, those of logins into the empty `secrets`.
     """
     pip = pip_settings()
     mounts: dict[Path, str] = {}
+    places = {True: secrets, False: folder}
     environment = {name: value for name, value in os.environ.items() if _is_proxy(name)}
+    logins: dict[str, str] = {}
     for key in pip.keys() - HOST_KEYS:
-        environment[_variable(key)] = _setting_inside(key, pip[key], folder, mounts)
+        is_secret = key in SECRET_FILE_KEYS
+        value = _setting_inside(key, pip[key], places[is_secret], mounts)
+        plain = _LOGIN.sub("", value)
+        if is_secret or plain != value:
+            logins[_variable(key)] = value
+        if not is_secret:
+            environment[_variable(key)] = plain
     bundle = _ca_bundle(pip.get("cert"))
     if bundle:
         shutil.copyfile(bundle, folder / "ca-certificates.crt")
-        inside = f"{BUILD_DIR}/host/ca-certificates.crt"
+        inside = f"{BUILD_DIR}/{folder.name}/ca-certificates.crt"
         environment |= dict.fromkeys((*CA_VARIABLES, "PIP_CERT"), inside)
     # apt would change to its own user, and no other id than root's is mapped.
     (folder / "apt.conf").write_text('APT::Sandbox::User "root";\n', encoding="ascii")
-    environment["APT_CONFIG"] = f"{BUILD_DIR}/host/apt.conf"
-    # Downloads are kept between builds, outside the image.
-    environment["PIP_CACHE_DIR"] = f"{BUILD_DIR}/cache/pip"
-    packages = downloads / "pip"
-    packages.mkdir(parents=True, exist_ok=True, mode=0o700)
-    binds = [Bind(folder, f"{BUILD_DIR}/host")]
-    binds += [Bind(packages, f"{BUILD_DIR}/cache/pip")]
+    environment["APT_CONFIG"] = f"{BUILD_DIR}/{folder.name}/apt.conf"
+    environment["PIP_CACHE_DIR"] = PIP_CACHE
+    binds = [Bind(folder, f"{BUILD_DIR}/{folder.name}")]
     binds += [Bind(path, target) for path, target in mounts.items()]
-    return HostConfig(environment, tuple(binds))
+    private = (Bind(secrets, f"{BUILD_DIR}/{secrets.name}"),) if any(secrets.iterdir()) else ()
+    return HostConfig(environment, tuple(binds), logins, private)
 
 
 def _is_proxy(name: str) -> bool:
@@ -111,7 +148,7 @@ def _file_inside(location: str, copy: Path) -> str:
     if parts.scheme not in ("", "file") or not path.is_file():
         return location
     shutil.copyfile(path, copy)
-    return f"{BUILD_DIR}/host/{copy.name}"
+    return f"{BUILD_DIR}/{copy.parent.name}/{copy.name}"
 
 
 def _ca_bundle(pip_cert: str | None) -> Path | None:

@@ -15,6 +15,9 @@ from rich.text import Text
 SIGN_OF_LIFE_S = 20.0
 """Between two lines about a long step where the output is not a terminal."""
 
+LONGEST_LINE = 10_000
+"""Characters of a line that are kept for a message."""
+
 
 class Progress:
     """Writes for people to standard error, and everything that steps print to a log."""
@@ -28,14 +31,16 @@ class Progress:
     def say(self, message: str) -> None:
         """One line, on the screen and in the log."""
         self.console.print(escape(message), soft_wrap=True)
-        self.log.write(f"# {message}\n".encode())
+        self.log.write(f"# {message}\n".encode(errors="backslashreplace"))
 
     def output(self, data: bytes) -> None:
         """Take what a step prints; the last lines are kept for an error message."""
         self.log.write(data)
         self.log.flush()
         text = self._partial + data.decode(errors="replace")
-        *lines, self._partial = text.split("\n")
+        *lines, rest = text.split("\n")
+        # A program may print without ever beginning a new line.
+        self._partial = rest[-LONGEST_LINE:]
         for line in lines:
             shown = Text.from_ansi(line.rstrip("\r").rpartition("\r")[2]).plain.strip()
             if shown:

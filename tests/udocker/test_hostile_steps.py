@@ -1,0 +1,93 @@
+"""RUN steps of hostile images, in real containers: what they leave behind leads nowhere."""
+
+from pathlib import Path
+
+import pytest
+from canaries import holds_secret, make_canaries, state
+
+from argosy.errors import ArgosyError
+from argosy.images.build.builder import build_image
+from argosy.images.lockfile import ImageLock
+from argosy.images.store import Store
+
+pytestmark = pytest.mark.udocker
+BASE = "FROM docker.io/library/debian:bookworm-slim"
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Path:
+    return make_canaries(tmp_path / "host")
+
+
+def build(store: Store, folder: Path, text: str) -> ImageLock:
+    folder.mkdir(exist_ok=True)
+    (folder / "Containerfile").write_text(text)
+    return build_image(store, folder, folder / "image.lock", folder / "build.log")
+
+
+def test_what_a_step_leaves_leads_nowhere(store: Store, tmp_path: Path, host: Path) -> None:
+    folder = tmp_path / "image"
+    (folder / "good").mkdir(parents=True)
+    (folder / "good/f").write_text("of the image")
+    before = state(host)
+    # The places of mounts are taken away after a step, which has put links in their way by then.
+    text = f"""{BASE} AS evil
+RUN mkdir -p /t/d && ln -s {host} /t/d/sub && ln -s {host}/secret /x1 && ln -s {host} /x2 \\
+    && ln -s ../../../../../../../../../../..{host} /up && mkfifo /pipe \\
+    && mkdir -p {host}/folder && echo of the stage > {host}/secret
+{BASE}
+RUN --mount=target=/m/empty-folder,source=good --mount=target=/m/empty-file,source=good/f \\
+    --mount=target=/m/folder/inner/new,type=tmpfs \\
+    mv /m /n && ln -s {host} /m
+RUN ln -s {host} /app && ln -s /app/folder /chain && ln -s {host}/file /file
+RUN rm -r /root && ln -s {host} /root
+RUN --mount=target=/app/inner,type=cache --mount=target=/chain/f,source=good/f true
+RUN --mount=from=evil,source=/x1,target=/stolen cat /stolen > /loot
+RUN --mount=from=evil,source=/up,target=/stolen,rw cp -r /stolen /loot2
+WORKDIR /chain/new
+COPY --from=evil /t/ /app/
+COPY --from=evil /x* /up/* /loot3/
+COPY good/ /app/
+COPY <<file <<secret /app/
+a here-document
+file
+another
+secret
+"""
+    try:
+        lock = build(store, folder, text)
+    finally:
+        assert state(host) == before
+    for place in ("layers", "roots", "cache"):
+        assert not holds_secret(store.path / place)
+    root = store.root(lock.digest)
+    for path in ("loot", "loot2/secret", "loot3/x1"):
+        assert (root / path).read_text() == "of the stage\n"
+    assert (root / str(host)[1:] / "file").read_text() == "a here-document\n"
+
+
+def test_a_pipe_that_would_be_waited_for_is_refused(store: Store, tmp_path: Path) -> None:
+    text = f"{BASE}\nRUN rm /etc/passwd && mkfifo /etc/passwd\nRUN true\n"
+    with pytest.raises(ArgosyError, match=r"Containerfile:3: RUN: passwd: not a regular file"):
+        build(store, tmp_path / "image", text)
+
+
+def test_images_share_no_cache_and_change_nothing_of_the_host(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheels = make_canaries(tmp_path / "wheels")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
+    text = f"""{BASE}
+RUN --mount=type=cache,target=/cache,id=shared echo $NAME >> /cache/x && cat /cache/x > /cached \\
+    && echo $NAME >> $PIP_CACHE_DIR/x && cat $PIP_CACHE_DIR/x > /pip
+RUN ! touch $PIP_FIND_LINKS/new && ! echo x >> $PIP_FIND_LINKS/file && ! rm $PIP_FIND_LINKS/file \\
+    && ! echo x >> $APT_CONFIG
+"""
+    before = state(wheels)
+    # The second build of an image finds what the first one left.
+    for name, expected in (("one", "one\n"), ("two", "two\n"), ("one", "one\none\n")):
+        again = f"ARG NAME={name}\nARG AGAIN={len(expected)}\nRUN"
+        lock = build(store, tmp_path / name, text.replace("RUN", again, 1))
+        root = store.root(lock.digest)
+        assert [(root / each).read_text() for each in ("cached", "pip")] == [expected] * 2
+    assert state(wheels) == before
