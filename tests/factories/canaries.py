@@ -36,11 +36,21 @@ def _described(path: Path) -> tuple[object, ...]:
 
 
 def holds_secret(root: Path) -> list[Path]:
-    """Files in a tree, no link followed, in which the host's secret is."""
+    """Files in a tree of the test's own, no link followed, in which the host's secret is.
+
+    Folders and files without permission to read are given it.
+    """
     found = []
-    for folder, _, names in os.walk(root):
+    for folder, folders, names in os.walk(root):
+        for name in folders:
+            path = Path(folder) / name
+            if not path.is_symlink():
+                path.chmod(0o700)
         for name in names:
             path = Path(folder) / name
-            if stat.S_ISREG(path.lstat().st_mode) and SECRET.encode() in path.read_bytes():
-                found.append(path)
+            if stat.S_ISREG(path.lstat().st_mode):
+                if not os.access(path, os.R_OK):
+                    path.chmod(0o600)
+                if SECRET.encode() in path.read_bytes():
+                    found.append(path)
     return found

@@ -51,3 +51,27 @@ def test_the_table_names_every_room(project: Path) -> None:
     folders = (project / "workflow/src/argosy").iterdir()
     rooms = {path.name for path in folders if path.is_dir() and path.name != "__pycache__"}
     assert set(table(project)) == rooms
+
+
+BY_PATH = {
+    *(
+        "write_text",
+        "write_bytes",
+        "mkdir",
+        "touch",
+        "chmod",
+        "symlink_to",
+        "hardlink_to",
+        "unlink",
+    ),
+    *("rename", "replace", "is_dir", "exists", "glob", "rglob", "walk", "read_text", "read_bytes"),
+}
+"""Calls that follow links, or whose folders may be links."""
+
+
+def test_copy_and_add_reach_files_of_images_by_rooted_alone(project: Path) -> None:
+    text = (project / "workflow/src/argosy/images/build/copying.py").read_text()
+    nodes = [*ast.walk(ast.parse(text))]
+    assert not {node.attr for node in nodes if isinstance(node, ast.Attribute)} & BY_PATH
+    imported = {a.name for n in nodes if isinstance(n, ast.Import) for a in n.names}
+    assert not imported & {"os", "shutil", "subprocess", "tempfile"}

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from canaries import holds_secret, make_canaries, state
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from argosy.errors import ArgosyError
@@ -21,6 +21,9 @@ from argosy.images.build.builder import build_image
 from argosy.images.store import Store, remove_tree
 
 BUILDS = 500
+
+File = tuple[str, str, str, int]
+"""Path, kind, what it leads to, mode."""
 
 NAMES = st.sampled_from(
     [
@@ -86,16 +89,15 @@ INSTRUCTIONS = st.one_of(
 )
 
 
-def plant(folder: Path, host: Path, files: list[tuple[str, str, str, int]]) -> None:
+def plant(folder: Path, host: Path, files: list[File]) -> None:
     """Make the files of an image's folder, as far as they do not stand in each other's way."""
     for name, kind, target, mode in files:
         place = folder / name.replace("{HOST}", host.name)
-        target = target.replace("{HOST}", str(host))
         with suppress(OSError):
             if not place.parent.resolve().is_relative_to(folder.resolve()):
                 continue
             place.parent.mkdir(parents=True, exist_ok=True)
-            make(place, kind, target, mode)
+            make(place, kind, target.replace("{HOST}", str(host)), mode)
 
 
 def make(place: Path, kind: str, target: str, mode: int) -> None:
@@ -141,22 +143,21 @@ def archive(target: str) -> bytes:
     deadline=None,
     database=None,
     derandomize=True,
+    # To look for a smaller example would take longer than all others.
+    phases=[Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
-    base=FILES,
-    files=FILES,
-    packed=TARGETS,
+    trees=st.tuples(FILES, FILES, TARGETS),
     instructions=st.lists(INSTRUCTIONS, min_size=1, max_size=5),
 )
 def test_a_random_hostile_image(
-    base: list[tuple[str, str, str, int]],
-    files: list[tuple[str, str, str, int]],
-    packed: str,
+    trees: tuple[list[File], list[File], str],
     instructions: list[str],
     project_store: Store,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    base, files, packed = trees
     # Said once for each step otherwise.
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     with TemporaryDirectory(prefix="hostile-") as name:

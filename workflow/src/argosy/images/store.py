@@ -11,6 +11,7 @@
 <store>/history/         what the last build of each image was made of
 <store>/trash/           what is being deleted
 <store>/cache/           downloads kept between builds, never part of an image
+<store>/cache/images/    what each image's steps keep for its next build, seen by no other image
 <store>/cache/blobs/     what was downloaded of images whose pull is not finished
 <store>/locks/           one file for each thing that one process does at a time
 """

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from pathspec import PathSpec, Pattern
 
-from argosy.errors import ArgosyError
 from argosy.images.containerfile.instructions import Entry
 from argosy.images.containerfile.source import Source
 from argosy.images.rooted import matching
@@ -64,11 +63,8 @@ class Context:
         if path.is_symlink() or not path.is_dir():
             yield path
             return
-        try:
-            with os.scandir(path) as entries:
-                found = sorted(entries, key=lambda entry: entry.name)
-        except OSError as problem:
-            raise ArgosyError(f"{path}: {problem.strerror}") from None
+        with os.scandir(path) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
         for each in found:
             below = Path(each.path)
             if each.is_dir(follow_symlinks=False):

@@ -5,7 +5,6 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from argosy.errors import ArgosyError
 from argosy.images.build.context import Context, digest_of_file
 from argosy.images.build.settings import Settings
 from argosy.images.containerfile.instructions import Copy, Run, content_of, expanded
@@ -117,11 +116,8 @@ def _digests(context: Context, files: Sequence[Path], named: Sequence[Path]) -> 
     links = {path for path in named if path.is_symlink()}
     for path in files:
         name = posixpath.join(*path.relative_to(context.folder).parts)
-        try:
-            # A link that is named itself stands for its file.
-            found[f"file {name}"] = digest_of_file(path.resolve() if path in links else path)
-        except OSError as problem:
-            raise ArgosyError(f"{path}: {problem.strerror}") from None
+        # A link that is named itself stands for its file.
+        found[f"file {name}"] = digest_of_file(path.resolve() if path in links else path)
     return found
 
 

@@ -7,6 +7,7 @@ nor a variable that the step does not see. Nothing is run here.
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -208,6 +209,15 @@ class _Planner:
         return self._file.source.error(entry.line, message)
 
     def _step(self, entry: Entry, settings: Settings, parent: str) -> Step | None:
+        try:
+            return self._read_step(entry, settings, parent)
+        except (OSError, RuntimeError) as problem:
+            # Of files in the image's folder, such as links that lead round in a circle.
+            why = getattr(problem, "strerror", None) or problem
+            place = os.fsdecode(getattr(problem, "filename", None) or "")
+            raise self._error(entry, f"{place}: {why}") from None
+
+    def _read_step(self, entry: Entry, settings: Settings, parent: str) -> Step | None:
         if isinstance(entry, Run):
             uses = {m.stage: self._used(entry, m.stage) for m in entry.mounts if m.stage}
             inputs, sources = inputs_of_run(self._context, entry, settings, _keys(uses))

@@ -18,8 +18,9 @@ class Source:
         return self.path.parent
 
     def error(self, line: int, message: str) -> ArgosyError:
-        """An error that names file and line."""
-        return ArgosyError(f"{self.path}:{line}: {message}")
+        """An error that names file and line, itself in one line whatever the names of files hold."""
+        said = message.replace("\n", "\\n")
+        return ArgosyError(f"{self.path}:{line}: {said}")
 
     def read(self) -> str:
         """The text.
