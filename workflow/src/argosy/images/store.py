@@ -7,7 +7,7 @@
 <store>/archives/        frozen images as one file each, for nodes that unpack them
 <store>/builds/<image>/  what builds under way work with, each in a folder of its own
 <store>/drivers/<v>/     NVIDIA's driver in that version, for containers
-<store>/engines/         which engine is the fastest, for each kind of host
+<store>/engines/         which engine was chosen, for each kind of host
 <store>/history/         what the last build of each image was made of
 <store>/trash/           what is being deleted
 <store>/cache/           downloads kept between builds, never part of an image
@@ -76,7 +76,7 @@ class Store:
 
     @property
     def engines(self) -> Path:
-        """Which engine is the fastest, for each kind of host."""
+        """Which engine was chosen, for each kind of host."""
         return self.path / "engines"
 
     @property
