@@ -22,12 +22,13 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 
 from argosy.errors import READ_ONLY, ArgosyError
+from argosy.images.strict_modes import others_may_write
 
 STORE_VARIABLE = "ARGOSY_STORE"
 
@@ -52,8 +53,18 @@ class Store:
         """The project's store, or the one that the environment variable ARGOSY_STORE names.
 
         Either may be a link to where there is room; runc takes no root file system behind one.
+
+        Raises:
+            ArgosyError: when others than its owner may write to it, as what lies there runs as the user.
         """
-        return cls(Path(os.environ.get(STORE_VARIABLE) or project / ".argosy").resolve())
+        store = cls(Path(os.environ.get(STORE_VARIABLE) or project / ".argosy").resolve())
+        with suppress(OSError):
+            if problem := others_may_write(store.path.stat()):
+                raise ArgosyError(
+                    f"{store.path}: {problem}, and what lies in the store runs as you; when you trust what "
+                    f"is there: chmod go-w {store.path}, or let {STORE_VARIABLE} name another one"
+                )
+        return store
 
     @property
     def is_writable(self) -> bool:
