@@ -33,7 +33,7 @@ def main() -> int:
     store = Store.of_project(ROOT)
     root = store.root(read_lock(ROOT / "resources/images/torch-cpu/image.lock").digest)
     pin_to_a_core()
-    engine = engine_of_host(store, root)
+    engine = engine_of_host(store)
     ways = {
         "container": lambda folder: in_container(store, root, engine, folder),
         "native": lambda folder: natively(root, folder),

@@ -1,4 +1,7 @@
-"""Engines of containers, measured on this host; and the faults of udocker that its engine keeps away."""
+"""Engines of containers, measured on this host; and the faults of udocker that its engine keeps away.
+
+Engines that do not isolate are in `test_unisolated_engines`.
+"""
 
 import json
 import os
@@ -7,12 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from no_namespaces import CHOOSE, without_namespaces
 
-from argosy.errors import ArgosyError
 from argosy.images import tools
 from argosy.images.container import ENGINES
 from argosy.images.engines import choose_engine, engine_of_host, try_engine
 from argosy.images.store import Store
+from argosy.images.trusted_root import trusted_root
 
 pytestmark = [pytest.mark.alone, pytest.mark.udocker]
 
@@ -26,8 +30,8 @@ def root(project_store: Store, torch_digest: str) -> Path:
     return project_store.root(torch_digest)
 
 
-def test_engines_are_measured_once_and_the_fastest_is_noted(store: Store, root: Path) -> None:
-    choice = choose_engine(store, root)
+def test_engines_are_measured_once_and_the_fastest_is_noted(store: Store) -> None:
+    choice = choose_engine(store)
     assert [trial.engine for trial in choice.trials] == list(ENGINES)
     by_name = {trial.engine: trial for trial in choice.trials}
     for name in ("runc", "R1"):
@@ -41,16 +45,42 @@ def test_engines_are_measured_once_and_the_fastest_is_noted(store: Store, root: 
     assert noted["engine"] == choice.engine
     # The note is what decides from now on.
     note.write_text(json.dumps({**noted, "engine": "R1"}))
-    assert engine_of_host(store, root) == "R1"
+    assert engine_of_host(store) == "R1"
     note.write_text("half of")
     # Measured anew; which one is faster by little may be another now.
-    assert engine_of_host(store, root) == json.loads(note.read_text())["engine"]
+    assert engine_of_host(store) == json.loads(note.read_text())["engine"]
 
 
-def test_where_nothing_can_run_every_engine_says_why(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(ArgosyError, match=r"no engine for containers works .*runc: .*P1: "):
-        choose_engine(store, tmp_path)
-    assert not store.engines.exists()
+def test_where_nothing_can_run_every_engine_says_why(store: Store) -> None:
+    done = without_namespaces(sys.executable, "-c", CHOOSE, store.path)
+    assert done.returncode == 1
+    assert "ArgosyError: no engine for containers works on this host (runc: " in done.stderr
+    assert "; P1: Error: proot executable not found)" in done.stderr
+    assert not [*store.engines.iterdir()]
+
+
+def test_a_host_is_tried_without_any_image_and_nothing_is_left(store: Store) -> None:
+    with trusted_root(store) as root:
+        there = [path for path in root.rglob("*") if path.is_file() and not path.is_symlink()]
+        assert root / "bin/sh" in there
+        for engine in ("runc", "R1"):
+            assert try_engine(store, root, engine).works
+        folder = root.parent
+    assert not folder.exists()
+
+
+NO_PROGRAMS = 'mount -t tmpfs -o noexec none "$TMPDIR" && exec "$@"'
+
+
+def test_engines_are_tried_where_programs_may_be_started(store: Store, tmp_path: Path) -> None:
+    temporary = tmp_path / "noexec"
+    temporary.mkdir()
+    command = ["unshare", "-rm", "sh", "-c", NO_PROGRAMS, "sh", sys.executable, "-c", CHOOSE]
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    done = subprocess.run([*command, store.path], env=environment, capture_output=True, text=True)
+    assert done.stdout.strip() in WORKING, done.stderr
+    (note,) = store.engines.iterdir()
+    assert note.suffix == ".json"
 
 
 CRUN = """
@@ -152,19 +182,28 @@ def noted(store: Store, project_store: Store, torch_digest: str) -> Store:
 
 
 def test_a_node_measures_once_and_notices_when_it_was_wrong(
-    project: Path, noted: Store, torch_digest: str, tmp_path: Path
+    project: Path,
+    noted: Store,
+    torch_digest: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    broken = tmp_path / "bin" / "crun"
+    broken.parent.mkdir()
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{broken.parent}{os.pathsep}{os.environ['PATH']}")
     done = run_program(project, noted, torch_digest, tmp_path)
     assert (done.returncode, done.stdout) == (4, "inside\n")
     (note,) = noted.engines.iterdir()
     right = json.loads(note.read_text())
     assert right["engine"] in WORKING
-    note.write_text(json.dumps({**right, "engine": "P1"}))
+    note.write_text(json.dumps({**right, "engine": "crun"}))
     again = run_program(project, noted, torch_digest, tmp_path)
     assert again.returncode == 4
     chosen = json.loads(note.read_text())["engine"]
     assert chosen in WORKING
-    assert again.stdout.endswith(f"argosy: P1 did not start here, {chosen} does\ninside\n")
+    assert again.stdout.endswith(f"argosy: crun did not start here, {chosen} does\ninside\n")
 
 
 def test_the_sites_word_counts(

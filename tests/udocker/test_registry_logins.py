@@ -42,6 +42,8 @@ class Somebody:
         self.folder = folder
         self.file = folder / "auth.json"
         monkeypatch.setenv("REGISTRY_AUTH_FILE", str(self.file))
+        self.registries = folder / "registries.conf"
+        monkeypatch.setenv("CONTAINERS_REGISTRIES_CONF", str(self.registries))
         self.write({})
 
     def write(self, auths: dict[str, Any]) -> None:
@@ -50,6 +52,9 @@ class Somebody:
     def login(self, host: str, password: str = PASSWORD) -> None:
         pair = base64.b64encode(f"joe:{password}".encode()).decode()
         self.write({host: {"auth": pair}})
+        # Those of these tests are on this machine, and their user says so.
+        address = host.partition("/")[0]
+        self.registries.write_text(f'[[registry]]\nlocation = "{address}"\ninsecure = true\n')
 
     def pull(self, reference: str) -> Pulled:
         place = self.folder / f"pulled-{time.monotonic_ns()}"
@@ -83,6 +88,9 @@ def test_by_password(project_store: Store, tmp_path: Path, somebody: Somebody) -
         somebody.refused(reference, "only those have it who log in")
         somebody.login(f"{address}/team")
         assert somebody.pull(reference).reference.digest
+        # Who listens on this machine gets no login unless the user says that this is the registry.
+        somebody.registries.unlink()
+        somebody.refused(reference, "any user may listen there", str(somebody.registries))
         somebody.refused(f"{address}/team/none:1", "no such name or tag, MANIFEST_UNKNOWN")
 
 
@@ -109,6 +117,21 @@ def certificate(store: Store, folder: Path, host: str) -> tuple[Path, Path]:
     options += ["-addext", f"subjectAltName=DNS:{host}", "-keyout", str(key)]
     openssl(store, "req", "-x509", *options, "-out", str(certified))
     return key, certified
+
+
+def test_whoever_listens_on_this_machine_gets_no_login(somebody: Somebody) -> None:
+    """Somebody asks for a password at the port of a registry that is not running."""
+
+    def ask(request: Request, _: int) -> Answer:
+        return Answer(401, {"WWW-Authenticate": 'Basic realm="x"'}, b"{}")
+
+    with serving(ask) as server:
+        host = server.address
+        somebody.login(host)
+        somebody.registries.unlink()
+        somebody.refused(f"{host}/team/tool:1", "any user may listen there")
+        assert server.requests
+        assert not [each for each in server.requests if "Authorization" in each.headers]
 
 
 class TokenServer:

@@ -135,7 +135,7 @@ def restore(model, optimizer, steps):
     """Load the checkpoint to go on from, if there is one; the epoch to begin with."""
     if not steps.restored:
         return 0
-    state = torch.load(f"{steps.restored}/state.pt")
+    state = torch.load(f"{steps.restored}/state.pt", weights_only=True)
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
     if hvd.rank() == 0:

@@ -3,16 +3,26 @@
 import pytest
 
 from argosy.errors import ArgosyError, plain
-from argosy.images.engines import Trial, fastest
+from argosy.images.engines import Trial, best, caution
 
 
 def test_the_quickest_of_those_that_work() -> None:
     broken = Trial("P1", said="no proot")
     # A start happens once on a node; the program's calls go on.
-    slow_calls = Trial("P2", start_s=0.05, calls_s=3.0)
+    slow_calls = Trial("crun", start_s=0.05, calls_s=3.0)
     slow_start = Trial("R1", start_s=0.30, calls_s=0.1)
-    assert fastest([broken, slow_calls, slow_start]) == slow_start
-    assert fastest([slow_start, Trial("runc", start_s=0.1, calls_s=0.1)]).engine == "runc"
+    assert best([broken, slow_calls, slow_start]) == slow_start
+    assert best([slow_start, Trial("runc", start_s=0.1, calls_s=0.1)]).engine == "runc"
+
+
+def test_what_does_not_isolate_is_never_taken_for_its_speed() -> None:
+    isolating = Trial("R1", start_s=9.0, calls_s=9.0)
+    quick = Trial("P2", start_s=0.01, calls_s=0.01)
+    assert best([quick, isolating]).engine == "R1"
+    # Where nothing else works it is possible, and what it does not protect from is said.
+    assert best([quick, Trial("R1", said="forbidden")]).engine == "P2"
+    assert "P2 does not isolate" in caution("P2")
+    assert caution("R1") == ""
 
 
 def test_where_none_works_each_has_its_say() -> None:
@@ -20,7 +30,7 @@ def test_where_none_works_each_has_its_say() -> None:
     with pytest.raises(
         ArgosyError, match=r"works on this host \(runc: forbidden; P1: no proot\); ask"
     ):
-        fastest(trials)
+        best(trials)
 
 
 def test_what_programs_say_is_quoted_without_colours() -> None:

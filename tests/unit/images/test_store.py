@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from argosy.errors import ArgosyError
 from argosy.images import store as module
+from argosy.images import strict_modes
 from argosy.images.store import Store
 
 HOLD = """
@@ -29,6 +31,24 @@ def test_a_store_may_be_a_link_to_where_there_is_room(
     assert Store.of_project(tmp_path / "project").path == tmp_path / "scratch"
     monkeypatch.setenv("ARGOSY_STORE", str(tmp_path / "project/.argosy"))
     assert Store.of_project(tmp_path).path == tmp_path / "scratch"
+
+
+def test_a_store_that_others_may_write_to_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / ".argosy"
+    folder.mkdir()
+    for mode in (0o777, 0o1777, 0o775, 0o2775):
+        folder.chmod(mode)
+        monkeypatch.setattr(strict_modes, "_is_private_group", lambda group: False)
+        with pytest.raises(ArgosyError, match=rf"^{folder}: .*chmod go-w .* ARGOSY_STORE"):
+            Store.of_project(tmp_path)
+    # Others may read and use it; and a group may be this user's alone.
+    folder.chmod(0o755)
+    assert Store.of_project(tmp_path).path == folder
+    folder.chmod(0o775)
+    monkeypatch.setattr(strict_modes, "_is_private_group", lambda group: True)
+    assert Store.of_project(tmp_path).path == folder
 
 
 def test_whoever_waits_for_another_build_says_so(

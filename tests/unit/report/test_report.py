@@ -88,6 +88,9 @@ def test_the_page_asks_nothing_of_the_network(sample: ReportFiles, page: Page) -
 def test_no_script_runs_but_those_of_the_report(sample: ReportFiles, page: Page) -> None:
     [policy] = [one["content"] or "" for one in page.all("meta") if "http-equiv" in one]
     assert "default-src 'none'" in policy
+    # `default-src` does not stand for these two.
+    assert "base-uri 'none'" in policy
+    assert "form-action 'none'" in policy
     assert "unsafe" not in policy.replace("style-src 'unsafe-inline'", "")
     html = sample.html.read_text()
     scripts = re.findall(r"<script>(.*?)</script>", html, flags=re.DOTALL)

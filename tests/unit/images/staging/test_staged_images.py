@@ -12,6 +12,7 @@ from agent_job import require_namespaces
 from packed_images import is_whole, let_go, make_packed, start_holder, told
 
 from argosy.errors import ArgosyError
+from argosy.images import strict_modes
 from argosy.images.staging.folder import NodeFolder
 from argosy.images.staging.stage import Place, Wanted, staged
 from argosy.images.store import Store, remove_tree
@@ -213,6 +214,34 @@ def test_a_place_where_anybody_may_remove_folders_is_refused(
         stage(wanted, node)
     node.chmod(0o1777)
     stage(wanted, node)
+
+
+def test_a_folder_around_that_others_could_replace_is_refused(
+    own: Store, tmp_path: Path, node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As sshd's StrictModes: who may rename a folder further up may put another in its place."""
+    wanted = make_packed(own, tmp_path, "one")
+    inner = node / "further" / "in"
+    inner.mkdir(parents=True)
+    node.chmod(0o777)
+    with pytest.raises(ArgosyError, match=rf"^{node}: there anybody may remove .* images.folder"):
+        stage(wanted, inner)
+    # A group of this user alone is nobody else; another one is.
+    monkeypatch.setattr(strict_modes, "_is_private_group", lambda group: False)
+    node.chmod(0o775)
+    with pytest.raises(ArgosyError, match=rf"^{node}: there its group \(id \d+\) may remove"):
+        stage(wanted, inner)
+    assert not [*inner.iterdir()]
+    node.chmod(0o3775)
+    stage(wanted, inner)
+
+
+def test_a_link_on_the_way_is_followed_once(own: Store, tmp_path: Path, node: Path) -> None:
+    wanted = make_packed(own, tmp_path, "one")
+    link = tmp_path / "link"
+    link.symlink_to(node)
+    with staged(wanted, Place(link, ROOM), print) as image:
+        assert image.root.is_relative_to(node)
 
 
 def test_a_place_that_is_not_there_is_told(own: Store, tmp_path: Path, node: Path) -> None:

@@ -90,20 +90,22 @@ def image_why(name: Annotated[str, typer.Argument(help="A folder of containers/.
 
 @images.command("engines")
 def image_engines(
-    name: Annotated[str, typer.Argument(help="A built image, a folder of resources/images/.")],
+    name: Annotated[str | None, typer.Argument(hidden=True)] = None,
 ) -> None:
     """Measure each engine of containers on this host, and note which one runs here will use.
 
-    The first run on a new kind of host does so by itself.
+    The first run on a new kind of host does so by itself. Engines are tried by the host's own shell, so
+    no image is needed; a name that is given, as earlier versions wanted one, changes nothing.
     """
-    from argosy.images.engines import choose_engine
+    from argosy.images.engines import caution, choose_engine
     from argosy.images.keeping.tables import of_trials
-    from argosy.images.lockfile import lock_path, read_lock
     from argosy.images.store import Store
 
     store = Store.of_project(Path.cwd())
-    choice = choose_engine(store, store.root(read_lock(lock_path(Path.cwd(), name)).digest))
+    choice = choose_engine(store)
     show(*of_trials(choice.trials, choice.engine))
+    if weakness := caution(choice.engine):
+        say(weakness)
     if not store.is_writable:
         say(f"not noted, since {store.path} cannot be written to: every run here measures anew")
 

@@ -36,8 +36,14 @@ HOST_FILES = ("resolv.conf", "hosts")
 OWN_ENGINES = ("runc", "crun")
 """Programs that read the same description of a container."""
 
-ENGINES = (*OWN_ENGINES, "R1", "P2", "P1")
-"""Besides, udocker's: runc, and two ways by proot, for hosts without user namespaces."""
+ISOLATING_ENGINES = (*OWN_ENGINES, "R1")
+"""What they run sees the image and what is mounted, and no other process. R1 is udocker's runc."""
+
+UNISOLATED_ENGINES = ("P2", "P1")
+"""udocker's two ways by proot, for hosts without user namespaces. What they run is an ordinary process of
+the user, whose paths are rewritten as long as it lets them be."""
+
+ENGINES = (*ISOLATING_ENGINES, *UNISOLATED_ENGINES)
 
 # The first process of the container. Its two streams become one, since runc carries two in no certain
 # order. It passes on what asks for an end, which a first process would

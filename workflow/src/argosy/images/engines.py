@@ -2,6 +2,9 @@
 
 Compute nodes often allow other things than login nodes. What was measured is written down for all hosts
 that are alike in what decides it, so that a job's many nodes need not each find out again.
+
+The class comes first, then speed: an engine that does not isolate is chosen only where none that does works
+on this host. Engines are tried by the host's own shell (`trusted_root`), so no image has a say in it.
 """
 
 import dataclasses
@@ -16,14 +19,23 @@ from pathlib import Path
 
 from argosy.errors import ArgosyError, plain
 from argosy.images import container, tools
-from argosy.images.container import ENGINES, OWN_ENGINES, Container
+from argosy.images.container import (
+    ENGINES,
+    ISOLATING_ENGINES,
+    OWN_ENGINES,
+    UNISOLATED_ENGINES,
+    Container,
+)
 from argosy.images.store import Store
+
+NOTES_VERSION = 2
+"""Of what is written down. Earlier choices were made by what images did, and count no more."""
 
 STARTS = 3
 CALLS = 20_000
 
 _PROBE = "printf 'argosy-\\303\\251'; exit 3"
-# Asks after a file again and again. Any image with a shell can do it.
+# Asks after a file again and again.
 _CALLS = f"i=0; while [ $i -lt {CALLS} ]; do [ -e /etc/passwd ]; i=$((i+1)); done; exit 3"
 
 _DECISIVE = (
@@ -50,6 +62,11 @@ class Trial:
     said: str = ""
 
     @property
+    def works(self) -> bool:
+        """Whether a command ran as it should."""
+        return self.start_s is not None
+
+    @property
     def cost_s(self) -> float:
         """By which engines are compared: a start, and about as many calls as importing PyTorch makes."""
         works = self.start_s is not None and self.calls_s is not None
@@ -64,50 +81,80 @@ class Choice:
     trials: tuple[Trial, ...]
 
 
-def engine_of_host(store: Store, root: Path) -> str:
+def engine_of_host(store: Store) -> str:
     """The engine for this host: what was written down for its like, or else what is measured now.
 
-    Raises:
-        ArgosyError: as `fastest`.
-    """
-    try:
-        noted = json.loads(_notes(store).read_text(encoding="utf-8"))
-        return str(noted["engine"])
-    except (OSError, ValueError, KeyError):
-        return choose_engine(store, root).engine
-
-
-def choose_engine(store: Store, root: Path) -> Choice:
-    """Measure every engine on this host and write down which is the fastest.
+    A note of an engine that does not isolate counts only as long as none that does works.
 
     Raises:
-        ArgosyError: as `fastest`.
+        ArgosyError: as `choose_engine`.
     """
-    trials = tuple(try_engine(store, root, engine) for engine in ENGINES)
-    choice = Choice(fastest(trials).engine, trials)
+    noted = _noted(store)
+    if noted in ISOLATING_ENGINES:
+        return noted
+    if noted in UNISOLATED_ENGINES and not one_starts(store, ISOLATING_ENGINES):
+        return noted
+    return choose_engine(store).engine
+
+
+def choose_engine(store: Store) -> Choice:
+    """Measure every engine on this host, choose one and write that down.
+
+    Raises:
+        ArgosyError: as `best`, and when engines cannot be tried at all.
+    """
+    from argosy.images.trusted_root import trusted_root
+
+    with trusted_root(store) as root:
+        trials = tuple(try_engine(store, root, engine) for engine in ENGINES)
+    choice = Choice(best(trials).engine, trials)
     _note(store, choice)
     return choice
 
 
-def fastest(trials: Sequence[Trial]) -> Trial:
-    """The quickest of the engines that work.
+def one_starts(store: Store, engines: Sequence[str]) -> bool:
+    """Whether one of these engines starts containers on this host now.
+
+    Raises:
+        ArgosyError: when engines cannot be tried at all.
+    """
+    from argosy.images.trusted_root import trusted_root
+
+    with trusted_root(store) as root:
+        there = [engine for engine in engines if _is_there(store, engine)]
+        return any(_timed(store, root, engine, _PROBE, "argosy-é")[0] for engine in there)
+
+
+def best(trials: Sequence[Trial]) -> Trial:
+    """The quickest of the isolating engines that work; of the others only where none of those does.
 
     Raises:
         ArgosyError: when none does, with what each said and what to ask the site for.
     """
-    best = min(trials, key=lambda trial: trial.cost_s)
-    if best.start_s is None:
+    working = [trial for trial in trials if trial.works]
+    isolating = [trial for trial in working if trial.engine in ISOLATING_ENGINES]
+    if not working:
         said = "; ".join(f"{trial.engine}: {trial.said}" for trial in trials)
         raise ArgosyError(
             f"no engine for containers works on this host ({said}); ask the site to allow "
             "user namespaces (user.max_user_namespaces above 0) or to let udocker fetch its tools"
         )
-    return best
+    return min(isolating or working, key=lambda trial: trial.cost_s)
+
+
+def caution(engine: str) -> str:
+    """What an engine does not protect from, in one line; empty if it isolates."""
+    if engine not in UNISOLATED_ENGINES:
+        return ""
+    return (
+        f"{engine} does not isolate: what runs in the image can read and change every file of yours on "
+        "this host, and see and end your processes; run only images that you trust (docs/images.md)"
+    )
 
 
 def try_engine(store: Store, root: Path, engine: str) -> Trial:
     """Whether a command in `root` gives its own exit status and its UTF-8 output, and how quickly."""
-    if engine in OWN_ENGINES and tools.find(store, engine) is None:
+    if not _is_there(store, engine):
         return Trial(engine, said="not installed")
     starts: list[float] = []
     for _ in range(STARTS):
@@ -122,6 +169,10 @@ def try_engine(store: Store, root: Path, engine: str) -> Trial:
     return Trial(engine, round(start_s, 4), round(max(0.0, seconds - start_s), 4))
 
 
+def _is_there(store: Store, engine: str) -> bool:
+    return engine not in OWN_ENGINES or tools.find(store, engine) is not None
+
+
 def _timed(
     store: Store, root: Path, engine: str, script: str, expected: str
 ) -> tuple[bool, str, float]:
@@ -134,6 +185,15 @@ def _timed(
     text = b"".join(output).decode(errors="replace")
     right = outcome.status == 3 and text.endswith(expected)
     return right, " ".join(plain(text).split())[-160:] or "no output", seconds
+
+
+def _noted(store: Store) -> str | None:
+    """What was written down for hosts like this one."""
+    try:
+        noted = json.loads(_notes(store).read_text(encoding="utf-8"))
+        return str(noted["engine"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _note(store: Store, choice: Choice) -> None:
@@ -154,7 +214,15 @@ def _notes(store: Store) -> Path:
     hybrid = Path("/sys/fs/cgroup/unified").is_dir()
     udocker = _content(store.udocker / "lib" / "VERSION")
     described = json.dumps(
-        [os.uname().release, os.uname().machine, programs, settings, hybrid, udocker]
+        [
+            NOTES_VERSION,
+            os.uname().release,
+            os.uname().machine,
+            programs,
+            settings,
+            hybrid,
+            udocker,
+        ]
     )
     return store.engines / f"{hashlib.sha256(described.encode()).hexdigest()[:16]}.json"
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from argosy.errors import ArgosyError, explained, is_of_the_surroundings
 from argosy.images import container
-from argosy.images.container import DEFAULT_PATH, ENGINES, GUEST_DIR, Bind, Container
-from argosy.images.engines import choose_engine, engine_of_host
+from argosy.images.container import DEFAULT_PATH, ENGINES, GUEST_DIR, Bind, Container, Outcome
+from argosy.images.engines import caution, choose_engine, engine_of_host, one_starts
 from argosy.images.nvidia import NVML_VARIABLE, driver_mount, nvml_module, with_driver
 from argosy.images.store import STORE_VARIABLE, Store
 
@@ -77,10 +77,10 @@ def run_image(
     """Run `command` in the frozen image, from the store or unpacked in a `place` of this node.
 
     Args:
-        engine: of containers; None: the fastest on this host.
+        engine: of containers; None: the fastest on this host of those that isolate.
 
     Raises:
-        ArgosyError: when the image is not in the store or no engine works on this host.
+        ArgosyError: when the image is not in the store or does not start, or no engine works on this host.
     """
     store = Store.of_project(Path.cwd())
     description = _read_description(store.description(digest))
@@ -96,26 +96,47 @@ def run_image(
             workdir=config["workdir"],
             held=held,
         )
-        inside = _by_engine(inside, engine or engine_of_host(store, root))
+        chosen = engine or engine_of_host(store)
         if driver := driver_mount(store):
             inside = _with_driver(inside, driver)
-        outcome = container.run(store, inside, on_output)
-        if outcome.failed_to_start and engine is None:
+        outcome = _run(store, inside, chosen, on_output)
+        if outcome.failed_to_start:
+            if engine is not None:
+                raise _named_does_not_start(engine)
+            if one_starts(store, [chosen]):
+                raise _image_does_not_start(description["name"], chosen)
             # The host is not what it was when its engine was chosen.
-            other = choose_engine(store, root).engine
-            on_output(f"argosy: {inside.engine} did not start here, {other} does\n".encode())
-            outcome = container.run(store, _by_engine(inside, other), on_output)
-        elif outcome.failed_to_start:
-            raise ArgosyError(
-                f"{engine} did not start the container; images.engine in the site's site.yaml names it: "
-                "leave that out, or ask `argosy image engines` on such a node what works there"
-            )
+            other = choose_engine(store).engine
+            on_output(f"argosy: {chosen} did not start here, {other} does\n".encode())
+            outcome = _run(store, inside, other, on_output)
+            if outcome.failed_to_start:
+                raise _image_does_not_start(description["name"], other)
     return KILLED if outcome.status is None else outcome.status
 
 
-def _by_engine(inside: Container, engine: str) -> Container:
-    return replace(
-        inside, engine=engine, environment={**inside.environment, ENGINE_VARIABLE: engine}
+def _run(
+    store: Store, inside: Container, engine: str, on_output: Callable[[bytes], None]
+) -> Outcome:
+    """Run it by this engine, after saying what that one does not protect from."""
+    if weakness := caution(engine):
+        on_output(f"argosy: {weakness}\n".encode())
+    environment = {**inside.environment, ENGINE_VARIABLE: engine}
+    return container.run(store, replace(inside, engine=engine, environment=environment), on_output)
+
+
+def _named_does_not_start(engine: str) -> ArgosyError:
+    return ArgosyError(
+        f"{engine} did not start the container; images.engine in the site's site.yaml names it: "
+        "leave that out, or ask `argosy image engines` on such a node what works there"
+    )
+
+
+def _image_does_not_start(name: str, engine: str) -> ArgosyError:
+    """No other engine is tried then: what an image does must not choose its engine."""
+    return ArgosyError(
+        f"image {name}: {engine} starts containers on {os.uname().nodename}, but not one of this image; "
+        "what it said stands above. The image needs a /bin/sh that runs on this machine "
+        f"({os.uname().machine}): build or import it again"
     )
 
 
@@ -224,7 +245,7 @@ def _parser() -> argparse.ArgumentParser:
         "--stage-room", type=int, metavar="MIB", help="what kept images may take there"
     )
     parser.add_argument(
-        "--engine", choices=ENGINES, help="of containers (default: the fastest on this host)"
+        "--engine", choices=ENGINES, help="of containers (default: the fastest that isolates)"
     )
     parser.add_argument("command", nargs="+")
     return parser

@@ -17,9 +17,13 @@ from argosy.images.store import remove_tree
 
 
 @contextmanager
-def private_folder() -> Iterator[tuple[Path, int]]:
-    """A temporary folder of this user alone, gone afterwards whatever happens; and its lock."""
-    folder, lock = _make()
+def private_folder(place: Path | None = None) -> Iterator[tuple[Path, int]]:
+    """A temporary folder of this user alone, gone afterwards whatever happens; and its lock.
+
+    Args:
+        place: where to make it; None: where temporary files go, and `sweep` looks.
+    """
+    folder, lock = _make(place)
     try:
         yield folder, lock
     finally:
@@ -42,10 +46,10 @@ def _prefix() -> str:
     return f"argosy-{os.uname().nodename}-"
 
 
-def _make() -> tuple[Path, int]:
+def _make(place: Path | None) -> tuple[Path, int]:
     # Somebody who sweeps may be quicker than we, and take it for one that was left.
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=_prefix()))
+        folder = Path(tempfile.mkdtemp(prefix=_prefix(), dir=place))
         try:
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:

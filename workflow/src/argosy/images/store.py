@@ -7,7 +7,7 @@
 <store>/archives/        frozen images as one file each, for nodes that unpack them
 <store>/builds/<image>/  what builds under way work with, each in a folder of its own
 <store>/drivers/<v>/     NVIDIA's driver in that version, for containers
-<store>/engines/         which engine is the fastest, for each kind of host
+<store>/engines/         which engine was chosen, for each kind of host
 <store>/history/         what the last build of each image was made of
 <store>/trash/           what is being deleted
 <store>/cache/           downloads kept between builds, never part of an image
@@ -23,12 +23,13 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 
 from argosy.errors import READ_ONLY, ArgosyError
+from argosy.images.strict_modes import others_may_write
 
 STORE_VARIABLE = "ARGOSY_STORE"
 
@@ -53,8 +54,18 @@ class Store:
         """The project's store, or the one that the environment variable ARGOSY_STORE names.
 
         Either may be a link to where there is room; runc takes no root file system behind one.
+
+        Raises:
+            ArgosyError: when others than its owner may write to it, as what lies there runs as the user.
         """
-        return cls(Path(os.environ.get(STORE_VARIABLE) or project / ".argosy").resolve())
+        store = cls(Path(os.environ.get(STORE_VARIABLE) or project / ".argosy").resolve())
+        with suppress(OSError):
+            if problem := others_may_write(store.path.stat()):
+                raise ArgosyError(
+                    f"{store.path}: {problem}, and what lies in the store runs as you; when you trust what "
+                    f"is there: chmod go-w {store.path}, or let {STORE_VARIABLE} name another one"
+                )
+        return store
 
     @property
     def is_writable(self) -> bool:
@@ -77,7 +88,7 @@ class Store:
 
     @property
     def engines(self) -> Path:
-        """Which engine is the fastest, for each kind of host."""
+        """Which engine was chosen, for each kind of host."""
         return self.path / "engines"
 
     @property

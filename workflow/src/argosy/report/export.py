@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from argosy.analysis.statistics import Estimate
 from argosy.analysis.timelines import PointTimeline
@@ -26,22 +26,43 @@ HEADER = (
 )
 
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What a formula may begin with; the last four are the same, in full width."""
+
 Quantity = tuple[str, str, Estimate]
 """Its name, unit and value."""
 
 
 def summary_csv(summary: Summary) -> str:
     """`summary`'s numbers as CSV text. Ratios have the unit 1; what is not known is empty."""
+    return csv_text([HEADER, *_rows(summary)])
+
+
+def csv_text(rows: Iterable[Sequence[object]]) -> str:
+    """Rows as CSV. Text that a spreadsheet program would take for a formula begins with an apostrophe."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(HEADER)
+    writer.writerows([_cell(value) for value in row] for row in rows)
+    return text.getvalue()
+
+
+def _rows(summary: Summary) -> Iterator[Sequence[object]]:
     for experiment in summary.experiments:
         for size, (quantity, unit, value) in _of_experiment(experiment):
             estimate = (value.n, value.mean, value.low, value.high)
-            writer.writerow(
-                (experiment.experiment, experiment.scaling, *size, quantity, unit, *estimate)
-            )
-    return text.getvalue()
+            yield experiment.experiment, experiment.scaling, *size, quantity, unit, *estimate
+
+
+def _cell(value: object) -> object:
+    """The value, with an apostrophe before what would be a formula; numbers stay what they are.
+
+    See https://owasp.org/www-community/attacks/CSV_Injection.
+    """
+    if not isinstance(value, str):
+        return value
+    # Python's writer does not quote this one, and readers begin a row there.
+    text = value.replace("\r", " ")
+    return f"'{text}" if value.startswith(_FORMULA) else text
 
 
 def _of_experiment(experiment: ExperimentSummary) -> Iterator[tuple[Sequence[int], Quantity]]:

@@ -15,6 +15,10 @@ from argosy.images.exchange.opening import Archive
 from argosy.images.oci import DIGEST, NAME_ANNOTATION
 
 MOST_NESTED = 4
+MOST_MANIFESTS = 1000
+"""Of all indexes together: one may name the same index again and again."""
+MOST_LAYERS = 500
+"""The kernel's overlay takes no more; Docker takes 127."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ def describe(archive: Archive) -> IncomingImage:
 
 
 def _describe_oci(archive: Archive) -> IncomingImage:
-    found = _manifests(archive, archive.read("index.json")["manifests"], "", 0)
+    found = _manifests(archive, archive.read("index.json")["manifests"], "", 0, [])
     here = [one for one in found if one[2] in (None, ("linux", architecture()))]
     if len(here) != 1:
         names = ", ".join(name or "without a name" for name, _, _ in here) or "none"
@@ -83,17 +87,28 @@ Found = tuple[str, Mapping[str, Any], tuple[str, str] | None]
 
 
 def _manifests(
-    archive: Archive, descriptors: Sequence[Mapping[str, Any]], above: str, depth: int
+    archive: Archive,
+    descriptors: Sequence[Mapping[str, Any]],
+    above: str,
+    depth: int,
+    read: list[str],
 ) -> list[Found]:
-    """Name, manifest and platform of each image, those in indexes of indexes included."""
+    """Name, manifest and platform of each image, those in indexes of indexes included.
+
+    Args:
+        read: the digests of all that were read for it, to which it adds.
+    """
     if depth > MOST_NESTED:
         raise archive.error("index.json", "holds indexes in indexes without end")
     found: list[Found] = []
     for descriptor in descriptors:
+        if len(read) == MOST_MANIFESTS:
+            raise archive.error("index.json", f"names more than {MOST_MANIFESTS:,} manifests")
+        read.append(descriptor["digest"])
         content = archive.read(_blob(archive, descriptor["digest"]), descriptor["digest"])
         name = (descriptor.get("annotations") or {}).get(NAME_ANNOTATION) or above
         if "manifests" in content:
-            found += _manifests(archive, content["manifests"], name, depth + 1)
+            found += _manifests(archive, content["manifests"], name, depth + 1, read)
             continue
         platform = descriptor.get("platform")
         kind = (platform["os"], platform["architecture"]) if platform else None
@@ -118,7 +133,7 @@ def _image(
 ) -> IncomingImage:
     kind = f"{config['os']}/{config['architecture']}"
     if kind != f"linux/{architecture()}":
-        raise ArgosyError(f"{archive.title}: made for {kind}; this is linux/{architecture()}")
+        raise ArgosyError(f"{archive.title}: made for {kind[:80]}; this is linux/{architecture()}")
     diff_ids = config["rootfs"]["diff_ids"]
     if len(diff_ids) != len(layers):
         raise ArgosyError(
@@ -126,12 +141,14 @@ def _image(
         )
     if not layers:
         raise ArgosyError(f"{archive.title}: this image has no files")
+    if len(layers) > MOST_LAYERS:
+        raise ArgosyError(f"{archive.title}: more than {MOST_LAYERS} layers")
     for diff_id in diff_ids:
         _checked(archive, diff_id)
     names = _instructions(config, len(layers))
     found = zip(layers, diff_ids, names, strict=True)
     return IncomingImage(
-        reference or archive.name,
+        str(reference or archive.name),
         config,
         tuple(IncomingLayer(*layer, diff_id, name) for layer, diff_id, name in found),
     )

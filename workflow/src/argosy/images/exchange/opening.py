@@ -4,7 +4,6 @@ import hashlib
 import json
 import posixpath
 import tarfile
-import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,14 +11,14 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from argosy.errors import ArgosyError
-from argosy.images.exchange.members import Member
-from argosy.images.exchange.streams import GZIP, ZSTD
+from argosy.images.exchange.members import Tar
+from argosy.images.exchange.streams import DAMAGE, GZIP, ZSTD
 
-LONGEST_DESCRIPTION = 16 << 20
+LONGEST_DESCRIPTION = 4 << 20
 """Bytes of a manifest or configuration; those of real images have some thousand."""
 
-_DAMAGE = (tarfile.TarError, EOFError, zlib.error)
-
+MOST_FILES = 10_000
+"""Of an archive: descriptions and layers."""
 
 _SIF = b"SIF_MAGIC"
 _SIF_AT = 32
@@ -67,16 +66,22 @@ class Archive(ABC):
         Raises:
             ArgosyError: when it is not there, is none or has another digest.
         """
-        with self.open(name) as stream:
-            content = stream.read(LONGEST_DESCRIPTION + 1)
+        try:
+            with self.open(name) as stream:
+                content = stream.read(LONGEST_DESCRIPTION + 1)
+        except DAMAGE as problem:
+            raise self.error(name, f"is damaged or cut off: {problem}") from None
         if len(content) > LONGEST_DESCRIPTION:
             raise self.error(name, f"is longer than {LONGEST_DESCRIPTION >> 20} MiB")
         if digest and f"sha256:{hashlib.sha256(content).hexdigest()}" != digest:
             raise self.error(name, f"is damaged: its digest is not {digest}")
         try:
-            return json.loads(content)
+            value = json.loads(content)
+            # Half a pair of surrogates is JSON, and no text that could be written down.
+            json.dumps(value, ensure_ascii=False).encode()
         except (ValueError, RecursionError):
             raise self.error(name, "is not JSON") from None
+        return value
 
     def error(self, name: str, problem: str) -> ArgosyError:
         """A problem with one of its files."""
@@ -89,7 +94,13 @@ class TarArchive(Archive):
     def __init__(self, path: Path, tar: tarfile.TarFile) -> None:
         super().__init__(str(path), path.name)
         self._tar = tar
-        self._members = {posixpath.normpath(member.name): member for member in tar.getmembers()}
+        self._members: dict[str, tarfile.TarInfo] = {}
+        for number, member in enumerate(tar):
+            if number == MOST_FILES:
+                raise ArgosyError(f"{path}: no archive of an image: more than {MOST_FILES:,} files")
+            # They hold a copy of what was said of all.
+            member.pax_headers = {}
+            self._members[posixpath.normpath(member.name)] = member
 
     def __contains__(self, name: str) -> bool:
         return posixpath.normpath(name) in self._members
@@ -155,12 +166,28 @@ def opened(path: Path) -> Iterator[Archive]:
                 "podman save --format oci-archive, docker save or skopeo copy"
             )
         mode: Literal["r:gz", "r:"] = "r:gz" if begin.startswith(GZIP) else "r:"
-        with tarfile.open(path, mode, tarinfo=Member) as tar:
-            yield TarArchive(path, tar)
+        with _tar(path, mode) as tar:
+            yield tar
     except OSError as problem:
         # gzip's own complaint has no number.
         if problem.errno and problem.filename is None:
             raise
         raise ArgosyError(f"{path}: {problem.strerror or problem}") from None
-    except _DAMAGE as problem:
-        raise ArgosyError(f"{path}: damaged or cut off, or no archive: {problem}") from None
+
+
+@contextmanager
+def _tar(path: Path, mode: Literal["r:gz", "r:"]) -> Iterator[Archive]:
+    try:
+        tar = Tar.open(path, mode)
+    except DAMAGE as problem:
+        raise _damaged(path, problem) from None
+    with tar:
+        try:
+            archive = TarArchive(path, tar)
+        except DAMAGE as problem:
+            raise _damaged(path, problem) from None
+        yield archive
+
+
+def _damaged(path: Path, problem: Exception) -> ArgosyError:
+    return ArgosyError(f"{path}: damaged or cut off, or no archive: {problem}")

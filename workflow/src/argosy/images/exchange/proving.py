@@ -9,7 +9,7 @@ from argosy.errors import ArgosyError
 from argosy.images.config import ImageConfig
 from argosy.images.exchange.incoming import IncomingImage, IncomingLayer
 from argosy.images.exchange.opening import Archive
-from argosy.images.exchange.streams import DAMAGE, Hashing, decompressed
+from argosy.images.exchange.streams import DAMAGE, MOST_AFTER_END, Hashing, decompressed
 from argosy.images.exchange.unpacking import unpack
 from argosy.images.layers import Change, Layer
 
@@ -45,7 +45,7 @@ def unpack_layer(
             with decompressed(outer, where) as plain:
                 inner = Hashing(plain)
                 change = unpack(inner, diff, below, where)
-                diff_id = inner.drain()
+                diff_id = inner.drain(MOST_AFTER_END)
             digest = outer.drain()
     except DAMAGE as problem:
         raise ArgosyError(f"{where}: damaged or cut off: {problem}") from None

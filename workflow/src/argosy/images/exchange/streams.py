@@ -19,6 +19,9 @@ CHUNK = 1 << 20
 DAMAGE = (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, ValueError, OverflowError)
 """What reading a damaged archive raises."""
 
+MOST_AFTER_END = 64 << 20
+"""Bytes of padding after a tar: compressed, they might go on for hours."""
+
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
 
@@ -41,10 +44,17 @@ class Hashing(io.RawIOBase):
         self._digest.update(data)
         return len(data)
 
-    def drain(self) -> str:
-        """Read what is left; the digest of all, `sha256:…`."""
-        while self.read(CHUNK):
-            pass
+    def drain(self, most: int | None = None) -> str:
+        """Read what is left; the digest of all, `sha256:…`.
+
+        Raises:
+            EOFError: when more than `most` bytes are left.
+        """
+        left = 0
+        while data := self.read(CHUNK):
+            left += len(data)
+            if most is not None and left > most:
+                raise EOFError(f"more than {most >> 20} MiB follow its end")
         return f"sha256:{self._digest.hexdigest()}"
 
 

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from argosy.errors import ArgosyError
 from argosy.images.archive import OPAQUE_MARKER, WHITEOUT
-from argosy.images.exchange.members import Member, is_text, moment_of, write
+from argosy.images.exchange.members import Tar, is_text, moment_of, write
 from argosy.images.exchange.streams import DAMAGE, Hashing
 from argosy.images.flatten import link
 from argosy.images.layers import (
@@ -30,12 +30,24 @@ from argosy.images.store import remove_tree
 from argosy.units import amount
 
 RESERVE = 256 << 20
-"""Bytes that stay free: a layer may unpack to far more than it is long."""
+LARGEST_RESERVE = 10 << 30
+RESERVED_PERCENT = 5
+"""What stays free, since a layer may unpack to far more than it is long: this share of the disk, within
+these bounds in bytes."""
+
+BLOCK = 4096
+"""Bytes that a file takes at least, be it empty or a folder."""
 
 MOST_FILES_LEFT = 1000
 """Where the file system counts its files: so many may still be made by others."""
 
 DEEPEST = 200
+
+LONGEST_QUOTED = 1000
+"""Letters of what an archive says that stand in a message."""
+
+LONGEST_NAME = 255
+"""Bytes of one part of a path (NAME_MAX)."""
 
 
 def unpack(stream: Hashing, diff: Path, below: Sequence[Layer], where: str) -> Change:
@@ -50,14 +62,17 @@ def unpack(stream: Hashing, diff: Path, below: Sequence[Layer], where: str) -> C
     diff.mkdir(mode=0o700)
     unpacker = _Unpacker(diff, below, where)
     try:
-        with tarfile.open(fileobj=stream, mode="r|", tarinfo=Member) as archive:
+        with Tar.open(fileobj=stream, mode="r|") as archive:
             for member in archive:
                 unpacker.take(archive, member)
                 # Else all of them are kept in memory.
                 archive.members = []  # type: ignore[attr-defined]
     except DAMAGE as problem:
         raise ArgosyError(f"{where}: damaged or cut off: {problem or type(problem)}") from None
-    return unpacker.finish()
+    try:
+        return unpacker.finish()
+    except OSError as problem:
+        raise ArgosyError(f"{where}: {problem.strerror or problem}") from None
 
 
 class _Unpacker:
@@ -156,13 +171,15 @@ class _Unpacker:
             target = name.removeprefix(WHITEOUT)
             if target in ("", ".", "..") or not is_text(member.name):
                 self._refuse(member, "does not say what is removed")
+            if len(os.fsencode(target)) > LONGEST_NAME:
+                self._refuse(member, "removes a file whose name is too long")
             self._removed[f"{folder}/{target}" if folder else target] = None
 
     def _make(
         self, archive: tarfile.TarFile, member: tarfile.TarInfo, parts: Sequence[str]
     ) -> None:
         path = "/".join(parts)
-        self._check_room(member)
+        self._check_room(member, member.size if member.isreg() else BLOCK)
         if member.isdir():
             self._make_way(path, for_folder=True)
             if path in self._folders:
@@ -178,6 +195,8 @@ class _Unpacker:
                 self._refuse(member, "a device; images with devices outside of /dev cannot be used")
         elif member.islnk():
             source = self._link_source(member, path)
+            # Where the file system has no links, or the file has too many, it is a copy.
+            self._check_room(member, source.lstat().st_size)
             self._make_way(path, for_folder=False)
             link(str(source), str(self._diff / path))
         else:
@@ -223,14 +242,19 @@ class _Unpacker:
             self._refuse(member, f"a hard link to {member.linkname}, which is no other file")
         return source
 
-    def _check_room(self, member: tarfile.TarInfo) -> None:
+    def _check_room(self, member: tarfile.TarInfo, size: int) -> None:
         found = os.statvfs(self._diff)
         free = found.f_bavail * found.f_frsize
-        if member.isreg() and member.size > free - RESERVE:
-            self._refuse(member, f"{amount(member.size)} do not fit, {amount(free)} are free")
+        share = found.f_blocks * found.f_frsize * RESERVED_PERCENT // 100
+        reserve = max(RESERVE, min(share, LARGEST_RESERVE))
+        if max(size, BLOCK) > free - reserve:
+            self._refuse(
+                member,
+                f"{amount(size)} do not fit, {amount(free)} are free, and {amount(reserve)} stay so",
+            )
         if found.f_files and found.f_favail < MOST_FILES_LEFT:
             self._refuse(member, "the file system can hold no more files")
 
     def _refuse(self, member: tarfile.TarInfo, why: str) -> NoReturn:
-        name = member.name.encode("utf-8", "backslashreplace").decode()
-        raise ArgosyError(f"{self._where}: {name!r}: {why}")
+        name = member.name.encode("utf-8", "backslashreplace").decode()[:LONGEST_QUOTED]
+        raise ArgosyError(f"{self._where}: {name!r}: {why[:LONGEST_QUOTED]}")

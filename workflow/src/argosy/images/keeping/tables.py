@@ -13,6 +13,7 @@ from rich.text import Text
 
 from argosy.errors import plain
 from argosy.images.build.why import Finding
+from argosy.images.container import ISOLATING_ENGINES
 from argosy.images.engines import CALLS, Trial
 from argosy.images.keeping.disk import total
 from argosy.images.keeping.inventory import FrozenImage, Inventory, diff_ids
@@ -67,9 +68,18 @@ def of_trials(trials: Iterable[Trial], chosen: str) -> Iterator[RenderableType]:
     table.add_column("", overflow="fold")
     for trial in trials:
         times = ("", "") if trial.start_s is None else (_ms(trial.start_s), _ms(trial.calls_s or 0))
-        said = "chosen: the fastest" if trial.engine == chosen else trial.said
+        said = _said_of(trial, chosen)
         table.add_row(trial.engine, *times, Text(said))
     yield table
+
+
+def _said_of(trial: Trial, chosen: str) -> str:
+    isolates = trial.engine in ISOLATING_ENGINES
+    if trial.engine == chosen:
+        return (
+            "chosen: the fastest that isolates" if isolates else "chosen: none that isolates works"
+        )
+    return trial.said or ("" if isolates else "does not isolate")
 
 
 def _ms(seconds: float) -> str:

@@ -8,15 +8,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
+from urllib.parse import urlsplit
 
 import requests
 from pydantic import SecretStr
 
+from argosy.errors import ArgosyError
 from argosy.images.registry.answers import Answers, FindLogin, media_type
 from argosy.images.registry.errors import UnreachableError
-from argosy.images.registry.logins import find_login
+from argosy.images.registry.insecure import is_said_insecure, settings_file
+from argosy.images.registry.logins import Login, find_login
 from argosy.images.registry.patience import Patience
-from argosy.images.registry.reference import Reference
+from argosy.images.registry.reference import Reference, is_loopback
 from argosy.images.registry.tokens import Challenge, basic, fetch_token, read_challenge
 from argosy.images.registry.transport import CONNECT_S, READ_S, exchange, read_body
 
@@ -171,11 +174,32 @@ class Client:
         if challenge.scheme == "bearer":
             scope = challenge.scope or f"repository:{self.reference.repository}:pull"
             asked = Challenge("bearer", challenge.realm, challenge.service, scope)
-            return fetch_token(asked, self._login())
-        login = self._login()
+            self._check_realm(challenge.realm)
+            return fetch_token(asked, self._login_to_send())
+        login = self._login_to_send()
         if login is None or login.is_identity_token:
             raise self._answers.refused(401)
         return basic(login)
+
+    def _login_to_send(self) -> Login | None:
+        """The login, unless whoever listens on this machine would get it without proof of who that is."""
+        login = self._login()
+        if login is None or not self.reference.is_local or is_said_insecure(self.reference):
+            return login
+        raise ArgosyError(
+            f"{self.reference}: {self.reference.host} is on this machine and spoken to without TLS, so "
+            f"the login of {login.user} from {login.source} is not sent: any user may listen there. If it "
+            f"is yours, write into {settings_file()}: [[registry]] location = "
+            f'"{self.reference.host}" and insecure = true'
+        )
+
+    def _check_realm(self, realm: str) -> None:
+        """What gives tokens for a registry elsewhere is not on this machine, where anybody may listen."""
+        if not self.reference.is_local and is_loopback(urlsplit(realm).hostname or ""):
+            raise ArgosyError(
+                f"{self.reference}: {self.reference.host} names {urlsplit(realm).netloc} for its tokens, "
+                "which is this machine; no login is sent there"
+            )
 
 
 def _with(headers: Mapping[str, str], authorization: SecretStr | None) -> dict[str, str]:

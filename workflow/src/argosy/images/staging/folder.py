@@ -9,7 +9,6 @@ lock                   held by the one that unpacks or makes room
 
 import os
 import secrets
-import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,11 +17,12 @@ from pathlib import Path
 from argosy.errors import ArgosyError
 from argosy.images.staging.locks import ALONE, SHARED, take, take_at_once
 from argosy.images.store import remove_tree
+from argosy.images.strict_modes import open_private, open_strictly
 
 MAKING = ".making-"
 GONE = ".gone-"
 
-REMEDY = "choose another images.folder or images.stage in site.yaml"
+REMEDY = "choose another images.folder (or tmpdir) or images.stage in site.yaml"
 
 
 @dataclass(frozen=True)
@@ -65,15 +65,29 @@ class NodeFolder:
         Raises:
             ArgosyError: when there can be none, or somebody else has put something there.
         """
-        path = place / f"argosy-{os.geteuid()}"
+        name = f"argosy-{os.geteuid()}"
+        path = place / name
         try:
-            path.mkdir(mode=0o700, exist_ok=True)
+            # Links are followed once: who could change one later changes nothing for us.
+            place = place.resolve(strict=True)
+            path = place / name
+            outer = open_strictly(place, REMEDY)
+            try:
+                own = open_private(outer, name, path, REMEDY)
+            finally:
+                os.close(outer)
         except OSError as problem:
             raise ArgosyError(
                 f"{path}: on {os.uname().nodename} images cannot be unpacked there "
                 f"({problem.strerror}); {REMEDY}"
             ) from None
-        _check_private(place, path)
+        try:
+            if os.fstatvfs(own).f_flag & os.ST_NOEXEC:
+                raise ArgosyError(
+                    f"{place}: no program may be started from there (noexec); {REMEDY}"
+                )
+        finally:
+            os.close(own)
         return cls(path)
 
     def image(self, digest: str) -> Image:
@@ -132,24 +146,6 @@ class NodeFolder:
         for pattern in (MAKING, GONE):
             for path in self.path.glob(f"{pattern}*"):
                 remove_tree(path)
-
-
-def _check_private(place: Path, path: Path) -> None:
-    """What somebody else could change would be run as this user's own."""
-    status, outer = path.lstat(), place.stat()
-    if not stat.S_ISDIR(status.st_mode):
-        raise ArgosyError(f"{path}: is not a folder, and not Argosy's; {REMEDY}")
-    if status.st_uid != os.geteuid():
-        raise ArgosyError(f"{path}: belongs to another user (id {status.st_uid}); {REMEDY}")
-    if status.st_mode & 0o077:
-        raise ArgosyError(
-            f"{path}: others may use this folder (mode {stat.S_IMODE(status.st_mode):o}); remove it "
-            f"from {os.uname().nodename}"
-        )
-    if outer.st_mode & 0o002 and not outer.st_mode & stat.S_ISVTX:
-        raise ArgosyError(f"{place}: there anybody may remove the folders of others; {REMEDY}")
-    if os.statvfs(path).f_flag & os.ST_NOEXEC:
-        raise ArgosyError(f"{place}: no program may be started from there (noexec); {REMEDY}")
 
 
 def _last_use(image: Image) -> float:

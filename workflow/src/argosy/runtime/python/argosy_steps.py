@@ -35,7 +35,8 @@ pass is ready; argosy_layers.py beside this file finds that out for PyTorch.
 limit, or has to make room for another, is warned, and continues later from what it saved::
 
     if steps.restored:                           # the folder of the checkpoint to go on from, or None
-        model.load_state_dict(torch.load(f"{steps.restored}/model.pt"))
+        state = torch.load(f"{steps.restored}/model.pt", weights_only=True)
+        model.load_state_dict(state)
     ...
         if agreed(steps.interrupted):            # on all ranks at the same step: allreduce it
             if hvd.rank() == 0:

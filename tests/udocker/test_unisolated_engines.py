@@ -1,0 +1,122 @@
+"""Engines that do not isolate: never chosen by what an image does; possible where nothing else works."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from no_namespaces import CHOOSE, install_proot, without_namespaces
+
+from argosy.images.build.builder import build_image
+from argosy.images.engines import choose_engine, engine_of_host
+from argosy.images.lockfile import ImageLock
+from argosy.images.store import Store
+
+pytestmark = [pytest.mark.alone, pytest.mark.udocker]
+
+# Where it sees processes of its own alone it does not start; where it sees the host's, it does.
+HOSTILE = """FROM docker.io/library/debian:bookworm-slim
+COPY --chmod=755 sh /bin/hostile
+RUN ln -sf hostile /bin/sh
+"""
+SHELL = """#!/bin/dash
+[ "$$" -lt 100 ] && exit 1
+exec /bin/dash "$@"
+"""
+HONEST = "FROM docker.io/library/debian:bookworm-slim\n"
+
+
+def build(folder: Path, store: Store, name: str, text: str) -> ImageLock:
+    image = folder / "containers" / name
+    image.mkdir(parents=True)
+    (image / "Containerfile").write_text(text)
+    (image / "sh").write_text(SHELL)
+    return build_image(store, image, folder / f"{name}.lock", folder / "build.log")
+
+
+def program(digest: str, logs: Path, *options: str) -> list[str | Path]:
+    """What a batch script starts on each node."""
+    command = [sys.executable, "-m", "argosy.images.run", "--digest", digest, "--log-dir", logs]
+    return [*command, *options, "--", "/bin/dash", "-c", "echo inside; exit 4"]
+
+
+@pytest.fixture
+def with_proot(store: Store) -> Store:
+    """A store of the test's own, with proot."""
+    tools = store.tools.resolve()
+    store.tools.unlink()
+    # Packages that are unpacked for this test are not for the project's store.
+    subprocess.run(["cp", "-a", "--reflink=auto", tools, store.tools], check=True)
+    install_proot(store)
+    return store
+
+
+def test_an_image_that_does_not_start_gets_no_weaker_engine(
+    with_proot: Store, tmp_path: Path
+) -> None:
+    store = with_proot
+    lock = build(tmp_path, store, "hostile", HOSTILE)
+    choice = choose_engine(store)
+    by_name = {trial.engine: trial for trial in choice.trials}
+    assert by_name["P1"].works, by_name["P1"]
+    assert choice.engine in ("runc", "crun", "R1")
+    environment = {**os.environ, "ARGOSY_STORE": str(store.path)}
+    done = subprocess.run(
+        program(lock.digest, tmp_path),
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2, done.stdout
+    assert "inside" not in done.stdout
+    assert "did not start here" not in done.stdout
+    [line] = done.stderr.splitlines()
+    assert line.startswith(f"error: image hostile: {choice.engine} starts containers on ")
+    (note,) = store.engines.glob("*.json")
+    assert json.loads(note.read_text())["engine"] == choice.engine
+
+
+def test_where_nothing_else_works_it_says_what_it_does_not_protect_from(
+    with_proot: Store, tmp_path: Path
+) -> None:
+    store = with_proot
+    lock = build(tmp_path, store, "honest", HONEST)
+    chosen = without_namespaces(sys.executable, "-c", CHOOSE, store.path)
+    assert chosen.stdout in ("P1\n", "P2\n"), chosen.stderr
+    engine = chosen.stdout.strip()
+    environment = {"ARGOSY_STORE": str(store.path)}
+    command = program(lock.digest, tmp_path)
+    done = without_namespaces(*command, cwd=tmp_path, environment=environment)
+    assert done.returncode == 4, done.stdout + done.stderr
+    said, inside = done.stdout.splitlines()
+    assert said.startswith(f"argosy: {engine} does not isolate: what runs in the image can ")
+    assert inside == "inside"
+    assert (tmp_path / "node-0.log").read_text() == done.stdout
+    shown = without_namespaces(
+        *(sys.executable, "-m", "argosy.cli", "image", "engines"),
+        cwd=tmp_path,
+        environment=environment,
+    )
+    assert "chosen: none that isolates works" in shown.stdout
+    assert "does not isolate: what runs in the image can " in shown.stderr
+
+
+def test_a_note_of_a_weaker_engine_counts_only_while_no_other_works(with_proot: Store) -> None:
+    store = with_proot
+    choose_engine(store)
+    (note,) = store.engines.glob("*.json")
+    note.write_text(json.dumps({**json.loads(note.read_text()), "engine": "P1"}))
+    assert engine_of_host(store) in ("runc", "crun", "R1")
+    assert json.loads(note.read_text())["engine"] in ("runc", "crun", "R1")
+
+
+def test_the_sites_word_counts_and_is_commented(with_proot: Store, tmp_path: Path) -> None:
+    lock = build(tmp_path, with_proot, "honest", HONEST)
+    environment = {**os.environ, "ARGOSY_STORE": str(with_proot.path)}
+    command = program(lock.digest, tmp_path, "--engine", "P1")
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.splitlines()[1:]) == (4, ["inside"])
+    assert done.stdout.startswith("argosy: P1 does not isolate: ")

@@ -1,0 +1,212 @@
+"""Archives that mean harm: each is a good image or one line that names it, and nothing else changes."""
+
+import gzip
+import json
+import os
+import random
+import resource
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hostile_archives import (
+    BLOCK,
+    chained,
+    header,
+    hostile_tar,
+    negative,
+    padded,
+    pax,
+    sha256,
+    sparse_0_0,
+    sparse_0_1,
+    sparse_1_0,
+    sparse_without_end,
+    write_image,
+)
+
+from argosy.errors import ArgosyError
+from argosy.images.exchange import members, proving, unpacking
+from argosy.images.exchange.importing import import_image
+from argosy.images.exchange.incoming import MOST_MANIFESTS
+from argosy.images.store import Store
+
+ARCHIVES = 300
+MOST_MEMORY = 256 << 20
+"""Bytes more than before, in this process and in those that it starts."""
+LONGEST_S = 20
+"""For one archive; most take hundredths of a second."""
+
+TERABYTES = 20 << 40
+
+
+class Host:
+    """A project, and files around it that must stay as they are."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.project = place / "project"
+        self.store = Store(self.project / ".argosy")
+        self.file = place / "image.tar"
+        self.outside = place / "outside"
+        (self.outside / "folder").mkdir(parents=True)
+        (self.outside / "secret").write_text("secret")
+        (self.outside / "folder/link").symlink_to("../secret")
+        os.mkfifo(self.outside / "pipe")
+        self.before = self.around()
+
+    def around(self) -> dict[str, tuple[object, ...]]:
+        """Everything outside of the store and the archive: content, mode, links and times."""
+        found: dict[str, tuple[object, ...]] = {}
+        for path in [self.outside, *self.outside.rglob("*")]:
+            status = path.lstat()
+            content = path.read_bytes() if path.is_file() else b""
+            found[str(path)] = (
+                *(status.st_mode, status.st_nlink, status.st_mtime_ns, status.st_ctime_ns),
+                *(status.st_ino, content),
+            )
+        return found
+
+    def take(self) -> str:
+        """Import it; empty for an image, else the one line that says why not."""
+        began = time.monotonic()
+        try:
+            lock = import_image(self.store, self.project, self.file, "image")
+            assert self.store.root(lock.digest).is_dir()
+            said = ""
+        except ArgosyError as problem:
+            said = str(problem)
+            assert said.startswith(f"{self.file}: "), said
+            assert "\n" not in said
+            assert said.isprintable(), repr(said)
+            assert len(said) < 3000
+        assert time.monotonic() - began < LONGEST_S
+        assert self.around() == self.before
+        assert {path.name for path in self.place.iterdir()} <= {"project", "image.tar", "outside"}
+        assert {path.name for path in self.project.iterdir()} <= {".argosy", "resources"}
+        assert not any(self.store.path.glob("builds/*"))
+        return said
+
+    def refuses_layer(self, layer: bytes, why: str) -> None:
+        write_image(self.file, _Plain(), [layer])
+        assert why in self.take()
+        assert not any(self.store.path.glob("layers/*"))
+
+
+class _Plain(random.Random):
+    """Nothing is spoilt or damaged: all that happens by chance does not."""
+
+    def random(self) -> float:
+        return 0.999
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+def peak() -> int:
+    """The most memory that a process of ours took, in bytes."""
+    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return max(resource.getrusage(kind).ru_maxrss for kind in kinds) * 1024
+
+
+def test_a_few_hundred_archives_are_images_or_one_line(host: Host) -> None:
+    good = 0
+    before = peak()
+    for seed in range(ARCHIVES):
+        choice = random.Random(seed)
+        layers = [hostile_tar(choice, host.outside) for _ in range(choice.randrange(1, 4))]
+        write_image(host.file, choice, layers)
+        try:
+            good += not host.take()
+        except Exception as problem:
+            raise AssertionError(f"seed {seed}: {problem!r}") from problem
+    # Had all been refused, or none, the seeds would try little.
+    assert ARCHIVES / 50 < good < ARCHIVES / 2
+    assert peak() - before < MOST_MEMORY
+
+
+@pytest.mark.parametrize("make", [sparse_1_0, sparse_0_1, sparse_0_0])
+def test_a_sparse_file_of_a_few_bytes_fills_no_disk(
+    host: Host, make: Callable[[int], bytes]
+) -> None:
+    # Small enough for any disk: it is refused for what it is.
+    host.refuses_layer(make(1 << 20) + bytes(2 * BLOCK), "it holds a sparse file")
+    host.refuses_layer(make(TERABYTES) + bytes(2 * BLOCK), "it holds a sparse file")
+
+
+def test_a_list_of_holes_without_end_comes_to_one(host: Host) -> None:
+    host.refuses_layer(sparse_without_end(), "it holds a sparse file")
+
+
+@pytest.mark.parametrize("kind", [b"x", b"g", b"X", b"L", b"K"])
+def test_headers_in_a_chain_are_refused(host: Host, kind: bytes) -> None:
+    for number in (members.MOST_CHAINED + 1, 5000):
+        layer = chained(kind, number) + bytes(2 * BLOCK)
+        host.refuses_layer(layer, f"more than {members.MOST_CHAINED} headers for one file")
+        # So they are in the archive around it.
+        host.file.write_bytes(layer)
+        assert f"more than {members.MOST_CHAINED} headers for one file" in host.take()
+    write_image(host.file, _Plain(), [chained(b"L", 2) + bytes(2 * BLOCK)])
+    assert host.take() == ""
+
+
+def test_headers_for_all_members_do_not_add_up(host: Host) -> None:
+    one = pax([(f"key{number}", "x" * 40) for number in range(900)], b"g") + header("a")
+    host.refuses_layer(one * 10 + bytes(2 * BLOCK), "a header that is too long")
+
+
+def test_members_without_end_come_to_one(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(members, "MOST_MEMBERS", 1000)
+    removed = b"".join(header(f".wh.{number}") for number in range(1001))
+    host.refuses_layer(removed + bytes(2 * BLOCK), "it holds more than 1,000 files")
+
+
+@pytest.mark.parametrize("size", ["-1", "-1024"])
+def test_a_negative_size_does_not_turn_back(host: Host, size: str) -> None:
+    layer = pax([("size", size)]) + header("a") + bytes(2 * BLOCK)
+    host.refuses_layer(layer, "a negative size")
+    host.file.write_bytes(layer)
+    assert "a negative size" in host.take()
+    host.file.write_bytes(negative(int(size)) + bytes(2 * BLOCK))
+    assert "a negative size" in host.take()
+
+
+def test_folders_alone_do_not_fill_the_disk(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = os.statvfs(host.outside)
+    monkeypatch.setattr(unpacking, "RESERVE", found.f_bavail * found.f_frsize + (1 << 30))
+    host.refuses_layer(header("folder", b"5") + bytes(2 * BLOCK), "'folder': 4 KiB do not fit, ")
+
+
+def test_an_archive_of_endless_zeros_ends(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proving, "MOST_AFTER_END", 1 << 20)
+    layer = header("a") + bytes(4 << 20)
+    host.refuses_layer(layer, "more than 1 MiB follow its end")
+
+
+def test_indexes_that_name_each_other_come_to_an_end(host: Host) -> None:
+    """A few thousand bytes that say one thousand times one thousand, four levels deep."""
+    layout = host.place / "project" / "layout"
+    (layout / "blobs/sha256").mkdir(parents=True)
+    inner = b'{"manifests": []}'
+    for _ in range(4):
+        digest = sha256(inner)
+        (layout / "blobs" / digest.replace(":", "/")).write_bytes(inner)
+        inner = json.dumps({"manifests": [{"digest": digest}] * (MOST_MANIFESTS - 1)}).encode()
+    (layout / "index.json").write_bytes(inner)
+    began = time.monotonic()
+    with pytest.raises(ArgosyError, match=r"names more than 1,000 manifests"):
+        import_image(host.store, host.project, layout, "image")
+    assert time.monotonic() - began < LONGEST_S
+
+
+def test_a_folder_of_files_is_no_archive(host: Host) -> None:
+    host.file.write_bytes(b"".join(header(f"f{number}") for number in range(10_001)) + bytes(1024))
+    assert "more than 10,000 files" in host.take()
+    whole = gzip.compress(padded(b"x") * 100)
+    host.file.write_bytes(whole[:-20])
+    assert host.take()
+    shutil.rmtree(host.store.path)
