@@ -42,10 +42,10 @@ SCRIPT = """\
 #SBATCH --time=5
 {more}set -euo pipefail
 cd {folder}
-records="records/$SLURM_JOB_ID.0"
-mkdir -p "$records"
-echo '{verdict}' >"$records/verdict.json"
-cp "$records/verdict.json" result.json
+attempt="attempts/$SLURM_JOB_ID.0"
+mkdir -p "$attempt"
+echo '{verdict}' >"$attempt/verdict.json"
+cp "$attempt/verdict.json" result.json
 """
 VERDICT = {"schema_version": 1, "state": "completed", "failure": None}
 QUIET = ("--quiet", "host", "reason")

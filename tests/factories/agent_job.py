@@ -48,7 +48,8 @@ class Job:
         (folder / "run.json").write_text(
             json.dumps({"schema_version": 1, "run_id": "run", "command": program, **run})
         )
-        self.logs.mkdir(parents=True)
+        (self.logs / "ranks").mkdir(parents=True)
+        self.attempt.mkdir(parents=True)
         self.holder = subprocess.Popen(
             [PYTHON, RUNTIME / "reserve_port.py", ADDRESS], stdout=subprocess.PIPE
         )
@@ -58,6 +59,10 @@ class Job:
     @property
     def logs(self) -> Path:
         return self.folder / "logs" / self.incarnation
+
+    @property
+    def attempt(self) -> Path:
+        return self.folder / "attempts" / self.incarnation
 
     @property
     def records(self) -> Path:

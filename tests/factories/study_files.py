@@ -33,6 +33,11 @@ class RunFiles:
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
+    def attempt(self, incarnation: str) -> Path:
+        folder = self.path / "attempts" / incarnation
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
     def rank_file(self, incarnation: str, rank: int) -> Path:
         return self.records(incarnation) / f"rank-{rank}.jsonl"
 
@@ -56,7 +61,7 @@ class RunFiles:
             "hosts": hosts,
             "failure": failure,
         }
-        write_json(self.records(incarnation) / "verdict.json", verdict)
+        write_json(self.attempt(incarnation) / "verdict.json", verdict)
         for node, host in enumerate(hosts):
             self.node_status(
                 incarnation, node, host, state, ended=STARTED + seconds, failure=failure
@@ -69,7 +74,7 @@ class RunFiles:
         """How the incarnation began; `continues` is an older one and the steps that it had done."""
         checkpoint = continues and {"incarnation": continues[0], "step": continues[1]}
         content = {"schema_version": 1, "unix": STARTED, "continues": checkpoint}
-        write_json(self.records(incarnation) / "claim.json", content)
+        write_json(self.attempt(incarnation) / "claim.json", content)
 
     def node_status(
         self,
@@ -102,11 +107,11 @@ class RunFiles:
 
     def logs(self, incarnation: str) -> None:
         folder = self.path / "logs" / incarnation
-        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "ranks").mkdir(parents=True, exist_ok=True)
         names = [f"node-{node}" for node in range(self.nodes)]
-        names += [f"rank-{rank}" for rank in range(self.ranks)]
+        names += [f"ranks/rank-{rank}" for rank in range(self.ranks)]
         for name in ["job", *names]:
-            (folder / f"{name}.log").write_text(f"{name} of {self.run_id}\n")
+            (folder / f"{name}.log").write_text(f"{Path(name).name} of {self.run_id}\n")
 
     def steps(
         self,

@@ -351,7 +351,7 @@ ON_A_SMALL_DISK = """
 cd "$ARGOSY_RUN_DIR" && mkdir disk && mount -t tmpfs -o size=400k none disk &&
 cp run.json program.py disk && ARGOSY_RUN_DIR="$PWD/disk" "$@"; code=$?
 "$1" "$VERDICT" disk "$ARGOSY_INCARNATION" > verdict.txt 2>&1
-cp -r disk/records disk/logs . ; exit $code
+cp -r disk/records disk/logs disk/attempts . ; exit $code
 """
 ENDLESS_OUTPUT = "while True: print('x' * 1000)"
 ENDLESS_STEPS = """
@@ -398,7 +398,7 @@ def test_a_full_disk_is_told_from_the_space_kept_back(
     assert "Traceback" not in job.output(0)
     assert job.output(0).splitlines()[-1].startswith("argosy: ")
     assert cause in (job.folder / "verdict.txt").read_text()
-    assert json.loads((job.records / "verdict.json").read_text())["state"] == "failed"
+    assert json.loads((job.attempt / "verdict.json").read_text())["state"] == "failed"
 
 
 def test_as_the_first_process_of_a_container_it_reaps_orphans(job: Any) -> None:

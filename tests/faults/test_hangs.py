@@ -73,7 +73,7 @@ def test_ranks_that_do_nothing_are_named_with_their_places_and_ended(job: Any) -
         assert re.fullmatch(f"argosy: run run failed: {HANG}{place}", line), place
         assert one.failures() == [line.partition("failed: ")[2]] * 2
         assert (one.records / "rank-0.jsonl").read_text().count('"kind": "step"') > 10
-        assert "Python stacks of rank 0, pid" in (one.logs / "rank-0.log").read_text()
+        assert "Python stacks of rank 0, pid" in (one.logs / "ranks/rank-0.log").read_text()
         assert list((one.folder / "tmp").iterdir()) == []
         assert one.left_nothing()
 

@@ -35,7 +35,7 @@ def each_step_once(workspace: ClusterWorkspace, count: int) -> bool:
 
 def incarnations(workspace: ClusterWorkspace) -> dict[str, str]:
     """The state of each incarnation that has a verdict."""
-    verdicts = workspace.run_dir("count", RUN).glob("records/*/verdict.json")
+    verdicts = workspace.run_dir("count", RUN).glob("attempts/*/verdict.json")
     found = [json.loads(path.read_text()) for path in sorted(verdicts)]
     return {each["incarnation"]: each["state"] for each in found}
 
@@ -87,7 +87,7 @@ def test_a_cancelled_job_stays_cancelled_and_a_later_one_goes_on(
     assert driver.returncode == 0, output
     assert each_step_once(workspace, 60)
     second = workspace.jobs(RUN)[-1]["job_id"]
-    claim = workspace.run_dir("count", RUN) / "records" / f"{second}.0" / "claim.json"
+    claim = workspace.run_dir("count", RUN) / "attempts" / f"{second}.0" / "claim.json"
     assert json.loads(claim.read_text())["continues"]["step"] >= 20
 
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slurm
 
 RUNS = """\
 #!/bin/bash
-mkdir -p records/$SLURM_JOB_ID.0 logs/$SLURM_JOB_ID.0
+mkdir -p attempts/$SLURM_JOB_ID.0 records/$SLURM_JOB_ID.0 logs/$SLURM_JOB_ID.0
 echo "hello from $SLURM_NODELIST" >logs/$SLURM_JOB_ID.0/job.log
 echo $SLURM_JOB_ID.0 >incarnation
 exec sleep 300
@@ -130,7 +130,7 @@ def test_watching_ends_with_the_last_run(site: Site) -> None:
     }  # fmt: skip
     script = RUNS.replace(
         "exec sleep 300",
-        f"sleep 2\ncat >records/$SLURM_JOB_ID.0/verdict.json <<'END'\n{json.dumps(verdict)}\nEND\nexit 1",
+        f"sleep 2\ncat >attempts/$SLURM_JOB_ID.0/verdict.json <<'END'\n{json.dumps(verdict)}\nEND\nexit 1",
     )
     site.submit(run, "--time=5", script=script)
     lines = [line for line in site.argosy("status", "--watch").splitlines() if "repeat1" in line]

@@ -40,15 +40,15 @@ def ending(study: ClusterWorkspace) -> tuple[str, float]:
     output, _ = driver.communicate()
     assert driver.returncode != 0, output
     assert "Traceback" not in output
-    [records] = (study.run_dir("count", RUN) / "records").iterdir()
-    verdict = json.loads((records / "verdict.json").read_text())
+    [attempt] = (study.run_dir("count", RUN) / "attempts").iterdir()
+    verdict = json.loads((attempt / "verdict.json").read_text())
     cause = verdict["failure"]["cause"]
     assert cause in " ".join(output.split())
     _, table = study.run(BIN / "argosy", "status")
     assert cause[:40] in " ".join(table.split())
     assert "\x1b" not in cause
-    began = json.loads((records / "claim.json").read_text())["unix"]
-    return cause, (records / "verdict.json").stat().st_mtime - began
+    began = json.loads((attempt / "claim.json").read_text())["unix"]
+    return cause, (attempt / "verdict.json").stat().st_mtime - began
 
 
 def hide(folder: Path | str) -> Callable[[ClusterWorkspace], AbstractContextManager[None]]:
@@ -81,8 +81,8 @@ def test_a_node_that_cannot_start_ends_the_job_at_once(
     for word in words:
         assert word in cause
     assert seconds < 15
-    [records] = (study.run_dir("count", RUN) / "records").iterdir()
-    verdict = json.loads((records / "verdict.json").read_text())
+    [attempt] = (study.run_dir("count", RUN) / "attempts").iterdir()
+    verdict = json.loads((attempt / "verdict.json").read_text())
     assert verdict["failure"]["node"] == 1
     assert verdict["hosts"] == ["node1", "node2"]
 
@@ -105,8 +105,8 @@ def planned(study: ClusterWorkspace, **lines: str) -> Path:
 def failure_by_hand(study: ClusterWorkspace, script: Path) -> dict[str, Any]:
     """The verdict's failure of a script that is submitted by hand."""
     study.slurm.run("sbatch", "--wait", script, check=False, timeout=60)
-    [records] = (study.run_dir("count", RUN) / "records").iterdir()
-    failure: dict[str, Any] = json.loads((records / "verdict.json").read_text())["failure"]
+    [attempt] = (study.run_dir("count", RUN) / "attempts").iterdir()
+    failure: dict[str, Any] = json.loads((attempt / "verdict.json").read_text())["failure"]
     return failure
 
 

@@ -62,8 +62,8 @@ def prepare(workspace: ClusterWorkspace, more: str = "") -> None:
         (run / "job.sbatch").write_text(
             f"#!/bin/bash\n#SBATCH --job-name=argosy-short-{run.name}\n#SBATCH --output=/dev/null\n"
             f"{more}"
-            'records="records/$SLURM_JOB_ID.0"\nmkdir -p "$records"\n'
-            f"echo '{verdict}' | tee result.json >\"$records/verdict.json\"\n"
+            'attempt="attempts/$SLURM_JOB_ID.0"\nmkdir -p "$attempt"\n'
+            f"echo '{verdict}' | tee result.json >\"$attempt/verdict.json\"\n"
         )
     (workspace.path / "Snakefile").write_text(
         f"""

@@ -37,7 +37,7 @@ def run(store: Store, digest: str, folder: Path, program: str) -> tuple[int | No
     inside = Container(
         store.root(digest),
         ["python3", "-c", start],
-        binds=[Bind(folder, "/job")],
+        binds=[Bind(folder, "/job", writable=True)],
         environment=PATH,
     )
     outcome = container.run(store, inside, output.append)

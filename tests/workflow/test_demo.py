@@ -52,8 +52,8 @@ def test_it_learns_and_all_ranks_end_with_the_same_weights(
 def test_each_rank_has_a_log_and_the_checkpoint_is_there(finished: Workspace) -> None:
     folder = finished.run_dir("digits", RUNS[1])
     incarnation = json.loads((folder / "result.json").read_text())["incarnation"]
-    assert "test accuracy" in (folder / "logs" / incarnation / "rank-0.log").read_text()
-    assert (folder / "logs" / incarnation / "rank-1.log").exists()
+    assert "test accuracy" in (folder / "logs" / incarnation / "ranks/rank-0.log").read_text()
+    assert (folder / "logs" / incarnation / "ranks/rank-1.log").exists()
     kept = sorted((folder / "checkpoints" / incarnation).iterdir())
     assert len(kept) == 2
     for checkpoint in kept:

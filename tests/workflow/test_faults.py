@@ -162,7 +162,7 @@ def wait_for_training(workspace: Workspace) -> None:
     """Until a log that was not there before says that an epoch is over."""
     since, deadline = time.time(), time.monotonic() + 60
     while time.monotonic() < deadline:
-        for log in workspace.run_dir("faults", RUN).glob("logs/*/rank-0.log"):
+        for log in workspace.run_dir("faults", RUN).glob("logs/*/ranks/rank-0.log"):
             text = log.read_text() if log.stat().st_mtime >= since else ""
             if "epoch 1/" in text and "test accuracy" not in text:
                 return

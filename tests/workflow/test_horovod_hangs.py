@@ -43,17 +43,19 @@ def test_a_left_out_allreduce_is_found_and_named_within_75_seconds(hanging: Work
     )
     assert re.search(cause, output), output
     assert not (run_dir / "result.json").exists()
-    (verdict,) = run_dir.glob("records/*/verdict.json")
+    (verdict,) = run_dir.glob("attempts/*/verdict.json")
     failure = json.loads(verdict.read_text())["failure"]
     assert (failure["node"], failure["rank"]) == (None, None)
     assert re.fullmatch(cause, failure["cause"])
     logs = run_dir / "logs" / verdict.parent.name
-    said = (logs / "rank-0.log").read_text()
+    said = (logs / "ranks/rank-0.log").read_text()
     # Horovod's own check speaks before, and names who is missing.
     assert re.search(r"waiting for remainder of ranks for more than 12 seconds", said)
     assert re.search(r"\n1: \[allreduce.flag\]\n", said)
     for rank, line in ((0, skipped), (1, next_step)):
-        stacks = (logs / f"rank-{rank}.log").read_text().partition("argosy: Python stacks of ")[2]
+        stacks = (
+            (logs / f"ranks/rank-{rank}.log").read_text().partition("argosy: Python stacks of ")[2]
+        )
         assert re.search(rf'"/workloads/skipping.py", line {line} in <module>', stacks)
     # The recorder writes once a second; what it had not written yet is lost.
     assert 15 < (verdict.parent / "rank-0.jsonl").read_text().count('"kind": "step"') <= 40

@@ -44,7 +44,7 @@ def test_a_program_that_fails_after_many_words(workspace: Workspace) -> None:
     assert "rank 0 (node 0): exit code 1: a reason" in output
     # The last words are ours: what was printed last, who failed and why, and where the report is.
     last = lines[lines.index("At least one job did not complete successfully.") + 1 :]
-    (log,) = workspace.run_dir("fails", RUN).glob("logs/*/rank-0.log")
+    (log,) = workspace.run_dir("fails", RUN).glob("logs/*/ranks/rank-0.log")
     name = str(log.relative_to(workspace.path))
     assert last[0] == f"The last lines of {name}:"
     assert last[1:41] == [*(f"    line {n} of many" for n in range(59961, 60000)), "    a reason"]
@@ -82,7 +82,7 @@ def test_shell_characters_in_a_command_are_only_characters(workspace: Workspace)
     status, output = workspace.snakemake()
     assert status == 0, output
     folder = workspace.run_dir("odd", RUN)
-    (log,) = folder.glob("logs/*/rank-0.log")
+    (log,) = folder.glob("logs/*/ranks/rank-0.log")
     assert log.read_text() == "rate 1.0 ; touch /job/pwned $(touch /job/pwned) `id` a b\n"
     assert not (folder / "pwned").exists()
 

@@ -111,7 +111,7 @@ def test_what_ran_counts_and_not_what_is_planned_since(tmp_path: Path) -> None:
         "run": json.loads((old.path / "run.json").read_text()),
         "experiment": json.loads((old.path / "provenance.json").read_text())["experiment"],
     }
-    write_json(old.records("100.0") / "claim.json", claim)
+    write_json(old.attempt("100.0") / "claim.json", claim)
     # The image was built anew, all was planned again, and one of the runs was measured by then.
     (old.path / "run.json").write_text((new.path / "run.json").read_text())
     change(old, "run.json", run_id=old.run_id, repeat=1)

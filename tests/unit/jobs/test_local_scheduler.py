@@ -169,7 +169,7 @@ def limited(folder: Path, text: str, seconds: float, **run: object) -> Path:
 # As a real script does: it has claimed the run, hears of the end, and has the verdict written.
 LISTENING = f"""
 cd "$(dirname "$0")"
-mkdir -p "records/$ARGOSY_JOB_ID.0"
+mkdir -p "attempts/$ARGOSY_JOB_ID.0"
 trap 'touch ended; exec "{sys.executable}" "{VERDICT}" . "$ARGOSY_JOB_ID.0"' TERM
 trap 'touch warned' USR1
 touch ready

@@ -16,8 +16,8 @@ COMPLETED = Status(State.COMPLETED, "7")
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
     folder = tmp_path / "results/local/digits/nodes2-ranks1-repeat1"
-    (folder / "logs/7.0").mkdir(parents=True)
-    (folder / "logs/7.0/rank-1.log").write_text("Traceback\nValueError: no such file: data\n")
+    (folder / "logs/7.0/ranks").mkdir(parents=True)
+    (folder / "logs/7.0/ranks/rank-1.log").write_text("Traceback\nValueError: no such file: data\n")
     (folder / "job.sbatch").write_text("#!/bin/bash\n")
     return folder
 
@@ -25,7 +25,7 @@ def run_dir(tmp_path: Path) -> Path:
 def verdict(
     run_dir: Path, incarnation: str, state: str, failure: dict[str, Any] | None = None
 ) -> None:
-    folder = run_dir / "records" / incarnation
+    folder = run_dir / "attempts" / incarnation
     folder.mkdir(parents=True)
     content = {"schema_version": 1, "state": state, "failure": failure}
     (folder / "verdict.json").write_text(json.dumps(content))

@@ -54,7 +54,7 @@ class FakeStudy:
 def starts(run: RunFiles, incarnation: str, seconds_ago: float = 60.0) -> None:
     """The traces of a job that has begun: it claimed the run, and its agents are there."""
     write_json(
-        run.records(incarnation) / "claim.json",
+        run.attempt(incarnation) / "claim.json",
         {"schema_version": 1, "unix": time.time() - seconds_ago, "continues": None},
     )
     (run.path / "incarnation").write_text(f"{incarnation}\n")

@@ -11,7 +11,7 @@ def test_the_cause_names_rank_host_and_the_programs_last_line(fake: FakeStudy) -
     run = fake.plan(nodes=2)
     failure = {"node": 1, "rank": 1, "cause": "exit code 1", "at": 0}
     ended_in(run, "7.0", "failed", failure)
-    log = run.path / "logs/7.0/rank-1.log"
+    log = run.path / "logs/7.0/ranks/rank-1.log"
     log.write_text("10 %\r20 %\r30 %\nValueError: no data\n\n")
     assert fake.only().note == "rank 1 on host1: exit code 1: ValueError: no data"
 

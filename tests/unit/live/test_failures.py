@@ -14,7 +14,7 @@ def test_failed_and_cancelled_runs_are_told_apart(fake: FakeStudy) -> None:
     for number, run in enumerate(runs):
         fake.submitted(run, str(number), scheduler="local")
         starts(run, f"{number}.0")
-    rank = runs[0].path / "logs/0.0/rank-0.log"
+    rank = runs[0].path / "logs/0.0/ranks/rank-0.log"
     rank.write_text("epoch 1\n\x1b[31mepoch 2\x1b[0m\n")
     runs[0].execute("0.0", "failed", failure=FAILURE)
     rank.write_text("epoch 1\n\x1b[31mepoch 2\x1b[0m\n")

@@ -94,9 +94,9 @@ def test_a_run_s_log_is_the_job_s_with_what_its_ranks_printed(fake: FakeStudy) -
     logs = run.path / "logs/7.0"
     (logs / "job.log").write_text("the job's\n")
     for rank in range(11):
-        (logs / f"rank-{rank}.log").write_text("")
-    (logs / "rank-2.log").write_text("two\n\nlines")
-    (logs / "rank-10.log").write_text("ten\n")
+        (logs / f"ranks/rank-{rank}.log").write_text("")
+    (logs / "ranks/rank-2.log").write_text("two\n\nlines")
+    (logs / "ranks/rank-10.log").write_text("ten\n")
     assert printed(Log(run.path)) == "the job's\n[2] two\n[2] \n[2] lines\n[10] ten\n"
 
 
@@ -132,7 +132,7 @@ def test_following_ends_with_the_verdict(fake: FakeStudy) -> None:
     log = run.path / "logs/7.0/job.log"
     rank = b"[0] rank-0 of nodes1-ranks1-repeat1\n"
     _until(out, b"first\n" + log.read_bytes() + rank)
-    with log.with_name("rank-0.log").open("a") as file:
+    with (log.parent / "ranks/rank-0.log").open("a") as file:
         # A line is shown when it is whole, so that no other gets into it.
         file.write("half a")
         file.flush()
@@ -142,10 +142,10 @@ def test_following_ends_with_the_verdict(fake: FakeStudy) -> None:
     with log.open("a") as file:
         file.write("last\n")
     last = log.read_bytes()
-    ranks = log.with_name("rank-0.log").read_bytes()
+    ranks = (log.parent / "ranks/rank-0.log").read_bytes()
     ended_in(run, "7.0", "failed")
     log.write_bytes(last)
-    log.with_name("rank-0.log").write_bytes(ranks)
+    (log.parent / "ranks/rank-0.log").write_bytes(ranks)
     follower.join(5)
     assert not follower.is_alive()
     assert out.getvalue().startswith(b"first\n")

@@ -98,7 +98,7 @@ def test_the_page_shows_them_beside_the_failure(tmp_path: Path) -> None:
     for repeat, text in ((1, "OSError: <b>no room</b>\n"), (2, None)):
         run = plan(results, nodes=2, repeat=repeat)
         run.execute(state="failed", failure={"node": 1, "rank": 1, "cause": "exit 1", "at": 1.0})
-        log = run.path / "logs/100.0/rank-1.log"
+        log = run.path / "logs/100.0/ranks/rank-1.log"
         if text:
             log.write_text(text)
     collect(results, results / "tables")

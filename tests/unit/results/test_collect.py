@@ -43,7 +43,7 @@ def test_a_completed_run(results: Path) -> None:
     provenance = json.loads(run.pop("provenance"))
     assert len(run.pop("files_fingerprint")) == 32
     assert provenance["argosy"]["git_commit"] == "0123abc"
-    logs = ("job", "node-0", "node-1", "rank-0", "rank-1")
+    logs = ("job", "node-0", "node-1", "ranks/rank-0", "ranks/rank-1")
     assert run == {
         "experiment": "digits",
         "run_id": "nodes2-ranks1-repeat1",
@@ -127,7 +127,7 @@ def test_only_the_incarnation_of_the_result_is_measured(results: Path) -> None:
         "rank": 1,
         "cause": "killed by signal 9",
         "lost_s": 30.0,
-        "log_file": "digits/nodes2-ranks1-repeat1/logs/99.0/rank-1.log",
+        "log_file": "digits/nodes2-ranks1-repeat1/logs/99.0/ranks/rank-1.log",
     }
 
 

@@ -78,7 +78,7 @@ def test_jobs_are_in_the_order_of_job_json(run: RunFiles) -> None:
 
 def test_a_result_counts_even_where_its_verdict_is_lost(run: RunFiles) -> None:
     run.execute("7.0", seconds=12.0)
-    (run.records("7.0") / "verdict.json").unlink()
+    (run.attempt("7.0") / "verdict.json").unlink()
     read = read_run(list_run(run.path))
     assert read.current is not None
     assert (read.state, read.current.seconds) == ("completed", 12.0)

@@ -78,7 +78,7 @@ def test_two_nodes_of_two_ranks_meet_at_the_rendezvous_and_complete(job: Any) ->
     assert job.wait() == [0, 0], job.outputs()
     for rank in range(4):
         assert f"[{rank}] rank {rank} met 4 set()\n" in job.output(rank // 2)
-        assert (job.logs / f"rank-{rank}.log").read_text() == f"rank {rank} met 4 set()\n"
+        assert (job.logs / f"ranks/rank-{rank}.log").read_text() == f"rank {rank} met 4 set()\n"
         lines = (job.records / f"rank-{rank}.jsonl").read_text().splitlines()
         header = json.loads(lines[0])
         assert (header["rank"], header["local_rank"], header["node"]) == (rank, rank % 2, rank // 2)
@@ -117,7 +117,7 @@ def test_files_are_private_and_nothing_temporary_stays(job: Any) -> None:
     names = sorted(path.name for path in job.records.iterdir())
     assert names == ["node-0.json", "rank-0.jsonl", "telemetry-0.jsonl"]
     assert {path.stat().st_mode & 0o777 for path in job.records.iterdir()} == {0o600}
-    assert (job.logs / "rank-0.log").stat().st_mode & 0o777 == 0o600
+    assert (job.logs / "ranks/rank-0.log").stat().st_mode & 0o777 == 0o600
     assert job.records.stat().st_mode & 0o777 == 0o700
 
 
@@ -166,7 +166,7 @@ def test_a_throughput_pattern_that_never_matches_is_no_measurement(job: Any) -> 
     assert cause == (
         "the program ended well, but the experiment's 'throughput' pattern 'sec: (.*)' matched none "
         "of the 3 lines of rank 0 (1 of them, over 4 KiB, were not searched); "
-        f"see logs/{job.incarnation}/rank-0.log"
+        f"see logs/{job.incarnation}/ranks/rank-0.log"
     )
     assert (job.folder / cause.rpartition("; see ")[2]).is_file()
 
@@ -196,7 +196,7 @@ def test_throughput_is_found_in_a_progress_bar(job: Any) -> None:
     assert job.wait() == [0], job.outputs()
     records = [json.loads(line) for line in (job.records / "printed.jsonl").open()]
     assert [record["samples_per_second"] for record in records] == [n + 1.5 for n in range(300)]
-    assert (job.logs / "rank-0.log").read_bytes().count(b"\n") == 0
+    assert (job.logs / "ranks/rank-0.log").read_bytes().count(b"\n") == 0
 
 
 def test_output_is_kept_byte_for_byte_and_never_cut_within_a_character(job: Any) -> None:
@@ -211,7 +211,7 @@ def test_output_is_kept_byte_for_byte_and_never_cut_within_a_character(job: Any)
     """
     job = job(program, nodes=1).start()
     job.wait()
-    raw = (job.logs / "rank-0.log").read_bytes()
+    raw = (job.logs / "ranks/rank-0.log").read_bytes()
     start = "Grüße, 世界\n".encode() + b"not UTF-8: \xff\nto stderr\n"
     assert raw == start + ("€" * 350_000 + "x" * 500_000 + "\nno end").encode()
     shown = (job.logs / "node-0.log").read_bytes()

@@ -11,7 +11,7 @@ from agent_job import PYTHON, RUNTIME
 
 def run(folder: Path, program: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run a program as a rank of incarnation 7.0 of a run that heeds warnings."""
-    (folder / "records/7.0").mkdir(parents=True, exist_ok=True)
+    (folder / "attempts/7.0").mkdir(parents=True, exist_ok=True)
     (folder / "run.json").write_text('{"schema_version": 1}')
     variables = {
         "PATH": os.environ["PATH"],
@@ -72,7 +72,7 @@ def test_a_warning_is_seen_whichever_way_it_comes(tmp_path: Path) -> None:
     for name in ("SIGUSR1", "SIGTERM"):
         program = f"print(steps.interrupted)\nos.kill(os.getpid(), signal.{name})\n"
         assert run(tmp_path, program + "print(steps.interrupted)").stdout == "False\nTrue\n"
-    (tmp_path / "records/7.0/warning").touch()
+    (tmp_path / "attempts/7.0/warning").touch()
     assert run(tmp_path, "print(steps.interrupted)").stdout == "True\n"
 
 

@@ -42,7 +42,7 @@ def checkpoint(run_dir: Path, incarnation: str, step: int, unix: float = 100.0) 
 def claim(run_dir: Path, incarnation: str) -> dict[str, Any]:
     assert main([str(run_dir), incarnation, SPEC]) == 0
     found: dict[str, Any] = json.loads(
-        (run_dir / "records" / incarnation / "claim.json").read_text()
+        (run_dir / "attempts" / incarnation / "claim.json").read_text()
     )
     return found
 
@@ -61,7 +61,7 @@ def test_what_runs_is_kept_when_something_else_is_planned(run_dir: Path) -> None
     asked = json.loads((run_dir / "run.json").read_text())
     claim(run_dir, "7.0")
     plan(run_dir, command=["python3", "other.py"])
-    found = json.loads((run_dir / "records/7.0/claim.json").read_text())
+    found = json.loads((run_dir / "attempts/7.0/claim.json").read_text())
     assert (found["run"], found["experiment"]) == (asked, experiment)
 
 
@@ -102,8 +102,8 @@ def test_what_another_plan_saved_is_left_alone(run_dir: Path) -> None:
 def test_a_run_that_is_measured_again_begins_again(run_dir: Path) -> None:
     checkpoint(run_dir, "7.0", 90, unix=100)
     verdict = {"schema_version": 1, "state": "completed", "ended": 200.0}
-    (run_dir / "records/7.0").mkdir(parents=True)
-    (run_dir / "records/7.0/verdict.json").write_text(json.dumps(verdict))
+    (run_dir / "attempts/7.0").mkdir(parents=True)
+    (run_dir / "attempts/7.0/verdict.json").write_text(json.dumps(verdict))
     assert claim(run_dir, "8.0")["continues"] is None
     checkpoint(run_dir, "8.0", 10, unix=300)
     assert claim(run_dir, "8.1")["continues"] == {"incarnation": "8.0", "step": 10}

@@ -143,7 +143,7 @@ def test_all_agents_end_when_a_node_is_known_not_to_start(job: Any) -> None:
     job.until_printed("node 1 of 3: agent started")
     said = {"schema_version": 1, "node": 2, "host": "n3", "cause": "it did not start: x", "at": 1.0}
     began = time.monotonic()
-    (job.records / "not-started.json").write_text(json.dumps(said))
+    (job.attempt / "not-started.json").write_text(json.dumps(said))
     assert job.wait() == [1, 1]
     assert time.monotonic() - began < 5
     for node in (0, 1):
@@ -157,7 +157,7 @@ def test_agents_do_not_wait_for_a_head_that_is_known_not_to_start(job: Any) -> N
     job = job(SLEEPER).start(1)
     job.until_printed("agent started")
     said = {"schema_version": 1, "node": 0, "host": None, "cause": "it did not start: y", "at": 1.0}
-    (job.records / "not-started.json").write_text(json.dumps(said))
+    (job.attempt / "not-started.json").write_text(json.dumps(said))
     assert job.wait() == [1]
     assert job.status(1)["failure"]["cause"] == "it did not start: y"
 

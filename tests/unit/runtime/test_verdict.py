@@ -26,6 +26,8 @@ class Run:
         self.records.mkdir(parents=True)
         run = {"schema_version": 1, "run_id": "nodes2-ranks1-repeat1", "nodes": 2}
         (folder / "run.json").write_text(json.dumps(run))
+        self.attempt = folder / "attempts" / "7.0"
+        self.attempt.mkdir(parents=True)
         self.logs = folder / "logs" / "7.0"
         self.logs.mkdir(parents=True)
         (self.logs / "node-1.log").write_text("argosy: node 1 of 2: agent started\n")
@@ -45,7 +47,7 @@ class Run:
 
     def judge(self, *reason: str) -> tuple[int, Any]:
         code = main([str(self.folder), "7.0", *reason])
-        return code, json.loads((self.records / "verdict.json").read_text())
+        return code, json.loads((self.attempt / "verdict.json").read_text())
 
     @property
     def result(self) -> Path:
@@ -118,7 +120,7 @@ def test_the_job_s_own_log_stands_in_for_a_node_s(run: Run) -> None:
 
 def test_a_node_that_is_known_not_to_have_started(run: Run) -> None:
     said = {"schema_version": 1, "node": 1, "host": "n2", "cause": "no python", "at": 12.0}
-    (run.records / "not-started.json").write_text(json.dumps(said))
+    (run.attempt / "not-started.json").write_text(json.dumps(said))
     run.node(0, "failed", VANISHED)
     verdict = run.judge()[1]
     assert verdict["failure"] == {"node": 1, "rank": None, "cause": "no python", "at": 12.0}
@@ -193,7 +195,7 @@ def slurm_says(run: Run, text: str) -> None:
     (run.folder / "logs").mkdir(exist_ok=True)
     (run.folder / "logs/slurm-7.log").write_text(f"slurmstepd-host0: error: *** {text} ***\n")
     claim = {"schema_version": 1, "unix": 1000.0, "continues": None}
-    (run.records / "claim.json").write_text(json.dumps(claim))
+    (run.attempt / "claim.json").write_text(json.dumps(claim))
 
 
 @pytest.mark.parametrize(
@@ -259,7 +261,7 @@ def test_a_stale_incarnation_publishes_nothing(run: Run) -> None:
 def test_a_result_is_of_what_the_run_is_planned_for(run: Run, planned: str) -> None:
     """A job that was left to run while the study was changed has measured something else."""
     claim = {"schema_version": 1, "unix": 1000.0, "spec": "of this job", "continues": None}
-    (run.records / "claim.json").write_text(json.dumps(claim))
+    (run.attempt / "claim.json").write_text(json.dumps(claim))
     asked = {"schema_version": 1, "run_id": "nodes2-ranks1-repeat1", "nodes": 2, "spec": planned}
     (run.folder / "run.json").write_text(json.dumps(asked))
     run.node(0, "completed")

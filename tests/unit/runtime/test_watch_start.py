@@ -22,10 +22,12 @@ class Run:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.records = folder / "records/7.0"
+        self.attempt = folder / "attempts/7.0"
+        self.attempt.mkdir(parents=True)
         self.logs = folder / "logs/7.0"
         self.records.mkdir(parents=True)
         self.logs.mkdir(parents=True)
-        (folder / "run.json").write_text(json.dumps({"nodes": 3}))
+        (folder / "run.json").write_text(json.dumps({"schema_version": 1, "nodes": 3}))
 
     def has(self, *nodes: int) -> None:
         for node in nodes:
@@ -33,7 +35,7 @@ class Run:
 
     def look(self, *pids: int) -> Any:
         assert main([str(self.folder), "7.0", *map(str, pids)]) == 0
-        path = self.records / "not-started.json"
+        path = self.attempt / "not-started.json"
         return json.loads(path.read_text()) if path.exists() else None
 
 

@@ -11,16 +11,18 @@ import os
 import pty
 import shutil
 import signal
+import stat
 import subprocess
 import termios
 import tty
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from argosy.errors import ArgosyError, plain
 from argosy.images import runc, tools, udocker
 from argosy.images.ending import ended_with_us
+from argosy.images.mounts import mount_flags, mounts_below
 from argosy.images.scratch import private_folder
 from argosy.images.store import Store
 
@@ -45,6 +47,15 @@ the user, whose paths are rewritten as long as it lets them be."""
 
 ENGINES = (*ISOLATING_ENGINES, *UNISOLATED_ENGINES)
 
+
+def holds_read_only(engine: str) -> bool:
+    """Whether the kernel keeps what runs in this engine's containers from writing to read-only folders.
+
+    proot has no namespaces: what runs there has all of the user's rights on the host.
+    """
+    return engine in (*OWN_ENGINES, "R1")
+
+
 # The first process of the container. Its two streams become one, since runc carries two in no certain
 # order. It passes on what asks for an end, which a first process would
 # otherwise ignore, and writes the status itself: what udocker returns is not proof of anything.
@@ -64,10 +75,14 @@ exit "$status"
 
 @dataclass(frozen=True)
 class Bind:
-    """A folder of the host, seen in the container at `target`."""
+    """A folder of the host, seen in the container at `target`.
+
+    What runs inside may write to it only where that is said: see `holds_read_only`.
+    """
 
     source: Path
     target: str
+    writable: bool = False
 
 
 @dataclass(frozen=True)
@@ -147,7 +162,7 @@ def _check(container: Container) -> None:
     for bind in container.binds:
         if not bind.source.is_dir():
             raise ArgosyError(f"{bind.source}: this folder is to be mounted and does not exist")
-        if not _is_ours(bind) and not os.path.lexists(f"{container.root}{bind.target}"):
+        if not _is_ours(bind) and not _is_there(container, bind.target):
             raise ArgosyError(f"{bind.target}: the frozen image has no such folder to mount at")
         if container.engine not in OWN_ENGINES and ":" in f"{bind.source}{bind.target}":
             raise ArgosyError(f"{bind.source}: udocker cannot mount a path that holds a colon")
@@ -159,6 +174,15 @@ def _check(container: Container) -> None:
 def _is_ours(bind: Bind) -> bool:
     """Whether it goes into the folder that every container is given, and not into the image's own."""
     return bind.target.startswith(f"{GUEST_DIR}/")
+
+
+def _is_there(container: Container, target: str) -> bool:
+    """Whether a folder can be mounted at `target`: the image has it, or a folder mounted above it."""
+    above = [bind for bind in container.binds if target.startswith(f"{bind.target}/")]
+    inner = max(above, key=lambda bind: len(bind.target), default=None)
+    if inner is None:
+        return os.path.lexists(f"{container.root}{target}")
+    return (inner.source / target.removeprefix(f"{inner.target}/")).is_dir()
 
 
 def _copy_host_files(guest: Path) -> None:
@@ -210,7 +234,7 @@ def _subfolder(folder: Path, name: str) -> Path:
 def _volumes(container: Container, folder: Path) -> list[Bind]:
     for bind in filter(_is_ours, container.binds):
         (folder / "guest" / bind.target.removeprefix(f"{GUEST_DIR}/")).mkdir(exist_ok=True)
-    own = [Bind(folder / "guest", GUEST_DIR), Bind(_subfolder(folder, "tmp"), "/tmp")]
+    own = [Bind(folder / "guest", GUEST_DIR, True), Bind(_subfolder(folder, "tmp"), "/tmp", True)]
     return [*own, *container.binds]
 
 
@@ -227,10 +251,8 @@ def _own_command(store: Store, container: Container, folder: Path) -> list[str |
         container.environment,
         container.workdir,
         [
-            *(
-                runc.Mount(bind.source.absolute(), bind.target)
-                for bind in _volumes(container, folder)
-            ),
+            *(mount for bind in _volumes(container, folder) for mount in _mounts(bind)),
+            *mounts_below(Path("/sys"), "/sys", kinds=("cgroup", "cgroup2")),
             *runc.devices(),
         ],
         writable=False,
@@ -245,6 +267,14 @@ def _own_command(store: Store, container: Container, folder: Path) -> list[str |
     ]
 
 
+def _mounts(bind: Bind) -> Iterator[runc.Mount]:
+    """How runc mounts a folder. `ro` is of one mount: what is mounted below it would stay writable."""
+    source = bind.source.absolute()
+    yield runc.Mount(source, bind.target, bind.writable, mount_flags(source))
+    if not bind.writable:
+        yield from mounts_below(source.resolve(), bind.target)
+
+
 def _udocker_command(store: Store, container: Container, folder: Path) -> list[str | Path]:
     volumes = [f"{bind.source}:{bind.target}" for bind in _volumes(container, folder)]
     command = [*("/bin/sh", "-c", _FIRST_PROCESS, "argosy"), *container.command]
@@ -256,6 +286,7 @@ def _udocker_command(store: Store, container: Container, folder: Path) -> list[s
         environment=container.environment,
         workdir=container.workdir,
         folder=folder,
+        read_only=[bind.target for bind in _volumes(container, folder) if not bind.writable],
     )
 
 
@@ -286,7 +317,12 @@ def _relay(terminal: int, on_output: Callable[[bytes], None]) -> None:
 
 
 def _reported_status(path: Path) -> int | None:
+    """What the first process noted; the container may have put anything in its place."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
-        return int(path.read_text(encoding="ascii"))
-    except (FileNotFoundError, ValueError):
+        descriptor = os.open(path, flags)
+        with os.fdopen(descriptor, "rb") as file:
+            status = int(file.read(16)) if stat.S_ISREG(os.fstat(descriptor).st_mode) else -1
+    except (OSError, ValueError):
         return None
+    return status if 0 <= status <= 255 else None

@@ -45,12 +45,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     options = _parser().parse_args(arguments)
     log = options.log_dir / f"node-{os.environ.get('ARGOSY_NODE', '0')}.log"
-    with log.open("ab", buffering=0) as stream:
+    # Not by way of a link that an earlier program of the run may have put there.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+    with os.fdopen(os.open(log, flags, 0o600), "ab", buffering=0) as stream:
         try:
             return run_image(
                 options.digest,
                 options.command,
-                options.bind,
+                [*options.bind, *(replace(bind, writable=True) for bind in options.bind_writable)],
                 lambda data: _tee(data, stream),
                 place=_place(options),
                 engine=options.engine,
@@ -234,6 +236,14 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="argosy.images.run", description=__doc__)
     parser.add_argument("--digest", required=True, help="of the frozen image, sha256:…")
     parser.add_argument("--bind", type=_bind, action="append", default=[], metavar="SOURCE:TARGET")
+    parser.add_argument(
+        "--bind-writable",
+        type=_bind,
+        action="append",
+        default=[],
+        metavar="SOURCE:TARGET",
+        help="a folder that the program may write to; those of --bind are read-only",
+    )
     parser.add_argument(
         "--log-dir", type=Path, required=True, help="the output goes into node-N.log here, too"
     )

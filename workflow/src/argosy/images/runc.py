@@ -57,6 +57,8 @@ class Mount:
     source: Path | None
     target: str
     writable: bool = True
+    flags: Sequence[str] = ()
+    """More options of mount(8), such as nosuid."""
 
     def described(self) -> dict[str, Any]:
         """As runc reads it."""
@@ -72,7 +74,7 @@ class Mount:
             "destination": self.target,
             "type": "none",
             "source": str(self.source),
-            "options": ["rbind", "rw" if self.writable else "ro"],
+            "options": ["rbind", *self.flags, "rw" if self.writable else "ro"],
         }
 
 

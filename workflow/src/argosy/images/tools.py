@@ -65,10 +65,14 @@ def _install_udocker(store: Store, say: Say) -> None:
         raise ArgosyError(f"{store.udocker}: udocker does not accept its tools: {problem}")
 
 
-def udocker_command() -> list[str]:
-    """How this environment's udocker is called; it refuses root unless told otherwise."""
+def udocker_command(*module: str) -> list[str]:
+    """How this environment's udocker is called; it refuses root unless told otherwise.
+
+    Args:
+        module: that calls it, and what that is told; left out: udocker's own.
+    """
     root = ["--allow-root"] if os.geteuid() == 0 else []
-    return [sys.executable, "-m", "udocker.maincmd", *root]
+    return [sys.executable, "-m", *(module or ("udocker.maincmd",)), *root]
 
 
 def udocker_environment(store: Store) -> dict[str, str]:

@@ -25,14 +25,19 @@ def run_command(
     environment: Mapping[str, str],
     workdir: str,
     folder: Path,
+    read_only: Sequence[str],
 ) -> list[str | Path]:
-    """`udocker run` of a command in `root`; `folder` is private and takes what udocker reads."""
+    """`udocker run` of a command in `root`; `folder` is private and takes what udocker reads.
+
+    Args:
+        read_only: targets of volumes that R1 mounts read-only (see `udocker_main`).
+    """
     # Values go through a file: what stands in argv can be read by every user of the machine.
     variables = folder / "environment"
     lines = [f"{name}={value}\n" for name, value in environment.items()]
     variables.write_text("".join(lines), encoding="utf-8")
     return [
-        *tools.udocker_command(),
+        *tools.udocker_command("argosy.images.udocker_main", *read_only, "--"),
         "--quiet",
         f"--config={_read_only_config(folder)}",
         "run",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import argosy
-from argosy.files import write_json
+from argosy.files import attempt_folder, rank_log, write_json
 from argosy.jobs import job_file
 from argosy.jobs.log_tail import last_line
 from argosy.jobs.schedulers.base import SCRIPT, State, Status
@@ -90,7 +90,7 @@ def _incarnations(run_dir: Path, job_id: str | None) -> list[str]:
     """The job's executions that left records or logs, the newest last."""
     found = {
         int(path.name.rpartition(".")[2]): path.name
-        for kind in ("records", "logs")
+        for kind in ("attempts", "records", "logs")
         for path in (run_dir / kind).glob(f"{job_id}.*/")
         if re.fullmatch(r"\d+", path.name.rpartition(".")[2])
     }
@@ -99,7 +99,7 @@ def _incarnations(run_dir: Path, job_id: str | None) -> list[str]:
 
 def read_verdict(run_dir: Path, incarnation: str) -> Mapping[str, Any] | None:
     """What the incarnation came to, as it said itself."""
-    path = run_dir / "records" / incarnation / "verdict.json"
+    path = attempt_folder(run_dir, incarnation) / "verdict.json"
     if not path.is_file():
         return None
     verdict: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -131,7 +131,7 @@ def _cause(failure: Mapping[str, Any], logs: Path) -> str:
     if rank is not None:
         where = f"rank {rank} (node {node}): "
         if cause.startswith("exit code"):
-            cause += f": {last_line(logs / f'rank-{rank}.log') or 'it printed nothing'}"
+            cause += f": {last_line(rank_log(logs, rank)) or 'it printed nothing'}"
     return f"{where}{cause}"
 
 

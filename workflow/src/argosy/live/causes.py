@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from argosy.files import rank_log
 from argosy.jobs.log_tail import last_line
 from argosy.jobs.schedulers.base import State
 from argosy.jobs.verdicts import ENDED_FROM_OUTSIDE
@@ -21,7 +22,7 @@ def of_verdict(run: RunFiles, verdict: Mapping[str, Any]) -> str:
     if host := _host(verdict, node):
         who += f" on {host}"
     if rank is not None and cause.startswith("exit code"):
-        said = last_line(run.logs(str(verdict["incarnation"])) / f"rank-{rank}.log")
+        said = last_line(rank_log(run.logs(str(verdict["incarnation"])), rank))
         cause += f": {said}" if said else ""
     return f"{who}: {cause}"
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from argosy.files import rank_log
 from argosy.live.folders import RunFiles, run_folders
 from argosy.live.states import RunState, RunView
 from argosy.live.study import Study
@@ -64,10 +65,12 @@ def _log_of(run_dir: Path) -> Path | None:
     started = run.started_last
     if started is None:
         return max(run.slurm_logs, default=None)
-    verdict = read_object(run.records(started.name) / "verdict.json") or {}
+    verdict = read_object(run.attempt(started.name) / "verdict.json") or {}
     failure = verdict.get("failure") or {}
-    names = [
-        f"{kind}-{failure[kind]}" for kind in ("rank", "node") if failure.get(kind) is not None
-    ]
-    paths = [run.logs(started.name) / f"{name}.log" for name in (*names, "job")]
+    logs = run.logs(started.name)
+    paths = [logs / "job.log"]
+    if failure.get("node") is not None:
+        paths.insert(0, logs / f"node-{failure['node']}.log")
+    if failure.get("rank") is not None:
+        paths.insert(0, rank_log(logs, failure["rank"]))
     return next((path for path in paths if path.is_file() and path.stat().st_size), None)

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from argosy.errors import ArgosyError
+from argosy.files import attempt_folder
 from argosy.jobs import job_file
 from argosy.live.tail import read_object
 
 RESULTS = Path("results")
 TABLES = "tables"
 STUDY = "study.json"
+KINDS = ("attempts", "records", "logs")
+"""Folders of a run that have one for each incarnation."""
 
 
 def site_folder(site: str | None) -> Path:
@@ -98,7 +101,7 @@ class RunFiles:
     @cached_property
     def incarnations(self) -> list[str]:
         """All executions that left records or logs, in no order of time."""
-        names = {each.name for kind in ("records", "logs") for each in _folders(self.path / kind)}
+        names = {each.name for kind in KINDS for each in _folders(self.path / kind)}
         return sorted((name for name in names if _is_incarnation(name)), key=by_number)
 
     @cached_property
@@ -120,6 +123,10 @@ class RunFiles:
     def records(self, incarnation: str) -> Path:
         return self.path / "records" / incarnation
 
+    def attempt(self, incarnation: str) -> Path:
+        """The folder of what the host wrote of it."""
+        return attempt_folder(self.path, incarnation)
+
     def logs(self, incarnation: str) -> Path:
         return self.path / "logs" / incarnation
 
@@ -133,11 +140,11 @@ class RunFiles:
 
     def verdict(self, incarnation: str | None) -> dict[str, Any] | None:
         """What an execution came to, as it said itself."""
-        return read_object(self.records(incarnation) / "verdict.json") if incarnation else None
+        return read_object(self.attempt(incarnation) / "verdict.json") if incarnation else None
 
     def claimed(self, incarnation: str) -> float:
         """When an execution began (unix); 0 when it did not say."""
-        claim = read_object(self.records(incarnation) / "claim.json") or {}
+        claim = read_object(self.attempt(incarnation) / "claim.json") or {}
         return float(claim.get("unix", 0.0))
 
     def nodes(self, incarnation: str) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from argosy.errors import ArgosyError
+from argosy.files import rank_log
 from argosy.live.folders import RunFiles, by_number, run_folders, site_folders
 from argosy.live.newest import newest_job
 
@@ -120,7 +121,7 @@ class Log:
         name = JOB if self._kind == ALL else self._kind
         paths = []
         if job and job.incarnation:
-            paths.append(run.logs(job.incarnation) / f"{name}.log")
+            paths.append(_log_file(run.logs(job.incarnation), name))
         if name == JOB:
             # Of a job submitted by hand that did not get far, this log is the only trace.
             paths.append(
@@ -134,7 +135,7 @@ class Log:
         path = self.path
         if path is None:
             return []
-        ranks = path.parent.glob("rank-*.log") if self._kind == ALL and path.stem == JOB else ()
+        ranks = _rank_logs(path.parent) if self._kind == ALL and path.stem == JOB else []
         return [Part(path), *(Part(each, _prefix(each)) for each in sorted(ranks, key=_by_number))]
 
     @property
@@ -177,7 +178,8 @@ class Log:
         job = newest_job(run, None)
         if job is None:
             return f"{name}: there is no log: it has not been started"
-        there = sorted(path.stem for path in run.logs(job.incarnation or "-").glob("*.log"))
+        logs = run.logs(job.incarnation or "-")
+        there = sorted({path.stem for path in (*logs.glob("*.log"), *_rank_logs(logs))})
         has = f"; there are {_some(there)}" if there else ""
         return f"{name}: there is no log of {JOB if self._kind == ALL else self._kind} yet{has}"
 
@@ -195,6 +197,17 @@ def kind_of(rank: int | None, node: int | None, job: bool) -> str:
     if node is not None:
         return f"node-{node}"
     return JOB if job else ALL
+
+
+def _log_file(logs: Path, name: str) -> Path:
+    """The file of a kind of log."""
+    kind, _, number = name.partition("-")
+    return rank_log(logs, int(number)) if kind == "rank" else logs / f"{name}.log"
+
+
+def _rank_logs(logs: Path) -> list[Path]:
+    """The files of what ranks printed."""
+    return list(rank_log(logs, 0).parent.glob("rank-*.log"))
 
 
 def _time(path: Path) -> float:

@@ -9,13 +9,14 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Listing:
-    """The names of a run's files, sorted; those of `records` and `logs` by incarnation.
+    """The names of a run's files, sorted; those of `attempts`, `records` and `logs` by incarnation.
 
     `fingerprint` is a digest of the names, sizes and times of all files; of logs, of the names alone.
     """
 
     path: Path
     files: Sequence[str]
+    attempts: Mapping[str, Sequence[str]]
     records: Mapping[str, Sequence[str]]
     logs: Mapping[str, Sequence[str]]
     fingerprint: str
@@ -28,14 +29,17 @@ def list_run(folder: Path) -> Listing:
         OSError: when a folder of the run cannot be listed.
     """
     files = dict(_described(str(folder), _state))
+    attempts = _by_incarnation(folder / "attempts", _state)
     records = _by_incarnation(folder / "records", _state)
-    logs = _by_incarnation(folder / "logs", _name)
+    logs = _logs(folder / "logs")
     return Listing(
         path=folder,
         files=sorted(files),
+        attempts={name: sorted(states) for name, states in sorted(attempts.items())},
         records={name: sorted(states) for name, states in sorted(records.items())},
         logs={name: sorted(states) for name, states in sorted(logs.items())},
-        fingerprint=_digest({"": files}, records, logs),
+        # Without attempts, of a run of an earlier version, it is what it was.
+        fingerprint=_digest({"": files}, records, logs, *([attempts] if attempts else [])),
     )
 
 
@@ -50,6 +54,16 @@ def _by_incarnation(folder: Path, describe: _Describe) -> _Described:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     return {name: dict(_described(f"{folder}/{name}", describe)) for name in names}
+
+
+def _logs(folder: Path) -> _Described:
+    """Logs by incarnation; those of ranks, which lie in a folder of their own, as ranks/rank-<r>.log."""
+    logs = _by_incarnation(folder, _name)
+    ranks = {name: _by_incarnation(folder / name, _name).get("ranks", {}) for name in logs}
+    return {
+        name: {**logs[name], **{f"ranks/{log}": f"ranks/{log}" for log in ranks[name]}}
+        for name in logs
+    }
 
 
 def _described(folder: str, describe: _Describe) -> Iterator[tuple[str, str]]:

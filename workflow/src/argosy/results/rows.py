@@ -97,7 +97,9 @@ def failure_rows(run: RunFolder) -> Iterator[Row]:
 def _telling_log(run: RunFolder, incarnation: Incarnation, failure: Failure) -> str | None:
     """The log to open first: the failed rank's, else the failed node's, else the job's."""
     logs = run.logs(incarnation)
-    names = (f"rank-{failure.rank}.log", f"node-{failure.node}.log", "job.log")
+    rank = f"rank-{failure.rank}.log"
+    # Earlier versions kept ranks' logs beside the host's.
+    names = (f"ranks/{rank}", rank, f"node-{failure.node}.log", "job.log")
     return next((_in_results(run, incarnation, name) for name in names if name in logs), None)
 
 

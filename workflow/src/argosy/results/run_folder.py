@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from argosy.files import attempt_folder
 from argosy.results.errors import ResultsError
 from argosy.results.listing import Listing
 from argosy.results.models import (
@@ -169,7 +170,7 @@ class RunFolder:
     def logs(self, incarnation: Incarnation) -> list[str]:
         """Names of an incarnation's log files: the job's first, then nodes and ranks by number."""
         found = (log for log in self.listing.logs.get(incarnation.name, ()) if log.endswith(".log"))
-        return sorted(found, key=lambda log: (log != "job.log", _by_number(log)))
+        return sorted(found, key=lambda log: (log != "job.log", _by_number(Path(log).name)))
 
 
 def read_run(listing: Listing) -> RunFolder:
@@ -212,20 +213,21 @@ def _incarnation_names(listing: Listing) -> list[str]:
     def order(name: str) -> tuple[int, list[tuple[str, int]]]:
         return submitted.get(name.rpartition(".")[0], -1), _by_number(name)
 
-    return sorted({*listing.records, *listing.logs}, key=order)
+    return sorted({*listing.attempts, *listing.records, *listing.logs}, key=order)
 
 
 def _read_incarnation(listing: Listing, name: str) -> Incarnation:
     folder, files = listing.path / "records" / name, listing.records.get(name, ())
     nodes = [file for file in files if re.fullmatch(r"node-.*\.json", file)]
-    verdict, claim = folder / "verdict.json", folder / "claim.json"
+    attempt, written = attempt_folder(listing.path, name), listing.attempts.get(name, files)
+    verdict, claim = attempt / "verdict.json", attempt / "claim.json"
     return Incarnation(
         name=name,
-        verdict=read_model(verdict, Verdict) if verdict.name in files else None,
+        verdict=read_model(verdict, Verdict) if verdict.name in written else None,
         nodes=tuple(
             read_model(folder / node, NodeStatus) for node in sorted(nodes, key=_by_number)
         ),
-        claim=read_model(claim, Claim) if claim.name in files else None,
+        claim=read_model(claim, Claim) if claim.name in written else None,
     )
 
 

@@ -19,8 +19,13 @@ import sys
 import time
 from typing import Any, Iterator, Sequence
 
+try:
+    from . import host_files as files
+except ImportError:  # started by its path, which puts its folder first among Python's
+    import host_files as files  # type: ignore[import-not-found, no-redef]
+
 FENCE = "incarnation"
-SCHEMA_VERSION = 1
+_MOST_STEPS = 1 << 53
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -30,24 +35,23 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     run_dir, incarnation, spec = arguments
     run = os.path.join(run_dir, "run.json")
-    if (read_json(run) or {}).get("spec") != spec:
+    if files.try_object(run).get("spec") != spec:
         print(
             f"argosy: {run} was planned anew after this script was submitted: submit job.sbatch beside it",
             file=sys.stderr,
         )
         return 2
-    records = os.path.join(run_dir, "records", incarnation)
+    attempt = os.path.join(run_dir, "attempts", incarnation)
     try:
-        os.makedirs(os.path.dirname(records), mode=0o700, exist_ok=True)
-        os.mkdir(records, 0o700)
-        write_text(os.path.join(run_dir, FENCE), incarnation + "\n")
+        make_folders(run_dir, incarnation)
+        files.write_text(os.path.join(run_dir, FENCE), incarnation + "\n")
         found = newest_checkpoint(run_dir)
         claimed = {**describe(spec, found), **describe_run(run_dir)}
-        write_text(os.path.join(records, "claim.json"), json.dumps(claimed) + "\n")
+        files.write_text(os.path.join(attempt, "claim.json"), json.dumps(claimed) + "\n")
         if found:
             print(found[0])
     except FileExistsError:
-        print(f"argosy: {records} exists: this job has been here before", file=sys.stderr)
+        print(f"argosy: {attempt} exists: this job has been here before", file=sys.stderr)
         return 2
     except OSError as error:
         print(f"argosy: {error.filename}: {error.strerror}", file=sys.stderr)
@@ -55,11 +59,26 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def make_folders(run_dir: str, incarnation: str) -> None:
+    """Make the incarnation's folders: containers find mount points, and nothing of an older one.
+
+    Raises:
+        FileExistsError: this incarnation was here before.
+        OSError: the run's folder cannot be written to.
+    """
+    for kind in ("attempts", "records", "checkpoints"):
+        os.makedirs(os.path.join(run_dir, kind), mode=0o700, exist_ok=True)
+        os.mkdir(os.path.join(run_dir, kind, incarnation), 0o700)
+    os.makedirs(os.path.join(run_dir, "logs", incarnation), mode=0o700, exist_ok=True)
+    os.mkdir(os.path.join(run_dir, "logs", incarnation, "ranks"), 0o700)
+    os.makedirs(os.path.join(run_dir, "output"), mode=0o700, exist_ok=True)
+
+
 def describe(spec: str, found: tuple[str, dict[str, Any]] | None) -> dict[str, Any]:
     """The content of claim.json (docs/run-folder.md)."""
     checkpoint = found and {key: found[1][key] for key in ("incarnation", "step")}
     return {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": files.SCHEMA_VERSION,
         "unix": time.time(),
         "spec": spec,
         "continues": checkpoint,
@@ -68,9 +87,9 @@ def describe(spec: str, found: tuple[str, dict[str, Any]] | None) -> dict[str, A
 
 def describe_run(run_dir: str) -> dict[str, Any]:
     """What runs now: those files say what is planned next, as soon as the study has changed."""
-    provenance = read_json(os.path.join(run_dir, "provenance.json")) or {}
+    provenance = files.try_object(os.path.join(run_dir, "provenance.json"))
     found = {
-        "run": read_json(os.path.join(run_dir, "run.json")),
+        "run": files.try_object(os.path.join(run_dir, "run.json")) or None,
         "experiment": provenance.get("experiment"),
     }
     return {key: content for key, content in found.items() if isinstance(content, dict)}
@@ -98,48 +117,40 @@ def checkpoints(run_dir: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """All whole checkpoints of the run."""
     top = os.path.join(run_dir, "checkpoints")
     for path in glob.glob(os.path.join(glob.escape(top), "*", "step-*", "checkpoint.json")):
-        content = read_json(path)
-        if content and isinstance(content.get("step"), int) and "unix" in content:
+        content = files.try_object(path)
+        is_named = isinstance(content.get("incarnation"), str)
+        is_dated = files.number(content.get("unix")) is not None
+        if is_named and is_dated and files.whole(content.get("step"), _MOST_STEPS) is not None:
             yield os.path.relpath(os.path.dirname(path), top), content
 
 
 def last_completion(run_dir: str) -> float:
     """When an incarnation of the run last completed (unix); 0 when none has."""
-    pattern = os.path.join(glob.escape(run_dir), "records", "*", "verdict.json")
-    verdicts = [read_json(path) for path in glob.glob(pattern)]
-    ends = [each["ended"] for each in verdicts if each and each.get("state") == "completed"]
-    return max(ends, default=0.0)
+    found = glob.escape(run_dir)
+    # Earlier versions kept verdicts among the records; those of today's lie where programs cannot write.
+    paths = glob.glob(os.path.join(found, "attempts", "*", "verdict.json"))
+    paths += [
+        path
+        for path in glob.glob(os.path.join(found, "records", "*", "verdict.json"))
+        if not os.path.lexists(_attempt_of(path))
+    ]
+    verdicts = [each for each in map(files.try_object, paths) if each.get("state") == "completed"]
+    return max((files.number(each.get("ended")) or 0.0 for each in verdicts), default=0.0)
+
+
+def _attempt_of(verdict: str) -> str:
+    """The folder in `attempts` of the incarnation whose records hold this file."""
+    records = os.path.dirname(verdict)
+    run_dir = os.path.dirname(os.path.dirname(records))
+    return os.path.join(run_dir, "attempts", os.path.basename(records))
 
 
 def plan_digest(run_dir: str) -> str | None:
     """A digest of run.json: what was saved by another plan is of no use. None: no checkpoints."""
     path = os.path.join(run_dir, "run.json")
-    if not (read_json(path) or {}).get("checkpoints"):
+    if not files.try_object(path).get("checkpoints"):
         return None
-    with open(path, "rb") as file:
-        return hashlib.sha256(file.read()).hexdigest()
-
-
-def read_json(path: str) -> dict[str, Any] | None:
-    """The object in a file, None for what is cut off or of another version."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            content = json.load(file)
-    except (OSError, ValueError):
-        return None
-    known = isinstance(content, dict) and content.get("schema_version") == SCHEMA_VERSION
-    return content if known else None
-
-
-def write_text(path: str, text: str) -> None:
-    """Replace a file at once."""
-    temporary = f"{path}.{os.getpid()}.tmp"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(descriptor)
-    os.replace(temporary, path)
+    return hashlib.sha256(files.read_bytes(path)).hexdigest()
 
 
 if __name__ == "__main__":

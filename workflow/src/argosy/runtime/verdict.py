@@ -2,7 +2,7 @@
 
 Runs on the host at the end of job.sbatch; where that did not come to its end the driver does it, and
 gives the REASON that it knows from the queue (`scancel`: the job was cancelled by somebody). Writes
-records/<incarnation>/verdict.json and, when the run completed, result.json. Exit code: 0 completed,
+attempts/<incarnation>/verdict.json and, when the run completed, result.json. Exit code: 0 completed,
 1 failed, 75 interrupted, 130 cancelled. A second call repeats the first one's verdict. What Slurm itself
 said of the job's end, in its log file `logs/slurm-<job>.log`, is the cause of a job that was ended from
 outside.
@@ -11,9 +11,7 @@ outside.
 from __future__ import annotations
 
 import contextlib
-import errno
 import glob
-import json
 import os
 import re
 import sys
@@ -21,7 +19,13 @@ import time
 from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
-SCHEMA_VERSION = 1
+try:
+    from . import host_files as files
+except ImportError:  # started by its path, which puts its folder first among Python's
+    import host_files as files  # type: ignore[import-not-found, no-redef]
+
+MOST_NODES = 100_000
+_MOST_RANKS = 1 << 31
 EXIT_CODES = {"completed": 0, "failed": 1, "interrupted": 75, "cancelled": 130}
 # slurmstepd's last words, such as: *** JOB 7 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT ***
 _ENDED_BY_SLURM = re.compile(
@@ -58,24 +62,26 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     run_dir, incarnation, reason = (*arguments, "")[:3]
     try:
-        run = read_json(os.path.join(run_dir, "run.json"))
-        run_id, nodes = str(run["run_id"]), int(run["nodes"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        run = files.read_object(os.path.join(run_dir, "run.json"))
+        run_id, nodes = files.text(run.get("run_id")), files.whole(run.get("nodes"), MOST_NODES)
+        if not run_id or not nodes:
+            raise ValueError("run_id and nodes have to be a text and a number of nodes")
+    except (OSError, ValueError) as error:
         print(f"argosy: {os.path.join(run_dir, 'run.json')}: {error!r}", file=sys.stderr)
         return 2
-    records = os.path.join(run_dir, "records", incarnation)
+    attempt = files.attempt_folder(run_dir, incarnation)
     try:
-        verdict = earlier_verdict(records, incarnation)
+        verdict = earlier_verdict(attempt, incarnation)
         if verdict is None:
-            reports = read_reports(records, nodes)
-            said = reason or read_slurm_log(run_dir, incarnation, begin_of(records))
-            said = said or read_time_limit(records)
+            reports = read_reports(run_dir, incarnation, nodes)
+            said = reason or read_slurm_log(run_dir, incarnation, begin_of(attempt))
+            said = said or read_time_limit(attempt)
             verdict = decide(run_id, incarnation, reports, time.time(), said)
-            verdict["spec"] = claim_of(records).get("spec")
+            verdict["spec"] = files.try_object(os.path.join(attempt, "claim.json")).get("spec")
         superseded = superseded_by(run_dir, incarnation) or planned_anew(run, verdict)
         if superseded and verdict["state"] in ("completed", "interrupted", "cancelled"):
             verdict = overruled(verdict, superseded)
-        publish(verdict, run_dir, records)
+        publish(verdict, run_dir, attempt)
     except OSError as error:
         print(f"argosy: run {run_id}: {error.filename}: {error.strerror}: the verdict is missing")
         return 1
@@ -83,51 +89,71 @@ def main(arguments: Sequence[str]) -> int:
     return EXIT_CODES[verdict["state"]]
 
 
-def read_reports(records: str, nodes: int) -> list[NodeReport]:
+def read_reports(run_dir: str, incarnation: str, nodes: int) -> list[NodeReport]:
     """What each node wrote."""
     # Listing a folder makes NFS forget what it believed about the files in it.
     with contextlib.suppress(OSError):
-        os.listdir(records)
-    return [read_report(records, node) for node in range(nodes)]
+        os.listdir(os.path.join(run_dir, "records", incarnation))
+    not_started = files.try_object(
+        os.path.join(files.attempt_folder(run_dir, incarnation), "not-started.json")
+    )
+    return [read_report(run_dir, incarnation, node, not_started, nodes) for node in range(nodes)]
 
 
-def read_report(records: str, node: int) -> NodeReport:
-    """What one node wrote, if it is there and whole."""
+def read_report(
+    run_dir: str, incarnation: str, node: int, not_started: Mapping[str, Any], nodes: int
+) -> NodeReport:
+    """What one node wrote, if it is there and whole.
+
+    What stands there was written inside the container: a value that is of another kind than it has to be is
+    taken as if it were not there.
+    """
+    log = find_log(run_dir, incarnation, node)
     try:
-        status = read_json(os.path.join(records, f"node-{node}.json"))
+        status = files.read_object(
+            os.path.join(run_dir, "records", incarnation, f"node-{node}.json")
+        )
     except (OSError, ValueError):
-        return _never_begun(records, node)
-    state = status.get("state")
-    if state not in EXIT_CODES:
-        host, started = status.get("host"), status.get("started")
-        return NodeReport(node, "lost", host, started, log=find_log(records, node))
+        return _never_begun(not_started, node, log)
+    state, host = status.get("state"), files.text(status.get("host"), 255)
+    started = files.number(status.get("started"))
+    if not isinstance(state, str) or state not in EXIT_CODES:
+        return NodeReport(node, "lost", host, started, log=log)
     return NodeReport(
         node=node,
         state=state,
-        host=status.get("host"),
-        started=status.get("started"),
-        ended=status.get("ended"),
-        failure=status.get("failure"),
-        log=find_log(records, node),
+        host=host,
+        started=started,
+        ended=files.number(status.get("ended")),
+        failure=_checked_failure(status.get("failure"), nodes),
+        log=log,
     )
 
 
-def _never_begun(records: str, node: int) -> NodeReport:
+def _checked_failure(said: object, nodes: int) -> Mapping[str, Any] | None:
+    """A failure as a node tells it; None for what is none."""
+    if not isinstance(said, dict):
+        return None
+    cause, at = files.text(said.get("cause")), files.number(said.get("at"))
+    if cause is None or at is None:
+        return None
+    return {
+        **_failure(files.whole(said.get("node"), nodes), cause, at),
+        "rank": files.whole(said.get("rank"), _MOST_RANKS),
+    }
+
+
+def _never_begun(said: Mapping[str, Any], node: int, log: str | None) -> NodeReport:
     """What is known of a node without a status: the first that did not start is named by watch_start.py."""
-    try:
-        said = read_json(os.path.join(records, "not-started.json"))
-        if said["node"] != node:
-            return NodeReport(node, "lost", log=find_log(records, node))
-        failure = _failure(node, str(said["cause"]), float(said["at"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        return NodeReport(node, "lost", log=find_log(records, node))
-    return NodeReport(node, "failed", said.get("host"), failure=failure)
+    cause, at = files.text(said.get("cause")), files.number(said.get("at"))
+    if said.get("node") != node or cause is None or at is None:
+        return NodeReport(node, "lost", log=log)
+    host = files.text(said.get("host"), 255)
+    return NodeReport(node, "failed", host, failure=_failure(node, cause, at))
 
 
-def find_log(records: str, node: int) -> str | None:
+def find_log(run_dir: str, incarnation: str, node: int) -> str | None:
     """The log that tells most of a node, of those that there are; None without any."""
-    incarnation = os.path.basename(records)
-    run_dir = os.path.dirname(os.path.dirname(records))
     names = (
         f"logs/{incarnation}/node-{node}.log",
         f"logs/{incarnation}/job.log",
@@ -138,7 +164,7 @@ def find_log(records: str, node: int) -> str | None:
 
 def _has_content(path: str) -> bool:
     try:
-        return os.path.getsize(path) > 0
+        return os.lstat(path).st_size > 0
     except OSError:
         return False
 
@@ -151,39 +177,35 @@ def read_slurm_log(run_dir: str, incarnation: str, since: float) -> str | None:
     """
     job_id = incarnation.rpartition(".")[0]
     try:
-        path = os.path.join(run_dir, "logs", f"slurm-{job_id}.log")
-        with open(path, encoding="utf-8", errors="replace") as log:
-            text = log.read()
+        text = files.read_log(os.path.join(run_dir, "logs", f"slurm-{job_id}.log"))
     except OSError:
         return None
     ends = [
         (found.group(2) or "CANCELLED").lower()
         for found in _ENDED_BY_SLURM.finditer(text)
-        if time.mktime(time.strptime(found.group(1), "%Y-%m-%dT%H:%M:%S")) >= int(since)
+        if _unix(found.group(1)) >= int(since)
     ]
     # A bare CANCELLED may follow from another end; a reason stands.
     return max(ends, key=lambda reason: reason != "cancelled", default=None)
 
 
-def read_time_limit(records: str) -> str | None:
-    """Whether the scheduler `local` ended the job for its time limit, in Slurm's words."""
-    return "time limit" if os.path.exists(os.path.join(records, "time-limit")) else None
-
-
-def begin_of(records: str) -> float:
-    """When the incarnation claimed the run (unix); 0 when that is not known."""
+def _unix(said: str) -> float:
+    """Slurm's time of day as unix time; 0 for what is none."""
     try:
-        return float(claim_of(records)["unix"])
-    except (ValueError, KeyError, TypeError):
+        return time.mktime(time.strptime(said, "%Y-%m-%dT%H:%M:%S"))
+    except (ValueError, OverflowError):
         return 0.0
 
 
-def claim_of(records: str) -> dict[str, Any]:
-    """How the incarnation claimed the run (claim.py); empty when that is not known."""
-    try:
-        return read_json(os.path.join(records, "claim.json"))
-    except (OSError, ValueError):
-        return {}
+def read_time_limit(attempt: str) -> str | None:
+    """Whether the scheduler `local` ended the job for its time limit, in Slurm's words."""
+    return "time limit" if os.path.lexists(os.path.join(attempt, "time-limit")) else None
+
+
+def begin_of(attempt: str) -> float:
+    """When the incarnation claimed the run (unix); 0 when that is not known."""
+    claim = files.try_object(os.path.join(attempt, "claim.json"))
+    return files.number(claim.get("unix")) or 0.0
 
 
 def planned_anew(run: Mapping[str, Any], verdict: Mapping[str, Any]) -> str | None:
@@ -194,10 +216,10 @@ def planned_anew(run: Mapping[str, Any], verdict: Mapping[str, Any]) -> str | No
 def superseded_by(run_dir: str, incarnation: str) -> str | None:
     """Say which incarnation has claimed the run since, if there is one (claim.py)."""
     try:
-        with open(os.path.join(run_dir, "incarnation"), encoding="utf-8") as file:
-            owner = file.read().strip()
+        content = files.read_bytes(os.path.join(run_dir, "incarnation"), 4096)
     except OSError:
         return None
+    owner = files.text(content.decode("utf-8", "replace").strip()) or ""
     return f"the run was started again as {owner}" if owner != incarnation else None
 
 
@@ -231,7 +253,7 @@ def decide(
     begin = min((report.started for report in reports if report.started), default=now)
     end = max((report.ended or now for report in reports), default=now)
     return {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": files.SCHEMA_VERSION,
         "run_id": run_id,
         "incarnation": incarnation,
         "state": state,
@@ -296,26 +318,34 @@ def _came_first(reports: Sequence[NodeReport], cancelled: float) -> bool:
     )
 
 
-def earlier_verdict(records: str, incarnation: str) -> dict[str, Any] | None:
+def earlier_verdict(attempt: str, incarnation: str) -> dict[str, Any] | None:
     """The verdict of an earlier call."""
-    try:
-        verdict = read_json(os.path.join(records, "verdict.json"))
-    except (OSError, ValueError):
-        return None
-    known = verdict.get("incarnation") == incarnation and verdict.get("state") in EXIT_CODES
+    verdict = files.try_object(os.path.join(attempt, "verdict.json"))
+    failure = verdict.get("failure")
+    known = (
+        verdict.get("incarnation") == incarnation
+        and isinstance(verdict.get("run_id"), str)
+        and str(verdict.get("state")) in EXIT_CODES
+        and None not in (files.number(verdict.get("seconds")), files.number(verdict.get("ended")))
+        and (
+            failure is None
+            or (isinstance(failure, dict) and {"node", "rank", "cause"} <= {*failure})
+        )
+    )
     return verdict if known else None
 
 
-def publish(verdict: Mapping[str, Any], run_dir: str, records: str) -> None:
+def publish(verdict: Mapping[str, Any], run_dir: str, attempt: str) -> None:
     """Write the verdict, and last the result, if there is one. Raises OSError."""
-    os.makedirs(records, mode=0o700, exist_ok=True)
+    os.makedirs(attempt, mode=0o700, exist_ok=True)
     # Agents that were killed leave behind the space that they kept back for this moment.
+    records = os.path.join(run_dir, "records", str(verdict["incarnation"]))
     for reserve in glob.glob(os.path.join(glob.escape(records), ".reserve-*")):
         with contextlib.suppress(OSError):
             os.unlink(reserve)
-    write_json(os.path.join(records, "verdict.json"), verdict)
+    files.write_object(os.path.join(attempt, "verdict.json"), verdict)
     if verdict["state"] == "completed":
-        write_json(os.path.join(run_dir, "result.json"), verdict)
+        files.write_object(os.path.join(run_dir, "result.json"), verdict)
 
 
 def sentence(verdict: Mapping[str, Any]) -> str:
@@ -329,32 +359,6 @@ def sentence(verdict: Mapping[str, Any]) -> str:
         return f"{text}: {failure['cause']}"
     who = f"node {node}" if rank is None else f"rank {rank} (node {node})"
     return f"{text}: {who}: {failure['cause']}"
-
-
-def read_json(path: str) -> dict[str, Any]:
-    """An object of the schema version that we know. Raises OSError or ValueError."""
-    with open(path, encoding="utf-8") as file:
-        content = json.load(file)
-    if not isinstance(content, dict) or content.get("schema_version") != SCHEMA_VERSION:
-        raise ValueError(f"not an object of schema_version {SCHEMA_VERSION}")
-    return content
-
-
-def write_json(path: str, value: Mapping[str, Any]) -> None:
-    """Replace a JSON file at once. Raises OSError."""
-    temporary = f"{path}.{os.getpid()}.tmp"
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as file:
-            json.dump(value, file, indent=1)
-            file.write("\n")
-            file.flush()
-            os.fsync(descriptor)
-        os.replace(temporary, path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise OSError(error.errno, os.strerror(error.errno or errno.EIO), path) from None
 
 
 if __name__ == "__main__":

@@ -3,14 +3,13 @@
 Runs on the host beside the launcher, whose processes are PID…, until all agents have started or those
 processes have ended; without any, it looks once. What the launcher and the nodes say arrives in the
 job's log even from a node that sees nothing else of the project. The first node that failed is written to
-records/<incarnation>/not-started.json, where the agents that wait for it, and the verdict, find it. Nodes
+attempts/<incarnation>/not-started.json, where the agents that wait for it, and the verdict, find it. Nodes
 that still prepare themselves `GRACE` seconds later are ended with the launcher.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import signal
@@ -18,13 +17,17 @@ import sys
 import time
 from typing import Any, Iterable, Iterator, Sequence
 
-SCHEMA_VERSION = 1
+try:
+    from . import host_files as files
+except ImportError:  # started by its path, which puts its folder first among Python's
+    import host_files as files  # type: ignore[import-not-found, no-redef]
+
+MOST_NODES = 100_000
 NOT_STARTED = "not-started.json"
 INTERVAL = 0.5  # seconds
 GRACE = 15.0
 _OWN_WORD_TIME = 1.0
 """Seconds in which the node's own line may come after the launcher's."""
-_MOST_BYTES = 4 << 20
 _LONGEST_CAUSE = 2000
 
 _SAID_BY_NODE = re.compile(r"argosy: node (\d+) on (\S+) did not start: (.+)")
@@ -58,9 +61,11 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     run_dir, incarnation, *pids = arguments
     try:
-        with open(os.path.join(run_dir, "run.json"), encoding="utf-8") as file:
-            nodes = int(json.load(file)["nodes"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        run = files.read_object(os.path.join(run_dir, "run.json"))
+        nodes = files.whole(run.get("nodes"), MOST_NODES)
+        if not nodes:
+            raise ValueError("nodes has to be a number of nodes")
+    except (OSError, ValueError) as error:
         print(f"argosy: {os.path.join(run_dir, 'run.json')}: {error!r}", file=sys.stderr)
         return 2
     watch(Start(run_dir, incarnation, nodes), [int(pid) for pid in pids])
@@ -91,6 +96,7 @@ class Start:
             run_dir, "logs", f"slurm-{incarnation.rpartition('.')[0]}.log"
         )
         self._records = os.path.join(run_dir, "records", incarnation)
+        self._attempt = files.attempt_folder(run_dir, incarnation)
         self._ended_first: float | None = None
 
     def missing(self) -> list[int]:
@@ -127,14 +133,9 @@ class Start:
         """Write the failure down, if it is one."""
         if failure is None:
             return False
-        path = os.path.join(self._records, NOT_STARTED)
-        temporary = f"{path}.{os.getpid()}.tmp"
         with contextlib.suppress(OSError):
-            os.makedirs(self._records, mode=0o700, exist_ok=True)
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with open(descriptor, "w", encoding="utf-8") as file:
-                file.write(json.dumps(failure, indent=1) + "\n")
-            os.replace(temporary, path)
+            os.makedirs(self._attempt, mode=0o700, exist_ok=True)
+            files.write_object(os.path.join(self._attempt, NOT_STARTED), failure)
         return True
 
     def _said_by_node(self, lines: Iterable[str], missing: list[int]) -> dict[str, Any] | None:
@@ -168,15 +169,14 @@ class Start:
 
     def _lines(self, name: str) -> list[str]:
         try:
-            with open(os.path.join(self._logs, name), "rb") as file:
-                text = file.read(_MOST_BYTES).decode("utf-8", "replace")
+            text = files.read_log(os.path.join(self._logs, name))
         except OSError:
             return []
         return [plain(line) for line in re.split(r"[\r\n]+", text)]
 
     def _failure(self, node: int, host: str | None, cause: str) -> dict[str, Any]:
         return {
-            "schema_version": SCHEMA_VERSION,
+            "schema_version": files.SCHEMA_VERSION,
             "node": node,
             "host": host,
             "cause": f"it did not start: {cause or 'nothing was said of it'}"[:_LONGEST_CAUSE],

@@ -102,8 +102,9 @@ def _start(run_dir: Path) -> str:
     """Start the run's script in a session of its own; the job's id."""
     job_id = f"local-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}-{time.monotonic_ns() % 10**6}"
     log = run_dir / "logs" / f"{job_id}.0" / "job.log"
-    log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with log.open("wb") as output:
+    log.parent.parent.mkdir(exist_ok=True, mode=0o700)
+    log.parent.mkdir(mode=0o700)
+    with log.open("xb") as output:
         process = subprocess.Popen(
             ["bash", run_dir / SCRIPT],
             stdin=subprocess.DEVNULL,

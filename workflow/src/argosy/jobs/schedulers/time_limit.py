@@ -12,13 +12,13 @@ from typing import Any
 
 import psutil
 
-from argosy.files import write_text
+from argosy.files import attempt_folder, write_text
 
 KILL_WAIT_S = 30.0
 """From SIGTERM to SIGKILL; Slurm's default KillWait."""
 
 MARK = "time-limit"
-"""The file in an execution's records by which verdict.py knows why it ended."""
+"""The file of an execution by which verdict.py knows why it ended."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Enforcer:
         self, run_dir: Path, entry: Mapping[str, Any], family: Callable[[], list[psutil.Process]]
     ) -> None:
         self._limit = TimeLimit.of_run(run_dir)
-        self._records = run_dir / "records" / f"{entry['job_id']}.0"
+        self._run_dir = run_dir
         self._entry = entry
         self._family = family
         self._warned = False
@@ -72,9 +72,10 @@ class Enforcer:
             self._kill_in_time(self._ended_at)
         elif left <= 0:
             self._ended_at = time.monotonic()
-            # Without records it has not come so far that a verdict would be written.
-            if self._records.is_dir():
-                write_text(self._records / MARK, "the time limit was reached\n")
+            # Without a claim it has not come so far that a verdict would be written.
+            attempt = attempt_folder(self._run_dir, f"{self._entry['job_id']}.0")
+            if attempt.is_dir():
+                write_text(attempt / MARK, "the time limit was reached\n")
             self._signal(signal.SIGTERM)
         elif self._limit.warning and left <= self._limit.warning and not self._warned:
             self._warned = True

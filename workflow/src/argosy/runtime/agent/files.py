@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import select
+import tempfile
 from typing import Any, Mapping
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -21,8 +22,9 @@ def write_cause(error: OSError, path: str) -> str:
 
 
 def open_for_append(path: str) -> int:
-    """A descriptor of a file that only the user can read."""
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    """A descriptor of a file that only the user can read, never by way of a link."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(path, flags, 0o600)
 
 
 def write_all(descriptor: int, data: bytes) -> None:
@@ -37,10 +39,10 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 def write_json(path: str, value: Mapping[str, Any]) -> None:
     """Replace a JSON file at once: a reader sees the old content or the new, never a part."""
-    temporary = f"{path}.{os.getpid()}.tmp"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    folder, name = os.path.split(path)
+    # O_EXCL and O_NOFOLLOW, by a name that ranks cannot guess.
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
     try:
-        descriptor = os.open(temporary, flags, 0o600)
         try:
             write_all(descriptor, json.dumps(value, indent=1).encode() + b"\n")
             os.fsync(descriptor)
@@ -63,9 +65,8 @@ class Reserve:
 
     def take(self) -> None:
         """Occupy the space. Raises OSError."""
-        descriptor = os.open(
-            self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
-        )
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(self._path, flags, 0o600)
         try:
             # Random, because some file systems store zeros in no space at all.
             write_all(descriptor, os.urandom(self.SIZE))

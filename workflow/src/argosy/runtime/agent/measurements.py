@@ -83,7 +83,7 @@ class PrintedThroughput:
             _NO_MATCH,
             lines=self._lines,
             unsearched=unsearched if self._long_lines else "",
-            log=f"logs/{self._settings.incarnation}/rank-0.log",
+            log=f"logs/{self._settings.incarnation}/ranks/rank-0.log",
         )
 
     def _say(self, sentence: str, **words: object) -> str:

@@ -269,6 +269,7 @@ def _environment(settings: Settings, local_rank: int, rendezvous: Endpoint) -> d
         ARGOSY_RANK=str(rank),
         ARGOSY_LOCAL_RANK=str(local_rank),
         ARGOSY_STEPS_FILE=settings.steps_file(rank),
+        ARGOSY_OUTPUT=settings.output,
         ARGOSY_CHECKPOINTS=os.path.join(settings.checkpoints, settings.incarnation),
     )
     if settings.run.checkpoint_time is not None:

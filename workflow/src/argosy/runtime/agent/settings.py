@@ -75,8 +75,13 @@ class Settings:
 
     @property
     def logs(self) -> str:
-        """The folder of this incarnation's logs."""
-        return os.path.join(self.run_dir, "logs", self.incarnation)
+        """The folder of what this incarnation's ranks print; the logs beside it are the host's."""
+        return os.path.join(self.run_dir, "logs", self.incarnation, "ranks")
+
+    @property
+    def attempt(self) -> str:
+        """The folder of what the host writes of this incarnation, read-only in containers."""
+        return os.path.join(self.run_dir, "attempts", self.incarnation)
 
     @property
     def telemetry(self) -> str:
@@ -95,12 +100,17 @@ class Settings:
     @property
     def warning(self) -> str:
         """The file whose presence says that the job will be ended soon."""
-        return os.path.join(self.records, "warning")
+        return os.path.join(self.attempt, "warning")
 
     @property
     def checkpoints(self) -> str:
         """The folder of all incarnations' checkpoints."""
         return os.path.join(self.run_dir, "checkpoints")
+
+    @property
+    def output(self) -> str:
+        """The folder of the program's own files, the same for all incarnations."""
+        return os.path.join(self.run_dir, "output")
 
     def rank_fields(self, local_rank: int, rendezvous: tuple[str, int]) -> dict[str, object]:
         """What `rank_environment` may speak of, for one rank of this node."""

@@ -12,39 +12,45 @@ from .settings import Settings
 from .status import CANCELLED, FAILED
 
 NOT_STARTED = "not-started.json"
-"""Written by watch_start.py, on the job's first host."""
+"""Written by watch_start.py, on the job's first host, among what the host writes of the incarnation."""
 
 
 class StartRecords:
     """The records of one incarnation, by the names that docs/run-folder.md gives them."""
 
     def __init__(self, settings: Settings) -> None:
-        self._folder = settings.records
+        self._records = settings.records
+        self._attempt = settings.attempt
 
     def names(self) -> set[str]:
         """The files that there are. Listing a folder makes NFS forget what it believed about them."""
-        try:
-            return set(os.listdir(self._folder))
-        except OSError:
-            return set()
+        return _names(self._records) | _names(self._attempt)
 
     def not_started(self, names: set[str]) -> Failure | None:
         """The failure of the node that is known not to start."""
-        said = self._read(NOT_STARTED) if NOT_STARTED in names else None
+        said = _read(os.path.join(self._attempt, NOT_STARTED)) if NOT_STARTED in names else None
         return failure_of(said) if said else None
 
     def status(self, node: int, names: set[str]) -> Mapping[str, Any] | None:
         """What the node's agent says of itself; None before it has begun."""
         name = f"node-{node}.json"
-        return self._read(name) if name in names else None
+        return _read(os.path.join(self._records, name)) if name in names else None
 
-    def _read(self, name: str) -> Mapping[str, Any] | None:
-        try:
-            with open(os.path.join(self._folder, name), encoding="utf-8") as file:
-                content = json.load(file)
-        except (OSError, ValueError):
-            return None
-        return content if isinstance(content, dict) else None
+
+def _names(folder: str) -> set[str]:
+    try:
+        return set(os.listdir(folder))
+    except OSError:
+        return set()
+
+
+def _read(path: str) -> Mapping[str, Any] | None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) else None
 
 
 def failure_of(record: Mapping[str, Any]) -> Failure | None:

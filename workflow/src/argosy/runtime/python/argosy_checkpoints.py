@@ -35,7 +35,7 @@ class Warning:
             signal.signal(number, self._take)
         # The signal may have come before there was anybody to hear it.
         run_dir, incarnation = os.environ["ARGOSY_RUN_DIR"], os.environ["ARGOSY_INCARNATION"]
-        if os.path.exists(os.path.join(run_dir, "records", incarnation, "warning")):
+        if os.path.exists(os.path.join(run_dir, "attempts", incarnation, "warning")):
             self.seen = True
 
     def _take(self, number: int, frame: object) -> None:

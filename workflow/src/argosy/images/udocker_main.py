@@ -1,0 +1,40 @@
+"""udocker's command line, with read-only volumes: `python -m argosy.images.udocker_main TARGET… -- …`.
+
+udocker 1.3.17 mounts every volume writable in its R1 mode and has no option for it. The volumes at TARGET
+are read-only here. Its modes by proot cannot do that (see `container.holds_read_only`).
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from udocker.engine.runc import RuncEngine
+from udocker.maincmd import main
+
+from argosy.images.mounts import mount_flags, mounts_below
+
+
+def mount_read_only(targets: list[str]) -> None:
+    """Let udocker mount volumes at these targets read-only, with what is mounted below them."""
+    add_mount = RuncEngine._add_mount_spec
+
+    def add(self: Any, source: str, target: str, rwmode: bool = False, **more: Any) -> None:
+        if more or not Path(source).is_dir():
+            add_mount(self, source, target, rwmode, **more)
+            return
+        mode = "ro" if target in targets else "rw"
+        options = ["rbind", *mount_flags(Path(source)), mode]
+        add_mount(self, source, target, options=options)
+        if mode == "ro":
+            for mount in mounts_below(Path(source).resolve(), target):
+                options = ["rbind", *mount.flags, "ro"]
+                add_mount(self, str(mount.source), mount.target, options=options)
+
+    RuncEngine._add_mount_spec = add
+
+
+if __name__ == "__main__":
+    end = sys.argv.index("--")
+    mount_read_only(sys.argv[1:end])
+    sys.argv = ["udocker", *sys.argv[end + 1 :]]
+    sys.exit(main())
