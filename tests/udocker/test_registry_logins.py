@@ -88,10 +88,10 @@ def test_by_password(project_store: Store, tmp_path: Path, somebody: Somebody) -
         somebody.refused(reference, "only those have it who log in")
         somebody.login(f"{address}/team")
         assert somebody.pull(reference).reference.digest
+        somebody.refused(f"{address}/team/none:1", "no such name or tag, MANIFEST_UNKNOWN")
         # Who listens on this machine gets no login unless the user says that this is the registry.
         somebody.registries.unlink()
         somebody.refused(reference, "any user may listen there", str(somebody.registries))
-        somebody.refused(f"{address}/team/none:1", "no such name or tag, MANIFEST_UNKNOWN")
 
 
 def test_who_is_not_asked_needs_no_login(
