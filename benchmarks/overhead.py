@@ -49,7 +49,11 @@ def in_container(store: Store, root: Path, engine: str, folder: Path) -> None:
     inside = Container(
         root,
         ["python3", f"/workloads/{DIGITS}", *options()],
-        binds=[Bind(WORKLOADS, "/workloads"), Bind(RUNTIME, "/argosy"), Bind(folder, "/job", writable=True)],
+        binds=[
+            Bind(WORKLOADS, "/workloads"),
+            Bind(RUNTIME, "/argosy"),
+            Bind(folder, "/job", writable=True),
+        ],
         environment={
             **SETTINGS,
             "PATH": "/opt/venv/bin:/usr/bin:/bin",
