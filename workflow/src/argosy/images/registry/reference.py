@@ -65,14 +65,17 @@ class Reference:
     @property
     def api(self) -> str:
         """Where the registry's protocol is spoken; on loopback without TLS, as docker does."""
-        host = _DOCKER_HUB_API if self.host == DOCKER_HUB else self.host
         scheme = "http" if self.is_local else "https"
-        return f"{scheme}://{host}/v2/"
+        return f"{scheme}://{self._api_host}/v2/"
 
     @property
     def is_local(self) -> bool:
         """Whether the registry is on this machine, where it is spoken to without TLS."""
-        return is_loopback(_without_port(self.host))
+        return is_loopback(_without_port(self._api_host))
+
+    @property
+    def _api_host(self) -> str:
+        return _DOCKER_HUB_API if self.host == DOCKER_HUB else self.host
 
     def pinned(self, digest: str) -> "Reference":
         """The same with the digest that the tag stands for at the moment."""
