@@ -11,7 +11,8 @@ import fnmatch
 import os
 import shutil
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Self
 
@@ -86,10 +87,18 @@ class Folder:
         """Return what a link says."""
         return os.readlink(_single(name), dir_fd=self._descriptor)
 
-    def make_file(self, name: str) -> BinaryIO:
-        """Make a private file where there is nothing."""
+    @contextmanager
+    def make_file(self, name: str) -> Iterator[BinaryIO]:
+        """Make a private file where there is nothing; what goes wrong in writing says which one."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        return os.fdopen(os.open(_single(name), flags, 0o600, dir_fd=self._descriptor), "wb")
+        try:
+            descriptor = os.open(_single(name), flags, 0o600, dir_fd=self._descriptor)
+            with os.fdopen(descriptor, "wb") as made:
+                yield made
+        except OSError as problem:
+            if problem.filename is None and problem.errno is not None:
+                problem.filename = f"{Path(self._itself).readlink()}/{name}"
+            raise
 
     def make_folder(self, name: str, mode: int) -> None:
         """Make a folder where there is nothing."""

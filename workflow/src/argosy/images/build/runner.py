@@ -128,7 +128,8 @@ def _make_place(tree: Root, place: Names, source: Path | None, made: list[Names]
             if folder.status(name):
                 continue
             if depth == len(place) and source and source.is_file():
-                folder.make_file(name).close()
+                with folder.make_file(name):
+                    pass
                 folder.set_mode_of(name, 0o644)
             else:
                 folder.make_folder(name, 0o755)
