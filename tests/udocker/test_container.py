@@ -81,7 +81,12 @@ def test_folders_of_the_host_are_mounted(project_store: Store, root: Path, tmp_p
     folder = tmp_path / "a folder; with $(odd) 'characters'"
     folder.mkdir()
     outcome, _ = run(
-        project_store, root, "cp", "/etc/hostname", "/job/copied", binds=[Bind(folder, "/job", writable=True)]
+        project_store,
+        root,
+        "cp",
+        "/etc/hostname",
+        "/job/copied",
+        binds=[Bind(folder, "/job", writable=True)],
     )
     assert outcome.ok
     assert (folder / "copied").exists()
