@@ -58,17 +58,18 @@ def holds_read_only(engine: str) -> bool:
 
 # The first process of the container. Its two streams become one, since runc carries two in no certain
 # order. It passes on what asks for an end, which a first process would
-# otherwise ignore, and writes the status itself: what udocker returns is not proof of anything.
+# otherwise ignore, and writes the status itself: what udocker returns is not proof of anything. It opens
+# that file before the command can put a FIFO in its place.
 _FIRST_PROCESS = """
-exec 2>&1
+exec 2>&1 3> /run/argosy/status
 : > /run/argosy/began
 trap 'kill -TERM "$command" 2>/dev/null' TERM HUP INT
-"$@" & command=$!
+"$@" 3>&- & command=$!
 while :; do
     wait "$command"; status=$?
     kill -0 "$command" 2>/dev/null || break
 done
-echo "$status" > /run/argosy/status
+echo "$status" >&3
 exit "$status"
 """
 
