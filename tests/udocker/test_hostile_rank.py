@@ -89,7 +89,7 @@ def seen_by(
         job: Job = make(["python3", "/job/hostile.py"], nodes=1)
         (folder / "hostile.py").write_text(program)
         command = [sys.executable, "-m", "argosy.images.run", "--digest", digest]
-        command += ["--bind", f"{folder}:/job", "--bind", f"{RUNTIME}:/argosy"]
+        command += ["--bind-writable", f"{folder}:/job", "--bind", f"{RUNTIME}:/argosy"]
         command += ["--log-dir", str(job.logs), "--engine", engine]
         done = subprocess.run(
             [*command, "--", "python3", "/argosy/agent"],

@@ -253,7 +253,6 @@ def _own_command(store: Store, container: Container, folder: Path) -> list[str |
         container.workdir,
         [
             *(mount for bind in _volumes(container, folder) for mount in _mounts(bind)),
-            *mounts_below(Path("/sys"), "/sys", kinds=("cgroup", "cgroup2")),
             *runc.devices(),
         ],
         writable=False,

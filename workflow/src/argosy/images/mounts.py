@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from argosy.images.runc import Mount
@@ -19,17 +19,11 @@ def mount_flags(source: Path) -> list[str]:
     return ["nosuid", "nodev", *(["noexec"] if forbids else [])]
 
 
-def mounts_below(source: Path, target: str, kinds: Sequence[str] = ()) -> Iterator[Mount]:
-    """Yield what is mounted below a folder of the host, read-only, as seen below `target`.
-
-    Args:
-        kinds: of file systems; empty: all.
-    """
+def mounts_below(source: Path, target: str) -> Iterator[Mount]:
+    """Yield what is mounted below a folder of the host, read-only, as seen below `target`."""
     for line in _TABLE.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
-        fields = line.split()
-        place, kind = Path(_unescaped(fields[4])), fields[fields.index("-") + 1]
-        below = source in place.parents and (not kinds or kind in kinds)
-        if below and place.is_dir():
+        place = Path(_unescaped(line.split()[4]))
+        if source in place.parents and place.is_dir():
             inner = f"{target}/{place.relative_to(source)}"
             yield Mount(place, inner, False, mount_flags(place))
 
