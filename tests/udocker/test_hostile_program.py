@@ -114,7 +114,7 @@ def test_none_of_its_attempts_reaches_the_host(
         path.write_text("{}")
     host_files = [path for path in run_dir.rglob("*") if path.is_file()]
     before = {path: state(path) for path in (*canaries, *host_files)}
-    listed = {path for path in (run_dir / "attempts").rglob("*")}
+    listed = set((run_dir / "attempts").rglob("*"))
     binds = binds_of(run_dir, tmp_path / "argosy", tmp_path / "workloads")
     # A folder that every image has stands in for the program's own.
     binds.append(Bind(PROGRAM, "/data"))
@@ -128,7 +128,7 @@ def test_none_of_its_attempts_reaches_the_host(
     assert sum(line.startswith(("HELD", "WORKED")) for line in said) >= 50
     assert status != 0
     assert {path: state(path) for path in before} == before
-    assert {path for path in (run_dir / "attempts").rglob("*")} == listed
+    assert set((run_dir / "attempts").rglob("*")) == listed
 
     began = time.monotonic()
     judged = host(run_dir, "verdict.py")

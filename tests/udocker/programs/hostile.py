@@ -1,4 +1,7 @@
-"""A training program that tries to get at its host: prints `HELD name` or `WORKED name` for each attempt."""
+# ruff: noqa: PTH104, PTH105, PTH110, PTH112, PTH115, PTH207, PTH211
+"""A training program that tries to get at its host.
+
+Prints `HELD name` or `WORKED name` for each attempt."""
 
 import ctypes
 import fcntl

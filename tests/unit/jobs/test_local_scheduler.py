@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 import argosy.runtime
 from argosy.errors import ArgosyError
 from argosy.jobs import job_file
-from argosy.jobs.schedulers import time_limit
+from argosy.jobs.schedulers import local, time_limit
 from argosy.jobs.schedulers.base import State, Status
 from argosy.jobs.schedulers.local import LocalScheduler
 from argosy.jobs.verdicts import read_ending, settle
@@ -230,3 +231,33 @@ def test_a_driver_that_attaches_holds_the_job_to_its_limit(tmp_path: Path) -> No
     assert status.state is State.TIMEOUT
     assert len(job_file.entries(run)) == 1
     assert "ended by Argosy: time limit" in read_ending(run, status).message
+
+
+def test_a_forged_entry_ends_nobody_else_s_process(tmp_path: Path) -> None:
+    run = run_with(tmp_path, "exit 1")
+    leader = subprocess.Popen(
+        ["sh", "-c", "sleep 60 & echo $!"], stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert leader.stdout
+    orphan = psutil.Process(int(leader.stdout.readline()))
+    other = psutil.Popen(["sleep", "60"], start_new_session=True)
+    try:
+        leader.wait()
+        for process in (orphan.pid, other.pid):
+            # Of the one the session has lost its leader; the other is named with the right start time.
+            entry = {
+                "scheduler": "local",
+                "job_id": f"local-{process}",
+                "pid": leader.pid if process == orphan.pid else other.pid,
+                "process_created": other.create_time(),
+                "script_sha256": "of another script",
+            }
+            job_file.add(run, entry)
+            submitted(run).cancel()
+            local._end({run: entry["job_id"]})
+            assert not local._state(run, entry["job_id"]).active
+        assert orphan.is_running() and orphan.status() != psutil.STATUS_ZOMBIE
+        assert other.is_running() and other.status() != psutil.STATUS_ZOMBIE
+    finally:
+        for each in (orphan, other):
+            each.kill()

@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 
+import argosy
 from argosy.jobs import job_file
 from argosy.jobs.schedulers.base import SCRIPT, State, Status
 from argosy.jobs.schedulers.missing_images import missing_image
@@ -24,6 +25,8 @@ CANCEL_GRACE_S = 8.0
 
 SAME_PROCESS_S = 1.0
 """Process ids are used again; one that began at another time than recorded is somebody else's."""
+
+_RUNTIME = Path(argosy.__file__).parent / "runtime"
 
 
 class LocalScheduler:
@@ -168,7 +171,27 @@ def _left_behind(run_dir: Path, job_id: str) -> list[psutil.Process]:
     entry = _entry(run_dir, job_id)
     if entry is None or psutil.pid_exists(leader := int(entry["pid"])):
         return []
-    return [process for process in psutil.process_iter() if _session(process.pid) == leader]
+    return [
+        process
+        for process in psutil.process_iter()
+        if _session(process.pid) == leader and _is_of(process, job_id)
+    ]
+
+
+def _is_of(process: psutil.Process, job_id: str) -> bool:
+    """Whether the process was started by this job: job.json alone does not say whom to end."""
+    try:
+        if process.status() == psutil.STATUS_ZOMBIE:
+            # It has ended, and nobody has asked how: it has no environment, and no signal does it harm.
+            return True
+        return process.environ().get("ARGOSY_JOB_ID") == job_id
+    except psutil.AccessDenied:
+        # An agent that shows its environment to nobody.
+        with suppress(psutil.Error):
+            return str(_RUNTIME / "agent") in process.cmdline()
+    except psutil.NoSuchProcess:
+        return False
+    return False
 
 
 def _session(pid: int) -> int | None:
@@ -201,6 +224,8 @@ def _process_of(entry: Mapping[str, Any]) -> psutil.Process | None:
         if process.status() == psutil.STATUS_ZOMBIE:
             with suppress(ChildProcessError):
                 os.waitpid(process.pid, os.WNOHANG)
+            return None
+        if not _is_of(process, str(entry["job_id"])):
             return None
     except psutil.NoSuchProcess:
         return None
