@@ -4,7 +4,6 @@ The workflow compares contents, not times: a project that was copied or moved, a
 Python and a result of something else are all seen, also where Snakemake remembers nothing.
 """
 
-import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from argosy import reading
 from argosy.errors import ArgosyError
 from argosy.files import write_json_if_changed
 from argosy.jobs.description import Plan, describe_run
@@ -67,9 +67,8 @@ class StudyFile:
             ArgosyError: when the file is damaged, or the study is none.
         """
         try:
-            content = json.loads(self.path.read_text(encoding="utf-8"))
-            values = content["config"]
-        except (OSError, ValueError, LookupError, TypeError) as problem:
+            values = reading.read_object(self.path, self.path.parent)["config"]
+        except (OSError, ValueError, LookupError) as problem:
             raise ArgosyError(f"{self.path}: cannot be read ({problem!r}); run snakemake") from None
         return parse_config(values, [Source(str(self.path), values)])
 
