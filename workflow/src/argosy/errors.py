@@ -2,6 +2,7 @@
 
 import errno
 import re
+from typing import Any
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """What the system says when a disk is full, or what one may use of it."""
@@ -41,8 +42,21 @@ _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 # An escape is of a colour, or it goes.
 _NOT_SHOWN = re.compile(rf"\x1b(?!\[[0-9;:]*m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f{_UNSEEN}]")
 _LONGEST_CODE = 4096
-_CUT_OFF = re.compile(rf"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]{{0,{_LONGEST_CODE}}}\x1b?|[ -/]*)\Z")
+_CUT_OFF = re.compile(
+    rf"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]{{0,{_LONGEST_CODE}}}\x1b?|[ -/]*)\Z"
+)
 _HALF = re.compile("[\ud800-\udfff]")
+
+
+def plain_texts(value: Any) -> Any:
+    """A value of JSON, or of a table, whose texts are `plain`."""
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, list):
+        return [plain_texts(each) for each in value]
+    if isinstance(value, dict):
+        return {plain_texts(key): plain_texts(each) for key, each in value.items()}
+    return value
 
 
 def coloured(text: str) -> tuple[str, str]:

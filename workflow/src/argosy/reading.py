@@ -13,8 +13,9 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any
 
 SMALL_BYTES = 16 << 20
 """Far more than any of the small files of a run needs, of however many nodes."""
@@ -61,7 +62,7 @@ def site_of(run_dir: Path) -> Path:
 
 
 @contextmanager
-def open_regular(path: Path, top: Path, most: int = MOST_BYTES) -> Iterator[BinaryIO]:
+def open_regular(path: Path, top: Path, most: int = MOST_BYTES) -> Iterator[BufferedReader]:
     """Open the regular file `path`, of at most `most` bytes.
 
     Raises:
@@ -133,9 +134,9 @@ def read_object(path: Path, top: Path, most: int = SMALL_BYTES) -> dict[str, Any
 
 
 def json_of(text: bytes | str) -> Any:
-    """The value that JSON stands for; raises ValueError, also for NaN and for what nests too deep."""
+    """The value that JSON stands for; raises ValueError, also for what nests too deep."""
     try:
-        return _DECODER.decode(text if isinstance(text, str) else text.decode("utf-8"))
+        return json.loads(text)
     except RecursionError:
         raise ValueError("it nests too deep") from None
 
@@ -258,10 +259,3 @@ def _is_hole(found: os.stat_result) -> bool:
 
 def _too_large(path: Path, most: int) -> NotReadError:
     return NotReadError(path, f"is larger than {most >> 20} MiB")
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no number of JSON")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refuse)

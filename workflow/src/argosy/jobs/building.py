@@ -123,7 +123,11 @@ def _conclude(build: Build, status: Status) -> ImageLock:
 def _last_error(log: Path) -> str:
     """What the build said of its failure; empty when it could not say anything."""
     try:
-        lines = read_end(log, site_of(log.parents[1]), _LOG_BYTES)[0].decode(errors="replace").splitlines()
+        lines = (
+            read_end(log, site_of(log.parents[1]), _LOG_BYTES)[0]
+            .decode(errors="replace")
+            .splitlines()
+        )
     except OSError:
         return ""
     errors = [line for line in lines if line.startswith("error: ")]

@@ -22,9 +22,9 @@ from argosy.jobs.description import (
 )
 from argosy.jobs.options import batch_options, request_of
 from argosy.jobs.render import ScriptTemplate
+from argosy.reading import site_of
 from argosy.site.models import Site, read_site
 from argosy.site.placement import place
-from argosy.reading import site_of
 from argosy.study.runs import Run
 
 TEMPLATE = "job.sbatch.j2"

@@ -137,9 +137,11 @@ def _is_verdict(found: Mapping[str, Any]) -> bool:
     failure = found.get("failure")
     return found.get("state") in STATES and (
         not failure
-        or isinstance(failure, dict)
-        and isinstance(failure.get("cause"), str)
-        and all(type(failure.get(key)) in (int, NoneType) for key in ("node", "rank"))
+        or (
+            isinstance(failure, dict)
+            and isinstance(failure.get("cause"), str)
+            and all(type(failure.get(key)) in (int, NoneType) for key in ("node", "rank"))
+        )
     )
 
 

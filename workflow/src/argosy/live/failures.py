@@ -69,7 +69,9 @@ def _log_of(run_dir: Path) -> Path | None:
         return max(run.slurm_logs, default=None)
     failure = (run.verdict(started.name) or {}).get("failure")
     failure = failure if isinstance(failure, dict) else {}
-    names = [f"{kind}-{failure[kind]}" for kind in ("rank", "node") if _is_number(failure.get(kind))]
+    names = [
+        f"{kind}-{failure[kind]}" for kind in ("rank", "node") if _is_number(failure.get(kind))
+    ]
     paths = [run.logs(started.name) / f"{name}.log" for name in (*names, "job")]
     return next((path for path in paths if _has_content(path, run.site)), None)
 

@@ -118,7 +118,9 @@ class _Totals:
         if self._by_plan is None:
             counts: dict[str, set[int]] = {}
             for run, view in self._completed:
-                if view.progress.steps and _is_of_plan(run, read_object(run / "result.json", site_of(run))):
+                if view.progress.steps and _is_of_plan(
+                    run, read_object(run / "result.json", site_of(run))
+                ):
                     counts.setdefault(_plan(RunFiles.read(run)), set()).add(view.progress.steps)
             # A program that decides itself when it has learnt enough has no total.
             self._by_plan = {plan: min(each) for plan, each in counts.items() if len(each) == 1}
