@@ -21,8 +21,8 @@ from argosy.jobs.log_tail import last_line
 def test_last_line(tmp_path: Path, text: str, line: str) -> None:
     path = tmp_path / "log"
     path.write_text(text)
-    assert last_line(path) == line
+    assert last_line(path, tmp_path) == line
 
 
 def test_a_log_that_is_not_there(tmp_path: Path) -> None:
-    assert last_line(tmp_path / "none") == ""
+    assert last_line(tmp_path / "none", tmp_path) == ""

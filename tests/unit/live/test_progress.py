@@ -152,4 +152,4 @@ def test_the_total_may_come_from_an_older_job_of_the_run(fake: FakeStudy) -> Non
 def test_a_tail_begins_at_a_whole_line(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_text("".join(f'{{"n": {n}}}\n' for n in range(1000)))
-    assert [each["n"] for each in last_records(path, size=25)] == [999, 998]
+    assert [each["n"] for each in last_records(path, tmp_path, size=25)] == [999, 998]

@@ -32,11 +32,13 @@ def failure(log_file: str | None) -> FailureSummary:
 
 def test_the_last_lines_are_shown(tmp_path: Path) -> None:
     log = written(tmp_path / "a.log", "".join(f"line {number}\n" for number in range(1000)))
-    assert excerpt(log).splitlines() == [f"line {number}" for number in range(1000 - LINES, 1000)]
+    assert excerpt(log, tmp_path).splitlines() == [
+        f"line {number}" for number in range(1000 - LINES, 1000)
+    ]
 
 
 def test_a_short_log_is_shown_whole(tmp_path: Path) -> None:
-    assert excerpt(written(tmp_path / "a.log", "\n\nonly this\n\n\n")) == "\n\nonly this"
+    assert excerpt(written(tmp_path / "a.log", "\n\nonly this\n\n\n"), tmp_path) == "\n\nonly this"
 
 
 def test_of_a_log_of_5_gb_only_the_end_is_read(tmp_path: Path) -> None:
@@ -45,13 +47,13 @@ def test_of_a_log_of_5_gb_only_the_end_is_read(tmp_path: Path) -> None:
         file.seek(5 * 1024**3)
         file.write(b"\nthe last\nlines\n")
     began = time.perf_counter()
-    found = excerpt(log).splitlines()
+    found = excerpt(log, tmp_path).splitlines()
     assert time.perf_counter() - began < 1
     assert found == ["the last", "lines"]
 
 
 def test_one_endless_line_is_cut(tmp_path: Path) -> None:
-    found = excerpt(written(tmp_path / "a.log", "x" * 10**6))
+    found = excerpt(written(tmp_path / "a.log", "x" * 10**6), tmp_path)
     assert len(found) == LINE_LENGTH
     assert found.endswith("x…")
 
@@ -63,7 +65,7 @@ def test_nothing_that_a_terminal_or_a_page_would_act_on_is_left(tmp_path: Path) 
         b" 10 %\r 50 %\r100 %\r\n"
         b"nul\x00 bell\x07 \xff tab\there\n" + "\u202eturned\u2028".encode(),
     )
-    assert excerpt(log).split("\n") == [
+    assert excerpt(log, tmp_path).split("\n") == [
         "red",
         "100 %",
         "nul\ufffd bell\ufffd \ufffd tab    here",
@@ -77,11 +79,11 @@ def test_what_cannot_be_shown_is_said(tmp_path: Path) -> None:
     for name, why in (
         ("none.log", "none.log: No such file or directory"),
         ("empty.log", "empty.log is empty"),
-        ("pipe.log", "pipe.log is not a plain file"),
-        ("", f"{tmp_path.name} is not a plain file"),
+        ("pipe.log", "pipe.log is not a plain file of the results"),
+        ("", f"{tmp_path.name} is not a plain file of the results"),
     ):
         with pytest.raises(NoExcerptError, match=f"^{why}$"):
-            excerpt(tmp_path / name)
+            excerpt(tmp_path / name, tmp_path.parent)
 
 
 def test_all_together_they_stay_small(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ NEGOTIATED = ("ALLREDUCE", "NEGOTIATE_ALLREDUCE")
 def read(tmp_path: Path, text: str | bytes) -> Timeline:
     path = tmp_path / "timeline.json"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return read_timeline(path)
+    return read_timeline(path, path.parent)
 
 
 def counts(timeline: Timeline) -> dict[str, int]:
@@ -48,7 +48,7 @@ def timed(results: Path, events: Iterable[Event]) -> RunFiles:
 
 
 def test_what_horovod_itself_wrote() -> None:
-    found = read_timeline(SAMPLE)
+    found = read_timeline(SAMPLE, SAMPLE.parent)
     assert found.unreadable == 0
     assert counts(found) == {
         "NEGOTIATE_ALLREDUCE": 4,
@@ -189,7 +189,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
             file.write("," + step)
     size = path.stat().st_size
     tracemalloc.start()
-    read_timeline(path)
+    read_timeline(path, path.parent)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert size > 12 << 20

@@ -2,6 +2,7 @@
 
 import errno
 import re
+from typing import Any
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """What the system says when a disk is full, or what one may use of it."""
@@ -21,14 +22,52 @@ class ArgosyError(Exception):
 
 
 def plain(text: str) -> str:
-    """What a program printed, without its codes for a terminal (ECMA-48) and other control characters."""
-    return _CONTROL.sub("", _TERMINAL.sub("", text))
+    """What others wrote, without what a terminal or a page would act on; lines and tabs stay.
+
+    That is codes for terminals (ECMA-48), other control characters, and marks that turn the direction in
+    which text is read. What is half of a character, as in the name of a file that is not UTF-8, is U+FFFD.
+    """
+    if text.isprintable():
+        return text
+    return _HALF.sub("\ufffd", _CONTROL.sub("", _TERMINAL.sub("", text)))
 
 
 _TERMINAL = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-Z\\^-~])"
 )
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Directions, separators of lines and of annotations, and tags that nobody sees.
+_UNSEEN = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\U000e0000-\U000e007f"
+_CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f{_UNSEEN}]")
+_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+# An escape is of a colour, or it goes.
+_NOT_SHOWN = re.compile(rf"\x1b(?!\[[0-9;:]*m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f{_UNSEEN}]")
+_LONGEST_CODE = 4096
+_CUT_OFF = re.compile(
+    rf"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]{{0,{_LONGEST_CODE}}}\x1b?|[ -/]*)\Z"
+)
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+def plain_texts(value: Any) -> Any:
+    """A value of JSON, or of a table, whose texts are `plain`."""
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, list):
+        return [plain_texts(each) for each in value]
+    if isinstance(value, dict):
+        return {plain_texts(key): plain_texts(each) for key, each in value.items()}
+    return value
+
+
+def coloured(text: str) -> tuple[str, str]:
+    """A program's own output for a terminal, and what is held back as the code at its end is cut off.
+
+    Its colours stay (SGR of ECMA-48), and that it goes back to the begin of a line, as progress bars do.
+    """
+    rest = _CUT_OFF.search(text)
+    whole = text[: rest.start()] if rest else text
+    kept = _TERMINAL.sub(lambda code: code[0] if _COLOUR.fullmatch(code[0]) else "", whole)
+    return _HALF.sub("\ufffd", _NOT_SHOWN.sub("", kept)), rest[0] if rest else ""
 
 
 def explained(problem: OSError) -> str:

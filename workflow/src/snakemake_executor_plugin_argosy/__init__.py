@@ -18,6 +18,7 @@ from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
 from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
 
+from argosy.errors import ArgosyError, plain
 from argosy.files import write_text
 from argosy.jobs import job_file
 from argosy.jobs.schedulers import make_scheduler
@@ -105,7 +106,7 @@ class Executor(RemoteExecutor):
         for job in jobs:
             self.run_job_pre(job)
             run_dir = _run_dir(job)
-            if status := uncollected(run_dir):
+            if status := _known_end(run_dir):
                 self._ended[run_dir] = status
             else:
                 fresh.append(run_dir)
@@ -119,7 +120,8 @@ class Executor(RemoteExecutor):
                 # That Slurm lets one wait is said now, not when its next answer has come.
                 self._tell(())
         for job in jobs:
-            entry = job_file.newest(_run_dir(job))
+            run_dir = _run_dir(job)
+            entry = None if run_dir in self._ended else job_file.newest(run_dir)
             job_id = str(entry["job_id"]) if entry else None
             self.report_job_submission(SubmittedJobInfo(job=job, external_jobid=job_id))
 
@@ -212,7 +214,15 @@ class Executor(RemoteExecutor):
         news = re.sub(r"\d+ s", "", line)
         if line and news != self._told:
             self._told = news
-            self.logger.info(line)
+            self.logger.info(plain(line))
+
+
+def _known_end(run_dir: Path) -> Status | None:
+    """How a run's job ended that needs no other one, or cannot have one."""
+    try:
+        return uncollected(run_dir)
+    except (ArgosyError, OSError) as problem:
+        return Status(State.REFUSED, reason=str(problem))
 
 
 def _run_dir(job: JobExecutorInterface) -> Path:

@@ -18,7 +18,7 @@ from argosy.cli.output import say
 from argosy.cli.plan import planning
 from argosy.cli.results import results
 from argosy.cli.runs import runs
-from argosy.errors import ArgosyError, explained, is_of_the_surroundings
+from argosy.errors import ArgosyError, explained, is_of_the_surroundings, plain
 
 app = typer.Typer(
     name="argosy",
@@ -75,5 +75,5 @@ def _end_at_once() -> NoReturn:
 
 
 def _leave(message: str) -> NoReturn:
-    print(f"error: {message}", file=sys.stderr)
+    print(f"error: {plain(message)}", file=sys.stderr)
     sys.exit(2)

@@ -4,13 +4,15 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from argosy.errors import plain
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
 def say(line: str) -> None:
     """A line of progress, on standard error: what a command gives is on standard output."""
-    print(line, file=sys.stderr)
+    print(plain(line), file=sys.stderr)
 
 
 def show(*parts: "RenderableType", piped_width: int | None = None) -> None:

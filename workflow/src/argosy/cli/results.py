@@ -1,6 +1,5 @@
 """Commands for what runs left: tables, the report, its numbers."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +9,7 @@ from argosy.cli.output import say
 from argosy.errors import ArgosyError
 
 results = typer.Typer()
+_SUMMARY_BYTES = 256 << 20
 
 
 @results.command()
@@ -104,19 +104,22 @@ def compare(
 
 
 def _summary_of(folder: Path) -> Any:
+    from argosy.errors import plain_texts
+    from argosy.reading import NotReadError, read_object
     from argosy.report.models import SUMMARY_VERSION
 
     path = folder / "summary.json"
-    if not path.is_file():
-        raise ArgosyError(f"{path}: there is no report yet; run: argosy report {folder}")
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_object(path, folder, _SUMMARY_BYTES)
         version = content["schema_version"]
-    except (OSError, ValueError, TypeError, KeyError):
-        raise ArgosyError(f"{path}: is damaged; run: argosy report {folder}") from None
+    except FileNotFoundError:
+        raise ArgosyError(f"{path}: there is no report yet; run: argosy report {folder}") from None
+    except (OSError, ValueError, KeyError) as problem:
+        why = problem.strerror if isinstance(problem, NotReadError) else "is damaged"
+        raise ArgosyError(f"{path}: {why}; run: argosy report {folder}") from None
     if version != SUMMARY_VERSION:
         raise ArgosyError(
             f"{path}: its schema_version is {version}, this Argosy reads {SUMMARY_VERSION}; "
             f"run: argosy report {folder}"
         )
-    return content
+    return plain_texts(content)

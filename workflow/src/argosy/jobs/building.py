@@ -22,10 +22,12 @@ from argosy.jobs.planning import Project
 from argosy.jobs.render import ScriptTemplate
 from argosy.jobs.schedulers import make_scheduler
 from argosy.jobs.schedulers.base import SCRIPT, Scheduler, SchedulerError, State, Status
+from argosy.reading import read_end, site_of
 from argosy.site.models import Site
 from argosy.site.placement import Request, place
 
 TEMPLATE = "build.sbatch.j2"
+_LOG_BYTES = 1 << 20
 
 REQUEST = Request(nodes=1, ranks_per_node=1, cpus=4, gpus=0, memory=3500, time=2 * 3600)
 """Four compilers at once, which every node has memory for. A build that comes to the end of its time goes
@@ -120,9 +122,14 @@ def _conclude(build: Build, status: Status) -> ImageLock:
 
 def _last_error(log: Path) -> str:
     """What the build said of its failure; empty when it could not say anything."""
-    if not log.is_file():
+    try:
+        lines = (
+            read_end(log, site_of(log.parents[1]), _LOG_BYTES)[0]
+            .decode(errors="replace")
+            .splitlines()
+        )
+    except OSError:
         return ""
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     errors = [line for line in lines if line.startswith("error: ")]
     return errors[-1].removeprefix("error: ") if errors else ""
 

@@ -1,11 +1,14 @@
 """Follows one job to its end: what becomes of it, and what it prints, as if it ran here."""
 
+import codecs
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
+from argosy.errors import coloured
 from argosy.jobs.schedulers.base import Scheduler, State, Status
+from argosy.reading import NotReadError, open_regular, site_of
 
 GLANCE_S = 0.5
 """How often the job's log is looked at; that costs Slurm no question."""
@@ -66,16 +69,19 @@ class _Tail:
         self._path = path
         self._out = out
         self._shown = 0
+        self._rest = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def show(self) -> None:
         """Pass on what is new."""
         try:
             # Opened anew: otherwise another node's writing may not be seen for long.
-            with self._path.open("rb") as file:
+            with open_regular(self._path, site_of(self._path.parents[1])) as file:
                 file.seek(self._shown)
                 while data := file.read(_CHUNK):
-                    self._out.write(data)
+                    text, self._rest = coloured(self._rest + self._decoder.decode(data))
+                    self._out.write(text.encode())
                     self._shown += len(data)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotReadError):
             return
         self._out.flush()

@@ -1,6 +1,5 @@
 """Writes the runs' folders before they run: run.json, provenance.json and job.sbatch."""
 
-import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import argosy
+from argosy import reading
 from argosy.errors import ArgosyError
 from argosy.files import write_json, write_json_if_changed, write_text
 from argosy.images.lockfile import ImageLock, lock_path, read_lock
@@ -22,6 +22,7 @@ from argosy.jobs.description import (
 )
 from argosy.jobs.options import batch_options, request_of
 from argosy.jobs.render import ScriptTemplate
+from argosy.reading import site_of
 from argosy.site.models import Site, read_site
 from argosy.site.placement import place
 from argosy.study.runs import Run
@@ -182,9 +183,8 @@ def is_outdated(folder: Path, description: Mapping[str, Any]) -> bool:
 def read_object(path: Path) -> Mapping[str, Any] | None:
     """The JSON object in a file; None without a file, and an empty one for what is damaged."""
     try:
-        found = json.loads(path.read_bytes())
+        return reading.read_object(path, site_of(path.parent))
     except FileNotFoundError:
         return None
-    except ValueError:
+    except (ValueError, reading.NotReadError):
         return {}
-    return found if isinstance(found, dict) else {}

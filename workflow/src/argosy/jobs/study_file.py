@@ -5,7 +5,6 @@ Python and a result of something else are all seen, also where Snakemake remembe
 """
 
 import hashlib
-import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from argosy import reading
 from argosy.errors import ArgosyError
 from argosy.files import write_json, write_json_if_changed
 from argosy.jobs.description import Plan, describe_run
@@ -86,9 +86,8 @@ class StudyFile:
             ArgosyError: when the file is damaged, or the study is none.
         """
         try:
-            content = json.loads(self.path.read_text(encoding="utf-8"))
-            values = content["config"]
-        except (OSError, ValueError, LookupError, TypeError) as problem:
+            values = reading.read_object(self.path, self.path.parent)["config"]
+        except (OSError, ValueError, LookupError) as problem:
             raise ArgosyError(f"{self.path}: cannot be read ({problem!r}); run snakemake") from None
         return parse_config(values, [Source(str(self.path), values)])
 

@@ -1,19 +1,22 @@
 """How a job's run ended, in the researcher's words, from the verdict that the job wrote."""
 
-import json
 import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import argosy
+from argosy.errors import plain
 from argosy.files import attempt_folder, rank_log, write_json
 from argosy.jobs import job_file
 from argosy.jobs.log_tail import last_line
 from argosy.jobs.schedulers.base import SCRIPT, State, Status
+from argosy.reading import folders_in, read_object, site_of
 
 ENDED_FROM_OUTSIDE = {
     State.TIMEOUT: "the time limit was reached; raise needs.time, or let the program save checkpoints",
@@ -25,6 +28,13 @@ ENDED_FROM_OUTSIDE = {
 """Why a job ended without a verdict of its own; of other endings its log has to tell."""
 
 
+SETTLE_S = 120.0
+"""How long a program may take that looks at what an execution left; it reads some files of each node."""
+MOST_INCARNATIONS = 100_000
+STATES = ("completed", "failed", "interrupted", "cancelled")
+"""Of a verdict."""
+
+
 @dataclass(frozen=True)
 class Ending:
     """Whether the run completed, and one line that says why if it did not."""
@@ -34,6 +44,11 @@ class Ending:
     logs: Path
     """The folder of the incarnation's logs."""
 
+    @classmethod
+    def failed(cls, message: str, logs: Path) -> "Ending":
+        """An ending that says why, which may quote programs."""
+        return cls(False, plain(message), logs)
+
 
 def read_ending(run_dir: Path, status: Status) -> Ending:
     """The ending of the newest incarnation of a job that has ended."""
@@ -41,15 +56,15 @@ def read_ending(run_dir: Path, status: Status) -> Ending:
     incarnation = newest_incarnation(run_dir, status.job_id) or f"{status.job_id}.0"
     logs = run_dir / "logs" / incarnation
     if status.state is State.REFUSED:
-        return Ending(False, status.reason, logs)
+        return Ending.failed(status.reason, logs)
     verdict = read_verdict(run_dir, incarnation)
     if verdict is None:
         why = ENDED_FROM_OUTSIDE.get(status.state) or _last_words(run_dir, status.job_id, logs)
-        return Ending(False, f"{name}: the job ended without a verdict: {why}{_see(logs)}", logs)
+        return Ending.failed(f"{name}: the job ended without a verdict: {why}{_see(logs)}", logs)
     if verdict["state"] == "completed":
         return Ending(True, f"{name}: completed", logs)
-    why = f": {_cause(verdict['failure'], logs)}" if verdict["failure"] else ""
-    return Ending(False, f"{name}: {verdict['state']}{why}{_see(logs)}", logs)
+    why = f": {_cause(run_dir, verdict['failure'], logs)}" if verdict["failure"] else ""
+    return Ending.failed(f"{name}: {verdict['state']}{why}{_see(logs)}", logs)
 
 
 def settle(run_dir: Path, status: Status) -> None:
@@ -70,9 +85,19 @@ def settle(run_dir: Path, status: Status) -> None:
 
 
 def _run(program: str, *arguments: str | Path) -> None:
-    """Run a program of the job's own; it writes its findings into the run's folder."""
+    """Run a program of the job's own; it writes its findings into the run's folder.
+
+    It is ended after `SETTLE_S`: the driver has other runs to look after.
+    """
     path = Path(argosy.__file__).parent / "runtime" / program
-    subprocess.run([sys.executable, path, *arguments], capture_output=True)
+    with suppress(subprocess.TimeoutExpired):
+        subprocess.run(
+            [sys.executable, path, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=SETTLE_S,
+        )
 
 
 def _reason(state: State) -> str:
@@ -88,22 +113,36 @@ def newest_incarnation(run_dir: Path, job_id: str | None) -> str | None:
 
 def _incarnations(run_dir: Path, job_id: str | None) -> list[str]:
     """The job's executions that left records or logs, the newest last."""
-    found = {
-        int(path.name.rpartition(".")[2]): path.name
-        for kind in ("attempts", "records", "logs")
-        for path in (run_dir / kind).glob(f"{job_id}.*/")
-        if re.fullmatch(r"\d+", path.name.rpartition(".")[2])
-    }
+    found = {}
+    for kind in ("attempts", "records", "logs"):
+        with suppress(OSError):
+            for name in folders_in(run_dir / kind, site_of(run_dir), MOST_INCARNATIONS):
+                job, _, number = name.rpartition(".")
+                if job == job_id and re.fullmatch(r"[0-9]{1,9}", number):
+                    found[int(number)] = name
     return [found[number] for number in sorted(found)]
 
 
 def read_verdict(run_dir: Path, incarnation: str) -> Mapping[str, Any] | None:
-    """What the incarnation came to, as it said itself."""
+    """What the incarnation came to, as it said itself; None without, or for what is none."""
     path = attempt_folder(run_dir, incarnation) / "verdict.json"
-    if not path.is_file():
+    try:
+        verdict = read_object(path, site_of(run_dir))
+    except (OSError, ValueError):
         return None
-    verdict: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return verdict
+    return verdict if _is_verdict(verdict) else None
+
+
+def _is_verdict(found: Mapping[str, Any]) -> bool:
+    failure = found.get("failure")
+    return found.get("state") in STATES and (
+        not failure
+        or (
+            isinstance(failure, dict)
+            and isinstance(failure.get("cause"), str)
+            and all(type(failure.get(key)) in (int, NoneType) for key in ("node", "rank"))
+        )
+    )
 
 
 def uncollected(run_dir: Path) -> Status | None:
@@ -124,14 +163,15 @@ def uncollected(run_dir: Path) -> Status | None:
     return Status(State.COMPLETED, job_id)
 
 
-def _cause(failure: Mapping[str, Any], logs: Path) -> str:
+def _cause(run_dir: Path, failure: Mapping[str, Any], logs: Path) -> str:
     """Who and why; a program that ended by itself is quoted with its last line."""
     rank, node, cause = failure["rank"], failure["node"], failure["cause"]
     where = "" if node is None else f"node {node}: "
     if rank is not None:
         where = f"rank {rank} (node {node}): "
         if cause.startswith("exit code"):
-            cause += f": {last_line(rank_log(logs, rank)) or 'it printed nothing'}"
+            said = last_line(rank_log(logs, rank), site_of(run_dir))
+            cause += f": {said or 'it printed nothing'}"
     return f"{where}{cause}"
 
 
@@ -143,6 +183,6 @@ def _see(logs: Path) -> str:
 def _last_words(run_dir: Path, job_id: str | None, logs: Path) -> str:
     """The last line of the job's own log, or of Slurm's where the job did not come so far."""
     for path in (logs / "job.log", run_dir / "logs" / f"slurm-{job_id}.log"):
-        if said := last_line(path):
+        if said := last_line(path, site_of(run_dir)):
             return said
     return f"it left no log; can the compute nodes write to {run_dir}?"

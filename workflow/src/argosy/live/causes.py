@@ -22,7 +22,7 @@ def of_verdict(run: RunFiles, verdict: Mapping[str, Any]) -> str:
     if host := _host(verdict, node):
         who += f" on {host}"
     if rank is not None and cause.startswith("exit code"):
-        said = last_line(rank_log(run.logs(str(verdict["incarnation"])), rank))
+        said = last_line(rank_log(run.logs(str(verdict.get("incarnation"))), rank), run.site)
         cause += f": {said}" if said else ""
     return f"{who}: {cause}"
 
@@ -34,7 +34,7 @@ def of_silence(run: RunFiles, job_id: str, incarnation: str | None, state: State
     logs = [run.slurm_log(job_id)]
     if incarnation:
         logs.insert(0, run.logs(incarnation) / "job.log")
-    said = next((line for log in logs if (line := last_line(log))), "")
+    said = next((line for log in logs if (line := last_line(log, run.site))), "")
     return (
         f"ended without a verdict: {said}" if said else "ended without a verdict and without a log"
     )

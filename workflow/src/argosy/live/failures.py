@@ -4,12 +4,14 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from argosy.errors import plain
 from argosy.files import rank_log
 from argosy.live.folders import RunFiles, run_folders
 from argosy.live.states import RunState, RunView
 from argosy.live.study import Study
-from argosy.live.tail import last_lines, read_object
+from argosy.live.tail import last_lines
 from argosy.live.words import plural
+from argosy.reading import status_of
 
 ENDED_EARLY = (RunState.CANCELLED, RunState.INTERRUPTED)
 STATES = (RunState.FAILED, RunState.GONE, RunState.UNREADABLE, *ENDED_EARLY)
@@ -25,6 +27,7 @@ class Failed:
 
     view: RunView
     log: Path | None
+    site: Path
 
 
 def failed_runs(site: Path, planned: Collection[Path]) -> list[Failed]:
@@ -35,7 +38,7 @@ def failed_runs(site: Path, planned: Collection[Path]) -> list[Failed]:
         site / view.experiment / view.run_id: view for view in Study(site).look(PATIENCE_S).views
     }
     return [
-        Failed(view, _log_of(folder))
+        Failed(view, _log_of(folder), site)
         for folder, view in views.items()
         if folder in planned and view.state in STATES
     ]
@@ -46,13 +49,13 @@ def describe(failed: Sequence[Failed], report: Path) -> Iterator[str]:
     first = next((each for each in failed if each.log and each.view.state not in ENDED_EARLY), None)
     if first and first.log:
         yield f"The last lines of {first.log}:"
-        yield from (f"    {line}" for line in last_lines(first.log, LINES))
+        yield from (f"    {line}" for line in last_lines(first.log, first.site, LINES))
         yield ""
     early = any(each.view.state in ENDED_EARLY for each in failed)
     yield f"{plural(len(failed), 'run')} failed{' or ended early' if early else ''}:"
     for each in failed[:MOST_RUNS]:
         where = f"; see {each.log}" if each.log else ""
-        yield f"  {each.view.name}: {each.view.note or each.view.state}{where}"
+        yield plain(f"  {each.view.name}: {each.view.note or each.view.state}{where}")
     if len(failed) > MOST_RUNS:
         yield f"  and {len(failed) - MOST_RUNS} more; `argosy status {report.parent.name}` has all"
     if report.is_file():
@@ -65,12 +68,23 @@ def _log_of(run_dir: Path) -> Path | None:
     started = run.started_last
     if started is None:
         return max(run.slurm_logs, default=None)
-    verdict = read_object(run.attempt(started.name) / "verdict.json") or {}
-    failure = verdict.get("failure") or {}
+    failure = (run.verdict(started.name) or {}).get("failure")
+    failure = failure if isinstance(failure, dict) else {}
     logs = run.logs(started.name)
     paths = [logs / "job.log"]
-    if failure.get("node") is not None:
+    if _is_number(failure.get("node")):
         paths.insert(0, logs / f"node-{failure['node']}.log")
-    if failure.get("rank") is not None:
+    if _is_number(failure.get("rank")):
         paths.insert(0, rank_log(logs, failure["rank"]))
-    return next((path for path in paths if path.is_file() and path.stat().st_size), None)
+    return next((path for path in paths if _has_content(path, run.site)), None)
+
+
+def _is_number(found: object) -> bool:
+    return type(found) is int and found >= 0
+
+
+def _has_content(path: Path, top: Path) -> bool:
+    try:
+        return status_of(path, top).st_size > 0
+    except OSError:
+        return False

@@ -1,8 +1,8 @@
 """Where a site's runs are, and what the small files of one run say."""
 
-import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,13 +11,16 @@ from typing import Any
 from argosy.errors import ArgosyError
 from argosy.files import attempt_folder
 from argosy.jobs import job_file
-from argosy.live.tail import read_object
+from argosy.live.tail import number, read_object
+from argosy.reading import entries, folders_in, read_text, site_of
 
 RESULTS = Path("results")
 TABLES = "tables"
 STUDY = "study.json"
 KINDS = ("attempts", "records", "logs")
 """Folders of a run that have one for each incarnation."""
+MOST_RANKS = 1 << 20
+NAME_BYTES = 4096
 
 
 def site_folder(site: str | None) -> Path:
@@ -43,19 +46,41 @@ def site_folder(site: str | None) -> Path:
 
 def site_folders() -> list[Path]:
     """The sites that have results; a dry run of another leaves no more than what was asked."""
-    return sorted(
-        path
-        for path in RESULTS.glob("*/")
-        if not path.name.startswith(".") and any(each.name != STUDY for each in path.iterdir())
-    )
+    # The folder of a site may be a link, to where there is room: whoever has the project made it.
+    try:
+        names = sorted(each.name for each in entries(RESULTS, RESULTS) if each.is_dir())
+    except OSError:
+        return []
+    return [RESULTS / name for name in names if name[0] != "." and _has_more(RESULTS / name)]
+
+
+def _has_more(site: Path) -> bool:
+    with suppress(OSError):
+        return any(each.name != STUDY for each in entries(site, site))
+    return False
 
 
 def run_folders(site: Path) -> Iterator[Path]:
-    """The planned runs of a site, by experiment and size."""
-    for experiment in _folders(site):
+    """The planned runs of a site, by experiment and size, and what stands in the place of one."""
+    for experiment in _places(site):
         if experiment.name != TABLES:
-            runs = [run for run in _folders(experiment) if (run / "run.json").is_file()]
+            runs = [run for run in _places(experiment) if _may_be_run(run)]
             yield from sorted(runs, key=lambda run: by_number(run.name))
+
+
+def _places(folder: Path) -> list[Path]:
+    """The folders in a folder and the links to some: nothing is read by those, which a view then says."""
+    with suppress(OSError):
+        names = [each.name for each in entries(folder, folder) if each.is_dir()]
+        return [folder / name for name in sorted(names) if name[0] != "."]
+    return []
+
+
+def _may_be_run(folder: Path) -> bool:
+    with suppress(OSError):
+        (folder / "run.json").lstat()
+        return True
+    return False
 
 
 def by_number(name: str) -> list[tuple[str, int]]:
@@ -84,11 +109,20 @@ class RunFiles:
 
     @classmethod
     def read(cls, path: Path) -> "RunFiles":
-        return cls(path, read_object(path / "run.json") or {})
+        return cls(path, read_object(path / "run.json", site_of(path)) or {})
+
+    @property
+    def site(self) -> Path:
+        """The folder of the run's site: what is below it is not trusted."""
+        return site_of(self.path)
 
     @property
     def ranks(self) -> int:
-        return int(self.asked["nodes"]) * int(self.asked["ranks_per_node"])
+        """As asked for; 0 where that says no number of ranks that there can be."""
+        nodes, per_node = self.asked.get("nodes"), self.asked.get("ranks_per_node")
+        if type(nodes) is not int or type(per_node) is not int or min(nodes, per_node) < 1:
+            return 0
+        return nodes * per_node if nodes * per_node <= MOST_RANKS else 0
 
     @cached_property
     def jobs(self) -> list[dict[str, Any]]:
@@ -101,14 +135,14 @@ class RunFiles:
     @cached_property
     def incarnations(self) -> list[str]:
         """All executions that left records or logs, in no order of time."""
-        names = {each.name for kind in KINDS for each in _folders(self.path / kind)}
+        names = {each.name for kind in KINDS for each in _folders(self.path / kind, self.site)}
         return sorted((name for name in names if _is_incarnation(name)), key=by_number)
 
     @cached_property
     def started_last(self) -> Started | None:
         """The execution that the run's results are of: the last one to claim it."""
         try:
-            name = (self.path / "incarnation").read_text(encoding="utf-8").strip()
+            name = read_text(self.path / "incarnation", self.site, NAME_BYTES).strip()
         except OSError:
             name = ""
         if name not in self.incarnations:
@@ -133,26 +167,42 @@ class RunFiles:
     @property
     def slurm_logs(self) -> list[Path]:
         """Where Slurm writes what a job says before its own logs are there."""
-        return list((self.path / "logs").glob("slurm-*.log"))
+        return self._files(self.path / "logs", r"slurm-.*\.log")
 
     def slurm_log(self, job_id: str) -> Path:
         return self.path / "logs" / f"slurm-{job_id}.log"
 
     def verdict(self, incarnation: str | None) -> dict[str, Any] | None:
         """What an execution came to, as it said itself."""
-        return read_object(self.attempt(incarnation) / "verdict.json") if incarnation else None
+        if not incarnation:
+            return None
+        return read_object(self.attempt(incarnation) / "verdict.json", self.site)
 
     def claimed(self, incarnation: str) -> float:
         """When an execution began (unix); 0 when it did not say."""
-        claim = read_object(self.attempt(incarnation) / "claim.json") or {}
-        return float(claim.get("unix", 0.0))
+        claim = read_object(self.attempt(incarnation) / "claim.json", self.site) or {}
+        return number(claim.get("unix")) or 0.0
 
     def nodes(self, incarnation: str) -> list[dict[str, Any]]:
         """What the agents of an execution wrote last."""
-        paths = sorted(
-            self.records(incarnation).glob("node-*.json"), key=lambda path: by_number(path.name)
-        )
-        return [status for path in paths if (status := read_object(path))]
+        paths = self._files(self.records(incarnation), r"node-.*\.json")
+        paths.sort(key=lambda path: by_number(path.name))
+        return [status for path in paths if (status := read_object(path, self.site))]
+
+    def log_files(self, incarnation: str) -> list[Path]:
+        """The logs of an execution, in no order."""
+        logs = self.logs(incarnation)
+        return [*self._files(logs, r".*\.log"), *self._files(logs / "ranks", r"rank-.*\.log")]
+
+    def _files(self, folder: Path, pattern: str) -> list[Path]:
+        """The regular files in a folder whose names fit."""
+        with suppress(OSError):
+            return [
+                folder / each.name
+                for each in entries(folder, self.site)
+                if re.fullmatch(pattern, each.name) and each.is_file(follow_symlinks=False)
+            ]
+        return []
 
     def _place(self, incarnation: str) -> tuple[int, list[tuple[str, int]]]:
         """By the order of submission, as far as that is known, then by name."""
@@ -165,10 +215,9 @@ def _is_incarnation(name: str) -> bool:
     return re.fullmatch(r".+\.\d+", name) is not None
 
 
-def _folders(path: Path) -> list[Path]:
+def _folders(path: Path, top: Path) -> list[Path]:
+    """The folders in a folder, but for hidden ones."""
     try:
-        with os.scandir(path) as entries:
-            found = [each.name for each in entries if each.is_dir()]
+        return [path / name for name in folders_in(path, top)]
     except OSError:
         return []
-    return [path / name for name in sorted(found) if not name.startswith(".")]

@@ -1,17 +1,20 @@
 """A run's logs: those of its newest execution, printed or followed."""
 
+import codecs
 import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from argosy.errors import ArgosyError
+from argosy.errors import ArgosyError, coloured
 from argosy.files import rank_log
 from argosy.live.folders import RunFiles, by_number, run_folders, site_folders
 from argosy.live.newest import newest_job
+from argosy.reading import NotReadError, open_regular, site_of
 
 PAUSE_S = 0.5
 CHUNK_BYTES = 1 << 20
@@ -52,7 +55,8 @@ def find_run(text: str) -> Path:
     exact = [name for name in runs if f"/{name}".endswith(f"/{wanted}")]
     found = exact or [name for name in runs if wanted in name]
     if len(found) == 1:
-        return runs[found[0]].resolve()
+        run = runs[found[0]]
+        return site_of(run).resolve() / run.parent.name / run.name
     if found:
         raise ArgosyError(f"{text}: which of {_some(found)}?")
     raise ArgosyError(f"{text}: no such run; there are {_some(list(runs))}")
@@ -71,22 +75,40 @@ class Part:
     """A file of a log, as far as it was shown; `prefix` is put before each of its lines."""
 
     path: Path
+    top: Path
     prefix: bytes = b""
     place: int = 0
     _last: bytes = field(default=b"\n", init=False)
+    _rest: str = field(default="", init=False)
+    _decoder: codecs.IncrementalDecoder = field(
+        default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"), init=False
+    )
 
     def copy(self, out: BinaryIO, ended: bool) -> None:
-        """Copy what came since; a line with a prefix is copied whole, or when the log has `ended`."""
-        with self.path.open("rb") as log:
+        """Copy what came since; a line with a prefix is copied whole, or when the log has `ended`.
+
+        Raises:
+            ArgosyError: when it is no log that can be read.
+        """
+        try:
+            self._copy(out, ended)
+        except NotReadError as problem:
+            raise ArgosyError(f"{problem}; nothing is shown of it") from None
+
+    def _copy(self, out: BinaryIO, ended: bool) -> None:
+        with open_regular(self.path, self.top) as log:
+            end = os.fstat(log.fileno()).st_size
             log.seek(self.place)
-            while chunk := log.read(CHUNK_BYTES):
+            # What is written meanwhile is left to the next time.
+            while chunk := log.read(min(CHUNK_BYTES, max(0, end - self.place))):
                 if self.prefix and not ended and len(chunk) < CHUNK_BYTES:
                     chunk = chunk[: chunk.rfind(b"\n") + 1]
                 if not chunk:
                     break
-                out.write(self._marked(chunk))
                 self.place += len(chunk)
-                self._last = chunk[-1:]
+                if shown := self._shown(chunk):
+                    out.write(self._marked(shown))
+                    self._last = shown[-1:]
                 log.seek(self.place)
         out.flush()
 
@@ -94,6 +116,11 @@ class Part:
         """End the last line of a rank that ended within one, so that no other goes on with it."""
         if self.prefix and self._last != b"\n":
             out.write(b"\n")
+
+    def _shown(self, chunk: bytes) -> bytes:
+        """The chunk as a terminal may have it, with what was held back of the one before."""
+        text, self._rest = coloured(self._rest + self._decoder.decode(chunk))
+        return text.encode()
 
     def _marked(self, chunk: bytes) -> bytes:
         if not self.prefix:
@@ -124,10 +151,8 @@ class Log:
             paths.append(_log_file(run.logs(job.incarnation), name))
         if name == JOB:
             # Of a job submitted by hand that did not get far, this log is the only trace.
-            paths.append(
-                run.slurm_log(job.job_id) if job else max(run.slurm_logs, default=Path(), key=_time)
-            )
-        return next((path for path in paths if path.is_file()), None)
+            paths += [run.slurm_log(job.job_id)] if job else sorted(run.slurm_logs, key=_time)[-1:]
+        return next((path for path in paths if _is_there(path)), None)
 
     @property
     def parts(self) -> list[Part]:
@@ -135,8 +160,16 @@ class Log:
         path = self.path
         if path is None:
             return []
-        ranks = _rank_logs(path.parent) if self._kind == ALL and path.stem == JOB else []
-        return [Part(path), *(Part(each, _prefix(each)) for each in sorted(ranks, key=_by_number))]
+        top = site_of(self._folder)
+        return [Part(path, top), *(Part(each, top, _prefix(each)) for each in self._of_ranks(path))]
+
+    def _of_ranks(self, path: Path) -> list[Path]:
+        """The logs of the ranks, where they are asked for with the job's log `path`."""
+        if self._kind != ALL or path.stem != JOB:
+            return []
+        logs = RunFiles.read(self._folder).log_files(path.parent.name)
+        ranks = [each for each in logs if each.name.startswith("rank-")]
+        return sorted(ranks, key=lambda each: by_number(each.name))
 
     @property
     def ended(self) -> bool:
@@ -178,8 +211,7 @@ class Log:
         job = newest_job(run, None)
         if job is None:
             return f"{name}: there is no log: it has not been started"
-        logs = run.logs(job.incarnation or "-")
-        there = sorted({path.stem for path in (*logs.glob("*.log"), *_rank_logs(logs))})
+        there = sorted({path.stem for path in run.log_files(job.incarnation or "-")})
         has = f"; there are {_some(there)}" if there else ""
         return f"{name}: there is no log of {JOB if self._kind == ALL else self._kind} yet{has}"
 
@@ -205,18 +237,19 @@ def _log_file(logs: Path, name: str) -> Path:
     return rank_log(logs, int(number)) if kind == "rank" else logs / f"{name}.log"
 
 
-def _rank_logs(logs: Path) -> list[Path]:
-    """The files of what ranks printed."""
-    return list(rank_log(logs, 0).parent.glob("rank-*.log"))
-
-
 def _time(path: Path) -> float:
-    return path.stat().st_mtime
+    with suppress(OSError):
+        return path.lstat().st_mtime
+    return 0.0
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is anything: what is no log is complained of when it is opened."""
+    with suppress(OSError):
+        path.lstat()
+        return True
+    return False
 
 
 def _prefix(path: Path) -> bytes:
     return b"[%s] " % path.stem.removeprefix("rank-").encode()
-
-
-def _by_number(path: Path) -> list[tuple[str, int]]:
-    return by_number(path.name)

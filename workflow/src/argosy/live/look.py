@@ -15,8 +15,9 @@ from argosy.live.progress import Progress, read_progress, steps_done
 from argosy.live.queue import Answer
 from argosy.live.reasons import explain
 from argosy.live.states import RunState, RunView
-from argosy.live.tail import read_object
+from argosy.live.tail import number, read_object
 from argosy.live.words import span
+from argosy.reading import is_regular, status_of
 
 OF_QUEUE = {
     State.PENDING: RunState.PENDING,
@@ -51,7 +52,7 @@ def look_at(path: Path, moment: Moment) -> RunView:
     if job is None:
         return RunView(*name, RunState.PLANNED)
     active = _is_active(run, job, moment)
-    result = None if active else read_object(path / "result.json")
+    result = None if active else read_object(path / "result.json", run.site)
     verdict = result or run.verdict(job.incarnation)
     if verdict:
         view = _with_verdict(run, verdict, moment.answer is not None)
@@ -64,11 +65,22 @@ def look_at(path: Path, moment: Moment) -> RunView:
 def _unreadable(run: RunFiles) -> str:
     version = run.asked.get("schema_version")
     if not run.asked:
-        return "run.json cannot be read"
+        return f"run.json cannot be read{_why(run)}"
     if version != job_file.SCHEMA_VERSION:
         return f"run.json: schema_version {version} is not {job_file.SCHEMA_VERSION}"
     missing = {"nodes", "ranks_per_node"} - run.asked.keys()
-    return f"run.json lacks {', '.join(sorted(missing))}" if missing else ""
+    if missing:
+        return f"run.json lacks {', '.join(sorted(missing))}"
+    return "" if run.ranks else "run.json: nodes and ranks_per_node are no numbers of a job"
+
+
+def _why(run: RunFiles) -> str:
+    """What stands in the place of a run.json that is none."""
+    try:
+        status_of(run.path / "run.json", run.site)
+    except OSError as problem:
+        return f": {problem.strerror}"
+    return ""
 
 
 def _is_active(run: RunFiles, job: Job, moment: Moment) -> bool:
@@ -85,20 +97,20 @@ def _is_active(run: RunFiles, job: Job, moment: Moment) -> bool:
 def _with_verdict(run: RunFiles, verdict: Mapping[str, Any], slurm: bool) -> RunView:
     incarnation = str(verdict.get("incarnation"))
     state = OF_VERDICT.get(str(verdict.get("state")), RunState.UNREADABLE)
-    hosts = [str(host) for host in verdict.get("hosts") or [] if host]
+    listed = verdict.get("hosts")
+    hosts = [str(host) for host in listed if host] if isinstance(listed, list) else []
     note, progress = causes.of_verdict(run, verdict), Progress()
     if state in (RunState.COMPLETED, RunState.INTERRUPTED):
         progress = Progress(steps_done(run.records(incarnation)))
-    if state is RunState.COMPLETED and not (run.path / "result.json").exists():
+    if state is RunState.COMPLETED and not is_regular(run.path / "result.json", run.site):
         note = "its result.json is gone; snakemake puts it back"
     if state is RunState.INTERRUPTED:
         note = note or "saved a checkpoint and ended; snakemake continues it"
-    seconds = verdict.get("seconds")
     return RunView(
         run.path.parent.name, run.path.name, state,
         job=label(incarnation) if slurm else "",
         nodes=fold(hosts),
-        used_s=float(seconds) if isinstance(seconds, int | float) else None,
+        used_s=number(verdict.get("seconds")),
         progress=progress,
         note=note,
     )  # fmt: skip
@@ -127,7 +139,7 @@ def _running(run: RunFiles, job: Job, moment: Moment) -> RunView:
     hosts = [str(node.get("host")) for node in nodes]
     name = job.label
     if moment.answer is None:
-        name = f"pid {job.entry['pid']}" if job.entry else "by hand"
+        name = f"pid {job.entry.get('pid')}" if job.entry else "by hand"
     return RunView(
         run.path.parent.name, run.path.name, RunState.RUNNING,
         job=name,
@@ -144,14 +156,14 @@ def _times(
         since = moment.now - (moment.answer.asked or moment.now)
         left = job.listed.left_s
         return job.listed.used_s + since, None if left is None else max(0.0, left - since)
-    starts = [float(node["started"]) for node in nodes if node.get("started")]
+    starts = [start for node in nodes if (start := number(node.get("started")))]
     begin = (job.incarnation and run.claimed(job.incarnation)) or min(starts, default=None)
     if not begin:
         return None, None
     used = max(0.0, moment.now - begin)
-    limit = run.asked.get("time_limit_s")
+    limit = number(run.asked.get("time_limit_s"))
     by_hand = moment.answer is None and job.entry is None
-    if by_hand or not isinstance(limit, int):
+    if by_hand or limit is None:
         return used, None
     return used, max(0.0, limit - used)
 

@@ -8,6 +8,7 @@ from argosy.jobs.schedulers.base import State, job_name
 from argosy.jobs.schedulers.slurm.queue import Listed
 from argosy.live.folders import RunFiles
 from argosy.live.queue import Answer
+from argosy.live.tail import number
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def label(incarnation: str) -> str:
 def newest_job(run: RunFiles, answer: Answer | None) -> Job | None:
     """The job that counts: the one in the queue, else the last one submitted or started."""
     entry = run.jobs[-1] if run.jobs else None
-    submitted = float(entry.get("submitted", 0.0)) if entry else 0.0
+    submitted = (number(entry.get("submitted")) or 0.0) if entry else 0.0
     name = job_name(run.path)
     listed = list(answer.jobs.get((run.path, name), ())) if answer else []
     if listed and answer and submitted <= (answer.asked or 0.0):

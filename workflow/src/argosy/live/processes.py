@@ -37,5 +37,5 @@ def _is_alive(entry: Mapping[str, Any]) -> bool:
         process = psutil.Process(int(entry["pid"]))
         same = abs(process.create_time() - float(entry["process_created"])) <= SAME_PROCESS_S
         return same and process.status() != psutil.STATUS_ZOMBIE
-    except (psutil.Error, KeyError, ValueError):
+    except (psutil.Error, KeyError, ValueError, TypeError, OverflowError):
         return False

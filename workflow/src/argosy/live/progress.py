@@ -1,11 +1,13 @@
 """How far a run is and how fast, from the ends of its records."""
 
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from argosy.live.tail import last_records
+from argosy.live.tail import last_records, number
+from argosy.reading import entries, site_of, status_of
 
 WINDOW_S = 30.0
 """Over which a speed is taken: long enough to be steady, short enough to be of now."""
@@ -46,12 +48,13 @@ class _Pace:
 def read_progress(records: Path, ranks: int, now: float) -> Progress:
     """The progress of an incarnation that runs."""
     steps = steps_done(records)
-    paces = [_pace(records / f"rank-{rank}.jsonl") for rank in range(ranks)]
+    paths = _of_ranks(records, ranks)
+    paces = [_pace(path) for path in paths]
     known = [pace for pace in paces if pace]
     if not known:
         return _printed(records / "printed.jsonl", steps, now)
     longest = max(pace.longest_step_s for pace in known)
-    silent = now - _written(records, ranks)
+    silent = now - max(map(_changed, paths))
     if silent > max(PATIENCE_S, PATIENCE_STEPS * longest):
         return Progress(steps, silent_s=silent)
     # A sum over some of the ranks would be less than what the run does.
@@ -63,23 +66,19 @@ def read_progress(records: Path, ranks: int, now: float) -> Progress:
 
 def steps_done(records: Path) -> int | None:
     """Steps of rank 0, those that an earlier incarnation did and saved among them."""
-    for record in last_records(records / "rank-0.jsonl", LAST_STEP_BYTES):
-        with suppress(KeyError, TypeError, ValueError):
-            if record["kind"] == "step":
-                return int(record["step"]) + 1
+    for record in last_records(records / "rank-0.jsonl", _site(records), LAST_STEP_BYTES):
+        step = number(record.get("step"))
+        if record.get("kind") == "step" and step is not None:
+            return int(step) + 1
     return None
 
 
 def _pace(path: Path) -> _Pace | None:
     """Samples over time of a rank's last steps, with what passed between them."""
-    samples, begin, end, longest = 0, 0.0, None, 0.0
-    for record in last_records(path):
-        if record.get("kind") != "step":
-            continue
-        try:
-            start, seconds = float(record["start"]), float(record["seconds"])
-            count = int(record["samples"])
-        except (KeyError, TypeError, ValueError):
+    samples, begin, end, longest = 0.0, 0.0, None, 0.0
+    for record in last_records(path, _site(path.parent)):
+        start, seconds, count = (number(record.get(key)) for key in ("start", "seconds", "samples"))
+        if record.get("kind") != "step" or start is None or seconds is None or count is None:
             continue
         end = start + seconds if end is None else end
         if samples and start < end - WINDOW_S:
@@ -95,10 +94,9 @@ def _printed(path: Path, steps: int | None, now: float) -> Progress:
     values: list[float] = []
     last = before = None
     longest = 0.0
-    for record in last_records(path):
-        try:
-            at, value = float(record["at"]), float(record["samples_per_second"])
-        except (KeyError, TypeError, ValueError):
+    for record in last_records(path, _site(path.parent)):
+        at, value = number(record.get("at")), number(record.get("samples_per_second"))
+        if at is None or value is None:
             continue
         last = at if last is None else last
         if at < last - WINDOW_S:
@@ -115,13 +113,24 @@ def _printed(path: Path, steps: int | None, now: float) -> Progress:
     return Progress(steps, samples_per_s=sum(values) / len(values))
 
 
-def _written(records: Path, ranks: int) -> float:
-    """When a rank last recorded anything."""
-    return max(_changed(records / f"rank-{rank}.jsonl") for rank in range(ranks))
+def _of_ranks(records: Path, ranks: int) -> list[Path]:
+    """The records that there are, of a run of so many ranks."""
+    found = []
+    with suppress(OSError):
+        for each in entries(records, _site(records)):
+            rank = re.fullmatch(r"rank-([0-9]{1,9})\.jsonl", each.name)
+            if rank and int(rank[1]) < ranks:
+                found.append(records / each.name)
+    return found
+
+
+def _site(records: Path) -> Path:
+    """The folder that is trusted, of the records of an incarnation."""
+    return site_of(records.parents[1])
 
 
 def _changed(path: Path) -> float:
     """When a file was written to (unix); 0 when it cannot be told."""
     with suppress(OSError):
-        return path.stat().st_mtime
+        return status_of(path, _site(path.parent)).st_mtime
     return 0.0

@@ -16,6 +16,7 @@ from argosy.live.progress import steps_done
 from argosy.live.queue import Answer, Queue
 from argosy.live.states import RunState, RunView
 from argosy.live.tail import read_object
+from argosy.reading import site_of
 
 FINAL = (RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED)
 """They stay as they are until something new is written into the run's folder."""
@@ -63,7 +64,7 @@ class Study:
         return Snapshot(self.site.name, counted, answer, moment.now)
 
     def _look_at(self, run: Path, moment: Moment) -> RunView:
-        changed = run.stat().st_mtime_ns
+        changed = _changed(run)
         in_queue = moment.answer is not None and any(
             job.state.active for job in moment.answer.jobs.get((run, job_name(run)), ())
         )
@@ -75,10 +76,19 @@ class Study:
         return view
 
 
+def _changed(run: Path) -> int:
+    """When something was put into the run's folder, or taken out."""
+    try:
+        return run.lstat().st_mtime_ns
+    except OSError:
+        # It has gone since it was listed.
+        return 0
+
+
 def _scheduler(runs: list[Path]) -> str:
     """Who runs the scripts, as the first readable plan says."""
     for run in runs:
-        site = (read_object(run / "provenance.json") or {}).get("site")
+        site = (read_object(run / "provenance.json", site_of(run)) or {}).get("site")
         if isinstance(site, dict) and "scheduler" in site:
             return str(site["scheduler"])
     return "local"
@@ -108,7 +118,9 @@ class _Totals:
         if self._by_plan is None:
             counts: dict[str, set[int]] = {}
             for run, view in self._completed:
-                if view.progress.steps and _is_of_plan(run, read_object(run / "result.json")):
+                if view.progress.steps and _is_of_plan(
+                    run, read_object(run / "result.json", site_of(run))
+                ):
                     counts.setdefault(_plan(RunFiles.read(run)), set()).add(view.progress.steps)
             # A program that decides itself when it has learnt enough has no total.
             self._by_plan = {plan: min(each) for plan, each in counts.items() if len(each) == 1}
@@ -131,5 +143,5 @@ def _of_older_job(run: RunFiles) -> int | None:
 
 def _is_of_plan(run: Path, verdict: Mapping[str, Any] | None) -> bool:
     """Whether a measurement is of what the run is planned for now."""
-    asked = read_object(run / "run.json") or {}
+    asked = read_object(run / "run.json", site_of(run)) or {}
     return verdict is not None and verdict.get("spec") == asked.get("spec")

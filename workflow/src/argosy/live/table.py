@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from argosy.errors import plain
 from argosy.live.states import RunState, RunView
 from argosy.live.study import Snapshot
 from argosy.live.words import plural, rate, span
@@ -60,14 +61,14 @@ def headings(snapshot: Snapshot) -> list[Text]:
     if answer and answer.silent_since:
         known = f"what it said at {_clock(answer.asked)} and " if answer.asked else ""
         since = f"Slurm has not answered since {_clock(answer.silent_since)}"
-        said = f"{since} ({answer.problem}); shown is {known}what the files tell"
+        said = f"{since} ({plain(answer.problem)}); shown is {known}what the files tell"
         lines.append(Text(said, style=ALARM, no_wrap=True, overflow="ellipsis"))
     return lines
 
 
 def totals(snapshot: Snapshot) -> Text:
     """`testbed at 14:03:05: 9 runs, 2 running, …`"""
-    line = Text.assemble((snapshot.site, "bold"), f" at {_clock(snapshot.at)}: ")
+    line = Text.assemble((plain(snapshot.site), "bold"), f" at {_clock(snapshot.at)}: ")
     line.append(plural(len(snapshot.views), "run"))
     for state, count in _counts(snapshot.views):
         line.append(", ")
@@ -98,11 +99,11 @@ def _table(views: Sequence[RunView], layout: Layout, head: bool = True) -> Table
     for view in views:
         if layout.grouped and view.experiment != experiment:
             experiment = view.experiment
-            table.add_row(Text(experiment, style="bold"))
+            table.add_row(Text(plain(experiment), style="bold"))
         table.add_row(
-            Text(f"  {view.run_id}" if layout.grouped else view.name),
+            Text(plain(f"  {view.run_id}" if layout.grouped else view.name)),
             Text(view.state, style=STYLES[view.state]),
-            Text(view.job),
+            Text(plain(view.job)),
             Text("" if view.used_s is None else span(view.used_s)),
             _details(view, widths, layout),
         )
@@ -118,9 +119,11 @@ def _details(view: RunView, widths: Sequence[int], layout: Layout) -> Text:
         text.append(_measures(_cells(view), widths), style=silent)
         text.append(GAP if view.note else "")
     if view.reason:
-        text.append(f"{'! ' if view.stuck else ''}{view.reason}", ALARM if view.stuck else "bold")
+        text.append(
+            f"{'! ' if view.stuck else ''}{plain(view.reason)}", ALARM if view.stuck else "bold"
+        )
         text.append(": " if view.note else "")
-    text.append(view.note)
+    text.append(plain(view.note))
     if layout.room or measured:
         text.no_wrap, text.overflow = True, "ellipsis"
     return text
@@ -135,7 +138,7 @@ def _cells(view: RunView) -> tuple[str, ...]:
     speed = "" if progress.samples_per_s is None else rate(progress.samples_per_s)
     if progress.silent_s is not None:
         speed = f"last {progress.silent_of} {span(progress.silent_s)} ago"
-    return ("" if view.left_s is None else span(view.left_s), steps, speed, view.nodes)
+    return ("" if view.left_s is None else span(view.left_s), steps, speed, plain(view.nodes))
 
 
 def _widths(views: Sequence[RunView]) -> list[int]:

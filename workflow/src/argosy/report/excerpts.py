@@ -1,13 +1,12 @@
 """The last lines of a failure's log, safe to show whatever the log holds, and cheap however long it is."""
 
-import os
 import re
-import stat
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from argosy.reading import NotReadError, read_end
 from argosy.report.models import FailureSummary
 
 LINES = 20
@@ -36,7 +35,7 @@ def _excerpted(failures: Sequence[FailureSummary], results_dir: Path) -> Iterato
         try:
             if left <= 0:
                 raise NoExcerptError("the failures before it have filled the room for excerpts")
-            text = excerpt(results_dir / failure.log_file)
+            text = excerpt(results_dir / failure.log_file, results_dir)
         except NoExcerptError as reason:
             yield replace(failure, no_excerpt=str(reason))
         else:
@@ -44,14 +43,17 @@ def _excerpted(failures: Sequence[FailureSummary], results_dir: Path) -> Iterato
             yield replace(failure, log_excerpt=text)
 
 
-def excerpt(path: Path) -> str:
-    """The last `LINES` lines of a file, of which no more than its last `READ_BYTES` are read.
+def excerpt(path: Path, top: Path) -> str:
+    """The last `LINES` lines of a file below `top`, of which no more than its last `READ_BYTES` are read.
 
     Terminal codes are left out, other control characters replaced, long lines cut. Raises
-    NoExcerptError when the file is missing, unreadable, empty, or no plain file.
+    NoExcerptError when the file is missing, unreadable, empty, no plain file, or not below `top`: which
+    file it is may be said by a table from elsewhere.
     """
     try:
-        tail, is_whole = _tail(path)
+        tail, is_whole = read_end(path, top, READ_BYTES)
+    except NotReadError as error:
+        raise NoExcerptError(f"{path.name} is not a plain file of the results") from error
     except OSError as error:
         raise NoExcerptError(f"{path.name}: {error.strerror}") from error
     lines = tail.decode(errors="replace").rstrip().split("\n")
@@ -61,20 +63,6 @@ def excerpt(path: Path) -> str:
     if not any(shown):
         raise NoExcerptError(f"{path.name} is empty")
     return "\n".join(shown)
-
-
-def _tail(path: Path) -> tuple[bytes, bool]:
-    """The end of a file, and whether that is all of it."""
-    # Else opening a pipe would wait for somebody who writes into it.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise NoExcerptError(f"{path.name} is not a plain file")
-        start = max(0, found.st_size - READ_BYTES)
-        return os.pread(descriptor, READ_BYTES, start), start == 0
-    finally:
-        os.close(descriptor)
 
 
 def _shown(line: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import duckdb
 
+from argosy.reading import NotReadError
 from argosy.results.errors import ResultsError
 from argosy.results.found import Found, NewRun, look
 from argosy.results.long_lines import without_long_lines
@@ -81,10 +82,12 @@ def _made_tables(tables_dir: Path, found: Found) -> bool:
     with tempfile.TemporaryDirectory(prefix=".collect-", dir=tables_dir) as work:
         try:
             _make_tables(tables_dir, found, Path(work))
-        except duckdb.Error as problem:
-            if not found.drop_culprit(problem):
-                raise read_problem(problem) from problem
-            return False
+        except (duckdb.Error, NotReadError) as problem:
+            if found.drop_culprit(problem):
+                return False
+            if isinstance(problem, NotReadError):
+                raise ResultsError(str(problem)) from problem
+            raise read_problem(problem) from problem
     return True
 
 

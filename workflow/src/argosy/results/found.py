@@ -6,6 +6,8 @@ from pathlib import Path
 
 import duckdb
 
+from argosy.errors import plain
+from argosy.reading import entries
 from argosy.results.errors import ResultsError
 from argosy.results.listing import list_run
 from argosy.results.records import RecordFile, read_problem, record_files
@@ -45,19 +47,26 @@ class Found:
 
     def note(self, run: Run, problem: Exception) -> None:
         """Remember why a run cannot be read."""
-        row = {"experiment": run[0], "run_id": run[1], "problem": str(problem)}
+        texts = (plain(" ".join(text.split("\n"))) for text in (*run, str(problem)))
+        row = dict(zip(("experiment", "run_id", "problem"), texts, strict=True))
         self.problems.append(row)
 
-    def drop_culprit(self, problem: duckdb.Error) -> bool:
+    def drop_culprit(self, problem: duckdb.Error | OSError) -> bool:
         """Take out the run with the file that DuckDB could not read, as one that was removed meanwhile.
 
         Whether there is one: DuckDB says a file's name where a file is at fault. It may have read a copy,
         whose path ends as that of the file itself does.
         """
         for run in self.new:
+            if isinstance(problem, OSError) and problem.filename in run.paths:
+                self.new.remove(run)
+                self.note(run.key, problem)
+                return True
             if any(f'/{"/".join(Path(path).parts[-5:])}"' in str(problem) for path in run.paths):
                 self.new.remove(run)
-                self.note(run.key, read_problem(problem))
+                self.note(
+                    run.key, read_problem(problem) if isinstance(problem, duckdb.Error) else problem
+                )
                 return True
         return False
 
@@ -68,6 +77,8 @@ def look(results_dir: Path, runs: Sequence[Path] | None, known: Mapping[Run, str
     for folder in _run_folders(results_dir, found) if runs is None else _in_order(runs):
         key = (folder.parent.name, folder.name)
         try:
+            if any(plain(name) != name for name in key):
+                raise ResultsError(f"{folder}: its name has characters that no name has")
             listing = list_run(folder)
             if known.get(key) == listing.fingerprint:
                 found.kept.append(key)
@@ -82,9 +93,12 @@ def look(results_dir: Path, runs: Sequence[Path] | None, known: Mapping[Run, str
 
 def _run_folders(results_dir: Path, found: Found) -> Iterator[Path]:
     """The folders of runs, and those that may be; a folder that cannot be listed is a problem."""
-    for experiment in sorted(results_dir.glob("*/")):
+    # Those that are links are listed as well: that they are not read is said of each run.
+    names = sorted(entry.name for entry in entries(results_dir, results_dir) if entry.is_dir())
+    for experiment in (results_dir / name for name in names):
         try:
-            yield from filter(_may_be_run, sorted(experiment.iterdir()))
+            runs = sorted(entry.name for entry in entries(experiment, experiment))
+            yield from filter(_may_be_run, (experiment / name for name in runs))
         except OSError as problem:
             found.note((experiment.name, ""), problem)
 

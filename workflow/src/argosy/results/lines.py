@@ -1,11 +1,14 @@
 """Reading many files of JSON Lines at once, each line with whose it is, in the order of the files."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
+from argosy.reading import check_regular, open_regular
 from argosy.results.tables import literal
 
 
@@ -34,6 +37,16 @@ def lines(columns: Mapping[str, str], known: Mapping[str, str]) -> str:
 )"""
 
 
+def site_of_records(path: Path) -> Path:
+    """The folder below which nothing is trusted, of a file of records or a copy of one."""
+    return path.parents[4]
+
+
+def open_records(path: Path | str) -> AbstractContextManager[BufferedReader]:
+    """Open a file of records, or a copy of one. Raises OSError."""
+    return open_regular(Path(path), site_of_records(Path(path)))
+
+
 def is_amount(value: str) -> str:
     """SQL that says whether a number is one that can be measured: finite, and not below 0.
 
@@ -50,7 +63,9 @@ def is_whole(value: str, most: int) -> str:
 def name_files(
     database: duckdb.DuckDBPyConnection, known: Mapping[str, str], files: Sequence[Any]
 ) -> dict[str, list[str]]:
-    """Name the files that `lines` reads next; returns the parameters of that query.
+    """Name the files that `lines` reads next, and see that they are files; returns that query's parameters.
+
+    Raises OSError for what is none.
 
     Args:
         known: as for `lines`.
@@ -61,4 +76,8 @@ def name_files(
         database.execute(
             f"SET VARIABLE file_{name} = CAST($values AS {kind}[])", {"values": values}
         )
-    return {"paths": [literal(Path(file.path)) for file in files]}
+    paths = [Path(file.path) for file in files]
+    for path in paths:
+        # DuckDB opens files by their names, follows links, and would wait for a pipe.
+        check_regular(path, site_of_records(path))
+    return {"paths": [literal(path) for path in paths]}

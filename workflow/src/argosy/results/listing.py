@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from argosy.reading import NotReadError, entries, site_of
+
 
 @dataclass(frozen=True)
 class Listing:
@@ -22,16 +24,22 @@ class Listing:
     fingerprint: str
 
 
+_READ = (".json", ".jsonl", ".log")
+"""Ends of the names of what is read, which nothing but a file should have."""
+_MOST_INCARNATIONS = 10_000
+
+
 def list_run(folder: Path) -> Listing:
-    """List the files of a run's folder, none of which is read.
+    """List the files of a run's folder, none of which is read; what stands in a file's place is listed too.
 
     Raises:
-        OSError: when a folder of the run cannot be listed.
+        OSError: when a folder of the run cannot be listed, is a link, or holds more than any run leaves.
     """
-    files = dict(_described(str(folder), _state))
-    attempts = _by_incarnation(folder / "attempts", _state)
-    records = _by_incarnation(folder / "records", _state)
-    logs = _logs(folder / "logs")
+    top = site_of(folder)
+    files = dict(_described(folder, top, _state))
+    attempts = _by_incarnation(folder / "attempts", top, _state)
+    records = _by_incarnation(folder / "records", top, _state)
+    logs = _logs(folder / "logs", top)
     return Listing(
         path=folder,
         files=sorted(files),
@@ -47,34 +55,41 @@ _Described = Mapping[str, Mapping[str, str]]
 _Describe = Callable[[os.DirEntry[str]], str]
 
 
-def _by_incarnation(folder: Path, describe: _Describe) -> _Described:
+def _by_incarnation(folder: Path, top: Path, describe: _Describe) -> _Described:
     try:
-        with os.scandir(folder) as entries:
-            names = [entry.name for entry in entries if entry.is_dir()]
-    except (FileNotFoundError, NotADirectoryError):
+        names = [entry.name for entry in entries(folder, top) if _is_folder(folder, entry)]
+    except FileNotFoundError:
         return {}
-    return {name: dict(_described(f"{folder}/{name}", describe)) for name in names}
+    if len(names) > _MOST_INCARNATIONS:
+        raise NotReadError(folder, f"holds more than {_MOST_INCARNATIONS:,} folders")
+    return {name: dict(_described(folder / name, top, describe)) for name in names}
 
 
-def _logs(folder: Path) -> _Described:
+def _logs(folder: Path, top: Path) -> _Described:
     """Logs by incarnation; those of ranks, which lie in a folder of their own, as ranks/rank-<r>.log."""
-    logs = _by_incarnation(folder, _name)
-    ranks = {name: _by_incarnation(folder / name, _name).get("ranks", {}) for name in logs}
+    logs = _by_incarnation(folder, top, _name)
+    ranks = {name: _by_incarnation(folder / name, top, _name).get("ranks", {}) for name in logs}
     return {
         name: {**logs[name], **{f"ranks/{log}": f"ranks/{log}" for log in ranks[name]}}
         for name in logs
     }
 
 
-def _described(folder: str, describe: _Describe) -> Iterator[tuple[str, str]]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_file():
-                yield entry.name, describe(entry)
+def _is_folder(folder: Path, entry: os.DirEntry[str]) -> bool:
+    """Whether it is a folder of an incarnation; raises NotReadError for a link to one, or to nothing."""
+    if entry.is_symlink() and not entry.is_file():
+        raise NotReadError(folder / entry.name, "is a link")
+    return entry.is_dir(follow_symlinks=False)
+
+
+def _described(folder: Path, top: Path, describe: _Describe) -> Iterator[tuple[str, str]]:
+    for entry in entries(folder, top):
+        if entry.name.endswith(_READ) or not entry.is_dir(follow_symlinks=False):
+            yield entry.name, describe(entry)
 
 
 def _state(entry: os.DirEntry[str]) -> str:
-    status = entry.stat()
+    status = entry.stat(follow_symlinks=False)
     return f"{entry.name} {status.st_size} {status.st_mtime_ns}"
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
+from argosy.results.lines import open_records
 from argosy.results.records import RecordFile
 from argosy.results.telemetry import TelemetryFile
 
@@ -46,8 +47,8 @@ def copy_lines(source: BinaryIO, target: BinaryIO, begin: int, end: int) -> None
 def _shortened(file: File, work: Path) -> File:
     target = work.joinpath(*Path(file.path).parts[-5:])
     target.parent.mkdir(parents=True, exist_ok=True)
-    with Path(file.path).open("rb") as source, target.open("wb") as copy:
-        copy_lines(source, copy, 0, Path(file.path).stat().st_size)
+    with open_records(file.path) as source, target.open("wb") as copy:
+        copy_lines(source, copy, 0, os.fstat(source.fileno()).st_size)
     return replace(file, path=str(target))
 
 
@@ -64,10 +65,10 @@ def _short_lines(source: BinaryIO, size: int) -> Iterator[bytes]:
 
 
 def _has_long_line(path: str) -> bool:
-    if Path(path).stat().st_size <= LONGEST_LINE:
-        return False
     length = 0
-    with Path(path).open("rb", buffering=0) as file:
+    with open_records(path) as file:
+        if os.fstat(file.fileno()).st_size <= LONGEST_LINE:
+            return False
         while block := file.read(min(_BLOCK, LONGEST_LINE)):
             first = block.find(b"\n")
             if length + (len(block) if first < 0 else first + 1) > LONGEST_LINE:

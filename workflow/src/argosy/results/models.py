@@ -3,17 +3,23 @@
 Keys that are not named here are left alone: a newer writer may say more within one schema version.
 """
 
-import json
 import math
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from argosy.reading import NotReadError, json_of, read_bytes
 from argosy.results.errors import ResultsError
 from argosy.validation import describe
 
 SCHEMA_VERSION = 1
+MOST_NODES = 1 << 20
+MOST_RANKS_PER_NODE = 1 << 10
+
+Whole = Annotated[int, Field(ge=0, lt=1 << 31)]
+"""As the tables hold it."""
+Bytes = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
 class Record(BaseModel):
@@ -49,9 +55,9 @@ class Asked(Record):
     run_id: str
     experiment: str
     site: str
-    nodes: int
-    ranks_per_node: int
-    repeat: int
+    nodes: Annotated[int, Field(ge=1, le=MOST_NODES)]
+    ranks_per_node: Annotated[int, Field(ge=1, le=MOST_RANKS_PER_NODE)]
+    repeat: Whole
     scaling: Literal["strong", "weak"]
     image: Image | None
     """None for a run without a container."""
@@ -80,8 +86,8 @@ class Asked(Record):
 class Failure(Record):
     """The first failure of a job; `rank` is None when it was not a rank's."""
 
-    node: int | None
-    rank: int | None
+    node: Whole | None
+    rank: Whole | None
     cause: str
 
 
@@ -100,8 +106,8 @@ class Verdict(Record):
 
 class Machine(Record):
     cpu_model: str | None = None
-    cpus: int | None = None
-    memory_bytes: int | None = None
+    cpus: Whole | None = None
+    memory_bytes: Bytes | None = None
     kernel: str | None = None
     engine: str | None = None
 
@@ -109,7 +115,7 @@ class Machine(Record):
 class NodeStatus(Record):
     """node-<n>.json: what the agent of a node knew last."""
 
-    node: int
+    node: Whole
     host: str
     state: Literal["running", "completed", "failed", "interrupted", "cancelled"]
     started: float
@@ -122,7 +128,7 @@ class Checkpoint(Record):
     """The point from which an incarnation goes on: `step` steps were done by `incarnation`."""
 
     incarnation: str
-    step: int
+    step: Whole
 
 
 class Experiment(Record):
@@ -148,6 +154,25 @@ class Provenance(Record):
     experiment: Experiment = Experiment()
 
 
+class Gpu(Record):
+    """An accelerator of a node, as a telemetry file's header describes it."""
+
+    gpu: Whole | None = None
+    uuid: str | None = None
+    name: str | None = None
+    memory_bytes: Bytes | None = None
+    mig: bool | None = None
+    energy_from_power: bool | None = None
+
+
+class TelemetryHeader(Record):
+    """The first line of a telemetry file, as far as it is about the node's GPUs."""
+
+    gpus: list[Gpu] | None = None
+    driver: str | None = None
+    unread: dict[str, str | None] | None = None
+
+
 class Job(Record):
     job_id: str | int
 
@@ -161,13 +186,14 @@ class Jobs(Record):
 Model = TypeVar("Model", bound=Record)
 
 
-def read_object(path: Path) -> dict[str, Any]:
-    """Read a JSON object of the known schema version from `path`, or raise ResultsError."""
+def read_object(path: Path, top: Path) -> dict[str, Any]:
+    """Read a JSON object of the known schema version from `path` below `top`, or raise ResultsError."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json_of(read_bytes(path, top))
     except (OSError, ValueError) as problem:
+        why = problem.strerror if isinstance(problem, NotReadError) else problem
         raise ResultsError(
-            f"{path}: cannot be read as JSON ({problem}); move its run folder away and run it again"
+            f"{path}: cannot be read as JSON ({why}); move its run folder away and run it again"
         ) from problem
     if not isinstance(found, dict):
         raise ResultsError(f"{path}: holds no JSON object; move its run folder away")
@@ -184,9 +210,9 @@ def check_version(path: Path, version: object) -> None:
         )
 
 
-def read_model(path: Path, model: type[Model]) -> Model:
-    """Read `path` as `model`, or raise ResultsError naming file and key."""
-    return as_model(path, read_object(path), model)
+def read_model(path: Path, top: Path, model: type[Model]) -> Model:
+    """Read `path` below `top` as `model`, or raise ResultsError naming file and key."""
+    return as_model(path, read_object(path, top), model)
 
 
 def as_model(path: Path, content: dict[str, Any], model: type[Model]) -> Model:

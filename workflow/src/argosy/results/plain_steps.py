@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from argosy.reading import descriptor_of
+from argosy.results.lines import site_of_records
 from argosy.results.tables import PHASES
 
 _SHORTEST_LINE = 90
@@ -115,7 +117,8 @@ def read_plain_steps(places: Sequence[Place]) -> PlainSteps:
 def _read(place: Place, capacity: int, columns: _Columns, found: _Found) -> None:
     reader = _reader()
     assert reader, "asked for without is_compiled()"
-    file = os.open(place.path, os.O_RDONLY | os.O_CLOEXEC)
+    path = Path(place.path)
+    file = descriptor_of(path, site_of_records(path))
     try:
         status = reader(
             file, place.begin, place.end, capacity, ctypes.byref(columns), ctypes.byref(found)

@@ -5,7 +5,6 @@ metrics, steps that count no longer, damaged lines. The compiled reader puts it 
 without it, files that hold more lines than steps are read once more.
 """
 
-import json
 import math
 import re
 from collections import Counter, defaultdict
@@ -18,8 +17,9 @@ from typing import Any
 import duckdb
 import numpy as np
 
+from argosy.reading import json_of
 from argosy.results.errors import ResultsError
-from argosy.results.lines import is_amount, is_whole, lines, name_files
+from argosy.results.lines import is_amount, is_whole, lines, name_files, open_records
 from argosy.results.models import check_version
 from argosy.results.run_folder import RunFolder
 from argosy.results.tables import PHASES, fetch, threads
@@ -228,7 +228,7 @@ def _count_lines(path: str) -> int:
     # One buffer for all of the file: new memory for each piece would take as long as the counting.
     count, is_ended, buffer = 0, True, bytearray(_BUFFER_BYTES)
     characters = np.frombuffer(buffer, np.uint8)
-    with Path(path).open("rb", buffering=0) as file:
+    with open_records(path) as file:
         while size := file.readinto(buffer):
             # Other threads count meanwhile, as they do not while Python's own count() runs.
             count += int(np.count_nonzero(characters[:size] == _NEWLINE))
@@ -241,10 +241,10 @@ def read_header(path: Path) -> dict[str, Any]:
 
     Raises ResultsError for an unknown version.
     """
-    with path.open("rb") as stream:
+    with open_records(path) as stream:
         first = stream.readline(_FIRST_LINE_BYTES)
     try:
-        header = json.loads(first)
+        header = json_of(first)
     except ValueError:
         return {}
     if not isinstance(header, dict) or header.get("kind") != "header":

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from argosy.files import attempt_folder
+from argosy.reading import site_of
 from argosy.results.errors import ResultsError
 from argosy.results.listing import Listing
 from argosy.results.models import (
@@ -175,8 +176,8 @@ class RunFolder:
 
 def read_run(listing: Listing) -> RunFolder:
     """Read the small files of a run folder; raise ResultsError for one that breaks the contract."""
-    folder, files = listing.path, listing.files
-    asked = read_model(folder / "run.json", Asked)
+    folder, files, top = listing.path, listing.files, site_of(listing.path)
+    asked = read_model(folder / "run.json", top, Asked)
     if (asked.experiment, asked.run_id) != (folder.parent.name, folder.name):
         raise ResultsError(
             f"{folder / 'run.json'}: is of run {asked.experiment}/{asked.run_id}, but its folder "
@@ -184,12 +185,12 @@ def read_run(listing: Listing) -> RunFolder:
         )
     result = folder / "result.json"
     path = folder / "provenance.json"
-    provenance = read_object(path) if path.name in files else None
+    provenance = read_object(path, top) if path.name in files else None
     run = RunFolder(
         listing=listing,
         asked=asked,
         planned=as_model(path, provenance or {}, Provenance).experiment,
-        result=read_model(result, Verdict) if result.name in files else None,
+        result=read_model(result, top, Verdict) if result.name in files else None,
         provenance=json.dumps(provenance) if provenance else None,
         incarnations=tuple(
             _read_incarnation(listing, name) for name in _incarnation_names(listing)
@@ -207,7 +208,7 @@ def _incarnation_names(listing: Listing) -> list[str]:
     """Incarnations by order of submission; a job that left logs but no records is one too."""
     submitted: Mapping[str, int] = {}
     if "job.json" in listing.files:
-        entries = read_model(listing.path / "job.json", Jobs).jobs
+        entries = read_model(listing.path / "job.json", site_of(listing.path), Jobs).jobs
         submitted = {str(job.job_id): place for place, job in enumerate(entries)}
 
     def order(name: str) -> tuple[int, list[tuple[str, int]]]:
@@ -218,16 +219,17 @@ def _incarnation_names(listing: Listing) -> list[str]:
 
 def _read_incarnation(listing: Listing, name: str) -> Incarnation:
     folder, files = listing.path / "records" / name, listing.records.get(name, ())
+    top = site_of(listing.path)
     nodes = [file for file in files if re.fullmatch(r"node-.*\.json", file)]
     attempt, written = attempt_folder(listing.path, name), listing.attempts.get(name, files)
     verdict, claim = attempt / "verdict.json", attempt / "claim.json"
     return Incarnation(
         name=name,
-        verdict=read_model(verdict, Verdict) if verdict.name in written else None,
+        verdict=read_model(verdict, top, Verdict) if verdict.name in written else None,
         nodes=tuple(
-            read_model(folder / node, NodeStatus) for node in sorted(nodes, key=_by_number)
+            read_model(folder / node, top, NodeStatus) for node in sorted(nodes, key=_by_number)
         ),
-        claim=read_model(claim, Claim) if claim.name in written else None,
+        claim=read_model(claim, top, Claim) if claim.name in written else None,
     )
 
 

@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from arro3.core import Array, DataType, Field, RecordBatch, RecordBatchReader, Schema
 
+from argosy.reading import status_of
+from argosy.results.lines import open_records, site_of_records
 from argosy.results.long_lines import copy_lines
 from argosy.results.plain_steps import Place, PlainSteps, Real, Whole, read_plain_steps
 from argosy.results.records import RecordFile
@@ -76,7 +78,7 @@ class StepBatches:
             return
         target = self.work.joinpath(*Path(file.path).parts[-5:])
         target.parent.mkdir(parents=True, exist_ok=True)
-        with Path(file.path).open("rb") as source, target.open("wb") as copy:
+        with open_records(file.path) as source, target.open("wb") as copy:
             for begin, end in np.concatenate(runs).tolist():
                 copy_lines(source, copy, begin, end)
         self.more.append(replace(file, path=str(target)))
@@ -126,7 +128,8 @@ def _parts(files: Sequence[RecordFile]) -> Iterator[list[_FilePlace]]:
     part: list[_FilePlace] = []
     size = 0
     for file in files:
-        length = Path(file.path).stat().st_size
+        path = Path(file.path)
+        length = status_of(path, site_of_records(path)).st_size
         for begin in range(0, max(length, 1), _PART_BYTES):
             end = min(begin + _PART_BYTES, length)
             part.append(_FilePlace(file.path, begin, end, file, is_last=end == length))

@@ -15,7 +15,9 @@ from typing import Any
 import duckdb
 
 from argosy import __version__
+from argosy.errors import plain_texts
 from argosy.files import replacing
+from argosy.reading import NotReadError, check_regular
 from argosy.results.errors import ResultsError
 
 TABLES_VERSION = 6
@@ -207,7 +209,7 @@ def insert_rows(
     They go through a file in the folder `work`: DuckDB takes a millisecond for each row given one by one.
     """
     path = work / f"{table}.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    path.write_text("".join(_line(row) for row in rows), encoding="utf-8")
     if path.stat().st_size == 0:
         return
     names = ", ".join(f"{name}: '{kind}'" for name, kind in COLUMNS[table].items())
@@ -295,10 +297,14 @@ def open_tables(tables_dir: Path) -> duckdb.DuckDBPyConnection:
 def fetch(
     tables: duckdb.DuckDBPyConnection, query: str, parameters: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
-    """All rows of a query as mappings of column to value."""
+    """All rows of a query as mappings of column to value; texts, a stranger's perhaps, are made plain."""
     result = tables.execute(query, dict(parameters or {}))
     names = [column[0] for column in result.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+    return [dict(zip(names, map(plain_texts, row), strict=True)) for row in result.fetchall()]
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    return json.dumps({name: plain_texts(value) for name, value in row.items()}) + "\n"
 
 
 def literal(path: Path) -> str:
@@ -328,8 +334,12 @@ def _new_rows(table: str, has_part: bool) -> str:
 
 def _check_table(database: duckdb.DuckDBPyConnection, path: Path) -> None:
     remedy = "make the tables again from the run folders"
-    if not path.exists():
-        raise ResultsError(f"{path}: no such table; {remedy}")
+    try:
+        check_regular(path, path.parent)
+    except NotReadError as problem:
+        raise ResultsError(f"{problem}; {remedy}") from None
+    except OSError:
+        raise ResultsError(f"{path}: no such table; {remedy}") from None
     query = "SELECT decode(key), decode(value) FROM parquet_kv_metadata($path)"
     try:
         found = dict(database.execute(query, {"path": literal(path)}).fetchall())

@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 
 from argosy.results.lines import is_amount, lines, name_files
+from argosy.results.models import TelemetryHeader, as_model
 from argosy.results.records import clock_offset, read_header
 from argosy.results.rows import Row
 from argosy.results.run_folder import RunFolder
@@ -18,7 +19,6 @@ VIEW = "new_telemetry"
 _OWN = ("experiment", "run_id", "incarnation", "node", "at_s")
 _SAMPLED = {name: kind for name, kind in COLUMNS["telemetry"].items() if name not in _OWN}
 _OF_FILE = {"node": "INTEGER", "offset_s": "DOUBLE"}
-_GPU = ("uuid", "name", "memory_bytes", "mig", "energy_from_power")
 
 _AMOUNTS = [
     f'coalesce("{name}", 0)' for name, kind in _SAMPLED.items() if kind in ("BIGINT", "DOUBLE")
@@ -80,6 +80,7 @@ def telemetry_files(run: RunFolder) -> Iterator[TelemetryFile]:
     for piece in run.pieces:
         for path in run.records(piece.incarnation):
             if number := re.fullmatch(r"telemetry-(\d+)\.jsonl", path.name):
+                _read_header(path)
                 yield TelemetryFile(
                     path=str(path),
                     experiment=run.asked.experiment,
@@ -109,10 +110,9 @@ def gpu_rows(files: Sequence[TelemetryFile]) -> Iterator[Row]:
     """A row of the table `gpus` for each GPU of a node, as the last job of a run saw it."""
     rows: dict[tuple[object, ...], Row] = {}
     for file in files:
-        header = read_header(Path(file.path))
-        for gpu in header.get("gpus") or []:
-            known = {name: gpu.get(name) for name in _GPU}
-            row = _key(file) | {"gpu": gpu.get("gpu"), "driver": header.get("driver")} | known
+        header = _read_header(Path(file.path))
+        for gpu in header.gpus or ():
+            row = _key(file) | {"driver": header.driver} | gpu.model_dump()
             rows[file.experiment, file.run_id, file.node, row["gpu"]] = row
     yield from rows.values()
 
@@ -120,8 +120,12 @@ def gpu_rows(files: Sequence[TelemetryFile]) -> Iterator[Row]:
 def unread_rows(files: Sequence[TelemetryFile]) -> Iterator[Row]:
     """A row of the table `unread` for all that a node could never read."""
     for file in files:
-        for what, why in (read_header(Path(file.path)).get("unread") or {}).items():
+        for what, why in (_read_header(Path(file.path)).unread or {}).items():
             yield _key(file) | {"gpu": None, "what": what, "why": why}
+
+
+def _read_header(path: Path) -> TelemetryHeader:
+    return as_model(path, read_header(path), TelemetryHeader)
 
 
 def _key(file: TelemetryFile) -> Row:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeGuard
 
+from argosy.reading import site_of
 from argosy.results.rows import Row
 from argosy.results.run_folder import RunFolder
 from argosy.results.trace_events import Event, trace_events
@@ -89,14 +90,14 @@ def run_timeline(run: RunFolder) -> Timeline:
     if run.state == "completed" and run.current:
         for path in run.records(run.current.name):
             if path.name == _FILE:
-                return read_timeline(path)
+                return read_timeline(path, site_of(run.listing.path))
     return Timeline()
 
 
-def read_timeline(path: Path) -> Timeline:
+def read_timeline(path: Path, top: Path) -> Timeline:
     """Sum up a file, of which only some hundred kilobytes are held at a time. Raises OSError."""
     sums = _Sums()
-    for events, damaged in trace_events(path):
+    for events, damaged in trace_events(path, top):
         sums.unreadable += damaged
         sums.take_all(events)
     sums.finish()

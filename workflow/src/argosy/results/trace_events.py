@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from argosy.reading import open_regular
+
 Event = dict[str, Any]
 
 _CHUNK_BYTES = 1 << 18
@@ -17,12 +19,12 @@ _BOUNDARIES = (b"},{", b"},\n{")
 _DECODER = json.JSONDecoder()
 
 
-def trace_events(path: Path) -> Iterator[tuple[list[Event], int]]:
+def trace_events(path: Path, top: Path) -> Iterator[tuple[list[Event], int]]:
     """The events of the file in their order, some thousands at a time, each time with how many are damaged.
 
     Memory does not grow with the file. Raises OSError.
     """
-    with path.open("rb") as file:
+    with open_regular(path, top) as file:
         rest = file.read(_CHUNK_BYTES).lstrip().removeprefix(b"[")
         while chunk := file.read(_CHUNK_BYTES):
             rest += chunk

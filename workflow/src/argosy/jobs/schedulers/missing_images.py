@@ -10,6 +10,7 @@ from argosy.errors import ArgosyError
 from argosy.images.lockfile import lock_path
 from argosy.images.store import STORE_VARIABLE, Store
 from argosy.jobs.schedulers.base import SCRIPT
+from argosy.reading import read_text, site_of
 
 _STORE = re.compile(rf"^export {STORE_VARIABLE}=(.+)$", re.MULTILINE)
 _DIGEST = re.compile(r"^\s*--digest (sha256:[0-9a-f]{64})$", re.MULTILINE)
@@ -48,7 +49,7 @@ def missing_image(run_dir: Path) -> str | None:
 
 def _wanted(run_dir: Path) -> _Wanted | None:
     """What the script says; None where it needs no image."""
-    text = (run_dir / SCRIPT).read_text(encoding="utf-8")
+    text = read_text(run_dir / SCRIPT, site_of(run_dir))
     store, digest = _STORE.search(text), _DIGEST.search(text)
     if not store or not digest:
         return None

@@ -1,6 +1,5 @@
 """Holds jobs of this machine to `needs.time`, as Slurm does: a warning, SIGTERM, then SIGKILL."""
 
-import json
 import os
 import signal
 import time
@@ -13,6 +12,7 @@ from typing import Any
 import psutil
 
 from argosy.files import attempt_folder, write_text
+from argosy.reading import read_object, site_of
 
 KILL_WAIT_S = 30.0
 """From SIGTERM to SIGKILL; Slurm's default KillWait."""
@@ -32,10 +32,10 @@ class TimeLimit:
     def of_run(cls, run_dir: Path) -> "TimeLimit | None":
         """The limit that run.json names; None where it names none."""
         try:
-            run = json.loads((run_dir / "run.json").read_text(encoding="utf-8"))
+            run = read_object(run_dir / "run.json", site_of(run_dir))
             warning = run["checkpoints"] and float(run["checkpoints"]["warning_s"])
             return cls(float(run["time_limit_s"]), warning)
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, OverflowError):
             return None
 
 

@@ -18,6 +18,7 @@ from argosy.jobs.schedulers.slurm.commands import (
 )
 from argosy.jobs.schedulers.slurm.queue import Accounting, Listed, list_jobs
 from argosy.jobs.schedulers.slurm.refusals import TOO_MANY_NOW, explain
+from argosy.reading import read_text, site_of
 
 PARALLEL_SUBMISSIONS = 4
 LONGEST_PAUSE_S = 60.0
@@ -172,7 +173,7 @@ class SlurmScheduler:
 
 def _attach(run_dir: Path, in_queue: list[Listed], patience: Patience) -> Status | None:
     """The job that the run has already, if it is of the script as it is now; others are cancelled."""
-    script = (run_dir / SCRIPT).read_text(encoding="utf-8")
+    script = read_text(run_dir / SCRIPT, site_of(run_dir))
     name = job_name(run_dir)
     found = None
     for job in in_queue:

@@ -1,6 +1,5 @@
 """The options of a batch script, and the key of which file each of them comes from."""
 
-import json
 import shlex
 import string
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 from argosy.errors import ArgosyError
 from argosy.jobs.schedulers.base import SCRIPT
 from argosy.jobs.schedulers.slurm.gres import GPU_OPTIONS
+from argosy.reading import read_object, read_text, site_of
 from argosy.site.models import Site, read_site
 from argosy.site.values import Options
 
@@ -65,11 +65,12 @@ class ScriptOptions:
     @cached_property
     def values(self) -> Mapping[str, str | None]:
         """The options by their long names; None: it takes no value. Empty without a script."""
-        path = self.run_dir / SCRIPT
-        if not path.is_file():
+        try:
+            text = read_text(self.run_dir / SCRIPT, site_of(self.run_dir))
+        except OSError:
             return {}
         found = {}
-        for line in path.read_text(encoding="utf-8").splitlines():
+        for line in text.splitlines():
             if line.startswith("#SBATCH --"):
                 name, equals, value = _unquoted(line).removeprefix("--").partition("=")
                 found[name] = value if equals else None
@@ -118,10 +119,9 @@ class ScriptOptions:
     def _run(self) -> Mapping[str, object]:
         """What run.json says; nothing for a build."""
         try:
-            content = json.loads((self.run_dir / "run.json").read_text(encoding="utf-8"))
+            return read_object(self.run_dir / "run.json", site_of(self.run_dir))
         except (OSError, ValueError):
             return {}
-        return content if isinstance(content, dict) else {}
 
     @cached_property
     def _site(self) -> Site | None:

@@ -1,0 +1,261 @@
+"""Reading what programs and strangers left: no link is followed, nothing is waited for, all has a bound.
+
+A run's folder, a results folder from elsewhere and a log hold whatever a program put there: links to other
+files of the reader, pipes that nobody writes to, devices, files without an end. Each function here is given
+a path and the folder above it that is trusted, `top`. No part of the path below `top` may be a link or
+`..`, and the file has to be a regular one of a size that is read in a time that is known.
+"""
+
+import errno
+import json
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+SMALL_BYTES = 16 << 20
+"""Far more than any of the small files of a run needs, of however many nodes."""
+MOST_BYTES = 64 << 30
+"""Of a log, or of the records of a rank: that many take a minute."""
+MOST_ENTRIES = 200_000
+"""Of a folder."""
+
+# A file with a thousand times less on the disk than its size is a hole, whatever compresses the disk.
+_HOLE_BYTES = 64 << 20
+_HOLE_RATIO = 1000
+_BLOCK_BYTES = 512
+_CHUNK_BYTES = 1 << 16
+
+_OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PASS_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_TOP = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+
+_KINDS = {
+    stat.S_IFLNK: "is a link",
+    stat.S_IFIFO: "is a pipe",
+    stat.S_IFSOCK: "is a socket",
+    stat.S_IFCHR: "is a device",
+    stat.S_IFBLK: "is a device",
+    stat.S_IFDIR: "is a folder, not a file",
+    stat.S_IFREG: "is a file, not a folder",
+}
+
+
+class NotReadError(OSError):
+    """A file or folder that is there and not read; `strerror` says what it is, str() with its path."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(errno.EINVAL, why, str(path))
+
+    def __str__(self) -> str:
+        return f"{self.filename}: {self.strerror}"
+
+
+def site_of(run_dir: Path) -> Path:
+    """The folder results/<site> that a run's folder lies in: what lies below it is not trusted."""
+    return run_dir.parent.parent
+
+
+@contextmanager
+def open_regular(path: Path, top: Path, most: int = MOST_BYTES) -> Iterator[BufferedReader]:
+    """Open the regular file `path`, of at most `most` bytes.
+
+    Raises:
+        NotReadError: for what is there and no such file.
+        OSError: for what is missing or may not be read.
+    """
+    with os.fdopen(descriptor_of(path, top, most), "rb") as file:
+        yield file
+
+
+def descriptor_of(path: Path, top: Path, most: int = MOST_BYTES) -> int:
+    """A descriptor of the regular file `path`, which the caller closes; raises as `open_regular`."""
+    sys.audit("argosy.reading.open", str(path))
+    with _parent(path, top) as (folder, name):
+        try:
+            descriptor = os.open(name, _OPEN_FILE, dir_fd=folder)
+        except OSError as problem:
+            raise _explained(problem, path, folder, name) from None
+    try:
+        _check(path, os.fstat(descriptor), most)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def read_bytes(path: Path, top: Path, most: int = SMALL_BYTES) -> bytes:
+    """The content of a file of at most `most` bytes; raises as `open_regular`."""
+    descriptor = descriptor_of(path, top, most)
+    try:
+        content = more = os.read(descriptor, os.fstat(descriptor).st_size + 1)
+        # A file may grow, and a file system give less than it was asked for.
+        while more and len(content) <= most:
+            more = os.read(descriptor, _CHUNK_BYTES)
+            content += more
+    finally:
+        os.close(descriptor)
+    if len(content) > most:
+        raise _too_large(path, most)
+    return content
+
+
+def read_text(path: Path, top: Path, most: int = SMALL_BYTES) -> str:
+    """The content of a file of UTF-8, with U+FFFD for what is none; raises as `open_regular`."""
+    return read_bytes(path, top, most).decode("utf-8", "replace")
+
+
+def read_end(path: Path, top: Path, size: int) -> tuple[bytes, bool]:
+    """The last `size` bytes of a file of any size, and whether that is all; raises as `open_regular`."""
+    descriptor = descriptor_of(path, top, sys.maxsize)
+    try:
+        start = max(0, os.fstat(descriptor).st_size - size)
+        return os.pread(descriptor, size, start), start == 0
+    finally:
+        os.close(descriptor)
+
+
+def read_object(path: Path, top: Path, most: int = SMALL_BYTES) -> dict[str, Any]:
+    """The JSON object in a file.
+
+    Raises:
+        ValueError: when it holds something else, or nests deeper than can be read.
+        OSError: as `open_regular`.
+    """
+    found = json_of(read_bytes(path, top, most))
+    if not isinstance(found, dict):
+        raise ValueError("it holds no JSON object")
+    return found
+
+
+def json_of(text: bytes | str) -> Any:
+    """The value that JSON stands for; raises ValueError, also for what nests too deep."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it nests too deep") from None
+
+
+def status_of(path: Path, top: Path) -> os.stat_result:
+    """The status of a regular file, which is not opened; raises as `open_regular`."""
+    with _parent(path, top) as (folder, name):
+        try:
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except OSError as problem:
+            raise _explained(problem, path, folder, name) from None
+    if not stat.S_ISREG(found.st_mode):
+        raise NotReadError(path, _KINDS.get(stat.S_IFMT(found.st_mode), "is no file"))
+    return found
+
+
+def check_regular(path: Path, top: Path, most: int = MOST_BYTES) -> None:
+    """Raise as `open_regular` would, for what others open by its name."""
+    sys.audit("argosy.reading.open", str(path))
+    _check(path, status_of(path, top), most)
+
+
+def is_regular(path: Path, top: Path) -> bool:
+    """Whether there is a regular file."""
+    try:
+        status_of(path, top)
+    except OSError:
+        return False
+    return True
+
+
+def entries(path: Path, top: Path, most: int = MOST_ENTRIES) -> Iterator[os.DirEntry[str]]:
+    """What lies in a folder, each to be looked at before the next is asked for.
+
+    Raises:
+        NotReadError: when it is no folder, or holds more than `most` entries.
+        OSError: when it is missing or cannot be listed.
+    """
+    with _folder(path, top) as folder, os.scandir(folder) as found:
+        for number, entry in enumerate(found):
+            if number >= most:
+                raise NotReadError(path, f"holds more than {most:,} entries")
+            yield entry
+
+
+def folders_in(path: Path, top: Path, most: int = MOST_ENTRIES) -> list[str]:
+    """The names of the folders in a folder, sorted, but for hidden ones; raises as `entries`."""
+    found = entries(path, top, most)
+    return sorted(e.name for e in found if e.is_dir(follow_symlinks=False) and e.name[0] != ".")
+
+
+@contextmanager
+def _folder(path: Path, top: Path) -> Iterator[int]:
+    if path == top:
+        descriptor = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    else:
+        with _parent(path, top) as (parent, name):
+            try:
+                descriptor = os.open(name, _OPEN_FOLDER, dir_fd=parent)
+            except OSError as problem:
+                raise _explained(problem, path, parent, name) from None
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _parent(path: Path, top: Path) -> Iterator[tuple[int, str]]:
+    """The folder that `path` lies in, reached from `top` part by part, and the last part."""
+    *folders, name = _parts(path, top)
+    here = os.open(top, _OPEN_TOP)
+    try:
+        for folder in folders:
+            try:
+                there = os.open(folder, _PASS_FOLDER, dir_fd=here)
+            except OSError as problem:
+                raise _explained(problem, path, here, folder) from None
+            os.close(here)
+            here = there
+        yield here, name
+    finally:
+        os.close(here)
+
+
+def _parts(path: Path, top: Path) -> tuple[str, ...]:
+    parts, above = path.parts, top.parts
+    below = parts[len(above) :]
+    if parts[: len(above)] != above or not below or ".." in below or "\0" in str(path):
+        raise NotReadError(path, f"lies outside {top}")
+    return below
+
+
+def _explained(problem: OSError, path: Path, folder: int, name: str) -> OSError:
+    """What is wrong with the part `name` of `path`, where it is no matter of rights or absence."""
+    if problem.errno not in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.ENODEV):
+        return OSError(problem.errno, problem.strerror, str(path))
+    try:
+        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+    except OSError:
+        return OSError(problem.errno, problem.strerror, str(path))
+    what = _KINDS.get(stat.S_IFMT(mode), "is no file")
+    return NotReadError(path, what if name == path.name else f"{name} {what}")
+
+
+def _check(path: Path, found: os.stat_result, most: int) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise NotReadError(path, _KINDS.get(stat.S_IFMT(found.st_mode), "is no file"))
+    if found.st_size > most:
+        raise _too_large(path, most)
+    if _is_hole(found) and most != sys.maxsize:
+        raise NotReadError(path, "is a file of nothing but a hole")
+
+
+def _is_hole(found: os.stat_result) -> bool:
+    return (
+        found.st_size > _HOLE_BYTES and found.st_blocks * _BLOCK_BYTES * _HOLE_RATIO < found.st_size
+    )
+
+
+def _too_large(path: Path, most: int) -> NotReadError:
+    return NotReadError(path, f"is larger than {most >> 20} MiB")
