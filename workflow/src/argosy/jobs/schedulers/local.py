@@ -182,10 +182,12 @@ def _is_of(process: psutil.Process, job_id: str) -> bool:
     """Whether the process was started by this job: job.json alone does not say whom to end."""
     try:
         environment = process.environ()
-        # One that is being started, or has ended and waits to be asked how, has neither.
+        # One that is just being started has neither.
         if not environment and not process.cmdline():
             return True
         return environment.get("ARGOSY_JOB_ID") == job_id
+    except psutil.ZombieProcess:
+        return True  # no signal does it harm
     except psutil.AccessDenied:
         # An agent that shows its environment to nobody.
         with suppress(psutil.Error):
