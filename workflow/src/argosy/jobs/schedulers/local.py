@@ -182,9 +182,12 @@ def _is_of(process: psutil.Process, job_id: str) -> bool:
     """Whether the process was started by this job: job.json alone does not say whom to end."""
     try:
         if process.status() == psutil.STATUS_ZOMBIE:
-            # It has ended, and nobody has asked how: it has no environment, and no signal does it harm.
+            return True  # it shows nobody what it was, and no signal does it harm
+        environment = process.environ()
+        # One that is just being started has neither.
+        if not environment and not process.cmdline():
             return True
-        return process.environ().get("ARGOSY_JOB_ID") == job_id
+        return environment.get("ARGOSY_JOB_ID") == job_id
     except psutil.AccessDenied:
         # An agent that shows its environment to nobody.
         with suppress(psutil.Error):
