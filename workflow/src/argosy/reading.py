@@ -24,8 +24,9 @@ MOST_BYTES = 64 << 30
 MOST_ENTRIES = 200_000
 """Of a folder."""
 
-# A file with a thousand times less on the disk than its size is a hole, whatever compresses the disk.
-_HOLE_BYTES = 64 << 20
+# A file with a thousand times less on the disk than its size is a hole, whatever compresses the disk. The
+# smaller ones are read in seconds.
+_HOLE_BYTES = 4 << 30
 _HOLE_RATIO = 1000
 _BLOCK_BYTES = 512
 _CHUNK_BYTES = 1 << 16
