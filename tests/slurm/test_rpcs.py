@@ -116,8 +116,10 @@ def test_queued_jobs_cost_one_look_a_second(workspace: ClusterWorkspace) -> None
     time.sleep(SECONDS)
     found, calls = messages(workspace), Counter(notes.read_text().split()) - before
     driver.send_signal(signal.SIGINT)
-    driver.communicate()
+    output, _ = driver.communicate()
 
+    # Nobody but the user can end this wait.
+    assert "waiting will not help jobs" in output and "`scontrol release` lets it go" in output, output
     assert set(calls) == {"squeue"}
     # slurmctld that answers late is asked less often.
     assert 1 <= calls["squeue"] <= SECONDS + 1

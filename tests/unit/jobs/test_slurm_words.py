@@ -7,6 +7,7 @@ import pytest
 from argosy.jobs.schedulers.base import State, Status, describe_queue
 from argosy.jobs.schedulers.slurm import commands, spans
 from argosy.jobs.schedulers.slurm.commands import MissingError, NoAnswerError, SlurmError, call
+from argosy.jobs.schedulers.slurm.reasons import explain as explain_wait
 from argosy.jobs.schedulers.slurm.refusals import TOO_MANY_NOW, explain
 
 
@@ -172,6 +173,21 @@ def test_the_queue_in_one_line() -> None:
     ]
     assert describe_queue(statuses) == "jobs: 1 running, 3 pending (Priority 2, Resources 1)"
     assert describe_queue([]) == ""
+
+
+def test_the_queue_says_what_to_do_where_waiting_does_not_help() -> None:
+    held = explain_wait("launch failed requeued held")
+    assert held.stuck
+    statuses = [
+        Status(
+            State.REQUEUED, str(number), reason="launch failed requeued held", stuck=held.meaning
+        )
+        for number in range(7, 12)
+    ]
+    assert describe_queue(statuses) == (
+        "jobs: 5 requeued (launch failed requeued held 5); waiting will not help jobs 7, 8, 9 and 2 more: "
+        "a node failed to start it, and Slurm holds it; `scontrol release` it, or give up by `scancel`"
+    )
 
 
 @pytest.mark.parametrize(

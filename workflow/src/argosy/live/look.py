@@ -7,13 +7,13 @@ from typing import Any
 
 from argosy.jobs import job_file
 from argosy.jobs.schedulers.base import State
+from argosy.jobs.schedulers.slurm.reasons import explain
 from argosy.live import causes
 from argosy.live.folders import RunFiles
 from argosy.live.newest import Job, label, newest_job
 from argosy.live.processes import Machine
 from argosy.live.progress import Progress, read_progress, steps_done
 from argosy.live.queue import Answer
-from argosy.live.reasons import explain
 from argosy.live.states import RunState, RunView
 from argosy.live.tail import number, read_object
 from argosy.live.words import span

@@ -4,7 +4,7 @@ A job is known by its run's folder: a run has one job at a time.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -50,7 +50,8 @@ class Status:
     """How a job is.
 
     `job_id` is None until it is submitted; `reason` says why it is in that state, in the scheduler's
-    words; `nodes` is the list of nodes as the scheduler writes it.
+    words; `nodes` is the list of nodes as the scheduler writes it; `stuck` says what to do where
+    waiting will not help.
     """
 
     state: State
@@ -58,6 +59,7 @@ class Status:
     restarts: int = 0
     reason: str = ""
     nodes: str = ""
+    stuck: str = ""
 
 
 class Scheduler(Protocol):
@@ -86,7 +88,10 @@ class Scheduler(Protocol):
 
 
 def describe_queue(statuses: Collection[Status]) -> str:
-    """One line: how many jobs are in which state, and why those wait that wait; empty without any."""
+    """One line: how many jobs are in which state, and why those wait that wait; empty without any.
+
+    Of those for which waiting will not help it says what does.
+    """
     states = Counter(status.state for status in statuses if status.state.active)
     parts = []
     for state in (State.RUNNING, State.PENDING, State.REQUEUED, State.WAITING):
@@ -94,4 +99,17 @@ def describe_queue(statuses: Collection[Status]) -> str:
             reasons = Counter(each.reason for each in statuses if each.state is state)
             why = ", ".join(f"{reason} {n}" for reason, n in reasons.most_common(3) if reason)
             parts.append(f"{states[state]} {state.value}" + (f" ({why})" if why else ""))
-    return f"jobs: {', '.join(parts)}" if parts else ""
+    stuck: dict[str, list[str]] = {}
+    for each in statuses:
+        if each.state.active and each.stuck:
+            stuck.setdefault(each.stuck, []).append(each.job_id or "?")
+    helps = [
+        f"; waiting will not help {_named(ids)}: {what}, or give up by `scancel`"
+        for what, ids in stuck.items()
+    ]
+    return f"jobs: {', '.join(parts)}{''.join(helps)}" if parts else ""
+
+
+def _named(job_ids: Sequence[str]) -> str:
+    more = f" and {len(job_ids) - 3} more" if len(job_ids) > 3 else ""
+    return f"job{'s' if len(job_ids) > 1 else ''} {', '.join(job_ids[:3])}{more}"

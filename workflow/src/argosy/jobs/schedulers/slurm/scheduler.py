@@ -17,6 +17,7 @@ from argosy.jobs.schedulers.slurm.commands import (
     call,
 )
 from argosy.jobs.schedulers.slurm.queue import Accounting, Listed, list_jobs
+from argosy.jobs.schedulers.slurm.reasons import explain as why_it_waits
 from argosy.jobs.schedulers.slurm.refusals import TOO_MANY_NOW, explain
 from argosy.reading import read_text, site_of
 
@@ -211,4 +212,7 @@ def _submit(run_dir: Path) -> Status:
 
 
 def _status(job: Listed) -> Status:
-    return Status(job.state, job.job_id, job.restarts, job.reason, job.nodes)
+    waits = job.state in (State.PENDING, State.REQUEUED)
+    found = why_it_waits(job.reason)
+    stuck = (found.meaning or job.reason) if waits and found.stuck else ""
+    return Status(job.state, job.job_id, job.restarts, job.reason, job.nodes, stuck)

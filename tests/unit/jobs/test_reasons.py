@@ -2,7 +2,7 @@
 
 import pytest
 
-from argosy.live.reasons import explain
+from argosy.jobs.schedulers.slurm.reasons import explain
 
 WAITS = [
     "Resources", "Priority", "QOSMaxJobsPerUserLimit", "QOSMaxCpuPerUserLimit", "AssocGrpCpuLimit",
