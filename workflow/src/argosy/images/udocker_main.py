@@ -15,8 +15,11 @@ from argosy.images.mounts import mount_flags, mounts_below
 
 
 def mount_read_only(targets: list[str]) -> None:
-    """Let udocker mount volumes at these targets read-only, with what is mounted below them."""
-    add_mount = RuncEngine._add_mount_spec
+    """Let udocker mount volumes at these targets read-only, with what is mounted below them.
+
+    What is mounted below /sys too: control groups may be the user's own.
+    """
+    add_mount, add_volumes = RuncEngine._add_mount_spec, RuncEngine._add_volume_bindings
 
     def add(self: Any, source: str, target: str, rwmode: bool = False, **more: Any) -> None:
         if more or not Path(source).is_dir():
@@ -30,7 +33,14 @@ def mount_read_only(targets: list[str]) -> None:
                 options = ["rbind", *mount.flags, "ro"]
                 add_mount(self, str(mount.source), mount.target, options=options)
 
+    def add_all(self: Any) -> None:
+        for mount in mounts_below(Path("/sys"), "/sys"):
+            options = ["rbind", *mount.flags, "ro"]
+            add_mount(self, str(mount.source), mount.target, options=options)
+        add_volumes(self)
+
     RuncEngine._add_mount_spec = add
+    RuncEngine._add_volume_bindings = add_all
 
 
 if __name__ == "__main__":
