@@ -13,7 +13,8 @@ from argosy.reading import NotReadError, entries, site_of
 class Listing:
     """The names of a run's files, sorted; those of `attempts`, `records` and `logs` by incarnation.
 
-    `fingerprint` is a digest of the names, sizes and times of all files; of logs, of the names alone.
+    `fingerprint` is a digest of the names, sizes and times of all files; of logs, of the names alone. The
+    batch script does not count: it is written anew with every plan, and no reader's.
     """
 
     path: Path
@@ -46,9 +47,12 @@ def list_run(folder: Path) -> Listing:
         attempts={name: sorted(states) for name, states in sorted(attempts.items())},
         records={name: sorted(states) for name, states in sorted(records.items())},
         logs={name: sorted(states) for name, states in sorted(logs.items())},
-        # Without attempts, of a run of an earlier version, it is what it was.
-        fingerprint=_digest({"": files}, records, logs, *([attempts] if attempts else [])),
+        fingerprint=_digest({"": _read(files)}, records, logs, attempts),
     )
+
+
+def _read(files: Mapping[str, str]) -> Mapping[str, str]:
+    return {name: state for name, state in files.items() if name != "job.sbatch"}
 
 
 _Described = Mapping[str, Mapping[str, str]]
