@@ -270,3 +270,25 @@ def test_an_experiments_own_python_folders_stand_beside_the_recorder_s(
     job = job(program, nodes=1, rank_environment=variables).start()
     assert job.wait() == [0], job.outputs()
     assert "[0] of the experiment" in job.outputs()
+
+
+# A rank that puts pipes and links where its agent, and the recorder after it, keep files.
+TRAPPING = (
+    RECORD_A_STEP
+    + """
+import os
+records = os.path.join(os.environ["ARGOSY_RUN_DIR"], "records", os.environ["ARGOSY_INCARNATION"])
+for name in ("rank-0.jsonl", "printed.jsonl", "node-0.json", "stacks-0.txt", "not-started-0.json"):
+    path = os.path.join(records, name)
+    if os.path.exists(path):
+        os.unlink(path)
+    os.mkfifo(path)
+print("done", flush=True)
+"""
+)
+
+
+def test_no_pipe_in_the_place_of_its_files_stops_an_agent(job: Any) -> None:
+    job = job(TRAPPING, nodes=1).start()
+    assert job.wait() == [1], job.outputs()
+    assert job.failures()[0].startswith("the program ended well but recorded no steps")

@@ -72,8 +72,11 @@ def test_a_warning_is_seen_whichever_way_it_comes(tmp_path: Path) -> None:
     for name in ("SIGUSR1", "SIGTERM"):
         program = f"print(steps.interrupted)\nos.kill(os.getpid(), signal.{name})\n"
         assert run(tmp_path, program + "print(steps.interrupted)").stdout == "False\nTrue\n"
-    (tmp_path / "attempts/7.0/warning").touch()
-    assert run(tmp_path, "print(steps.interrupted)").stdout == "True\n"
+    for name in ("attempts/7.0/warning", "records/7.0/warned"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+        assert run(tmp_path, "print(steps.interrupted)").stdout == "True\n"
+        (tmp_path / name).unlink()
 
 
 def test_a_program_that_was_not_said_to_heed_warnings_ends_as_ever(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Writing files so that they are whole, private, and possible even on a full disk."""
+"""Files that are whole, private, possible on a full disk, and never what a rank put in their place."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import select
+import stat
 import tempfile
 from typing import Any, Mapping
 
@@ -22,9 +23,22 @@ def write_cause(error: OSError, path: str) -> str:
 
 
 def open_for_append(path: str) -> int:
-    """A descriptor of a file that only the user can read, never by way of a link."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-    return os.open(path, flags, 0o600)
+    """A descriptor of a file that only the user can read. Raises OSError, also for a link or a pipe."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    return _regular(os.open(path, flags, 0o600), path)
+
+
+def open_regular(path: str) -> int:
+    """A descriptor for reading. Raises OSError, also for what is no regular file."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    return _regular(os.open(path, flags), path)
+
+
+def _regular(descriptor: int, path: str) -> int:
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "not a regular file", path)
 
 
 def write_all(descriptor: int, data: bytes) -> None:

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from .failure import Failure
-from .files import open_for_append, write_all, write_cause
+from .files import open_for_append, open_regular, write_all, write_cause
 from .output import Trouble
 from .printed_numbers import NoNumberError, rate_record, refused
 from .settings import Settings
@@ -114,7 +114,7 @@ def something_measured(settings: Settings) -> bool:
 
 def _holds(path: str, *kinds: str) -> bool:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
+        with open(open_regular(path), encoding="utf-8", errors="replace") as file:
             return any(_kind(line) in kinds for line in file)
     except OSError:
         return False

@@ -103,6 +103,11 @@ class Settings:
         return os.path.join(self.attempt, "warning")
 
     @property
+    def warned(self) -> str:
+        """Is there once the ranks have been warned, for those that do not listen yet."""
+        return os.path.join(self.records, "warned")
+
+    @property
     def checkpoints(self) -> str:
         """The folder of all incarnations' checkpoints."""
         return os.path.join(self.run_dir, "checkpoints")

@@ -8,6 +8,7 @@ import time
 from typing import Any, Mapping
 
 from .failure import OTHER, Failure
+from .files import open_regular
 from .settings import Settings
 from .status import CANCELLED, FAILED
 
@@ -46,9 +47,9 @@ def _names(folder: str) -> set[str]:
 
 def _read(path: str) -> Mapping[str, Any] | None:
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(open_regular(path), encoding="utf-8") as file:
             content = json.load(file)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return content if isinstance(content, dict) else None
 

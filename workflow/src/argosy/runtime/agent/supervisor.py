@@ -159,7 +159,7 @@ class Supervisor:
             self._console.say(f"node {self._settings.node}: time to save a checkpoint and end")
             # A rank that does not listen yet finds the file.
             with contextlib.suppress(OSError):
-                os.close(open_for_append(self._settings.warning))
+                os.close(open_for_append(self._settings.warned))
             self._ranks.warn()
 
     def _advance(self) -> None:

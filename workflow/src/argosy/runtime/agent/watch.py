@@ -34,7 +34,8 @@ class Watch(threading.Thread):
     ) -> None:
         super().__init__(name="watch", daemon=True)
         self._incarnation = settings.incarnation
-        self._warning = settings.warning
+        # The job's script makes the one, an agent that was sent SIGTERM the other.
+        self._warnings = (settings.warning, settings.warned)
         self._owner = os.path.join(settings.run_dir, "incarnation")
         self._warned: Callable[[], None] | None = warned
         self._superseded = superseded
@@ -42,7 +43,7 @@ class Watch(threading.Thread):
     def run(self) -> None:
         """The thread."""
         while True:
-            if self._warned and os.path.exists(self._warning):
+            if self._warned and any(map(os.path.exists, self._warnings)):
                 self._warned()
                 self._warned = None
             owner = self._read_owner()

@@ -35,8 +35,8 @@ class Warning:
             signal.signal(number, self._take)
         # The signal may have come before there was anybody to hear it.
         run_dir, incarnation = os.environ["ARGOSY_RUN_DIR"], os.environ["ARGOSY_INCARNATION"]
-        if os.path.exists(os.path.join(run_dir, "attempts", incarnation, "warning")):
-            self.seen = True
+        for place in (("attempts", incarnation, "warning"), ("records", incarnation, "warned")):
+            self.seen = self.seen or os.path.exists(os.path.join(run_dir, *place))
 
     def _take(self, number: int, frame: object) -> None:
         self.seen = True

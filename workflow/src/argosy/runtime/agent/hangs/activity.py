@@ -12,6 +12,7 @@ import time
 from collections import deque
 from typing import Iterable, Protocol
 
+from ..files import open_regular
 from .processes import bytes_moved, family, processes
 
 # Less than this, read or written since the last sign, may be anything, such as a monitor's samples (bytes).
@@ -109,7 +110,7 @@ class Activity:
 
 def _seconds_of_last_steps(path: str) -> list[float]:
     try:
-        with open(path, "rb") as file:
+        with open(open_regular(path), "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
             lines = file.read().splitlines()
     except OSError:

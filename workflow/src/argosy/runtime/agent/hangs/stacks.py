@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import Collection, Mapping
 
+from ..files import open_regular
 from .processes import catches
 
 VARIABLE = "ARGOSY_STACKS"
@@ -124,7 +125,7 @@ def _size(path: str) -> int:
 
 def _read(path: str, begin: int) -> str:
     try:
-        with open(path, encoding="ascii", errors="replace") as file:
+        with open(open_regular(path), encoding="ascii", errors="replace") as file:
             file.seek(begin)
             return file.read()
     except OSError:
