@@ -69,7 +69,8 @@ def test_a_reader_that_hangs_does_not_keep_the_job_from_its_end(
     status = job.status(0)
     assert status["ended"] - status["ranks"][0]["ended"] < 2
     (header,) = lines(job, 0)
-    assert header["unread"]["node"] == "no answer at the end"
+    # The second, where the job itself took longer than its reader's patience.
+    assert header["unread"]["node"] in ("no answer at the end", "no answer for 5 s")
 
 
 def test_a_file_that_cannot_be_made_does_not_matter(make_job: Callable[..., Job]) -> None:
