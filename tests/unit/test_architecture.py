@@ -75,3 +75,59 @@ def test_copy_and_add_reach_files_of_images_by_rooted_alone(project: Path) -> No
     assert not {node.attr for node in nodes if isinstance(node, ast.Attribute)} & BY_PATH
     imported = {a.name for n in nodes if isinstance(n, ast.Import) for a in n.names}
     assert not imported & {"os", "shutil", "subprocess", "tempfile"}
+
+
+READS = {
+    "open",
+    "read_text",
+    "read_bytes",
+    "iterdir",
+    "glob",
+    "rglob",
+    "scandir",
+    "walk",
+    "listdir",
+}
+TRUSTED = {
+    "jobs/driver_lock.py": "the driver's own note",
+    "jobs/render.py": "templates of the project",
+    "jobs/schedulers/local.py": "writes the job's log",
+    "jobs/schedulers/missing_images.py": "locks of the project's images",
+    "jobs/study_file.py": "what the driver itself has just written",
+    "report/chart_scripts.py": "what Argosy brings itself",
+    "report/html.py": "what Argosy brings itself",
+    "results/long_lines.py": "writes copies into a folder of its own",
+    "results/step_batches.py": "writes copies into a folder of its own",
+}
+"""Files that open others than those a program or a stranger left, and what."""
+
+
+@pytest.mark.parametrize("room", ["results", "live", "jobs", "report", "analysis"])
+def test_what_programs_left_is_read_by_the_one_reader(project: Path, room: str) -> None:
+    source = project / "workflow/src/argosy"
+    found = {
+        f"{path.relative_to(source)}"
+        for path in (source / room).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and called(node) in READS
+    }
+    assert found <= set(TRUSTED)
+
+
+def test_the_driver_and_the_commands_read_by_it_too(project: Path) -> None:
+    source = project / "workflow/src"
+    executor = (source / "snakemake_executor_plugin_argosy").glob("*.py")
+    for path in [*executor, source / "argosy/cli/results.py", source / "argosy/cli/runs.py"]:
+        calls = (
+            node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)
+        )
+        assert not {called(node) for node in calls} & READS, path
+
+
+def called(node: ast.Call) -> str:
+    """The name of what is called, without what it is of; "" for the reader's own, and for /dev/null."""
+    if node.args and ast.unparse(node.args[0]) == "os.devnull":
+        return ""
+    if isinstance(node.func, ast.Attribute):
+        return "" if ast.unparse(node.func.value) == "reading" else node.func.attr
+    return "open" if ast.unparse(node.func) == "open" else ""

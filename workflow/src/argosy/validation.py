@@ -1,6 +1,7 @@
 """Pydantic's findings in one line for the researcher: file, key, value, remedy."""
 
 import difflib
+import reprlib
 import types
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
+
+_LONGEST_VALUE = 200
 
 
 def describe(problem: ValidationError, source: Path, model: type[BaseModel]) -> str:
@@ -25,7 +28,14 @@ def finding(error: ErrorDetails, model: type[BaseModel]) -> str:
     if error["type"] == "extra_forbidden":
         return f"{key}: no such key; {_hint(error['loc'], model)}"
     message = error["msg"].removeprefix("Value error, ")
-    return f"{key}: {message[:1].lower()}{message[1:]} (it is {error['input']!r})"
+    return f"{key}: {message[:1].lower()}{message[1:]} (it is {_shown(error['input'])})"
+
+
+def _shown(value: object) -> str:
+    """The value, as far as a line has room for it; a file may hold anything."""
+    shortened = reprlib.Repr()
+    shortened.maxstring = shortened.maxother = shortened.maxlong = _LONGEST_VALUE
+    return shortened.repr(value)
 
 
 def _hint(location: tuple[int | str, ...], model: type[BaseModel]) -> str:

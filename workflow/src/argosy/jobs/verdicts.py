@@ -1,6 +1,7 @@
 """How a job's run ended, in the researcher's words, from the verdict that the job wrote."""
 
 import re
+import resource
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -30,6 +31,7 @@ ENDED_FROM_OUTSIDE = {
 
 SETTLE_S = 120.0
 """How long a program may take that looks at what an execution left; it reads some files of each node."""
+SETTLE_BYTES = 2 << 30
 MOST_INCARNATIONS = 100_000
 STATES = ("completed", "failed", "interrupted", "cancelled")
 """Of a verdict."""
@@ -87,17 +89,22 @@ def settle(run_dir: Path, status: Status) -> None:
 def _run(program: str, *arguments: str | Path) -> None:
     """Run a program of the job's own; it writes its findings into the run's folder.
 
-    It is ended after `SETTLE_S`: the driver has other runs to look after.
+    It has a time and a share of the memory: the driver has other runs to look after.
     """
     path = Path(argosy.__file__).parent / "runtime" / program
-    with suppress(subprocess.TimeoutExpired):
-        subprocess.run(
-            [sys.executable, path, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=SETTLE_S,
-        )
+    process = subprocess.Popen(
+        [sys.executable, path, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    with suppress(ProcessLookupError):
+        resource.prlimit(process.pid, resource.RLIMIT_AS, (SETTLE_BYTES, SETTLE_BYTES))
+    try:
+        process.wait(SETTLE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _reason(state: State) -> str:

@@ -24,7 +24,7 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
     return rendered(
         "report.html.j2",
         summary=summary,
-        link=lambda path: quote(f"{to_results}/{path}"),
+        link=lambda path: _link(to_results, path),
         states=words.states,
         sentences=_sentences,
         is_long=len(summary.experiments) > _LISTED,
@@ -45,6 +45,12 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         timeline_refusals=timeline_words.refusals,
         prediction_sentences=plan_words.sentences,
     )
+
+
+def _link(to_results: str, path: str) -> str:
+    """To a file of the results; nowhere for what leads out of them, as a table from elsewhere may say."""
+    parts = Path(path)
+    return "#" if parts.is_absolute() or ".." in parts.parts else quote(f"{to_results}/{path}")
 
 
 def _sentences(experiment: ExperimentSummary) -> list[str]:

@@ -1,6 +1,5 @@
 """From the tables to every number of the report."""
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,8 @@ from argosy.analysis.step_findings import step_findings
 from argosy.analysis.stragglers import Straggler
 from argosy.analysis.timelines import PointTimeline, timelines
 from argosy.analysis.usage import Usage, unread, usage
+from argosy.errors import plain_texts
+from argosy.reading import json_of
 from argosy.report.allreduces import allreduce_summaries
 from argosy.report.costs import NOT_KNOWN, Rates, cost_summary
 from argosy.report.laws import law_summaries
@@ -65,7 +66,7 @@ def summarise(tables_dir: Path, rates: Rates = NOT_KNOWN) -> Summary:
             problems=[ProblemSummary(**row) for row in fetch(tables, _PROBLEMS)],
             machines=[MachineSummary(**row) for row in fetch(tables, _MACHINES)],
             provenance=[
-                ProvenanceSummary(row["runs"], json.loads(row["provenance"]))
+                ProvenanceSummary(row["runs"], plain_texts(json_of(row["provenance"])))
                 for row in fetch(tables, _PROVENANCE)
             ],
         )

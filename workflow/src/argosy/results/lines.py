@@ -39,7 +39,8 @@ def lines(columns: Mapping[str, str], known: Mapping[str, str]) -> str:
 
 def site_of_records(path: Path) -> Path:
     """The folder below which nothing is trusted, of a file of records or a copy of one."""
-    return path.parents[4]
+    above = path.parents
+    return above[min(4, len(above) - 1)]
 
 
 def open_records(path: Path | str) -> AbstractContextManager[BufferedReader]:

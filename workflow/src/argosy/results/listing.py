@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,10 +81,14 @@ def _logs(folder: Path, top: Path) -> _Described:
 
 
 def _is_folder(folder: Path, entry: os.DirEntry[str]) -> bool:
-    """Whether it is a folder of an incarnation; raises NotReadError for a link to one, or to nothing."""
-    if entry.is_symlink() and not entry.is_file():
-        raise NotReadError(folder / entry.name, "is a link")
-    return entry.is_dir(follow_symlinks=False)
+    """Whether it is a folder; raises NotReadError for what has an incarnation's name and is none."""
+    if entry.is_dir(follow_symlinks=False):
+        return True
+    if re.fullmatch(r".+\.\d+", entry.name):
+        raise NotReadError(
+            folder / entry.name, "is a link" if entry.is_symlink() else "is no folder"
+        )
+    return False
 
 
 def _described(folder: Path, top: Path, describe: _Describe) -> Iterator[tuple[str, str]]:

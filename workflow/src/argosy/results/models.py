@@ -55,8 +55,8 @@ class Asked(Record):
     run_id: str
     experiment: str
     site: str
-    nodes: Annotated[int, Field(ge=1, le=MOST_NODES)]
-    ranks_per_node: Annotated[int, Field(ge=1, le=MOST_RANKS_PER_NODE)]
+    nodes: Annotated[int, Field(strict=True, ge=1, le=MOST_NODES)]
+    ranks_per_node: Annotated[int, Field(strict=True, ge=1, le=MOST_RANKS_PER_NODE)]
     repeat: Whole
     scaling: Literal["strong", "weak"]
     image: Image | None

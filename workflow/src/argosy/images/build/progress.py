@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
+from argosy.errors import plain
+
 SIGN_OF_LIFE_S = 20.0
 """Between two lines about a long step where the output is not a terminal."""
 
@@ -30,7 +32,7 @@ class Progress:
 
     def say(self, message: str) -> None:
         """One line, on the screen and in the log."""
-        self.console.print(escape(message), soft_wrap=True)
+        self.console.print(escape(plain(message)), soft_wrap=True)
         self.log.write(f"# {message}\n".encode(errors="backslashreplace"))
 
     def output(self, data: bytes) -> None:
@@ -42,7 +44,7 @@ class Progress:
         # A program may print without ever beginning a new line.
         self._partial = rest[-LONGEST_LINE:]
         for line in lines:
-            shown = Text.from_ansi(line.rstrip("\r").rpartition("\r")[2]).plain.strip()
+            shown = plain(line.rstrip("\r").rpartition("\r")[2]).strip()
             if shown:
                 self.last_lines.append(shown)
 
@@ -50,6 +52,7 @@ class Progress:
     def step(self, title: str) -> Iterator[None]:
         """Show that a step is under way, for how long, and the last line it printed."""
         self.last_lines.clear()
+        title = plain(title)
         started = time.monotonic()
         done = threading.Event()
         watcher = threading.Thread(target=self._watch, args=(title, started, done), daemon=True)

@@ -50,9 +50,11 @@ def of_findings(image: str, findings: Iterable[Finding]) -> Iterator[RenderableT
     for finding in findings:
         count += 1
         missing += bool(finding.reasons)
-        said = Text("; ".join(finding.reasons), "yellow") if finding.reasons else Text("cached")
+        said = (
+            Text(plain("; ".join(finding.reasons)), "yellow") if finding.reasons else Text("cached")
+        )
         file = "" if finding.image == image else f"{finding.image}:"
-        table.add_row(f"{file}{finding.line}", Text(_shortened(finding.instruction)), said)
+        table.add_row(f"{file}{finding.line}", Text(plain(_shortened(finding.instruction))), said)
     yield table
     if missing:
         yield Text(f"\n{missing} of {count} steps of {image} have to run")
@@ -69,7 +71,7 @@ def of_trials(trials: Iterable[Trial], chosen: str) -> Iterator[RenderableType]:
     for trial in trials:
         times = ("", "") if trial.start_s is None else (_ms(trial.start_s), _ms(trial.calls_s or 0))
         said = _said_of(trial, chosen)
-        table.add_row(trial.engine, *times, Text(said))
+        table.add_row(trial.engine, *times, Text(plain(said)))
     yield table
 
 
