@@ -40,8 +40,11 @@ def read_paths(path: Path) -> list[Path]:
 
 def attempt_folder(run_dir: Path, incarnation: str) -> Path:
     """What the host wrote of an incarnation (docs/run-folder.md); earlier versions: among its records."""
-    attempt = run_dir / "attempts" / incarnation
-    return attempt if os.path.lexists(attempt) else run_dir / "records" / incarnation
+    attempt, records = run_dir / "attempts" / incarnation, run_dir / "records" / incarnation
+    if os.path.lexists(attempt):
+        return attempt
+    old = any(os.path.lexists(records / name) for name in ("claim.json", "verdict.json"))
+    return records if old else attempt
 
 
 def rank_log(logs: Path, rank: int) -> Path:
