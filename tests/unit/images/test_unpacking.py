@@ -358,6 +358,28 @@ def test_what_would_fill_the_disk_is_refused(
     project.refuses("the file system can hold no more files")
 
 
+def test_a_disk_that_is_nearly_full_still_takes_an_image(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A share of a large disk is more than anybody needs left."""
+    statvfs = os.statvfs
+
+    def with_free_bytes(free: int) -> None:
+        def nearly_full(path: str | Path) -> os.statvfs_result:
+            found = list(statvfs(path))
+            unit = found[1]
+            found[2:5] = (250 << 40) // unit, free // unit, free // unit
+            return os.statvfs_result(found)
+
+        monkeypatch.setattr(os, "statvfs", nearly_full)
+
+    project.write_oci(LAYER)
+    with_free_bytes((1 << 30) - 1)
+    project.refuses(" do not fit, ", "and 1 GiB stay so")
+    with_free_bytes((1 << 30) + (1 << 20))
+    assert project.take().digest
+
+
 def test_headers_that_would_fill_the_memory_are_refused(project: Project) -> None:
     begin = LAYER[: end_of(LAYER)]
     for kind, why in (

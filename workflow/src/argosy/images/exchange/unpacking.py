@@ -30,7 +30,7 @@ from argosy.images.store import remove_tree
 from argosy.units import amount
 
 RESERVE = 256 << 20
-LARGEST_RESERVE = 10 << 30
+LARGEST_RESERVE = 1 << 30
 RESERVED_PERCENT = 5
 """What stays free, since a layer may unpack to far more than it is long: this share of the disk, within
 these bounds in bytes."""
