@@ -1,5 +1,6 @@
 """What a hostile program may put where a file of its run is expected."""
 
+import json
 import os
 import shutil
 import socket
@@ -9,6 +10,14 @@ from pathlib import Path
 SECRET = "the-word-that-nobody-may-see"
 """What the file `secret` of `Outside` holds: as text, as JSON and as a line of records."""
 ENDLESS = 1 << 40
+
+NAMES_THAT_ARE_READ = (
+    *("rank-0.log", "node-0.log", "job.log", "rank-0.jsonl", "node-0.jsonl"),
+    *("verdict.json", "claim.json", "node-0.json", "result.json", "run.json"),
+)
+KEYS_THAT_ARE_READ = (
+    *("nodes", "ranks_per_node", "incarnation", "state", "failure", "jobs", "unix", "hosts"),
+)
 
 
 class Outside:
@@ -20,6 +29,8 @@ class Outside:
         self.secret = folder / "secret"
         self.secret.write_text(f'{{"schema_version": 1, "kind": "step", "name": "{SECRET}"}}\n')
         (folder / "below" / f"{SECRET}.json").write_text("{}")
+        for name in NAMES_THAT_ARE_READ:
+            (folder / name).write_text(self.secret.read_text())
 
     def kinds(self) -> Mapping[str, Callable[[Path], None]]:
         """Ways to put something in the place of a path, by name."""
@@ -36,6 +47,7 @@ class Outside:
                 b"\x1b]0;owned\x07\xe2\x80\xae" * 9
             ),
             "deep JSON": lambda path: path.write_text("[" * 100_000),
+            "wrong types": _wrong_types,
             "wide JSON": lambda path: path.write_text('{"nodes": 1e9, "x": ' + "9" * 4000 + "}"),
         }
 
@@ -57,6 +69,10 @@ def _socket(path: Path) -> None:
             made.bind(f"/proc/self/fd/{here}/{path.name}")
     finally:
         os.close(here)
+
+
+def _wrong_types(path: Path) -> None:
+    path.write_text(json.dumps({"schema_version": 1, **dict.fromkeys(KEYS_THAT_ARE_READ, 10**300)}))
 
 
 def _endless(path: Path) -> None:

@@ -66,6 +66,20 @@ secret
     assert (root / str(host)[1:] / "file").read_text() == "a here-document\n"
 
 
+@pytest.mark.parametrize("name", ["d", "d" * 200], ids=["short names", "long names"])
+def test_folders_without_an_end_are_refused_and_taken_away(
+    store: Store, tmp_path: Path, name: str
+) -> None:
+    """1,500 are more than Python calls itself; names of 200 letters are soon more than a path may have."""
+    step = f"RUN i=0; while [ $i -lt 1500 ]; do mkdir {name} && cd {name}; i=$((i+1)); done"
+    with pytest.raises(ArgosyError, match=r"Containerfile:2: RUN: d.*…: .*folders deep"):
+        build(store, tmp_path / "image", f"{BASE}\n{step}\n")
+    assert list((store.path / "builds").iterdir()) == []
+    steps = f"{step}\nRUN rm -r d*\n"
+    with pytest.raises(ArgosyError, match=r"Containerfile:2: RUN: "):
+        build(store, tmp_path / "image", f"{BASE}\n{steps}")
+
+
 def test_a_pipe_that_would_be_waited_for_is_refused(store: Store, tmp_path: Path) -> None:
     text = f"{BASE}\nRUN rm /etc/passwd && mkfifo /etc/passwd\nRUN true\n"
     with pytest.raises(ArgosyError, match=r"Containerfile:3: RUN: passwd: not a regular file"):

@@ -1,5 +1,7 @@
 """The reader of what strangers left: where it goes, how far, and how long."""
 
+import errno
+import os
 import time
 from pathlib import Path
 
@@ -7,10 +9,22 @@ import pytest
 from planted_files import SECRET, Outside, plant
 
 from argosy import reading
+from argosy.openat2 import open_below
 from argosy.reading import NotReadError
 
-FILES = ("control characters", "deep JSON", "wide JSON")
+FILES = ("control characters", "deep JSON", "wrong types", "wide JSON")
 """Kinds of what is planted that are files to be read."""
+
+
+@pytest.fixture(autouse=True, params=["one call", "part by part"])
+def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that has openat2(2), and one that has not."""
+
+    def missing(folder: int, path: str, flags: int) -> int:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    if request.param == "part by part":
+        monkeypatch.setattr(reading, "open_below", missing)
 
 
 @pytest.fixture
@@ -100,4 +114,23 @@ def test_no_descriptor_is_left_open(top: Path, outside: Outside) -> None:
             except OSError:
                 continue
         plant(top / "x", Path.touch)
+    assert len([*Path("/proc/self/fd").iterdir()]) == before
+
+
+def test_this_kernel_opens_in_one_call(top: Path) -> None:
+    (top / "a/b/c").write_text("content")
+    (top / "link").symlink_to("a/b/c")
+    folder = os.open(top, os.O_PATH)
+    try:
+        os.close(open_below(folder, "a/b/c", os.O_RDONLY))
+        for path in ("link", "a/../../x", "/etc/passwd", "a/b/missing"):
+            with pytest.raises(OSError, match=r"symbolic|cross-device|No such"):
+                open_below(folder, path, os.O_RDONLY)
+    finally:
+        os.close(folder)
+
+
+def test_no_descriptor_stays_open(top: Path, outside: Outside) -> None:
+    before = len([*Path("/proc/self/fd").iterdir()])
+    test_whatever_stands_in_any_part_of_the_path(top, outside, "a/b")
     assert len([*Path("/proc/self/fd").iterdir()]) == before

@@ -187,7 +187,7 @@ def is_told(kind: str, path: Path, what: str) -> bool:
     """Whether the report has to say that the run cannot be read."""
     if path.suffix == ".json" and path.name != "timeline.json":
         return True
-    is_file = what in ("control characters", "deep JSON", "wide JSON")
+    is_file = what in ("control characters", "deep JSON", "wrong types", "wide JSON")
     return kind == "completed" and path.suffix in (".json", ".jsonl") and not is_file
 
 

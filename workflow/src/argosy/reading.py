@@ -11,11 +11,13 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
+
+from argosy.openat2 import open_below
 
 SMALL_BYTES = 16 << 20
 """Far more than any of the small files of a run needs, of however many nodes."""
@@ -35,6 +37,8 @@ _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_N
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PASS_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN_TOP = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+_OPEN_TOP_TO_LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _KINDS = {
     stat.S_IFLNK: "is a link",
@@ -77,11 +81,7 @@ def open_regular(path: Path, top: Path, most: int = MOST_BYTES) -> Iterator[Buff
 def descriptor_of(path: Path, top: Path, most: int = MOST_BYTES) -> int:
     """A descriptor of the regular file `path`, which the caller closes; raises as `open_regular`."""
     sys.audit("argosy.reading.open", str(path))
-    with _parent(path, top) as (folder, name):
-        try:
-            descriptor = os.open(name, _OPEN_FILE, dir_fd=folder)
-        except OSError as problem:
-            raise _explained(problem, path, folder, name) from None
+    descriptor = _open(path, top, _OPEN_FILE)
     try:
         _check(path, os.fstat(descriptor), most)
     except BaseException:
@@ -144,11 +144,11 @@ def json_of(text: bytes | str) -> Any:
 
 def status_of(path: Path, top: Path) -> os.stat_result:
     """The status of a regular file, which is not opened; raises as `open_regular`."""
-    with _parent(path, top) as (folder, name):
-        try:
-            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        except OSError as problem:
-            raise _explained(problem, path, folder, name) from None
+    descriptor = _open(path, top, _LOOK)
+    try:
+        found = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
     if not stat.S_ISREG(found.st_mode):
         raise NotReadError(path, _KINDS.get(stat.S_IFMT(found.st_mode), "is no file"))
     return found
@@ -176,11 +176,15 @@ def entries(path: Path, top: Path, most: int = MOST_ENTRIES) -> Iterator[os.DirE
         NotReadError: when it is no folder, or holds more than `most` entries.
         OSError: when it is missing or cannot be listed.
     """
-    with _folder(path, top) as folder, os.scandir(folder) as found:
-        for number, entry in enumerate(found):
-            if number >= most:
-                raise NotReadError(path, f"holds more than {most:,} entries")
-            yield entry
+    folder = os.open(top, _OPEN_TOP_TO_LIST) if path == top else _open(path, top, _OPEN_FOLDER)
+    try:
+        with os.scandir(folder) as found:
+            for number, entry in enumerate(found):
+                if number >= most:
+                    raise NotReadError(path, f"holds more than {most:,} entries")
+                yield entry
+    finally:
+        os.close(folder)
 
 
 def folders_in(path: Path, top: Path, most: int = MOST_ENTRIES) -> list[str]:
@@ -189,38 +193,30 @@ def folders_in(path: Path, top: Path, most: int = MOST_ENTRIES) -> list[str]:
     return sorted(e.name for e in found if e.is_dir(follow_symlinks=False) and e.name[0] != ".")
 
 
-@contextmanager
-def _folder(path: Path, top: Path) -> Iterator[int]:
-    if path == top:
-        descriptor = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    else:
-        with _parent(path, top) as (parent, name):
-            try:
-                descriptor = os.open(name, _OPEN_FOLDER, dir_fd=parent)
-            except OSError as problem:
-                raise _explained(problem, path, parent, name) from None
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def _parent(path: Path, top: Path) -> Iterator[tuple[int, str]]:
-    """The folder that `path` lies in, reached from `top` part by part, and the last part."""
-    *folders, name = _parts(path, top)
+def _open(path: Path, top: Path, flags: int) -> int:
+    """A descriptor, which the caller closes, of what is at `path`, reached from `top` without any link."""
+    parts = _parts(path, top)
     here = os.open(top, _OPEN_TOP)
     try:
-        for folder in folders:
-            try:
-                there = os.open(folder, _PASS_FOLDER, dir_fd=here)
-            except OSError as problem:
-                raise _explained(problem, path, here, folder) from None
-            os.close(here)
-            here = there
-        yield here, name
+        return open_below(here, "/".join(parts), flags)
+    except OSError:
+        # There is no such call here, or something is wrong, and only part by part shows what.
+        return _open_by_parts(here, parts, flags, path)
     finally:
         os.close(here)
+
+
+def _open_by_parts(top: int, parts: Sequence[str], flags: int, path: Path) -> int:
+    here = os.dup(top)
+    for number, part in enumerate(parts, start=1):
+        try:
+            there = os.open(part, flags if number == len(parts) else _PASS_FOLDER, dir_fd=here)
+        except OSError as problem:
+            raise _explained(problem, path, here, part) from None
+        finally:
+            os.close(here)
+        here = there
+    return here
 
 
 def _parts(path: Path, top: Path) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ In `diff` a removed file is a character device 0:0 and a replaced folder has the
 layer means the same where neither can be made. Owners are not kept: a user without root has one id to give.
 """
 
+import errno
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 OPAQUE = "user.overlay.opaque"
+
+DEEPEST = 200
+"""Folders in folders that an image may have: each that is open takes a descriptor."""
+
+LONGEST_PATH = 3000
+"""Letters of a folder in an image: the store's own name comes before it, and the kernel ends at 4 KiB."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +109,25 @@ def status_of(path: Path) -> os.stat_result | None:
         return None
 
 
+def too_deep(path: str) -> OSError:
+    """What is raised for a path of more than `DEEPEST` folders."""
+    why = f"more than {DEEPEST} folders deep, or longer than {LONGEST_PATH:,} letters"
+    return OSError(errno.ENAMETOOLONG, why, path)
+
+
+def check_depth(folder: str) -> None:
+    """Raise OSError ENAMETOOLONG for the path of a folder that is too deep or too long for an image."""
+    if folder.count("/") >= DEEPEST or len(folder) > LONGEST_PATH:
+        raise too_deep(f"{folder[:100]}…")
+
+
 def walk(folder: Path, below: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Everything in a folder with its path relative to it; folders before what is in them, sorted."""
+    """Everything in a folder with its path relative to it; folders before what is in them, sorted.
+
+    Raises:
+        OSError: ENAMETOOLONG, as `check_depth`.
+    """
+    check_depth(below)
     with os.scandir(folder / below if below else folder) as entries:
         found = sorted(entries, key=lambda entry: entry.name)
     for entry in found:

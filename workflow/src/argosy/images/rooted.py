@@ -16,13 +16,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Self
 
+from argosy.images.layers import DEEPEST, too_deep
+
 MOST_LINKS = 40
 """On the way of one path, as in the kernel (path_resolution(7))."""
 
 CIRCLE = "symbolic links in the image go round in a circle"
-
-DEEPEST = 200
-"""Folders in folders: each that is open takes a descriptor."""
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -156,7 +155,7 @@ class Folder:
             os.unlink(name, dir_fd=self._descriptor)
             return
         if not deepest:
-            raise _too_deep(name)
+            raise too_deep(name)
         with self.open(name) as inner:
             inner.set_mode(stat.S_IRWXU)
             for each in inner.names():
@@ -195,7 +194,7 @@ class Root(Folder):
         try:
             while ahead:
                 if len(found) > DEEPEST:
-                    raise _too_deep(path)
+                    raise too_deep(path)
                 name = ahead.pop()
                 exists = len(way) == len(found)
                 if name == "..":
@@ -344,7 +343,3 @@ def _single(name: str) -> str:
 def _close(way: list[Folder], left: int) -> None:
     while len(way) > left:
         way.pop().close()
-
-
-def _too_deep(name: str) -> OSError:
-    return OSError(errno.ENAMETOOLONG, f"more than {DEEPEST} folders deep", name)

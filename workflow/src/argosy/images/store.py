@@ -220,13 +220,46 @@ def remove_tree(path: Path) -> None:
         if not os.path.lexists(path):
             return
         try:
-            _open_up(path)
-            shutil.rmtree(path)
+            try:
+                _open_up(path)
+                shutil.rmtree(path)
+            except (RecursionError, OSError) as problem:
+                if isinstance(problem, OSError) and problem.errno != errno.ENAMETOOLONG:
+                    raise
+                _remove_flat(path)
         except OSError as problem:
             # A process that was killed may not have come to its end yet.
             if problem.errno not in _CHANGED_MEANWHILE or not again:
                 raise
             time.sleep(REMOVAL_PAUSE_S)
+
+
+def _remove_flat(top: Path) -> None:
+    """Delete a tree whose folders are too deep for paths and calls: each is moved up before it is read."""
+    top.chmod(0o700)
+    moved = 0
+    while folders := _unlink_files(top):
+        for folder in folders:
+            for inner in _unlink_files(folder):
+                while (place := top / str(moved)).exists():
+                    moved += 1
+                inner.rename(place)
+            folder.rmdir()
+    top.rmdir()
+
+
+def _unlink_files(folder: Path) -> list[Path]:
+    """Delete the files in a folder; the folders in it, made accessible."""
+    found = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            path = Path(entry.path)
+            if entry.is_dir(follow_symlinks=False):
+                path.chmod(0o700)
+                found.append(path)
+            else:
+                path.unlink()
+    return found
 
 
 def _open_up(folder: Path) -> None:

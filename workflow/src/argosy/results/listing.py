@@ -61,23 +61,34 @@ _Describe = Callable[[os.DirEntry[str]], str]
 
 
 def _by_incarnation(folder: Path, top: Path, describe: _Describe) -> _Described:
+    names = _incarnations(folder, top)
+    return {name: dict(_described(folder / name, top, describe)) for name in names}
+
+
+def _incarnations(folder: Path, top: Path) -> list[str]:
     try:
         names = [entry.name for entry in entries(folder, top) if _is_folder(folder, entry)]
     except FileNotFoundError:
-        return {}
+        return []
     if len(names) > _MOST_INCARNATIONS:
         raise NotReadError(folder, f"holds more than {_MOST_INCARNATIONS:,} folders")
-    return {name: dict(_described(folder / name, top, describe)) for name in names}
+    return names
 
 
 def _logs(folder: Path, top: Path) -> _Described:
     """Logs by incarnation; those of ranks, which lie in a folder of their own, as ranks/rank-<r>.log."""
-    logs = _by_incarnation(folder, top, _name)
-    ranks = {name: _by_incarnation(folder / name, top, _name).get("ranks", {}) for name in logs}
-    return {
-        name: {**logs[name], **{f"ranks/{log}": f"ranks/{log}" for log in ranks[name]}}
-        for name in logs
-    }
+    return {name: _logs_of(folder / name, top) for name in _incarnations(folder, top)}
+
+
+def _logs_of(folder: Path, top: Path) -> Mapping[str, str]:
+    logs = []
+    for entry in entries(folder, top):
+        if entry.name == "ranks" and entry.is_dir(follow_symlinks=False):
+            ranks = _described(folder / "ranks", top, _name)
+            logs += [f"ranks/{name}" for name, _ in ranks]
+        elif _is_listed(entry):
+            logs.append(entry.name)
+    return {name: name for name in logs}
 
 
 def _is_folder(folder: Path, entry: os.DirEntry[str]) -> bool:
@@ -93,8 +104,12 @@ def _is_folder(folder: Path, entry: os.DirEntry[str]) -> bool:
 
 def _described(folder: Path, top: Path, describe: _Describe) -> Iterator[tuple[str, str]]:
     for entry in entries(folder, top):
-        if entry.name.endswith(_READ) or not entry.is_dir(follow_symlinks=False):
+        if _is_listed(entry):
             yield entry.name, describe(entry)
+
+
+def _is_listed(entry: os.DirEntry[str]) -> bool:
+    return entry.name.endswith(_READ) or not entry.is_dir(follow_symlinks=False)
 
 
 def _state(entry: os.DirEntry[str]) -> str:

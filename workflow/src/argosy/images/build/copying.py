@@ -15,7 +15,8 @@ from argosy.images.build import archives
 from argosy.images.build.inputs import is_url
 from argosy.images.build.recipe import Step
 from argosy.images.containerfile.instructions import Copy
-from argosy.images.rooted import DEEPEST, Folder, Names, Root, copy_file
+from argosy.images.layers import DEEPEST
+from argosy.images.rooted import Folder, Names, Root, copy_file
 
 DOWNLOAD_TIMEOUT_S = 60
 

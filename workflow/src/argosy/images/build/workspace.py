@@ -16,6 +16,7 @@ from argosy.images.flatten import copy, flatten
 from argosy.images.layers import (
     Change,
     Layer,
+    check_depth,
     find_below,
     is_opaque,
     mark_for_overlay,
@@ -98,6 +99,7 @@ class _OverlayTree:
 
     def _drop_untouched(self, folder: str) -> None:
         """Forget folders in which something came and went, and nothing stayed."""
+        check_depth(folder)
         with os.scandir(self._upper / folder) as entries:
             found = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
         for name in found:

@@ -19,6 +19,7 @@ from argosy.images.exchange.members import Tar, is_text, moment_of, write
 from argosy.images.exchange.streams import DAMAGE, Hashing
 from argosy.images.flatten import link
 from argosy.images.layers import (
+    DEEPEST,
     Change,
     Layer,
     find_below,
@@ -40,8 +41,6 @@ BLOCK = 4096
 
 MOST_FILES_LEFT = 1000
 """Where the file system counts its files: so many may still be made by others."""
-
-DEEPEST = 200
 
 LONGEST_QUOTED = 1000
 """Letters of what an archive says that stand in a message."""
