@@ -1,6 +1,8 @@
 #!/bin/bash
 # Makes the virtual environment, with or without the distribution's python3-venv, and without root.
 #   make-venv.sh FOLDER
+# Each package has to be a file that is listed in requirements.lock; with HASHES=no in the environment
+# only the versions count, as some sites build the wheels of their index themselves.
 set -euo pipefail
 venv=$1
 
@@ -48,7 +50,16 @@ else
     pip=("$venv/bin/python" -m pip)
 fi
 echo "environment: installing the pinned packages"
-"${pip[@]}" install -qq --disable-pip-version-check --requirement requirements.lock
+lock=requirements.lock
+if [ "${HASHES:-}" = no ]; then
+    lock=$venv/requirements.lock
+    sed -E '/^ *--hash=/d; s/ *\\$//' requirements.lock >"$lock"
+fi
+"${pip[@]}" install -qq --disable-pip-version-check --requirement "$lock" || {
+    echo "error: the pinned packages could not be installed, see above. Where the hashes do not match and" \
+        "this site builds its wheels itself: make HASHES=no setup takes them by version" >&2
+    exit 2
+}
 "${pip[@]}" install -qq --disable-pip-version-check --no-deps --editable .
 "$venv/bin/python" -c 'import sys; from argosy.results.plain_steps import is_compiled; sys.exit(not is_compiled())' ||
     echo "environment: no C compiler (cc) that works: the steps of large studies are read at half the speed" >&2
