@@ -1,22 +1,20 @@
 """The end of a log of any size, as one line that can be shown anywhere."""
 
-import re
 from pathlib import Path
 
 from argosy.errors import plain
 from argosy.reading import read_end
 
 _BYTES = 4 * 1024
-_TERMINAL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])?")
 
 
 def last_line(path: Path, top: Path) -> str:
     """Return the last line that says anything, without colours; "" when there is none."""
     for line in reversed(tail(path, top, _BYTES).decode(errors="replace").split("\n")):
         # A progress bar overwrites its own line.
-        shown = _TERMINAL.sub("", line).strip().rpartition("\r")[2]
-        if shown := plain(shown).strip():
-            return shown
+        for written in reversed(line.split("\r")):
+            if shown := plain(written).strip():
+                return shown
     return ""
 
 

@@ -171,16 +171,16 @@ def is_outdated(folder: Path, description: Mapping[str, Any]) -> bool:
 
     A result from before results said what they are of is of the run.json beside it.
     """
-    result = read_object(folder / "result.json")
+    result = read_own_object(folder / "result.json")
     if result is None:
         return False
     if "spec" in result:
         return bool(result["spec"] != description["spec"])
-    planned = read_object(folder / "run.json") or {}
+    planned = read_own_object(folder / "run.json") or {}
     return {**planned, "spec": description["spec"]} != description
 
 
-def read_object(path: Path) -> Mapping[str, Any] | None:
+def read_own_object(path: Path) -> Mapping[str, Any] | None:
     """The JSON object in a file; None without a file, and an empty one for what is damaged."""
     try:
         return reading.read_object(path, site_of(path.parent))

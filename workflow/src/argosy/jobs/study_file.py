@@ -16,7 +16,7 @@ from argosy import reading
 from argosy.errors import ArgosyError
 from argosy.files import write_json, write_json_if_changed
 from argosy.jobs.description import Plan, describe_run
-from argosy.jobs.planning import Project, is_outdated, read_object
+from argosy.jobs.planning import Project, is_outdated, read_own_object
 from argosy.study.config import Source, parse_config
 from argosy.study.models import Config
 
@@ -51,7 +51,7 @@ class StudyFile:
             plans: of all runs. One whose image is not locked yet says nothing about its result.
         """
         outdated = [plan for plan in plans if self._is_outdated(plan)]
-        written = read_object(self.path) or {}
+        written = read_own_object(self.path) or {}
         plan_again = bool(outdated) or not self._is_planned()
         content = {
             "schema_version": SCHEMA_VERSION,
@@ -73,7 +73,7 @@ class StudyFile:
 
     def _is_planned(self) -> bool:
         """Whether the scripts were written by the file as it is."""
-        planned = read_object(self._planned) or {}
+        planned = read_own_object(self._planned) or {}
         return self.path.is_file() and planned.get("study") == self._digest()
 
     def _digest(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from argosy.errors import ArgosyError
 from argosy.files import attempt_folder
 from argosy.jobs import job_file
-from argosy.live.tail import number, read_object
+from argosy.live.tail import number, object_if_whole
 from argosy.reading import entries, folders_in, read_text, site_of
 
 RESULTS = Path("results")
@@ -109,7 +109,7 @@ class RunFiles:
 
     @classmethod
     def read(cls, path: Path) -> "RunFiles":
-        return cls(path, read_object(path / "run.json", site_of(path)) or {})
+        return cls(path, object_if_whole(path / "run.json", site_of(path)) or {})
 
     @property
     def site(self) -> Path:
@@ -176,18 +176,18 @@ class RunFiles:
         """What an execution came to, as it said itself."""
         if not incarnation:
             return None
-        return read_object(self.attempt(incarnation) / "verdict.json", self.site)
+        return object_if_whole(self.attempt(incarnation) / "verdict.json", self.site)
 
     def claimed(self, incarnation: str) -> float:
         """When an execution began (unix); 0 when it did not say."""
-        claim = read_object(self.attempt(incarnation) / "claim.json", self.site) or {}
+        claim = object_if_whole(self.attempt(incarnation) / "claim.json", self.site) or {}
         return number(claim.get("unix")) or 0.0
 
     def nodes(self, incarnation: str) -> list[dict[str, Any]]:
         """What the agents of an execution wrote last."""
         paths = self._files(self.records(incarnation), r"node-.*\.json")
         paths.sort(key=lambda path: by_number(path.name))
-        return [status for path in paths if (status := read_object(path, self.site))]
+        return [status for path in paths if (status := object_if_whole(path, self.site))]
 
     def log_files(self, incarnation: str) -> list[Path]:
         """The logs of an execution, in no order."""

@@ -15,7 +15,7 @@ from argosy.live.processes import Machine
 from argosy.live.progress import Progress, read_progress, steps_done
 from argosy.live.queue import Answer
 from argosy.live.states import RunState, RunView
-from argosy.live.tail import number, read_object
+from argosy.live.tail import number, object_if_whole
 from argosy.live.words import span
 from argosy.reading import is_regular, status_of
 
@@ -52,7 +52,7 @@ def look_at(path: Path, moment: Moment) -> RunView:
     if job is None:
         return RunView(*name, RunState.PLANNED)
     active = _is_active(run, job, moment)
-    result = None if active else read_object(path / "result.json", run.site)
+    result = None if active else object_if_whole(path / "result.json", run.site)
     verdict = result or run.verdict(job.incarnation)
     if verdict:
         view = _with_verdict(run, verdict, moment.answer is not None)

@@ -15,7 +15,7 @@ from argosy.live.processes import Machine
 from argosy.live.progress import steps_done
 from argosy.live.queue import Answer, Queue
 from argosy.live.states import RunState, RunView
-from argosy.live.tail import read_object
+from argosy.live.tail import object_if_whole
 from argosy.reading import site_of
 
 FINAL = (RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED)
@@ -88,7 +88,7 @@ def _changed(run: Path) -> int:
 def _scheduler(runs: list[Path]) -> str:
     """Who runs the scripts, as the first readable plan says."""
     for run in runs:
-        site = (read_object(run / "provenance.json", site_of(run)) or {}).get("site")
+        site = (object_if_whole(run / "provenance.json", site_of(run)) or {}).get("site")
         if isinstance(site, dict) and "scheduler" in site:
             return str(site["scheduler"])
     return "local"
@@ -119,7 +119,7 @@ class _Totals:
             counts: dict[str, set[int]] = {}
             for run, view in self._completed:
                 if view.progress.steps and _is_of_plan(
-                    run, read_object(run / "result.json", site_of(run))
+                    run, object_if_whole(run / "result.json", site_of(run))
                 ):
                     counts.setdefault(_plan(RunFiles.read(run)), set()).add(view.progress.steps)
             # A program that decides itself when it has learnt enough has no total.
@@ -143,5 +143,5 @@ def _of_older_job(run: RunFiles) -> int | None:
 
 def _is_of_plan(run: Path, verdict: Mapping[str, Any] | None) -> bool:
     """Whether a measurement is of what the run is planned for now."""
-    asked = read_object(run / "run.json", site_of(run)) or {}
+    asked = object_if_whole(run / "run.json", site_of(run)) or {}
     return verdict is not None and verdict.get("spec") == asked.get("spec")

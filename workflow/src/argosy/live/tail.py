@@ -42,7 +42,7 @@ def _shown(line: str) -> str:
     return shown if len(shown) <= LINE_CHARACTERS else f"{shown[:LINE_CHARACTERS]} …"
 
 
-def read_object(path: Path, top: Path) -> dict[str, Any] | None:
+def object_if_whole(path: Path, top: Path) -> dict[str, Any] | None:
     """The JSON object in a small file; None when it is not there, not whole, or no plain file."""
     try:
         return reading.read_object(path, top)
