@@ -65,12 +65,22 @@ def network(
 
 
 def training(
-    results: Path, steps_s: Mapping[int, float], timed: bool = True, **environment: str
+    results: Path,
+    steps_s: Mapping[int, float],
+    timed: bool = True,
+    *,
+    repeat: int = 1,
+    **environment: str,
 ) -> None:
     """Runs of a training, by nodes, whose step takes so long; batches are the same at every size."""
     for nodes, step_s in steps_s.items():
         run = completed(
-            results, step_s, experiment="training", nodes=nodes, environment=environment
+            results,
+            step_s,
+            experiment="training",
+            nodes=nodes,
+            repeat=repeat,
+            environment=environment,
         )
         for rank in range(nodes):
             append(run, rank, layers(timed))

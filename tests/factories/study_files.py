@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -170,11 +170,19 @@ class RunFiles:
             self.rank_file(incarnation, rank).write_text(text)
 
     def telemetry(
-        self, node: int, gpus: int = 0, incarnation: str = "100.0", **unread: str
+        self,
+        node: int,
+        gpus: int = 0,
+        incarnation: str = "100.0",
+        *,
+        interval_s: float = 5.0,
+        cpu_j: Callable[[float], float] = lambda second: 100 * second,
+        **unread: str,
     ) -> None:
         """Ten seconds of a node: 4 of 8 CPUs busy, 100 W, 3 MB/s out; each GPU 80 % busy, 300 W.
 
-        Keys of the node's samples that are `unread` are missing, with the reason in the header.
+        `cpu_j` is the processors' energy after so many seconds, if it is not 100 W all the time. Keys of
+        the node's samples that are `unread` are missing, with the reason in the header.
         """
         header = {
             "kind": "header",
@@ -189,7 +197,7 @@ class RunFiles:
             "unread": unread,
         }
         lines: list[dict[str, Any]] = [header]
-        for second in (0.0, 5.0, 10.0):
+        for second in (number * interval_s for number in range(1 + int(10 / interval_s))):
             sample = {
                 "kind": "node",
                 "at": 100 + second,
@@ -198,7 +206,7 @@ class RunFiles:
                 "memory_used_bytes": 1000 + int(second),
                 "network_sent_bytes": int(3e6 * second),
                 "network_received_bytes": 0,
-                "cpu_energy_j": 100 * second,
+                "cpu_energy_j": cpu_j(second),
             }
             lines.append({key: value for key, value in sample.items() if key not in unread})
             lines += [

@@ -42,4 +42,3 @@ def test_a_site_with_wheels_of_its_own(project: Path, tmp_path: Path) -> None:
     assert "HASHES" not in done.stderr
     assert list(tmp_path.glob("venv/lib/python3*/site-packages/annotated_types"))
     assert done.returncode != 0, "there was nothing to install, and it ended well"
-

@@ -17,7 +17,7 @@ RATES = Rates(price_per_node_hour=2.5, currency="EUR", carbon_g_per_kwh=300, pue
 
 def used(j_per_sample: float | None) -> UsageSummary:
     energy = None if j_per_sample is None else Estimate(1, j_per_sample)
-    return UsageSummary(None, None, None, None, None, None, None, energy)
+    return UsageSummary(None, None, None, None, None, None, None, energy, "GPUs")
 
 
 def test_all_of_it() -> None:
@@ -46,7 +46,7 @@ def test_what_is_not_known_is_not_made_up() -> None:
 
 def test_the_page_says_rates_and_their_source(tmp_path: Path) -> None:
     results = tmp_path / "site"
-    completed(results, step_s=0.1).telemetry(0)
+    completed(results, step_s=0.1).telemetry(0, interval_s=0.25)
     collect(results, results / "tables")
     rates = Rates(2.5, "EUR", 300, 1.2, "the operator's page of 2026")
     written = write_report(results, rates)
@@ -59,8 +59,10 @@ def test_the_page_says_rates_and_their_source(tmp_path: Path) -> None:
     assert content["rates"]["pue"] == 1.2
     costs = content["experiments"][0]["points"][0]["costs"]
     assert costs["node_hours"]["mean"] == pytest.approx(1e6 / 320 / 3600)
-    # 1000 J over the 480 samples of the run.
-    assert costs["energy_kwh"]["mean"] == pytest.approx(1000 / 480 * 1e6 / 3.6e6 * 1.2)
+    # 100 W at 320 samples/s.
+    assert costs["energy_kwh"]["mean"] == pytest.approx(100 / 320 * 1e6 / 3.6e6 * 1.2)
+    assert costs["energy_of"] == "processors"
+    assert " of processors</data>" in text
 
 
 def test_without_rates_there_are_hours_alone(tmp_path: Path) -> None:

@@ -55,6 +55,15 @@ def test_batches_that_stay_the_same_are_seen_whatever_was_said(tmp_path: Path) -
     assert eight.samples_per_s.mean == pytest.approx(8 * 32 / eight.step_s.mean, rel=0.01)
 
 
+def test_a_slow_job_does_not_change_the_batch(tmp_path: Path) -> None:
+    """Its steps take three times as long, with as many samples in each."""
+    network(tmp_path / "site")
+    for repeat in (1, 2, 3):
+        training(tmp_path / "site", {1: STEP_S, 2: 0.6 if repeat == 3 else 0.2}, repeat=repeat)
+    eight = answers(tmp_path / "site").points[-1]
+    assert eight.samples_per_s.mean == pytest.approx(8 * 32 / eight.step_s.mean)
+
+
 def test_answers_are_among_the_rows_and_in_words(tmp_path: Path) -> None:
     network(tmp_path / "site")
     training(tmp_path / "site", {1: STEP_S, 2: 0.2})

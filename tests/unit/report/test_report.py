@@ -344,10 +344,10 @@ def test_what_most_is_lost_by_is_told_and_the_factors_multiply(
 
 def test_what_nodes_used_is_told_and_what_was_not_read(tmp_path: Path) -> None:
     results = tmp_path / "site"
-    completed(results).telemetry(0, gpus=2, cpu_energy_j="permission <denied>")
+    completed(results).telemetry(0, gpus=2, interval_s=0.25, cpu_energy_j="permission <denied>")
     written = reported(results)
     text = " ".join(Page(written.html.read_text()).text.split())
-    assert "50 % 0.986 KiB 2.86 MiB/s 80 % 4.88 KiB not read 6,000 J 12.5 J" in text
+    assert "50 % 0.986 KiB 2.86 MiB/s 80 % 4.88 KiB not read 6,000 J 1.87 J of GPUs" in text
     assert "cpu_energy_j, on 1 node: permission <denied>" in text
     [used] = [
         point["usage"]

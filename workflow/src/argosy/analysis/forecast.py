@@ -26,7 +26,7 @@ from argosy.analysis.prediction import (
 from argosy.analysis.prediction.algorithms import ALGORITHMS
 from argosy.analysis.prediction.calibration import STANDARD_ERROR
 from argosy.analysis.setups import NamedSetup, differences
-from argosy.analysis.usage import Usage
+from argosy.analysis.usage import Usage, of_widest
 
 # What Horovod does over Gloo, where the measurements cannot tell.
 _ASSUMED = {"ring": ALGORITHMS["ring"]}
@@ -196,12 +196,8 @@ def _standard_error(found: Measured, experiment: str) -> float:
 
 
 def _samples(found: Measured, experiment: str, point: Point) -> float:
-    """A rank's samples of a step, in the mean."""
-    rates = _rates(found, experiment, point)
-    if not rates:
-        return 0.0
-    each = mean(rates) * found.steps[experiment, point].step_s / point.ranks
-    return max(1.0, float(round(each)))
+    """A rank's samples of a step, in the mean; 0 where none were recorded."""
+    return found.steps[experiment, point].samples or 0.0
 
 
 def _rates(found: Measured, experiment: str, point: Point) -> list[float]:
@@ -214,15 +210,11 @@ def _rates(found: Measured, experiment: str, point: Point) -> list[float]:
 
 
 def _power_w(found: Measured, experiment: str, point: Point) -> float | None:
-    """The mean of the runs that could read their energy."""
-    powers = [
-        used.j_per_sample * run.samples_per_s / point.nodes
-        for run in found.runs
-        if (run.experiment, run.point) == (experiment, point) and run.samples_per_s
-        for used in [found.usage.get((experiment, run.run_id))]
-        if used is not None and used.j_per_sample is not None
-    ]
-    return mean(powers) if powers else None
+    """What a node takes, in the mean of the runs that could read it of the most."""
+    runs = [run.run_id for run in found.runs if (run.experiment, run.point) == (experiment, point)]
+    used = [found.usage[experiment, run] for run in runs if (experiment, run) in found.usage]
+    powers = [one.power_w for one in of_widest(used) if one.power_w is not None]
+    return mean(powers) / point.nodes if powers else None
 
 
 def _same_batches(samples: Mapping[Point, float], base: Point) -> bool:

@@ -14,7 +14,10 @@ from argosy.results.tables import PHASES, Run, fetch, fill
 OTHER = "other"
 """What no phase covers."""
 
-RANK_COLUMNS = ("rank", "first", "steps", "last", "samples", "seconds", *PHASES, OTHER)
+RANK_COLUMNS = (
+    *("rank", "first", "steps", "last", "began_s", "ended_s", "samples", "seconds"),
+    *(*PHASES, OTHER),
+)
 """Of `steady_rank`, besides experiment and run_id."""
 
 # Ranks wait for each other, so their mean says how long a step took.
@@ -34,8 +37,10 @@ _STEADY = "CREATE OR REPLACE TEMP TABLE steady (experiment VARCHAR, run_id VARCH
 _COVERED = " + ".join(f"coalesce({phase}_s, 0)" for phase in PHASES)
 _STEADY_RANK = f"""
 CREATE OR REPLACE TEMP TABLE steady_rank AS
-SELECT experiment, run_id, rank, first, count(*) AS steps, max(step) AS last, sum(samples) AS samples,
-    sum(seconds) AS seconds, {", ".join(f"sum({phase}_s) AS {phase}" for phase in PHASES)},
+SELECT experiment, run_id, rank, first, count(*) AS steps, max(step) AS last,
+    min(start_s) FILTER (start_s >= 0) AS began_s, max(start_s + seconds) AS ended_s,
+    sum(samples) AS samples, sum(seconds) AS seconds,
+    {", ".join(f"sum({phase}_s) AS {phase}" for phase in PHASES)},
     sum(greatest(0, seconds - ({_COVERED}))) AS {OTHER}
 FROM steps JOIN steady USING (experiment, run_id) WHERE step >= first GROUP BY ALL
 ORDER BY experiment, run_id, rank
@@ -46,8 +51,9 @@ def warm_ups(tables: duckdb.DuckDBPyConnection, asked: Sequence[Run] | None) -> 
     """The warm-up of each run that recorded steps, by experiment and run_id.
 
     Queries may join a table afterwards: `steady_rank`, what each rank of these runs did from the `first`
-    step of the steady state to the `last`: how many `steps` and `samples`, and the sums of `seconds`, of
-    each phase (NULL where no step names it) and of what no phase covers.
+    step of the steady state to the `last`: how many `steps` and `samples`, from when to when in seconds
+    of the last job (`began_s`, `ended_s`), and the sums of `seconds`, of each phase (NULL where no step
+    names it) and of what no phase covers.
 
     Args:
         asked: the runs to look at; None: all.

@@ -20,7 +20,7 @@ from argosy.analysis.warmup import WarmUp
 from argosy.files import replacing
 from argosy.results.tables import TABLES_VERSION, Run, fetch, fill, literal, parquet
 
-FINDINGS_VERSION = 1
+FINDINGS_VERSION = 2
 """Of the rules by which steps are looked at: what others found is looked for again."""
 
 FILE_NAME = "step_findings.parquet"

@@ -30,14 +30,15 @@ NOT_KNOWN = Rates()
 class CostSummary:
     """Of `SAMPLES` samples at a point, start-up left out.
 
-    `energy_kwh` is that of processors and GPUs as far as it was read, times the site's PUE if that is
-    known. None: it was not read, or there is no rate.
+    `energy_kwh` is that of what `energy_of` says, times the site's PUE if that is known. None: it was not
+    read, or there is no rate.
     """
 
     hours: Estimate
     node_hours: Estimate
     price: Estimate | None
     energy_kwh: Estimate | None
+    energy_of: str | None
     carbon_kg: Estimate | None
 
 
@@ -55,6 +56,7 @@ def cost_summary(
         node_hours=node_hours,
         price=None if price is None else scaled(node_hours, price),
         energy_kwh=energy,
+        energy_of=usage.energy_of if usage and energy else None,
         carbon_kg=None if energy is None or carbon is None else scaled(energy, carbon / 1000),
     )
 
