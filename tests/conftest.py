@@ -3,12 +3,14 @@
 import os
 import shutil
 import signal
+from collections.abc import Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from argosy.images.build.recipe import plan
-from argosy.images.store import Store
+from argosy.images.store import Store, remove_tree
 from argosy.images.tools import ensure_udocker
 
 PROJECT = Path(__file__).parents[1]
@@ -50,6 +52,34 @@ def base_layer(
     (folder / "Containerfile").write_text(f"FROM {BASE}\n")
     key = plan(folder).final.key
     return key, project_store.layer(key)
+
+
+HAS_PASSED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note for `tmp_path` whether the test has passed."""
+    report = yield
+    if report.when == "call":
+        item.stash[HAS_PASSED] = report.passed
+    return report
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A folder of the test's own, which goes where the test has passed: images would fill the disk.
+
+    pytest's way to delete it later would give files write permission, and those of a frozen image are
+    second names of files of the project's store.
+    """
+    yield tmp_path
+    if request.node.stash.get(HAS_PASSED, False):
+        # What podman leaves belongs to another user.
+        with suppress(OSError):
+            remove_tree(tmp_path)
 
 
 @pytest.fixture

@@ -8,10 +8,12 @@ from scipy import stats
 
 from argosy.analysis.statistics import (
     Estimate,
+    geometric_mean_estimate,
     log_difference_estimate,
     mean_estimate,
     outliers,
     paired_ratio_estimate,
+    proportion_estimate,
     ratio_estimate,
     scaled,
     share_estimate,
@@ -37,8 +39,8 @@ def test_the_mean_interval_of_a_textbook() -> None:
 
 def test_one_value_has_no_interval() -> None:
     assert mean_estimate([3.0]) == Estimate(n=1, mean=3.0, low=None, high=None)
-    assert ratio_estimate([3.0], [1.0, 2.0]) == Estimate(n=1, mean=2.0, low=None, high=None)
-    assert ratio_estimate([2.0, 4.0], [1.5]) == Estimate(n=2, mean=2.0, low=None, high=None)
+    assert ratio_estimate([3.0], [1.0, 4.0]) == Estimate(1, pytest.approx(1.5))
+    assert ratio_estimate([2.0, 8.0], [2.0]) == Estimate(2, pytest.approx(2.0))
 
 
 def test_no_values_are_an_error() -> None:
@@ -51,9 +53,46 @@ def test_equal_values_have_an_interval_without_width() -> None:
     assert ratio_estimate([4.0, 4.0], [2.0, 2.0]) == Estimate(2, 2.0, 2.0, 2.0)
 
 
-def test_a_ratio_wants_positive_means() -> None:
-    with pytest.raises(ValueError, match="positive means"):
-        ratio_estimate([1.0, 2.0], [0.0, 0.0])
+def test_ratios_and_geometric_means_want_positive_values() -> None:
+    with pytest.raises(ValueError, match="positive values"):
+        ratio_estimate([1.0, 2.0], [0.0, 1.0])
+    with pytest.raises(ValueError, match="positive values"):
+        geometric_mean_estimate([1.0, -2.0])
+
+
+def test_the_geometric_mean_of_what_scatters_widely_has_no_negative_end() -> None:
+    found = geometric_mean_estimate([1e5, 4e6])
+    assert found.low and found.high
+    assert found.mean == pytest.approx(math.sqrt(1e5 * 4e6))
+    assert 0 < found.low < found.mean < found.high
+    assert geometric_mean_estimate([3.7]) == Estimate(1, 3.7)
+
+
+def test_a_ratio_is_that_of_the_geometric_means() -> None:
+    first, second = [10.0, 22.0, 31.0], [5.0, 10.0]
+    over = geometric_mean_estimate(first).mean / geometric_mean_estimate(second).mean
+    assert ratio_estimate(first, second).mean == pytest.approx(over)
+
+
+def test_the_mean_of_shares_stays_between_none_and_all() -> None:
+    found = proportion_estimate([0.99, 0.999, 0.9])
+    assert found.mean == pytest.approx((0.99 + 0.999 + 0.9) / 3)
+    assert found.low and found.high
+    assert 0 < found.low < found.mean < found.high < 1
+    assert proportion_estimate([1.0, 1.0]) == Estimate(2, 1.0)
+    assert proportion_estimate([0.4]) == Estimate(1, 0.4)
+    assert proportion_estimate([0.0, 1.0]).high == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="from 0 to 1"):
+        proportion_estimate([0.5, 1.2])
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 10])
+def test_the_interval_of_shares_covers_the_truth(n: int) -> None:
+    """Of means of ten observations of a beta distribution with the mean 0.8."""
+    draws = np.random.default_rng(23).beta(8, 2, (DRAWS, n, 10)).mean(axis=2)
+    found = [proportion_estimate(values) for values in draws.tolist()]
+    covered = np.mean([(one.low or 0) <= 0.8 <= (one.high or 0) for one in found])
+    assert 0.93 <= covered <= 0.97
 
 
 def test_the_ratio_interval_swaps_its_ends_when_inverted() -> None:
@@ -93,8 +132,8 @@ def test_the_ratio_interval_covers_the_truth_in_95_of_100(
     n: int, spread: tuple[float, float]
 ) -> None:
     chance = np.random.default_rng(21)
-    above = chance.normal(160.0, 160 * spread[0], (DRAWS, n)).tolist()
-    below = chance.normal(100.0, 100 * spread[1], (DRAWS, n)).tolist()
+    above = (160 * chance.lognormal(0, spread[0], (DRAWS, n))).tolist()
+    below = (100 * chance.lognormal(0, spread[1], (DRAWS, n))).tolist()
     found = [ratio_estimate(a, b) for a, b in zip(above, below, strict=True)]
     covered = np.mean([(one.low or 0) <= 1.6 <= (one.high or 0) for one in found])
     # Welch's freedom is cautious for so few jobs: rather too wide than too narrow.

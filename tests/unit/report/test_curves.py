@@ -29,7 +29,7 @@ def runs(scaling: str) -> list[Measurement]:
 )
 def test_a_curve_goes_where_its_fit_does(scaling: str, law: Law) -> None:
     measured = runs(scaling)
-    [summary] = [one for one in law_summaries(scaling, measured) if one.law == law.name]
+    [summary] = [one for one in law_summaries(scaling, measured).laws if one.law == law.name]
     fitted = fit(
         law, [run.point.ranks for run in measured], [run.samples_per_s for run in measured]
     )
@@ -46,4 +46,4 @@ def test_a_curve_passes_the_largest_size_and_ends_at_twice_it() -> None:
 
 def test_there_is_no_curve_without_a_fit() -> None:
     assert curves.best([]) is None
-    assert curves.best(law_summaries("strong", runs("strong")[:2])) is None
+    assert curves.best(law_summaries("strong", runs("strong")[:2]).laws) is None

@@ -83,7 +83,7 @@ def test_without_a_fit_the_axis_ends_at_the_largest_size(sample: Summary) -> Non
 def test_what_a_pointer_is_told_is_what_the_table_says(sample: Summary) -> None:
     [_, point, _] = rows(drawn(sample)["throughput"], "means")
     assert point["at"] == "2 nodes"
-    assert (point["said"], point["interval"], point["n"]) == ("1,780", "1,730 to 1,830", 3)
+    assert (point["said"], point["interval"], point["n"]) == ("1,780", "1,730 to 1,840", 3)
     percents = rows(drawn(sample)["efficiency"], "means")
     assert [row["said"] for row in percents] == ["100 %", "82 %", "66 %"]
 

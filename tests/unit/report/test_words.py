@@ -103,6 +103,7 @@ def experiment(*points: PointSummary, **states: int) -> ExperimentSummary:
         [],
         None,
         None,
+        None,
         [],
         [],
     )

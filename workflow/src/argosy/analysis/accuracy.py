@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import duckdb
 
 from argosy.analysis.measurements import Point
-from argosy.analysis.statistics import Estimate, mean_estimate
+from argosy.analysis.statistics import Estimate, mean_estimate, proportion_estimate
 from argosy.results.tables import fetch
 
 # The last value that a rank recorded under a name is its final one.
@@ -55,8 +55,14 @@ def outcomes(tables: duckdb.DuckDBPyConnection) -> dict[tuple[str, Point], Outco
 
 def _outcome(accuracies: Sequence[float], identical: float | None, compared: int) -> Outcome:
     return Outcome(
-        test_accuracy=mean_estimate(accuracies) if accuracies else None,
+        test_accuracy=_mean(accuracies) if accuracies else None,
         test_accuracy_min=min(accuracies, default=None),
         weights_identical=None if identical is None else identical == 1,
         compared_runs=compared,
     )
+
+
+def _mean(accuracies: Sequence[float]) -> Estimate:
+    """Programs may count in shares or, for instance, in per cent."""
+    are_shares = min(accuracies) >= 0 and max(accuracies) <= 1
+    return proportion_estimate(accuracies) if are_shares else mean_estimate(accuracies)

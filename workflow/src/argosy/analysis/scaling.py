@@ -5,12 +5,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from argosy.analysis.measurements import Measurement, Point
-from argosy.analysis.statistics import Estimate, mean_estimate, ratio_estimate, scaled
+from argosy.analysis.statistics import Estimate, geometric_mean_estimate, ratio_estimate, scaled
 
 
 @dataclass(frozen=True)
 class PointScaling:
-    """What one point gave. `samples_per_s` has each run's throughput.
+    """What one point gave. `samples_per_s` has each run's throughput, of which the mean is geometric.
 
     `speed_up` is the throughput over the base's, for strong and weak scaling alike; `efficiency`
     is the speed-up over how many times the ranks of the base there are (1 is ideal).
@@ -46,7 +46,7 @@ def _against(
     return PointScaling(
         point=point,
         samples_per_s=tuple(rates),
-        throughput=mean_estimate(rates),
+        throughput=geometric_mean_estimate(rates),
         speed_up=speed_up,
         efficiency=scaled(speed_up, base_point.ranks / point.ranks),
     )

@@ -1,5 +1,8 @@
 """Means and ratios of independent jobs, with confidence intervals.
 
+What can only be positive and scatters in proportion, a throughput or a time, has a geometric mean; what is
+paid, hours, joules, money, has an arithmetic one, since bills add up.
+
 The unit of observation is a job (one run): steps within a job are not independent of each other,
 so an interval from them would be too narrow (Hoefler and Belli, "Scientific Benchmarking of
 Parallel Computing Systems", SC15, rules 4 to 6).
@@ -47,31 +50,60 @@ def mean_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Es
     return Estimate(sample.size, mean, mean - half, mean + half)
 
 
+def geometric_mean_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+    """The geometric mean of positive values, such as rates, with Student's t interval on the logarithm.
+
+    Repeated jobs scatter in proportion to what they measure (Hoefler and Belli, SC15, rule 4 for rates), so
+    the interval is never negative, and means, ratios, factors and laws tell of one number.
+
+    Raises ValueError for no values, or for one that is not positive. One value gives no interval.
+    """
+    sample = _sample(values)
+    if sample.min() <= 0:
+        raise ValueError("a geometric mean wants positive values")
+    if sample.size == 1:
+        return Estimate(1, float(sample[0]))
+    return _exponential(mean_estimate(np.log(sample).tolist(), confidence))
+
+
+def proportion_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+    """The mean of shares from 0 to 1, one of each job, with an interval that ends within 0 and 1.
+
+    It is Student's t interval on the log odds, around the log odds of the mean (the delta method). Where
+    the mean is 0 or 1 there is no interval.
+
+    Raises ValueError for no values, or for one that is no share.
+    """
+    sample = _sample(values)
+    if sample.min() < 0 or sample.max() > 1:
+        raise ValueError("shares are from 0 to 1")
+    mean = float(sample.mean())
+    if sample.size < 2 or not 0 < mean < 1:
+        return Estimate(sample.size, mean)
+    odds = math.log(mean / (1 - mean))
+    error = math.sqrt(_variance_of_mean(sample)) / (mean * (1 - mean))
+    half = _t_quantile(confidence, sample.size - 1) * error
+    low, high = (
+        1 / (1 + math.exp(-min(max(end, -500), 500))) for end in (odds - half, odds + half)
+    )
+    return Estimate(sample.size, mean, low, high)
+
+
 def ratio_estimate(
     numerator: Sequence[float], denominator: Sequence[float], confidence: float = CONFIDENCE
 ) -> Estimate:
-    """The ratio of the means of two independent sets of jobs; `n` is that of the numerator.
+    """The ratio of the geometric means of two independent sets of jobs; `n` is that of the numerator.
 
-    The interval is symmetric on the logarithm of the ratio: its variance there, by the delta
-    method, is the sum of the squared relative standard errors of both means (Hedges, Gurevitch and
-    Curtis, Ecology 80(4), 1999, eq. 1), and with so few jobs Student's t takes the normal's place,
-    with the degrees of freedom of Welch and Satterthwaite (Welch, Biometrika 34, 1947). Unlike
-    Fieller's interval it is always finite and positive, and it swaps ends when the ratio is
-    inverted. It wants small relative errors, as throughputs of repeated jobs have.
+    The interval is Welch's on the logarithm (see `log_difference_estimate`): it is positive and swaps its
+    ends when the ratio is inverted.
 
-    Raises ValueError for no values, or for a mean that is not positive. No interval when either set
-    has one value only.
+    Raises ValueError for no values, or for one that is not positive. No interval when either set has one
+    value only.
     """
-    parts = (_sample(numerator), _sample(denominator))
-    means = [float(part.mean()) for part in parts]
-    if min(means) <= 0:
-        raise ValueError(f"a ratio of means wants positive means, not {means[0]} and {means[1]}")
-    ratio = means[0] / means[1]
-    if min(part.size for part in parts) < 2:
-        return Estimate(parts[0].size, ratio)
-    relative = [_variance_of_mean(part) / mean**2 for part, mean in zip(parts, means, strict=True)]
-    half = _t_quantile(confidence, _welch_freedom(relative, parts)) * math.sqrt(sum(relative))
-    return Estimate(parts[0].size, ratio, ratio * math.exp(-half), ratio * math.exp(half))
+    above, below = _sample(numerator), _sample(denominator)
+    if min(above.min(), below.min()) <= 0:
+        raise ValueError("a ratio of geometric means wants positive values")
+    return log_difference_estimate(np.subtract.outer(np.log(above), np.log(below)), confidence)
 
 
 def share_estimate(
@@ -124,9 +156,7 @@ def paired_ratio_estimate(
         raise ValueError(f"{above.size} values cannot be paired with {below.size}")
     if min(above.min(), below.min()) <= 0:
         raise ValueError("ratios of pairs want positive values")
-    log_ratio = mean_estimate((np.log(above) - np.log(below)).tolist(), confidence)
-    low, high = (None if end is None else math.exp(end) for end in (log_ratio.low, log_ratio.high))
-    return Estimate(log_ratio.n, math.exp(log_ratio.mean), low, high)
+    return _exponential(mean_estimate((np.log(above) - np.log(below)).tolist(), confidence))
 
 
 def log_difference_estimate(logs: NDArray[np.float64], confidence: float = CONFIDENCE) -> Estimate:
@@ -174,6 +204,11 @@ def scaled(estimate: Estimate, factor: float) -> Estimate:
         None if low is None else low * factor,
         None if high is None else high * factor,
     )
+
+
+def _exponential(log: Estimate) -> Estimate:
+    low, high = (None if end is None else math.exp(end) for end in (log.low, log.high))
+    return Estimate(log.n, math.exp(log.mean), low, high)
 
 
 def _sample(values: Sequence[float]) -> NDArray[np.float64]:

@@ -1,8 +1,9 @@
 """What a million samples take at a point: hours, energy, money and carbon."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from argosy.analysis.statistics import Estimate, scaled
+from argosy.analysis.statistics import Estimate, mean_estimate, scaled
 from argosy.report.usage import UsageSummary
 from argosy.units import J_PER_KWH
 
@@ -43,10 +44,10 @@ class CostSummary:
 
 
 def cost_summary(
-    nodes: int, samples_per_s: Estimate, usage: UsageSummary | None, rates: Rates
+    nodes: int, runs_samples_per_s: Sequence[float], usage: UsageSummary | None, rates: Rates
 ) -> CostSummary:
-    """What `SAMPLES` samples take on so many nodes at this throughput."""
-    hours = _inverse(samples_per_s, SAMPLES / 3600)
+    """What `SAMPLES` samples take on so many nodes, in the mean of runs with these throughputs."""
+    hours = mean_estimate([SAMPLES / 3600 / rate for rate in runs_samples_per_s])
     node_hours = scaled(hours, nodes)
     price, carbon = rates.price_per_node_hour, rates.carbon_g_per_kwh
     per_sample = usage.energy_j_per_sample if usage else None
@@ -58,16 +59,4 @@ def cost_summary(
         energy_kwh=energy,
         energy_of=usage.energy_of if usage and energy else None,
         carbon_kg=None if energy is None or carbon is None else scaled(energy, carbon / 1000),
-    )
-
-
-def _inverse(estimate: Estimate, amount: float) -> Estimate:
-    """`amount` over an estimate; a larger rate takes less time."""
-    low, high = estimate.low, estimate.high
-    return Estimate(
-        estimate.n,
-        amount / estimate.mean,
-        amount / high if high else None,
-        # An interval of a throughput that reaches to 0 says nothing of how long it takes at most.
-        amount / low if low and low > 0 else None,
     )

@@ -1,4 +1,4 @@
-"""The curve of the law that describes an experiment best, for its chart."""
+"""The curve of the law that describes an experiment, for its chart."""
 
 import math
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def throughput(law: LawSummary, ranks: float) -> float:
 
 
 def best(laws: Sequence[LawSummary]) -> LawSummary | None:
-    """The fitted law that describes the runs best; None where none was fitted."""
+    """The fitted law that describes the runs; None where none was chosen."""
     return next((law for law in laws if law.is_best and law.refused is None), None)
 
 

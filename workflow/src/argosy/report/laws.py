@@ -1,16 +1,24 @@
 """What the scaling laws say of an experiment: the numbers of summary.json, and a sentence."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from argosy.analysis.laws import AMDAHL, GUSTAFSON, LINEAR, USL, Fit, Interval, Refused, choose
+from argosy.analysis.laws import (
+    AMDAHL,
+    GUSTAFSON,
+    LINEAR,
+    NO_LOSS,
+    USL,
+    Choice,
+    Fit,
+    Interval,
+    Refused,
+    choose,
+)
 from argosy.analysis.measurements import Measurement
 from argosy.analysis.statistics import Estimate
 from argosy.report.numbers import interval, percent, percent_interval
-
-MISSES = 0.05
-"""Below this `lack_of_fit_p` a curve misses the means by more than the runs scatter."""
 
 NAMES = {
     LINEAR.name: "linear",
@@ -24,12 +32,15 @@ NAMES = {
 class LawSummary:
     """A law fitted to the runs of an experiment, or why it is `refused`.
 
+    `is_best` is said of the simplest law that the runs do not contradict; where it is not also `is_alone`,
+    they do not tell it from the universal law.
     Estimates have the number of runs; `high` is None where nothing bounds it. `at_one` is the
     throughput of one rank. Sizes are ranks.
     """
 
     law: str
     is_best: bool
+    is_alone: bool = True
     refused: str | None = None
     at_one_samples_per_s: Estimate | None = None
     parameters: dict[str, Estimate] = field(default_factory=dict)
@@ -53,36 +64,45 @@ class MeasuredSizes:
         return self.fewest_ranks <= ranks <= self.most_ranks
 
 
-def law_summaries(scaling: str, runs: Iterable[Measurement]) -> list[LawSummary]:
-    """All laws for this kind of scaling, the simplest first; one of them is the best, if any is."""
+@dataclass(frozen=True)
+class Laws:
+    """All laws for an experiment's kind of scaling, the simplest first, and why none is the best, if so."""
+
+    laws: list[LawSummary]
+    undecided: str | None
+
+
+def law_summaries(scaling: str, runs: Iterable[Measurement]) -> Laws:
+    """The laws fitted to runs; of two sizes, which are no choice, nothing is said."""
     measured = [(run.point.ranks, run.samples_per_s) for run in runs]
     choice = choose(scaling, [size for size, _ in measured], [rate for _, rate in measured])
-    return [
+    fitted = [found for found in choice.fits.values() if isinstance(found, Fit)]
+    laws = [
         LawSummary(name, is_best=False, refused=found.reason)
         if isinstance(found, Refused)
-        else _summary(found, name == choice.best)
+        else _summary(found, choice)
         for name, found in choice.fits.items()
     ]
+    return Laws(laws, choice.undecided if len(fitted) > 1 else None)
 
 
-def sentence(laws: Sequence[LawSummary], sizes: MeasuredSizes) -> str | None:
-    """What the best law says of the `sizes` measured; None when there was nothing to choose from."""
-    fitted = [law for law in laws if law.refused is None]
+def sentence(laws: Laws, sizes: MeasuredSizes) -> str | None:
+    """What the best law says of the `sizes` measured, or why there is none; None without a choice."""
+    fitted = [law for law in laws.laws if law.refused is None]
     best = next((law for law in fitted if law.is_best), None)
     if best is None or len(fitted) < 2:
-        return None
-    if best.lack_of_fit_p is not None and best.lack_of_fit_p < MISSES:
-        return (
-            f"No scaling law describes its runs: the best of them, {NAMES[best.law]}, misses the means by "
-            "more than the runs scatter."
-        )
-    return _SENTENCES[best.law](best, sizes)
+        return laws.undecided
+    said = _SENTENCES[best.law](best, sizes)
+    if best.is_alone:
+        return said
+    return f"{said} The runs do not tell it from the universal law, which has a peak."
 
 
-def _summary(found: Fit, is_best: bool) -> LawSummary:
+def _summary(found: Fit, choice: Choice) -> LawSummary:
     return LawSummary(
         law=found.law,
-        is_best=is_best,
+        is_best=found.law == choice.best,
+        is_alone=found.law != choice.best or choice.is_alone,
         at_one_samples_per_s=_estimate(found, found.at_one),
         parameters={name: _estimate(found, one) for name, one in found.parameters.items()},
         peak_ranks=_estimate(found, found.peak) if found.peak else None,
@@ -99,15 +119,15 @@ def _estimate(found: Fit, one: Interval) -> Estimate:
 
 def _linear(_: LawSummary, sizes: MeasuredSizes) -> str:
     return (
-        f"No loss by more ranks shows beyond the scatter of the runs among {sizes.said}: the linear law "
-        "describes them best."
+        f"No loss by more ranks shows among {sizes.said}: the efficiency at the largest is surely above "
+        f"{NO_LOSS:.0%}, and the linear law describes the runs."
     )
 
 
 def _amdahl(law: LawSummary, sizes: MeasuredSizes) -> str:
     serial = law.parameters["serial fraction"]
     return (
-        f"Amdahl's law describes its runs best: among {sizes.said} it takes {percent(serial.mean, 1)} of "
+        f"Amdahl's law describes its runs: among {sizes.said} it takes {percent(serial.mean, 1)} of "
         f"the work for serial ({percent_interval(serial, 1)})."
     )
 
@@ -115,7 +135,7 @@ def _amdahl(law: LawSummary, sizes: MeasuredSizes) -> str:
 def _gustafson(law: LawSummary, sizes: MeasuredSizes) -> str:
     serial = law.parameters["serial fraction"]
     return (
-        f"Gustafson's law describes its runs best: among {sizes.said} it takes "
+        f"Gustafson's law describes its runs: among {sizes.said} it takes "
         f"{percent(serial.mean, 1)} of the time for serial ({percent_interval(serial, 1)})."
     )
 
@@ -126,7 +146,7 @@ def _universal(law: LawSummary, sizes: MeasuredSizes) -> str:
         where = f"it is highest with {peak.mean:,.0f} ranks ({interval(peak)})"
     else:
         where = f"it has no peak among {sizes.said}"
-    return f"The universal scalability law describes its throughput best: {where}."
+    return f"The universal scalability law describes its throughput: {where}."
 
 
 _SENTENCES = {

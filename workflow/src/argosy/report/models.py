@@ -81,6 +81,8 @@ class ExperimentSummary:
     base: Point | None
     points: list[PointSummary]
     laws: list[LawSummary]
+    no_law: str | None
+    """Why none of them is the best, as a sentence; None also where there was no choice."""
     prediction: PredictionSummary | None
     no_prediction: str | None
     """Why there is no prediction."""

@@ -4,10 +4,11 @@ import os
 from pathlib import Path
 from urllib.parse import quote
 
+from argosy.analysis.laws import CONTRADICTED
 from argosy.report import plan_words, setup_words, stall_words, timeline_words, words
 from argosy.report.figures import drawings
 from argosy.report.html import rendered
-from argosy.report.laws import MISSES, NAMES
+from argosy.report.laws import NAMES
 from argosy.report.models import ExperimentSummary, Summary
 from argosy.report.overview import overview
 
@@ -38,7 +39,7 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         mixtures=setup_words.mixtures,
         warm_up=words.warm_up,
         law_names=NAMES,
-        misses=MISSES,
+        contradicted=CONTRADICTED,
         stall_names=stall_words.part_names,
         stall_refusals=stall_words.refusals,
         timeline_names=timeline_words.part_names,

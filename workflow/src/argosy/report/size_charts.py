@@ -124,9 +124,7 @@ def _label_at(curve: Rows, top: float) -> float | None:
 
 
 def _reach(fitted: str) -> str:
-    return (
-        f"Curve ({fitted}): the law that describes the runs best, dashed beyond the sizes measured."
-    )
+    return f"Curve ({fitted}): the law that describes the runs, dashed beyond the sizes measured."
 
 
 def _mean(

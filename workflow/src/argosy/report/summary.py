@@ -160,6 +160,7 @@ def _experiment(found: _Analysis, name: str, states: dict[str, int]) -> Experime
         _point(found, name, point, base, scaled.get(point))
         for point in sorted({run.point for run in runs})
     ]
+    laws = law_summaries(kind, runs)
     prediction = planned(found.everything, name, rates=found.rates)
     refused = prediction.reason if isinstance(prediction, Refused) else None
     return ExperimentSummary(
@@ -170,7 +171,8 @@ def _experiment(found: _Analysis, name: str, states: dict[str, int]) -> Experime
         states,
         base,
         points,
-        law_summaries(kind, runs),
+        laws.laws,
+        laws.undecided,
         prediction=None if isinstance(prediction, Refused) else prediction,
         no_prediction=refused,
         stalls=[_stalls(one) for one in found.stalls.get(name, ())],
@@ -207,7 +209,9 @@ def _point(
         phases_s_per_step=dict(time.phases_s) if time else {},
         factors=_factors(found, experiment, point, base),
         usage=used,
-        costs=cost_summary(point.nodes, scaled.throughput, used, found.rates) if scaled else None,
+        costs=cost_summary(point.nodes, scaled.samples_per_s, used, found.rates)
+        if scaled
+        else None,
         test_accuracy=outcome.test_accuracy if outcome else None,
         test_accuracy_min=outcome.test_accuracy_min if outcome else None,
         weights_identical=outcome.weights_identical if outcome else None,

@@ -3,7 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from argosy.analysis.statistics import Estimate, mean_estimate
+from argosy.analysis.statistics import (
+    Estimate,
+    geometric_mean_estimate,
+    mean_estimate,
+    proportion_estimate,
+)
 from argosy.analysis.usage import Usage, of_widest
 
 
@@ -32,10 +37,10 @@ def usage_summary(runs: Sequence[Usage]) -> UsageSummary | None:
     if not runs:
         return None
     return UsageSummary(
-        cpu_busy=_mean(runs, lambda run: run.cpu_busy),
+        cpu_busy=_share(runs, lambda run: run.cpu_busy),
         memory_bytes_max=max((run.memory_bytes or 0 for run in runs), default=0) or None,
-        network_bytes_per_s=_mean(runs, lambda run: run.network_bytes_per_s),
-        gpu_busy=_mean(runs, lambda run: run.gpu_busy),
+        network_bytes_per_s=_rate(runs, lambda run: run.network_bytes_per_s),
+        gpu_busy=_share(runs, lambda run: run.gpu_busy),
         gpu_memory_bytes_max=max((run.gpu_memory_bytes or 0 for run in runs), default=0) or None,
         cpu_energy_j=_mean(runs, lambda run: run.cpu_j),
         gpu_energy_j=_mean(runs, lambda run: run.gpu_j),
@@ -44,6 +49,27 @@ def usage_summary(runs: Sequence[Usage]) -> UsageSummary | None:
     )
 
 
-def _mean(runs: Sequence[Usage], of: Callable[[Usage], float | None]) -> Estimate | None:
-    values = [value for value in map(of, runs) if value is not None]
+_Of = Callable[[Usage], float | None]
+
+
+def _known(runs: Sequence[Usage], of: _Of) -> list[float]:
+    return [value for value in map(of, runs) if value is not None]
+
+
+def _mean(runs: Sequence[Usage], of: _Of) -> Estimate | None:
+    values = _known(runs, of)
     return mean_estimate(values) if values else None
+
+
+def _share(runs: Sequence[Usage], of: _Of) -> Estimate | None:
+    # Counters are read one after the other, so that a little more than all of the time may seem used.
+    values = [min(value, 1.0) for value in _known(runs, of)]
+    return proportion_estimate(values) if values else None
+
+
+def _rate(runs: Sequence[Usage], of: _Of) -> Estimate | None:
+    values = _known(runs, of)
+    if not values or min(values) <= 0:
+        # Of what was nothing once there is no proportion.
+        return Estimate(len(values), sum(values) / len(values)) if values else None
+    return geometric_mean_estimate(values)

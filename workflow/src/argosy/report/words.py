@@ -10,7 +10,7 @@ from argosy.analysis.statistics import Estimate
 from argosy.analysis.steady import OTHER
 from argosy.analysis.stragglers import Straggler
 from argosy.report.allreduces import AllreduceSummary
-from argosy.report.laws import MeasuredSizes, sentence
+from argosy.report.laws import Laws, MeasuredSizes, sentence
 from argosy.report.models import ExperimentSummary, PointSummary, RunSummary, Summary
 from argosy.report.numbers import count, duration, interval, number, percent
 from argosy.results.tables import PHASES
@@ -93,7 +93,7 @@ def findings(experiment: ExperimentSummary) -> list[str]:
         return [f"No throughput was measured: of its runs, {states(experiment.states)}."]
     others = [one for one in experiment.points if one.speed_up and one is not base]
     alone = "" if others else " There is no other size to compare it with."
-    law = sentence(experiment.laws, measured_sizes(experiment))
+    law = sentence(Laws(experiment.laws, experiment.no_law), measured_sizes(experiment))
     loss = _loss(experiment, base, others[-1]) if others else None
     return [
         _base_sentence(experiment, base) + alone,

@@ -1,44 +1,111 @@
-"""Which law describes a study best."""
+"""Which law a study follows, as far as its runs can tell."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from scipy.special import stdtrit
+
 from argosy.analysis.laws.fits import Fit, Refused, fit
 from argosy.analysis.laws.formulas import AMDAHL, GUSTAFSON, LINEAR, USL, Law
+from argosy.analysis.laws.least_squares import Runs
+from argosy.analysis.statistics import CONFIDENCE
 
 LAWS: Mapping[str, tuple[Law, ...]] = {
     "strong": (LINEAR, AMDAHL, USL),
     "weak": (LINEAR, GUSTAFSON, USL),
 }
 
-NO_MATTER = 2.0
-"""A difference of AICc that says little."""
+CONTRADICTED = 0.05
+"""Below this `lack_of_fit_p` the runs contradict a law."""
+
+FEWEST_FREE = 2
+"""Runs more than sizes, from which their scatter is known."""
+
+NO_LOSS = 0.95
+"""What is surely above this is no loss: an efficiency, or a share of the throughput."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """All laws' fits, the simplest first, and the name of the `best`: the simplest that is not worse.
+    """All laws' fits, the simplest first; the name of the `best`, or why there is none, as a sentence.
 
-    `best` is None when no fit has an AICc.
+    `is_alone` is False where the runs do not tell the best from the universal law.
     """
 
     fits: Mapping[str, Fit | Refused]
-    best: str | None
+    best: str | None = None
+    is_alone: bool = True
+    undecided: str | None = None
 
 
 def choose(scaling: str, sizes: Sequence[float], rates: Sequence[float | None]) -> Choice:
     """Fit the laws for `strong` or `weak` scaling to the same runs (see `fit`) and compare them.
 
-    A law is not worse when its AICc is within 2 of the least: smaller differences say little (Burnham
-    and Anderson, "Model Selection and Multimodel Inference", 2002, sec. 2.6).
+    The best is the simplest law that misses the sizes' means by no more than repeats scatter (lack of
+    fit, F test; Draper and Smith, "Applied Regression Analysis", sec. 2.1). That this is so may be for
+    want of runs. So the linear law, which says that nothing is lost, is the best only where the efficiency
+    at the largest size is surely above `NO_LOSS`; and Amdahl's and Gustafson's stand alone only where what
+    the universal law has besides, its coherency, surely takes less than the rest of the throughput there.
     """
     fits = {law.name: fit(law, sizes, rates) for law in LAWS[scaling]}
-    criteria = {
-        name: found.goodness.aicc
-        for name, found in fits.items()
-        if isinstance(found, Fit) and found.goodness.aicc is not None
-    }
-    if not criteria:
-        return Choice(fits, None)
-    least = min(criteria.values())
-    return Choice(fits, next(name for name, aicc in criteria.items() if aicc <= least + NO_MATTER))
+    fitted = {name: found for name, found in fits.items() if isinstance(found, Fit)}
+    if not fitted:
+        return Choice(fits)
+    runs = next(iter(fitted.values())).fitted.runs
+    if runs.n - runs.sizes.size < FEWEST_FREE:
+        return Choice(
+            fits,
+            undecided="No scaling law is chosen: the scatter of the runs is not known. It takes "
+            f"{FEWEST_FREE} runs more than sizes at least (repeats in config.yaml).",
+        )
+    passing = [name for name, found in fitted.items() if not _is_contradicted(found)]
+    if not passing:
+        return Choice(fits, undecided=_none_fits(fits))
+    if passing[0] == LINEAR.name:
+        return _no_loss(fits, runs)
+    is_alone = passing[0] == USL.name or _has_no_coherency(fits[USL.name], max(runs.sizes))
+    return Choice(fits, passing[0], is_alone)
+
+
+def _has_no_coherency(universal: Fit | Refused, size: float) -> bool:
+    if isinstance(universal, Refused):
+        return False
+    contention = universal.parameters["contention"].value
+    most = universal.parameters["coherency"].high * size * (size - 1)
+    return most / (1 + contention * (size - 1) + most) < 1 - NO_LOSS
+
+
+def _is_contradicted(found: Fit) -> bool:
+    chance = found.goodness.lack_of_fit_p
+    return chance is not None and chance < CONTRADICTED
+
+
+def _none_fits(fits: Mapping[str, Fit | Refused]) -> str:
+    misses = "misses the means of the sizes by more than the runs scatter"
+    if any(isinstance(found, Refused) for found in fits.values()):
+        return f"No scaling law is chosen: each that can be fitted to so few sizes {misses}."
+    return f"No scaling law describes its runs: each {misses}."
+
+
+def _no_loss(fits: Mapping[str, Fit | Refused], runs: Runs) -> Choice:
+    low, high = _efficiency(runs)
+    if low > NO_LOSS:
+        return Choice(fits, LINEAR.name)
+    return Choice(
+        fits,
+        undecided="No scaling law is chosen: whether anything is lost by more ranks cannot be told, since "
+        f"the efficiency at the largest size is anything from {low:.0%} to {high:.0%}.",
+    )
+
+
+def _efficiency(runs: Runs) -> tuple[float, float]:
+    """The interval of the efficiency at the largest size, by the scatter of all sizes' repeats."""
+    freedom = runs.n - runs.sizes.size
+    first, last = int(np.argmin(runs.sizes)), int(np.argmax(runs.sizes))
+    log = runs.log_rates[last] - runs.log_rates[first]
+    log -= math.log(runs.sizes[last] / runs.sizes[first])
+    variance = runs.within / freedom * (1 / runs.counts[first] + 1 / runs.counts[last])
+    half = float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * math.sqrt(variance)
+    return math.exp(log - half), math.exp(log + half)

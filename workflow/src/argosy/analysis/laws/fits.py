@@ -9,6 +9,7 @@ from scipy.special import fdtrc
 
 from argosy.analysis.laws.formulas import PEAK, USL, Law, Vector, peak_at
 from argosy.analysis.laws.intervals import (
+    ROUNDING,
     Fitted,
     Interval,
     parameter_interval,
@@ -137,10 +138,12 @@ def _lack_of_fit(fitted: Fitted) -> float | None:
     runs = fitted.runs
     sizes = runs.sizes.size
     of_repeats, of_means = runs.n - sizes, sizes - fitted.law.unknowns
-    if not of_repeats or not of_means or not runs.within:
+    if not of_repeats or not of_means:
         return None
-    missed = (fitted.curve.squares - runs.within) / of_means
-    return float(fdtrc(of_means, of_repeats, missed / (runs.within / of_repeats)))
+    # Rounding is a scatter, too: repeats may agree to the last digit.
+    within = max(runs.within, ROUNDING * runs.n)
+    missed = max(fitted.curve.squares - runs.within, 0.0) / of_means
+    return float(fdtrc(of_means, of_repeats, missed / (within / of_repeats)))
 
 
 def _aicc(runs: Runs, fitted: Fitted) -> float | None:

@@ -21,8 +21,9 @@ from argosy.analysis.laws.formulas import Law, Parameter
 from argosy.analysis.laws.least_squares import Curve, Runs, fit_curve
 from argosy.analysis.statistics import CONFIDENCE
 
-# Squares of rounding: throughputs that agree to nine digits have no spread to tell.
-_ROUNDING = 1e-18
+ROUNDING = 1e-18
+"""Squares of rounding: throughputs that agree to nine digits have no spread to tell."""
+
 # What reaches as far, a coherency or the log of a factor, is bounded by nothing.
 _FURTHEST = 30.0
 # Times the step before.
@@ -54,7 +55,7 @@ class Fitted:
     @property
     def variance(self) -> float:
         """Of the residuals on the logarithm."""
-        return max(self.curve.squares, _ROUNDING * self.runs.n) / self.freedom
+        return max(self.curve.squares, ROUNDING * self.runs.n) / self.freedom
 
 
 def parameter_interval(fitted: Fitted, parameter: Parameter) -> Interval:
@@ -100,7 +101,7 @@ def _end(worse: Callable[[float], float], best: float, highest: float = math.inf
         if worse(outside) > 0:
             return _crossing(worse, inside, outside)
         # As if it were linear, and a little further.
-        steps = -1.1 * worse(outside) / max(worse(outside) - worse(inside), _ROUNDING)
+        steps = -1.1 * worse(outside) / max(worse(outside) - worse(inside), ROUNDING)
         inside, step = outside, min(max(2.0, steps), _LONGEST) * step
     return highest
 
