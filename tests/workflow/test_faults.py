@@ -140,8 +140,12 @@ def test_after_all_that_it_completes_beset_by_strangers_and_its_timeline_is_in_t
 
 
 def start(workspace: Workspace, temporary: Path) -> subprocess.Popen[str]:
+    """Run the study with a folder for temporary files that is this test's alone."""
     workspace.environment["TMPDIR"] = str(temporary)
-    return workspace.start(BIN / "snakemake", TARGET, start_new_session=True)
+    try:
+        return workspace.start(BIN / "snakemake", TARGET, start_new_session=True)
+    finally:
+        del workspace.environment["TMPDIR"]
 
 
 def ports_of_agents(workspace: Workspace) -> list[str]:
