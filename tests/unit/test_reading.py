@@ -128,9 +128,3 @@ def test_this_kernel_opens_in_one_call(top: Path) -> None:
                 open_below(folder, path, os.O_RDONLY)
     finally:
         os.close(folder)
-
-
-def test_no_descriptor_stays_open(top: Path, outside: Outside) -> None:
-    before = len([*Path("/proc/self/fd").iterdir()])
-    test_whatever_stands_in_any_part_of_the_path(top, outside, "a/b")
-    assert len([*Path("/proc/self/fd").iterdir()]) == before
