@@ -10,12 +10,12 @@ import pytest
 from argosy.errors import ArgosyError
 from argosy.images import store as module
 from argosy.images import strict_modes
-from argosy.images.store import Store
+from argosy.images.store import Store, remove_tree
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from argosy.images.store import Store
+from argosy.images.store import Store, remove_tree
 with Store(Path(sys.argv[1])).locked("image-x"):
     print("held", flush=True)
     sys.stdin.read()
@@ -84,3 +84,23 @@ class Answering:
 
     def flush(self) -> None:
         """Nothing is kept back."""
+
+
+def test_a_tree_goes_that_a_killed_process_still_adds_closed_folders_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed build's mount of overlay makes such a folder, once all others have been opened."""
+    tree = tmp_path / "tree"
+    (tree / "inner").mkdir(parents=True)
+    opened_up = module._open_up
+    mounts = iter(["work", "index"])
+
+    def then_mount(folder: Path) -> None:
+        opened_up(folder)
+        if folder == tree and (name := next(mounts, None)):
+            (tree / "inner" / name).mkdir(mode=0)
+
+    monkeypatch.setattr(module, "_open_up", then_mount)
+    remove_tree(tree)
+    assert not tree.exists()
+    assert next(mounts, None) is None

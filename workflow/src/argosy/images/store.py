@@ -40,7 +40,8 @@ LONGEST_WAIT_S = 2 * 3600
 REMOVALS = 50
 """How often the removal of a tree begins anew when somebody else changes it."""
 REMOVAL_PAUSE_S = 0.1
-_CHANGED_MEANWHILE = (errno.ENOENT, errno.ENOTDIR, errno.ENOTEMPTY, errno.EEXIST)
+_CHANGED_MEANWHILE = (errno.ENOENT, errno.ENOTDIR, errno.ENOTEMPTY, errno.EEXIST, errno.EACCES)
+"""EACCES: a mount of overlay that is just being made adds a folder without any permission."""
 
 
 @dataclass(frozen=True)
