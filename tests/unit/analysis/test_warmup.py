@@ -105,11 +105,45 @@ def test_the_reason_is_said() -> None:
     assert found == WarmUp(4, True, "the first 4 steps took 2.00 times as long as the rest")
 
 
-def test_no_steady_state() -> None:
-    reason = "no steady state: still faster in the second half of the run"
-    assert warm_up([0.2] * 70 + [0.1] * 30) == WarmUp(50, False, reason)
-    falling = series(normal, 400, 1, np.linspace(2, 1, 400))
-    assert warm_up(falling) == WarmUp(200, False, reason)
+def test_a_steady_state_may_begin_late_but_not_at_the_end() -> None:
+    found = warm_up([0.2] * 70 + [0.1] * 30)
+    assert (found.steps, found.stationary, found.left_out) == (70, True, False)
+    found = warm_up([0.2] * 92 + [0.1] * 8)
+    assert (found.stationary, found.left_out) == (False, True)
+    assert found.reason == (
+        "no steady state is seen: its steps become faster slowly; let it make 300 or more"
+    )
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_a_run_that_never_becomes_steady_is_left_out(noise: Noise) -> None:
+    steps = np.arange(400)
+    never = np.linspace(2, 1, 400), 1 + 2 * np.exp(-steps / 200), 1 + 2 / (1 + steps / 20) ** 1.5
+    for warm in never:
+        found = [warm_up(series(noise, 400, seed, warm)) for seed in range(20)]
+        assert np.mean([one.left_out for one in found]) >= 0.9
+
+
+@pytest.mark.parametrize("noise", [normal, autocorrelated])
+def test_what_a_slow_start_approaches_is_fitted(noise: Noise) -> None:
+    warm = 1 + 2 * np.exp(-np.arange(400) / 60)
+    ratios = []
+    for seed in range(40):
+        steps = series(noise, 400, seed, warm)
+        found = warm_up(steps)
+        if not found.left_out:
+            assert found.excess > 1
+            steady = series(noise, 400, seed).mean()
+            ratios.append(steps[found.steps :].mean() / found.excess / steady)
+    assert len(ratios) >= 30
+    assert abs(np.mean(ratios) - 1) < 0.005 < warm[60:].mean() - 1
+
+
+def test_slow_steps_later_on_are_no_warm_up() -> None:
+    for begin in range(40, 160, 6):
+        burst = np.ones(200)
+        burst[begin : begin + 30] = 1.5
+        assert warm_up(series(normal, 200, begin, burst)).steps == 0
 
 
 def test_what_becomes_slower_has_no_warm_up() -> None:

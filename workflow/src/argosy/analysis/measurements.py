@@ -64,7 +64,7 @@ def measurements(
 
     It is all ranks' samples over the slowest rank's summed step seconds, in the run's steady state. A
     run without any steps has the mean of what its program printed. A run of which a rank's steps are
-    missing is left out: its samples are not all there.
+    missing is left out, since its samples are not all there, and so is one that never became steady.
     """
     return [
         _measurement(row, warm_ups.get((row["experiment"], row["run_id"])))
@@ -83,12 +83,21 @@ def _measurement(row: Mapping[str, Any], warm_up: WarmUp | None) -> Measurement:
     silent, ranks = row["silent_ranks"], row["ranks"]
     if silent == ranks and row["printed"]:
         return replace(run, samples_per_s=row["printed"], source="printed")
-    if silent == ranks and row["is_alone"]:
-        return replace(run, left_out="it times allreduces alone")
-    if silent == ranks:
-        return replace(run, left_out="no steps recorded and no throughput printed")
-    if silent:
-        return replace(run, left_out=f"no steps of {silent} of its {ranks} ranks")
-    if row["timed_ranks"] < ranks or not row["recorded"]:
-        return replace(run, left_out="no samples in its steady state")
+    left_out = _left_out(row, warm_up)
+    if left_out:
+        return replace(run, left_out=left_out)
     return replace(run, samples_per_s=row["recorded"], source="steps")
+
+
+def _left_out(row: Mapping[str, Any], warm_up: WarmUp | None) -> str | None:
+    silent, ranks = row["silent_ranks"], row["ranks"]
+    if silent == ranks:
+        alone, none = "it times allreduces alone", "no steps recorded and no throughput printed"
+        return alone if row["is_alone"] else none
+    if silent:
+        return f"no steps of {silent} of its {ranks} ranks"
+    if warm_up and warm_up.left_out:
+        return warm_up.reason
+    if row["timed_ranks"] < ranks or not row["recorded"]:
+        return "no samples in its steady state"
+    return None

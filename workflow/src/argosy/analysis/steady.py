@@ -33,15 +33,17 @@ FROM of_step GROUP BY ALL ORDER BY experiment, run_id
 _ALL = "steps"
 _ASKED = "steps SEMI JOIN asked USING (experiment, run_id)"
 
-_STEADY = "CREATE OR REPLACE TEMP TABLE steady (experiment VARCHAR, run_id VARCHAR, first BIGINT)"
+_STEADY = """
+CREATE OR REPLACE TEMP TABLE steady (experiment VARCHAR, run_id VARCHAR, first BIGINT, excess DOUBLE)
+"""
 _COVERED = " + ".join(f"coalesce({phase}_s, 0)" for phase in PHASES)
 _STEADY_RANK = f"""
 CREATE OR REPLACE TEMP TABLE steady_rank AS
 SELECT experiment, run_id, rank, first, count(*) AS steps, max(step) AS last,
     min(start_s) FILTER (start_s >= 0) AS began_s, max(start_s + seconds) AS ended_s,
-    sum(samples) AS samples, sum(seconds) AS seconds,
-    {", ".join(f"sum({phase}_s) AS {phase}" for phase in PHASES)},
-    sum(greatest(0, seconds - ({_COVERED}))) AS {OTHER}
+    sum(samples) AS samples, sum(seconds) / any_value(excess) AS seconds,
+    {", ".join(f"sum({phase}_s) / any_value(excess) AS {phase}" for phase in PHASES)},
+    sum(greatest(0, seconds - ({_COVERED}))) / any_value(excess) AS {OTHER}
 FROM steps JOIN steady USING (experiment, run_id) WHERE step >= first GROUP BY ALL
 ORDER BY experiment, run_id, rank
 """
@@ -53,7 +55,8 @@ def warm_ups(tables: duckdb.DuckDBPyConnection, asked: Sequence[Run] | None) -> 
     Queries may join a table afterwards: `steady_rank`, what each rank of these runs did from the `first`
     step of the steady state to the `last`: how many `steps` and `samples`, from when to when in seconds
     of the last job (`began_s`, `ended_s`), and the sums of `seconds`, of each phase (NULL where no step
-    names it) and of what no phase covers.
+    names it) and of what no phase covers. Where a run only approached its steady state, these are what they
+    would be in it (`WarmUp.excess`); runs that never became steady have no rows.
 
     Args:
         asked: the runs to look at; None: all.
@@ -64,8 +67,9 @@ def warm_ups(tables: duckdb.DuckDBPyConnection, asked: Sequence[Run] | None) -> 
     found, steady = {}, []
     for row in fetch(tables, _SERIES.format(steps=_ALL if asked is None else _ASKED)):
         run = row["experiment"], row["run_id"]
-        found[run] = warm_up(row["seconds"])
-        steady.append((*run, row["steps"][found[run].steps]))
+        found[run] = one = warm_up(row["seconds"])
+        if not one.left_out:
+            steady.append((*run, row["steps"][one.steps], one.excess))
     tables.execute(_STEADY)
     fill(tables, "steady", steady)
     tables.execute(_STEADY_RANK)

@@ -20,7 +20,7 @@ from argosy.analysis.warmup import WarmUp
 from argosy.files import replacing
 from argosy.results.tables import TABLES_VERSION, Run, fetch, fill, literal, parquet
 
-FINDINGS_VERSION = 2
+FINDINGS_VERSION = 4
 """Of the rules by which steps are looked at: what others found is looked for again."""
 
 FILE_NAME = "step_findings.parquet"
@@ -45,7 +45,8 @@ ORDER BY experiment, run_id, rank
 
 _WARM_UPS = """
 CREATE OR REPLACE TEMP TABLE warm_up (
-    experiment VARCHAR, run_id VARCHAR, warm_up_steps BIGINT, is_stationary BOOLEAN, reason VARCHAR
+    experiment VARCHAR, run_id VARCHAR, warm_up_steps BIGINT, is_stationary BOOLEAN, reason VARCHAR,
+    excess DOUBLE, left_out BOOLEAN
 )
 """
 _STRAGGLERS = """
@@ -64,8 +65,8 @@ WITH of_ranks AS (
         list(struct_pack(rank, node, n, mean, low, high, share) ORDER BY place) AS stragglers
     FROM straggler GROUP BY ALL
 )
-SELECT experiment, run_id, {_MADE_FROM} AS made_from, warm_up_steps, is_stationary, reason, steady_ranks,
-    stragglers
+SELECT experiment, run_id, {_MADE_FROM} AS made_from, warm_up_steps, is_stationary, reason, excess,
+    left_out, steady_ranks, stragglers
 FROM runs LEFT JOIN warm_up USING (experiment, run_id)
 LEFT JOIN of_ranks USING (experiment, run_id) LEFT JOIN of_stragglers USING (experiment, run_id)
 ORDER BY experiment, run_id
@@ -107,7 +108,7 @@ def step_findings(tables: duckdb.DuckDBPyConnection, tables_dir: Path) -> StepFi
 def _keep(tables: duckdb.DuckDBPyConnection, found: StepFindings, path: Path) -> None:
     tables.execute(_WARM_UPS)
     of_runs = found.warm_ups.items()
-    fill(tables, "warm_up", [(*run, one.steps, one.stationary, one.reason) for run, one in of_runs])
+    fill(tables, "warm_up", [(*run, *astuple(one)) for run, one in of_runs])
     tables.execute(_STRAGGLERS)
     of_ranks = [
         (*run, place, one.rank, one.node, *astuple(one.ratio), one.share)
@@ -133,7 +134,9 @@ def _run(row: Row) -> Run:
 
 
 def _warm_up(row: Row) -> WarmUp:
-    return WarmUp(row["warm_up_steps"], row["is_stationary"], row["reason"])
+    return WarmUp(
+        row["warm_up_steps"], row["is_stationary"], row["reason"], row["excess"], row["left_out"]
+    )
 
 
 def _stragglers(row: Row) -> list[Straggler]:

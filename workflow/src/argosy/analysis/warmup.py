@@ -1,35 +1,43 @@
 """How many first steps of a run are warm-up, found from the steps themselves.
 
-The rule looks for one change of the mean in the log step time, by the likelihood ratio of normal
-values (Hinkley, Biometrika 57, 1970), beyond a penalty. It is made fit for step times in three ways.
-Single outliers count little: values are clipped, which is the biweight-like loss of Fearnhead and
-Rigaill, "Changepoint Detection in the Presence of Outliers", JASA 114, 2019. Neighbouring steps are
-alike: the ratio is taken to the long-run variance, from means of blocks. And what lies before a
-change is cut off and the rest looked at again (binary segmentation, Scott and Knott, Biometrics 30,
-1974), so that a compilation in the first step does not hide a slow start after it.
-
-It was chosen over MSER-5 (White, Simulation 69(6), 1997), which leaves something out of 30 to 60 of
-100 series of 20 to 1,000 steps that have no warm-up at all; this rule does of 0 to 5. Both find a
-start at half the speed, to the step and to the batch of five. What this rule misses are starts that
-look like the rest: three slow steps where every tenth is slow by chance. An autocorrelation of 0.9
-passes for warm-up in 8 (of 1,000 steps) to 25 (of 20) of 100 steady series.
+What lies before a change to faster steps is cut off and the rest looked at again (binary segmentation,
+Scott and Knott, Biometrics 30, 1974), so that a compilation in the first step does not hide a slow start
+after it. A cut counts only where the run began slow, and what remains must not become faster. Where it
+does, the run approaches its steady state slowly: then the level that it approaches is fitted, and taken
+only where the fit agrees with the steps. A run of which neither can be said is left out.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
 
-# Fewer steps tell nothing, and FIXED_STEPS (of very short runs, half of the steps) are left out.
+from argosy.analysis.change_points import LEAST_SPREAD, change_to_faster, long_run_variance, middle
+from argosy.analysis.decay import fit_decay
+
 FEWEST_STEPS = 10
+"""Fewer steps tell nothing, and FIXED_STEPS (of very short runs, half of the steps) are left out."""
 FIXED_STEPS = 5
-# A steady state is as long at least, so that a few last steps that are fast are none.
+
+LATEST_CUT = 0.8
+"""Of the run; a steady state that begins later is too short to be seen as one."""
+CLEAR_TREND = 2.33
+"""In standard errors, one chance in a hundred: a level is one, unless it clearly becomes faster."""
+SLIGHT_TREND = 1.64
+"""What remains after a slow start may have that much; more could be its end."""
+SHORT_START = 0.2
+"""Of the run: a slow start that takes no longer is left out twice over, so that its end is, too."""
+DECAYS_WITHIN = 3
+"""Time constants that a run has to be longer than, to take the level that it approaches."""
+STEADY_AFTER = 5
+"""Time constants after which less than one per cent of a decay is left."""
+
+_FEWEST_OF_LEVEL = 6
 _SHORTEST_REST = 5
-# Of log step times: a change by less than one per mille is no matter.
-_LEAST_SCALE = 1e-3
-_LEAST_VARIANCE = 0.5
-_LOG_OF_TWICE = float(np.log(2))
+_UNCERTAIN = 5
+_LEAST_JUMP = 0.01
 
 Vector = NDArray[np.float64]
 
@@ -38,110 +46,137 @@ Vector = NDArray[np.float64]
 class WarmUp:
     """How many first `steps` to leave out, and why.
 
-    `stationary` is False when no steady state was reached within the first half of the run, or when
-    the run is too short to tell; `steps` is never more than half of the run.
+    `stationary` is False when the run is too short to tell, or never became steady: then `left_out` is
+    True, and the run has no throughput. `excess` is how many times as long the steps that are kept took as
+    the steady state which they approach, 1 where they are steady.
     """
 
     steps: int
     stationary: bool
     reason: str
+    excess: float = 1.0
+    left_out: bool = False
 
 
 def warm_up(step_s: Sequence[float] | Vector) -> WarmUp:
     """The warm-up of a run from the seconds of its steps in order, of shape (steps,).
 
-    Warm-up is slow: a run that becomes slower has none. A first step that takes twice as long as any
-    other is always warm-up: kernels are compiled and chosen in it. Raises ValueError for a step that took
-    no time.
+    Warm-up is slow: a run that becomes slower has none. A first step that clearly takes longer than any
+    other is always warm-up: kernels are compiled and chosen in it.
+
+    Raises:
+        ValueError: a step took no time.
     """
     seconds = np.asarray(step_s, dtype=np.float64)
     if seconds.size and not seconds.min() > 0:
         raise ValueError("a step takes more than 0 s")
-    half = seconds.size // 2
     if seconds.size < FEWEST_STEPS:
-        steps = min(FIXED_STEPS, half)
+        steps = min(FIXED_STEPS, seconds.size // 2)
         return WarmUp(steps, False, f"too few steps to tell: {seconds.size} of {FEWEST_STEPS}")
-    steps = _slow_steps(np.log(seconds))
-    if steps > half:
-        return WarmUp(half, False, "no steady state: still faster in the second half of the run")
-    if not steps:
+    logs = np.log(seconds)
+    cuts = _cuts(logs)
+    if not cuts:
         return WarmUp(0, True, "none found")
-    ratio = _middle(np.sort(seconds[:steps])) / _middle(np.sort(seconds[steps:]))
+    steps = _steady_from(logs, cuts)
+    if steps is not None:
+        return _cut_off(seconds, cuts[-1], steps)
+    return _approached(seconds, 1 if cuts[0] == 1 else 0)
+
+
+def _cuts(logs: Vector) -> list[int]:
+    """The ends of slow parts, each from the run's begin or the one before; the rest follows."""
+    cuts = [1] if _first_is_slow(logs) else []
+    while True:
+        begin = cuts[-1] if cuts else 0
+        if begin > LATEST_CUT * logs.size or logs.size - begin < FEWEST_STEPS:
+            return cuts
+        more = change_to_faster(logs[begin:])
+        if not more or not _began_slow(logs[begin : begin + more], logs[begin + more :]):
+            return cuts
+        cuts.append(begin + more)
+
+
+def _first_is_slow(logs: Vector) -> bool:
+    # That the first of n steps is the slowest has a chance of 1/n in a steady run, whatever the noise.
+    others = logs[1:]
+    return bool(logs[0] > others.max() + max(2 * _spread(others), _LEAST_JUMP))
+
+
+def _spread(values: Vector) -> float:
+    """The standard deviation, of normal values with outliers."""
+    return 1.4826 * middle(np.sort(np.abs(values - middle(np.sort(values)))))
+
+
+def _began_slow(part: Vector, rest: Vector) -> bool:
+    """Whether the first two thirds of what may be cut off are slower than the rest: a burst is not."""
+    if part.size < _FEWEST_OF_LEVEL:
+        return True
+    third = part.size // 3
+    # Of a median, whose variance is pi / 2 times a mean's.
+    error = 1.2533 * _spread(rest) * (1 / third + 1 / rest.size) ** 0.5
+    firsts = part[:third], part[third : 2 * third]
+    return min(middle(np.sort(one)) for one in firsts) > middle(np.sort(rest)) + 2 * error
+
+
+def _steady_from(logs: Vector, cuts: list[int]) -> int | None:
+    """After how many steps the run is on one level; None where it is not seen to be."""
+    last = cuts[-1]
+    if last > LATEST_CUT * logs.size or logs.size - last < _SHORTEST_REST:
+        return None
+    rest = _trend(logs[last:])
+    if _began_on_one_level(logs, cuts):
+        # In short series the variance itself is uncertain, and too small where steps are alike.
+        return last if rest < CLEAR_TREND * (1 + _UNCERTAIN / (logs.size - last)) else None
+    if last > SHORT_START * logs.size:
+        return None
+    return 2 * last if _trend(logs[2 * last :]) < SLIGHT_TREND else None
+
+
+def _began_on_one_level(logs: Vector, cuts: list[int]) -> bool:
+    """Whether the run was slow, with its first step or without, and then at once was not."""
+    parts = np.split(logs[: cuts[-1]], cuts[:-1])
+    return len(parts) - (cuts[0] == 1) <= 1 and _trend(parts[-1]) < CLEAR_TREND
+
+
+def _trend(logs: Vector) -> float:
+    """By how many standard errors the first third is above the last half; 0 for a few steps."""
+    if logs.size < _FEWEST_OF_LEVEL:
+        return 0.0
+    first, last = logs[: logs.size // 3], logs[logs.size // 2 :]
+    spread = max(float(logs.std()), LEAST_SPREAD)
+    variance = max(1.0, long_run_variance((logs - logs.mean()) / spread))
+    error = spread * (variance * (1 / first.size + 1 / last.size)) ** 0.5
+    return float(first.mean() - last.mean()) / error
+
+
+def _cut_off(seconds: Vector, slow: int, steps: int) -> WarmUp:
+    ratio = middle(np.sort(seconds[:slow])) / middle(np.sort(seconds[steps:]))
+    reason = f"the first {slow} steps took {ratio:.2f} times as long as the rest"
+    if steps > slow:
+        reason += " and became faster slowly, so as many again are left out"
+    return WarmUp(steps, True, reason)
+
+
+def _approached(seconds: Vector, compiled: int) -> WarmUp:
+    """What is said of a run that became faster slowly; its first `compiled` steps are no part of that."""
+    decay = fit_decay(seconds[compiled:])
+    if decay is None:
+        return _refused(seconds.size, 3 * seconds.size)
+    if DECAYS_WITHIN * decay.time_constant >= seconds.size:
+        return _refused(seconds.size, ceil(STEADY_AFTER * decay.time_constant))
+    steps = min(compiled + ceil(DECAYS_WITHIN * decay.time_constant), seconds.size // 2)
+    excess = float(seconds[steps:].mean()) / decay.steady_s
     return WarmUp(
-        steps, True, f"the first {steps} steps took {ratio:.2f} times as long as the rest"
+        steps,
+        True,
+        f"its steps became faster slowly; what they approach is fitted (in every "
+        f"{decay.time_constant:.0f} steps, what they take longer falls to 37 %)",
+        max(1.0, excess),
     )
 
 
-def _slow_steps(logs: Vector) -> int:
-    """Where the last change to faster steps is, the search ending in the second half."""
-    # That the first of n steps is the slowest has a chance of 1/n in a steady run, whatever the noise.
-    steps = int(logs[0] > logs[1:].max() + _LOG_OF_TWICE)
-    while steps <= logs.size // 2 and logs.size - steps >= FEWEST_STEPS:
-        more = _change(logs[steps:])
-        if not more:
-            break
-        steps += more
-    return steps
-
-
-def _change(logs: Vector) -> int:
-    """The number of steps before the most likely change to faster steps, or 0."""
-    penalty = _penalty(logs.size)
-    values = _clipped(logs, penalty)
-    before = np.arange(1, logs.size - _SHORTEST_REST + 1)
-    sums = np.cumsum(values)
-    after = logs.size - before
-    first = sums[: before.size]
-    faster = np.maximum(0, first / before - (sums[-1] - first) / after)
-    gains = faster**2 * before * after / logs.size
-    place = int(before[np.argmax(gains)])
-    rest = np.concatenate([part - part.mean() for part in (values[:place], values[place:])])
-    return place if gains.max() > penalty * _long_run_variance(rest) else 0
-
-
-def _penalty(steps: int) -> float:
-    """The gain, in long-run variances, that chance exceeds in 5 of 100 steady runs at most.
-
-    Found by simulation, the same for normal and heavy-tailed noise, noise with an autocorrelation
-    of 0.5, and periodic slow steps; in short series the variance itself is uncertain.
-    """
-    return 12 + 180 / steps
-
-
-def _clipped(logs: Vector, penalty: float) -> Vector:
-    """Deviations from the steady level in units of their spread.
-
-    They are clipped where a first step alone is enough to be found, with room for a long-run variance
-    above 1. The spread is that of neighbours, which a change does not enlarge, or that of the second
-    half's slow steps, of which the slowest does not count.
-    """
-    steady = np.sort(logs[logs.size // 2 :])
-    level = _middle(steady)
-    of_neighbours = _middle(np.sort(np.abs(logs[1:] - logs[:-1]))) / (0.6745 * 2**0.5)
-    # 98 of 100 normal values lie below 2.05 standard deviations.
-    of_slow_steps = (float(steady[int(0.98 * (steady.size - 1))]) - level) / 2.05
-    spread = max(of_neighbours, of_slow_steps, _LEAST_SCALE)
-    bound = (4 * penalty) ** 0.5
-    return np.asarray(np.minimum(np.maximum((logs - level) / spread, -bound), bound))
-
-
-def _middle(ordered: Vector) -> float:
-    """The median; NumPy's takes 2 to 10 times as long for the few hundred steps of most runs."""
-    return float(ordered[(ordered.size - 1) // 2] + ordered[ordered.size // 2]) / 2
-
-
-def _long_run_variance(rest: Vector) -> float:
-    """The variance of a mean times its number of values, which are not independent.
-
-    It is the largest over blocks of 1, 2, 4, … steps, each from the differences of neighbouring
-    blocks' means (von Neumann, Annals of Mathematical Statistics 12, 1941).
-    """
-    longest = max(1.0, min(rest.size / 6, 2 * rest.size**0.5))
-    found, block = _LEAST_VARIANCE, 1
-    while block <= longest:
-        count = rest.size // block
-        means = rest[rest.size - count * block :].reshape(count, block).sum(axis=1) / block
-        steps = means[1:] - means[:-1]
-        found = max(found, block * float((steps * steps).sum()) / steps.size / 2)
-        block *= 2
-    return found
+def _refused(steps: int, wanted: int) -> WarmUp:
+    reason = (
+        f"no steady state is seen: its steps become faster slowly; let it make {wanted} or more"
+    )
+    return WarmUp(steps // 2, False, reason, left_out=True)

@@ -116,6 +116,8 @@ class RunSummary:
     """Whether a steady state was reached; None without recorded steps."""
     warm_up: str | None
     """What was found of the warm-up, in words."""
+    warm_up_excess: float | None
+    """How many times as long its counted steps took as the steady state that they approach; mostly 1."""
     stragglers: list[Straggler]
     started_unix_s: float | None
     seconds: float | None

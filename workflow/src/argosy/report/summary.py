@@ -253,6 +253,7 @@ def _runs(
                 warm_up_steps=run.warm_up.steps if run and run.warm_up else None,
                 is_steady=run.warm_up.stationary if run and run.warm_up else None,
                 warm_up=run.warm_up.reason if run and run.warm_up else None,
+                warm_up_excess=run.warm_up.excess if run and run.warm_up else None,
                 stragglers=list(slow.get((row["experiment"], row["run_id"]), ())),
             )
         )

@@ -149,9 +149,15 @@ def remarks(run: RunSummary) -> list[str]:
         said.insert(0, f"It counts to {run.counted_as}.")
     if run.is_far_off:
         said.insert(0, "Its throughput is far off the other repeats'; it counts all the same.")
-    if run.is_steady is False:
+    if run.is_steady is False and not run.left_out:
         said.insert(
             0, f"The first {count(run.warm_up_steps or 0, 'step')} left out; {run.warm_up}."
+        )
+    if run.warm_up_excess is not None and run.warm_up_excess > 1:
+        said.insert(
+            0,
+            f"Its throughput is {percent(run.warm_up_excess - 1)} above that of the steps that count: "
+            f"{run.warm_up}.",
         )
     said += [_straggler(run, one) for one in run.stragglers]
     spread = run.clock_spread_s
@@ -254,15 +260,26 @@ def _spread(speed_up: Estimate, base: PointSummary) -> str:
 
 def warm_up(summary: Summary) -> str:
     """How much was left out of the runs as warm-up, and by what rule."""
-    rule = (
+    said = [
         "Where a run becomes steady is found from its steps: the last change to a lower mean of the "
-        "logarithm of their times, in its first half, that is not due to chance."
-    )
+        "logarithm of their times that is not due to chance, after which they become no faster."
+    ]
     found = sorted(run.warm_up_steps for run in summary.runs if run.warm_up_steps is not None)
-    if not found:
-        return rule
-    left_out = f"{found[0]}" if found[0] == found[-1] else f"{found[0]} to {found[-1]}"
-    unsteady = sum(run.is_steady is False for run in summary.runs)
-    if unsteady:
-        rule += f" Of {count(unsteady, 'run')} no steady state is known; the remarks name them."
-    return f"{rule} Left out of a run: {left_out} steps."
+    if found:
+        steps = f"{found[0]}" if found[0] == found[-1] else f"{found[0]} to {found[-1]}"
+        said.append(f"Left out of a run: {steps} steps.")
+    fitted = sum((run.warm_up_excess or 1) > 1 for run in summary.runs)
+    if fitted:
+        said.append(
+            f"Of {count(fitted, 'run')} the steady state is a fit: what an exponential approaches that "
+            "agrees with all steps."
+        )
+    unknown = [run for run in summary.runs if run.is_steady is False]
+    never = sum(run.left_out == run.warm_up for run in unknown)
+    if never:
+        said.append(
+            f"Left out whole, since no steady state is seen in them: {count(never, 'run')}."
+        )
+    if len(unknown) > never:
+        said.append(f"With too few steps to tell: {count(len(unknown) - never, 'run')}.")
+    return " ".join(said)
