@@ -95,7 +95,7 @@ bench-page: $(VENV)/.developing ## Time the opening of a report of 1,000 runs in
 	@PYTHONPATH=tests/factories PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/page.py
 
 .PHONY: bench-coverage
-bench-coverage: $(VENV)/.ready ## Count how often intervals of scaling laws cover the truth
+bench-coverage: $(VENV)/.ready ## Count how often 95 % intervals cover the truth of ugly studies
 	@PYTHONPATH=tests/factories $(BIN)/python benchmarks/coverage.py
 
 .PHONY: bench-prediction

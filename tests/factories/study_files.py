@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -132,42 +132,54 @@ class RunFiles:
         """
         shares = PHASES if phases is None else phases
         for rank in range(self.ranks) if ranks is None else ranks:
-            monotonic = 1000.0 + rank
-            lines: list[dict[str, Any]] = [
-                {
-                    "kind": "header",
-                    "schema_version": 1,
-                    "rank": rank,
-                    "local_rank": rank % self.ranks_per_node,
-                    "node": rank // self.ranks_per_node,
-                    "host": f"host{rank // self.ranks_per_node}",
-                    "pid": 4000 + rank,
-                    "unix": STARTED + 2,
-                    "monotonic": monotonic,
-                }
-            ]
-            at = monotonic
+            at = 1000.0 + rank
+            lines = [self._header(rank, STARTED + 2)]
             for step in range(first_step, steps):
                 seconds = (warm_up_s if step < 5 else step_s) * (1 - 0.001 * rank)
-                lines.append(
-                    {
-                        "kind": "step",
-                        "step": step,
-                        "epoch": step // 10,
-                        "start": at,
-                        "seconds": seconds,
-                        "samples": samples,
-                        "phases": {name: share * seconds for name, share in shares.items()},
-                    }
-                )
+                in_phases = {name: share * seconds for name, share in shares.items()}
+                lines.append(_step(step, at, seconds, samples, in_phases))
                 at += seconds
             if rank == 0:
                 lines += [
                     {"kind": "metric", "name": name, "value": value, "at": at}
                     for name, value in (metrics or {}).items()
                 ]
-            text = "".join(json.dumps(line) + "\n" for line in lines)
-            self.rank_file(incarnation, rank).write_text(text)
+            self._write_rank(rank, lines, incarnation)
+
+    def timed_steps(
+        self,
+        rank: int,
+        own_work_s: Iterable[float],
+        seconds: Iterable[float],
+        samples: int,
+        *,
+        clock_offset_s: float = 0.0,
+    ) -> None:
+        """Records of a rank whose steps take these `seconds`; what is not its own work is waiting."""
+        at = 1000.0 + rank
+        lines = [self._header(rank, STARTED + 2 + clock_offset_s)]
+        for step, (own_s, step_s) in enumerate(zip(own_work_s, seconds, strict=True)):
+            in_phases = {"backward": float(own_s), "communication": float(step_s - own_s)}
+            lines.append(_step(step, at, float(step_s), samples, in_phases))
+            at += float(step_s)
+        self._write_rank(rank, lines, "100.0")
+
+    def _header(self, rank: int, unix: float) -> dict[str, Any]:
+        return {
+            "kind": "header",
+            "schema_version": 1,
+            "rank": rank,
+            "local_rank": rank % self.ranks_per_node,
+            "node": rank // self.ranks_per_node,
+            "host": f"host{rank // self.ranks_per_node}",
+            "pid": 4000 + rank,
+            "unix": unix,
+            "monotonic": 1000.0 + rank,
+        }
+
+    def _write_rank(self, rank: int, lines: Sequence[Mapping[str, Any]], incarnation: str) -> None:
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        self.rank_file(incarnation, rank).write_text(text)
 
     def telemetry(
         self,
@@ -230,6 +242,20 @@ class RunFiles:
         ]
         text = "".join(json.dumps(line) + "\n" for line in lines)
         (self.records(incarnation) / "printed.jsonl").write_text(text)
+
+
+def _step(
+    step: int, at: float, seconds: float, samples: int, phases_s: Mapping[str, float]
+) -> dict[str, Any]:
+    return {
+        "kind": "step",
+        "step": step,
+        "epoch": step // 10,
+        "start": at,
+        "seconds": seconds,
+        "samples": samples,
+        "phases": dict(phases_s),
+    }
 
 
 def plan(
