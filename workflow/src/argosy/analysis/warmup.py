@@ -9,7 +9,7 @@ only where the fit agrees with the steps. A run of which neither can be said is 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,9 +77,9 @@ def warm_up(step_s: Sequence[float] | Vector) -> WarmUp:
     cuts = _cuts(logs)
     if not cuts:
         return WarmUp(0, True, "none found")
-    steps = _steady_from(logs, cuts)
-    if steps is not None:
-        return _cut_off(seconds, cuts[-1], steps)
+    begin = _steady_from(logs, cuts)
+    if begin is not None:
+        return _cut_off(seconds, cuts[-1], begin)
     return _approached(seconds, 1 if cuts[0] == 1 else 0)
 
 
@@ -113,7 +113,7 @@ def _began_slow(part: Vector, rest: Vector) -> bool:
         return True
     third = part.size // 3
     # Of a median, whose variance is pi / 2 times a mean's.
-    error = 1.2533 * _spread(rest) * (1 / third + 1 / rest.size) ** 0.5
+    error = 1.2533 * _spread(rest) * sqrt(1 / third + 1 / rest.size)
     firsts = part[:third], part[third : 2 * third]
     return min(middle(np.sort(one)) for one in firsts) > middle(np.sort(rest)) + 2 * error
 
@@ -145,7 +145,7 @@ def _trend(logs: Vector) -> float:
     first, last = logs[: logs.size // 3], logs[logs.size // 2 :]
     spread = max(float(logs.std()), LEAST_SPREAD)
     variance = max(1.0, long_run_variance((logs - logs.mean()) / spread))
-    error = spread * (variance * (1 / first.size + 1 / last.size)) ** 0.5
+    error = spread * sqrt(variance * (1 / first.size + 1 / last.size))
     return float(first.mean() - last.mean()) / error
 
 
