@@ -9,6 +9,7 @@ from argosy.report import plan_words, setup_words, stall_words, timeline_words, 
 from argosy.report.figures import drawings
 from argosy.report.html import rendered
 from argosy.report.laws import NAMES
+from argosy.report.methods import methods
 from argosy.report.models import ExperimentSummary, Summary
 from argosy.report.overview import overview
 
@@ -37,7 +38,7 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         remarks=words.remarks,
         slow_hosts=words.slow_hosts,
         mixtures=setup_words.mixtures,
-        warm_up=words.warm_up,
+        methods=methods,
         law_names=NAMES,
         contradicted=CONTRADICTED,
         stall_names=stall_words.part_names,

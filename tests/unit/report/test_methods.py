@@ -1,0 +1,52 @@
+"""How numbers were made is said of those that are there."""
+
+from pathlib import Path
+
+from study_files import completed, plan, sample_study
+
+from argosy.report.methods import methods
+from argosy.report.models import Summary
+from argosy.report.summary import summarise
+from argosy.results import collect
+
+
+def summary_of(results: Path) -> Summary:
+    collect(results, results / "tables")
+    return summarise(results / "tables")
+
+
+def test_a_study_of_repeats_and_sizes_has_intervals_and_laws(tmp_path: Path) -> None:
+    results = tmp_path / "site"
+    sample_study(results)
+    said = " ".join(methods(summary_of(results)))
+    for method in ("slowest rank", "steady", "Student's t", "Welch's", "their product", "Laws are"):
+        assert method in said, method
+    assert "Base of digits-mlp, its size with the fewest ranks: 1 node, 2 ranks." in said
+
+
+def test_a_single_run_has_neither(tmp_path: Path) -> None:
+    results = tmp_path / "site"
+    completed(results)
+    said = " ".join(methods(summary_of(results)))
+    assert "Of 1 size there is one run" in said
+    for method in ("Student's t", "Welch", "growth in ranks", "Laws are", "printed", "missing"):
+        assert method not in said, method
+
+
+def test_printed_throughputs_and_missing_ranks_are_told(tmp_path: Path) -> None:
+    results = tmp_path / "site"
+    run = plan(results, nodes=2)
+    run.execute()
+    run.printed([100.0, 110.0])
+    without = plan(results, nodes=2, repeat=2)
+    without.execute()
+    without.steps(ranks=[0])
+    said = " ".join(methods(summary_of(results)))
+    assert "The programs of 1 run recorded no steps" in said
+    assert "records of their ranks are missing: 1 run." in said
+
+
+def test_where_nothing_was_measured_nothing_was_made(tmp_path: Path) -> None:
+    results = tmp_path / "site"
+    plan(results)
+    assert methods(summary_of(results)) == []

@@ -1,0 +1,130 @@
+"""How the numbers of a report were made: the methods that applied to this study, and no others."""
+
+from collections.abc import Callable, Iterator
+
+from argosy.report.models import ExperimentSummary, PointSummary, Summary
+from argosy.report.numbers import count, percent
+from argosy.report.words import warm_up
+
+
+def methods(summary: Summary) -> list[str]:
+    """A sentence or two for each method that made a number of the report, in the page's order."""
+    return [*_of_runs(summary), *_of_means(summary), *_of_parts(summary), *_bases(summary)]
+
+
+def _of_runs(summary: Summary) -> Iterator[str]:
+    runs = summary.runs
+    by_steps = sum(run.throughput_source == "steps" for run in runs)
+    printed = sum(run.throughput_source == "printed" for run in runs)
+    if by_steps:
+        yield (
+            "A run's throughput is the samples of all its ranks over the time of its slowest rank: the sum "
+            "of that rank's steps, once the run is steady."
+        )
+    if any(run.warm_up_steps is not None for run in runs):
+        yield warm_up(summary)
+    if printed:
+        yield (
+            f"The programs of {count(printed, 'run')} recorded no steps: the mean of the throughputs that "
+            "they printed stands for each, warm-up included."
+        )
+    missing = sum(bool(run.missing_ranks) and run.samples_per_s is None for run in runs)
+    if missing:
+        yield f"Left out, since records of their ranks are missing: {count(missing, 'run')}."
+    slow = sum(bool(run.stragglers) for run in runs)
+    if slow:
+        yield (
+            "Ranks are compared in their own work, all phases but communication, since the others show a "
+            f"slow rank's delay as communication. Slow ranks were found in {count(slow, 'run')}."
+        )
+
+
+def _of_means(summary: Summary) -> Iterator[str]:
+    measured = [one for one in _points(summary) if one.throughput_samples_per_s]
+    if not measured:
+        return
+    yield (
+        "n counts runs, each a job of its own. Steps within a job are not independent of each other and "
+        "give no interval."
+    )
+    several = sum(len(one.runs_samples_per_s) > 1 for one in measured)
+    alone = len(measured) - several
+    if several:
+        yield (
+            "Means of throughputs are geometric, with Student's t interval of "
+            f"{percent(summary.method.confidence)} confidence on the logarithm."
+        )
+    if alone:
+        yield (
+            f"Of {count(alone, 'size')} there is one run, which tells nothing of how runs scatter: these "
+            "have no interval."
+        )
+    if any(one.costs for one in measured):
+        yield "Means of hours, node-hours, energy and money are arithmetic, since bills add up."
+    compared = [one.speed_up for one in measured if one.speed_up]
+    if len(compared) > 1:
+        yield (
+            "Speed-up is the mean throughput over that of the base; efficiency is the speed-up over the "
+            "growth in ranks. Both are 1 at the base by definition."
+        )
+    if any(one.low is not None and one.low != one.high for one in compared):
+        yield "The interval of a speed-up is Welch's on the logarithm."
+
+
+def _of_parts(summary: Summary) -> Iterator[str]:
+    points = [*_points(summary)]
+    if any(one.phases_s_per_step for one in points):
+        yield (
+            "Times of phases are means over steps, then ranks, then runs, so that each weighs the same."
+        )
+    if any(one.factors for one in points):
+        yield (
+            "Factors are relative to the base, and geometric means over runs: their product is the "
+            "efficiency, exactly."
+        )
+    for applies, said in _WHOLE:
+        if any(applies(experiment) for experiment in summary.experiments):
+            yield said
+    if any(one.usage for one in points):
+        yield (
+            "What nodes used is from the agents' start to their end, by telemetry; energy per sample is "
+            "the power within the steady state over the throughput there."
+        )
+
+
+_WHOLE: tuple[tuple[Callable[[ExperimentSummary], object], str], ...] = (
+    (
+        lambda one: any(law.refused is None for law in one.laws),
+        "Laws are fitted to single runs by least squares on the logarithm. The simplest that misses the "
+        "sizes' means by no more than repeats scatter describes the runs, where there are repeats enough.",
+    ),
+    (
+        lambda one: one.prediction,
+        "Sizes that nobody ran are predicted from the measured steps, the layers' times and the network's "
+        "delay and rate.",
+    ),
+    (
+        lambda one: any(found.refused is None for found in one.stalls),
+        "What a step waits for is the difference of two sets of runs, one of which has less to wait for.",
+    ),
+    (
+        lambda one: one.timelines,
+        "Parts of Horovod's timeline overlap and do not add up; writing it takes time, so its runs are for "
+        "looking.",
+    ),
+)
+
+
+def _bases(summary: Summary) -> Iterator[str]:
+    for experiment in summary.experiments:
+        base = experiment.base
+        if base is not None:
+            yield (
+                f"Base of {experiment.experiment}, its size with the fewest ranks: "
+                f"{count(base.nodes, 'node')}, {count(base.ranks, 'rank')}."
+            )
+
+
+def _points(summary: Summary) -> Iterator[PointSummary]:
+    for experiment in summary.experiments:
+        yield from experiment.points
