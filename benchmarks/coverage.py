@@ -5,9 +5,14 @@ import sys
 
 import coverage_laws
 import coverage_runs
+import coverage_stragglers
 from rich.console import Console
 
-PARTS = {"laws": coverage_laws.measured, "runs": coverage_runs.measured}
+PARTS = {
+    "laws": coverage_laws.measured,
+    "runs": coverage_runs.measured,
+    "stragglers": coverage_stragglers.measured,
+}
 
 
 def main() -> int:

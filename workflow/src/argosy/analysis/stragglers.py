@@ -8,28 +8,37 @@ straggler is seen only in the phases outside it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import exp, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtrc
+from scipy.special import ndtri, stdtrit
 
-from argosy.analysis.statistics import Estimate, mean_estimate
+from argosy.analysis.statistics import CONFIDENCE, Estimate
 
-# A step is a slow one of a rank when its own work takes this many times that of the median rank.
 MARGIN = 1.03
-# A straggler has slow steps in this much more of its steps than the median rank has.
+"""A step is a slow one of a rank when its own work takes this many times that of the median rank."""
 EXCESS_SHARE = 0.2
-# The chance that any of all ranks is named though all are alike.
+"""A straggler has slow steps in this much more of its steps than the median rank has."""
+LEAST_LOSS = 1.02
+"""A straggler takes longer by this much, over all steps."""
 SIGNIFICANCE = 0.01
-_BATCHES = 20
+"""The chance that any of all ranks is named though all are alike."""
+FEWEST_STEPS = 20
+"""Fewer do not tell how alike neighbouring steps are."""
+
+_BATCHES = 10
+_MOST_ALIKE = 0.99
+
+Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Straggler:
     """A rank that is slow, or a node whose ranks all are; `rank` is None for a node.
 
-    `ratio` is own work over that of the median of the good ranks, in the slow steps only, and
-    `share` the part of all steps that are slow. Of a node, both are those of its ranks in the mean.
+    `ratio` is own work over that of the good ranks, over all steps, as geometric means, and `share` the
+    part of all steps that are slow. Of a node, both are those of its ranks in the mean.
     """
 
     rank: int | None
@@ -38,41 +47,59 @@ class Straggler:
     share: float
 
 
-def stragglers(own_work_s: NDArray[np.float64], nodes: Sequence[int]) -> list[Straggler]:
+def stragglers(own_work_s: Matrix, nodes: Sequence[int]) -> list[Straggler]:
     """The slow nodes and then the other slow ranks, each list by number.
 
-    `own_work_s` has the shape (steps, ranks), in seconds; `nodes` has each rank's node. A rank is
-    named when the share of its steps that are slower than MARGIN times the step's median rank
-    exceeds the median rank's share by EXCESS_SHARE, and by more than chance: a binomial test, with the
-    median rank's share as the chance of a slow step, at SIGNIFICANCE over the number of ranks
-    (Bonferroni). The steps of a rank are not independent, so the test alone would name too many in
-    long runs; the excess keeps it sober. A node with several ranks is named when all of them are.
+    `own_work_s` has the shape (steps, ranks), in seconds; `nodes` has each rank's node. A rank is named
+    when its own work takes LEAST_LOSS times as long as that of the step's median rank, in the geometric
+    mean over all steps; when that is beyond chance, at SIGNIFICANCE over the number of ranks
+    (Bonferroni), with the long-run variance that the median rank has, since neighbouring steps are
+    alike; and when the share of its steps that are slower than MARGIN times the median rank exceeds the
+    median rank's share by EXCESS_SHARE, which a few very slow steps do not. A node with several ranks
+    is named when all of them are.
 
     The median rank is the yardstick, so fewer than half of the ranks can be found. Of two ranks it
     is their mean, so one has to be slower by twice as much. Raises ValueError for a wrong shape or a
     time that is not positive.
     """
     work = _checked(own_work_s, len(nodes))
-    if work.size == 0:
+    steps, ranks = work.shape
+    if steps < FEWEST_STEPS or ranks < 2:
         return []
-    slow = work > MARGIN * np.median(work, axis=1, keepdims=True)
-    named = set(np.flatnonzero(_is_named(slow.sum(axis=0), len(work))).tolist())
-    if not named:
+    logs = np.log(work)
+    above = logs - np.median(logs, axis=1, keepdims=True)
+    slow = above > log(MARGIN)
+    lost = above.mean(axis=0)
+    error = sqrt(_long_run_variance(above) / steps)
+    beyond_chance = -float(ndtri(SIGNIFICANCE / ranks)) * error
+    share = slow.mean(axis=0)
+    is_named = (
+        (lost >= log(LEAST_LOSS))
+        & (lost - np.median(lost) > beyond_chance)
+        & (share - np.median(share) >= EXCESS_SHARE)
+    )
+    if not is_named.any():
         return []
+    named = set(np.flatnonzero(is_named).tolist())
     # Slow ranks shift the median, though little.
-    good_s = np.median(np.delete(work, list(named), axis=1), axis=1)
+    above_good = logs - np.delete(logs, [*named], axis=1).mean(axis=1, keepdims=True)
     whole = _whole_nodes(named, nodes)
+    found = [
+        *((None, node, of_node) for node, of_node in sorted(whole.items())),
+        *((rank, nodes[rank], [rank]) for rank in sorted(named) if nodes[rank] not in whole),
+    ]
     return [
-        *(_node(node, ranks, work, good_s, slow) for node, ranks in sorted(whole.items())),
-        *(
-            _rank(rank, nodes[rank], work, good_s, slow)
-            for rank in sorted(named)
-            if nodes[rank] not in whole
-        ),
+        Straggler(
+            rank,
+            node,
+            _ratio(above_good[:, members].mean(axis=1), error**2),
+            float(share[members].mean()),
+        )
+        for rank, node, members in found
     ]
 
 
-def _checked(own_work_s: NDArray[np.float64], ranks: int) -> NDArray[np.float64]:
+def _checked(own_work_s: Matrix, ranks: int) -> Matrix:
     work = np.asarray(own_work_s, dtype=np.float64)
     if work.ndim != 2 or work.shape[1] != ranks:
         raise ValueError(f"own work of shape {work.shape} does not fit {ranks} ranks")
@@ -81,13 +108,28 @@ def _checked(own_work_s: NDArray[np.float64], ranks: int) -> NDArray[np.float64]
     return work
 
 
-def _is_named(slow_steps: NDArray[np.int64], steps: int) -> NDArray[np.bool_]:
-    typical = float(np.median(slow_steps))
-    # Half a step more, for a median rank without any slow step is no proof that there are none.
-    chance = (typical + 0.5) / (steps + 1)
-    by_chance = bdtrc(slow_steps - 1, steps, chance)
-    exceeds = slow_steps - typical >= EXCESS_SHARE * steps
-    return np.asarray(exceeds & (by_chance < SIGNIFICANCE / slow_steps.size), dtype=np.bool_)
+def _long_run_variance(above: Matrix) -> float:
+    """The variance of a rank's mean times its number of steps, of the median rank.
+
+    It is the larger one of two: that of batch means (Conway, Management Science 10(1), 1963), and that of
+    an autoregression of the first order, whose coefficient is corrected for its bias in short series
+    (Kendall, Biometrika 41, 1954). Many ranks together tell it well; the median of them is no straggler's.
+    """
+    steps = above.shape[0]
+    apart = above - above.mean(axis=0)
+    length = steps // _BATCHES
+    means = apart[: length * _BATCHES].reshape(_BATCHES, length, -1).mean(axis=1)
+    of_batches = length * float(np.median(means.var(axis=0, ddof=1)))
+    variances = (apart * apart).mean(axis=0)
+    variance = float(np.median(variances))
+    if not variance > 0:
+        return 0.0
+    products = (apart[1:] * apart[:-1]).mean(axis=0)
+    alike = float(np.median(products[variances > 0] / variances[variances > 0]))
+    alike = min(max((alike * steps + 1) / (steps - 3), 0.0), _MOST_ALIKE)
+    growth = (1 + alike) / (1 - alike)
+    # The mean that was taken away took its own variance along.
+    return float(max(of_batches, variance * growth / max(1 - growth / steps, 0.1)))
 
 
 def _whole_nodes(named: set[int], nodes: Sequence[int]) -> dict[int, list[int]]:
@@ -102,35 +144,13 @@ def _whole_nodes(named: set[int], nodes: Sequence[int]) -> dict[int, list[int]]:
     }
 
 
-def _rank(
-    rank: int,
-    node: int,
-    work: NDArray[np.float64],
-    good_s: NDArray[np.float64],
-    slow: NDArray[np.bool_],
-) -> Straggler:
-    steps = slow[:, rank]
-    ratio = _ratio(work[steps, rank] / good_s[steps])
-    return Straggler(rank, node, ratio, float(steps.mean()))
+def _ratio(above: NDArray[np.float64], variance: float) -> Estimate:
+    """The ratio over all steps; `variance` is that of a mean of the other ranks' steps.
 
-
-def _node(
-    node: int,
-    ranks: list[int],
-    work: NDArray[np.float64],
-    good_s: NDArray[np.float64],
-    slow: NDArray[np.bool_],
-) -> Straggler:
-    steps = slow[:, ranks].any(axis=1)
-    ratio = _ratio(work[:, ranks].mean(axis=1)[steps] / good_s[steps])
-    return Straggler(None, node, ratio, float(slow[:, ranks].mean()))
-
-
-def _ratio(of_steps: NDArray[np.float64]) -> Estimate:
-    """The mean ratio by the method of batch means: neighbouring steps are not independent.
-
-    A batch of consecutive steps gives one value, its median, and `n` counts batches (Conway,
-    Management Science 10(1), 1963).
+    Its own may be larger, as where a rank becomes slow half way; `n` counts the batches that tell it.
     """
-    batches = np.array_split(of_steps, min(_BATCHES, of_steps.size))
-    return mean_estimate([float(np.median(batch)) for batch in batches])
+    batches = np.array_split(above, _BATCHES)
+    own = float(np.var([batch.mean() for batch in batches], ddof=1)) / _BATCHES
+    mean = float(above.mean())
+    half = float(stdtrit(_BATCHES - 1, (1 + CONFIDENCE) / 2)) * sqrt(max(own, variance))
+    return Estimate(_BATCHES, exp(mean), exp(mean - half), exp(mean + half))

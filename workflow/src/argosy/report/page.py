@@ -36,7 +36,7 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         factor_names=words.factor_names,
         measured_sizes=words.measured_sizes,
         remarks=words.remarks,
-        slow_hosts=words.slow_hosts,
+        slow_host_sentences=words.slow_host_sentences,
         mixtures=setup_words.mixtures,
         methods=methods,
         law_names=NAMES,

@@ -1,11 +1,11 @@
 """Findings in plain words."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from argosy.analysis.measurements import Point
 from argosy.analysis.point_factors import NAMES
+from argosy.analysis.slow_hosts import HostRuns, slow_hosts
 from argosy.analysis.statistics import Estimate
 from argosy.analysis.steady import OTHER
 from argosy.analysis.stragglers import Straggler
@@ -170,23 +170,25 @@ def _straggler(run: RunSummary, slow: Straggler) -> str:
     host = run.hosts[slow.node] if slow.node < len(run.hosts) else "unknown host"
     who = f"Node {slow.node}" if slow.rank is None else f"Rank {slow.rank} on node {slow.node}"
     return (
-        f"{who} ({host}) is slow: in {percent(slow.share)} of the steps its own work takes "
-        f"{number(slow.ratio.mean)} times as long as that of the others."
+        f"{who} ({host}) is slow: its own work takes {number(slow.ratio.mean)} times "
+        f"({interval(slow.ratio)}) as long as that of the others; {percent(slow.share)} of its steps are "
+        "slow."
     )
 
 
-def slow_hosts(summary: Summary) -> list[str]:
-    """Hosts that were slow, or had a slow rank, in more than one run."""
-    present = Counter(host for run in summary.runs for host in set(run.hosts))
-    slow = Counter(
-        host
+def slow_host_sentences(summary: Summary) -> list[str]:
+    """Hosts that were slow, or had a slow rank, in more runs than chance would have it."""
+    looked_at = (
+        HostRuns(
+            frozenset(run.hosts),
+            frozenset(run.hosts[one.node] for one in run.stragglers if one.node < len(run.hosts)),
+        )
         for run in summary.runs
-        for host in {run.hosts[one.node] for one in run.stragglers if one.node < len(run.hosts)}
+        if run.hosts and run.throughput_source == "steps"
     )
     return [
-        f"{host} was slow in {times} of the {present[host]} runs that it took part in."
-        for host, times in sorted(slow.items())
-        if times > 1
+        f"{one.host} was slow in {one.slow_runs} of the {one.runs} runs that it took part in."
+        for one in slow_hosts(looked_at)
     ]
 
 
