@@ -4,12 +4,14 @@ import json
 import sys
 
 import coverage_laws
+import coverage_prediction
 import coverage_runs
 import coverage_stragglers
 from rich.console import Console
 
 PARTS = {
     "laws": coverage_laws.measured,
+    "prediction": coverage_prediction.measured,
     "runs": coverage_runs.measured,
     "stragglers": coverage_stragglers.measured,
 }

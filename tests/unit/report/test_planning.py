@@ -1,6 +1,7 @@
 """How many nodes to take, from tables of studies whose network is known."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,7 +45,10 @@ def test_the_network_is_found_and_what_was_measured_stands_beside(tmp_path: Path
     # 13 MB take 0.13 s and more on two nodes, half as much again on four.
     assert one.step_s.mean < two.step_s.mean < four.step_s.mean
     assert four.error == pytest.approx(four.step_s.mean / 0.3 - 1, abs=0.01)
-    assert found.notes == []
+    assert found.notes == [
+        "One run on one node or on two does not tell how runs scatter, so the network is taken to be as "
+        "alone; raise scale.repeats."
+    ]
 
 
 def test_batches_that_stay_the_same_are_seen_whatever_was_said(tmp_path: Path) -> None:
@@ -77,8 +81,55 @@ def test_answers_are_among_the_rows_and_in_words(tmp_path: Path) -> None:
     assert within.node_hours.mean <= 4.0
     said = " ".join(sentences(found))
     assert f"The efficiency is 40 % or more up to {found.nodes_with_efficiency} node" in said
+    assert "No size has two runs, so nobody knows how runs scatter" in said
+    assert found.nodes_surely_with_efficiency is None
+    assert all(point.step_s.low is point.step_s.high is None for point in found.points)
     assert f"Fastest within 4.00 node-hours: {found.nodes_within} node" in said
     assert "1,000 µs a message, 100 MB/s" in said
+
+
+def repeated(results: Path, steps_s: dict[int, float], scatter: float, repeats: int = 3) -> None:
+    """A training whose runs scatter, the same at each size."""
+    for repeat in range(1, repeats + 1):
+        factor = math.exp(scatter * (repeat - (repeats + 1) / 2))
+        steps = {nodes: step_s * factor for nodes, step_s in steps_s.items()}
+        training(results, steps, repeat=repeat)
+
+
+def test_the_interval_is_that_of_a_run_to_come(tmp_path: Path) -> None:
+    network(tmp_path / "site")
+    repeated(tmp_path / "site", {1: STEP_S, 2: 0.28}, scatter=0.05)
+    found = answers(tmp_path / "site")
+    one = found.points[0].step_s
+    assert one.low is not None and one.high is not None
+    # Three runs each of two sizes: t of 4 degrees of freedom, with the mean's error and the run's own.
+    half = 2.776 * 0.05 * math.sqrt(1 + 1 / 3)
+    assert math.log(one.high / one.mean) == pytest.approx(half, rel=0.05)
+    assert math.log(one.mean / one.low) == pytest.approx(half, rel=0.05)
+    likely, surely = found.nodes_with_efficiency, found.nodes_surely_with_efficiency
+    assert likely is not None and surely is not None
+    assert surely <= likely
+
+
+def test_what_was_measured_outranks_the_prediction(tmp_path: Path) -> None:
+    """Alone, the network would let two nodes be as good as one; in training it does not."""
+    network(tmp_path / "site")
+    repeated(tmp_path / "site", {1: 2.0, 2: 3.5, 4: 3.6}, scatter=0.3)
+    found = answers(tmp_path / "site")
+    assert found.points[1].efficiency.mean > 0.5
+    assert found.nodes_with_efficiency == 1
+
+
+def test_a_prediction_that_misses_answers_of_measured_sizes_alone(tmp_path: Path) -> None:
+    network(tmp_path / "site")
+    repeated(tmp_path / "site", {1: 2.0, 2: 2.2, 4: 4.6}, scatter=0.001)
+    found = answers(tmp_path / "site", replace(QUESTION, node_hours=100.0))
+    assert found.misses == [4]
+    assert (found.nodes_with_efficiency, found.nodes_surely_with_efficiency) == (2, None)
+    assert found.nodes_within is None
+    said = " ".join(sentences(found))
+    assert "What was measured on 4 nodes lies outside the prediction" in said
+    assert "an efficiency of 80 % or more is measured up to 2 nodes, and nothing is said" in said
 
 
 def test_what_had_to_be_assumed_is_said(tmp_path: Path) -> None:
@@ -106,7 +157,8 @@ def test_what_horovod_was_told_is_predicted_with(
     tmp_path: Path, environment: dict[str, str], note: str | None
 ) -> None:
     network(tmp_path / "site")
-    training(tmp_path / "site", {1: STEP_S, 2: 0.24}, **environment)
+    for repeat in (1, 2):
+        training(tmp_path / "site", {1: STEP_S, 2: 0.24}, repeat=repeat, **environment)
     collect(tmp_path / "site", tmp_path / "site/tables")
     with open_tables(tmp_path / "site/tables") as tables:
         found = horovod_settings(tables)["training", Point(1, 1, 1)]

@@ -119,7 +119,8 @@ def test_a_training_of_two_images_is_predicted_by_name(tmp_path: Path) -> None:
 def test_allreduces_of_another_image_are_told(tmp_path: Path) -> None:
     results = tmp_path / "site"
     network(results, digest=NEW, hardware="gpu")
-    training(results, {1: TRAINING_STEP_S, 2: 0.2})
+    for repeat in (1, 2):
+        training(results, {1: TRAINING_STEP_S, 2: 0.2}, repeat=repeat)
     collect(results, results / "tables")
     notes = answer(results / "tables", "training", Question(nodes=(1,))).notes
     assert [note.partition(":")[0] for note in notes] == [

@@ -1,5 +1,6 @@
 """Corrected by one and two nodes, a model that was wrong is right about sixteen."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -50,7 +51,7 @@ def true_step_s(nodes: int, congestion: float = 1.0) -> float:
 
 
 def calibrated(training: Training, measured_s: dict[int, float]) -> Calibration:
-    found = calibrate(training, measured_s)
+    found = calibrate(training, measured_s, by_chance=0.014)
     assert isinstance(found, Calibration)
     return found
 
@@ -66,7 +67,7 @@ def steps_s(training: Training, nodes: list[int]) -> list[float]:
 def test_four_and_sixteen_nodes_within_five_per_cent(seed: int, congestion: float) -> None:
     scatter = 1 + 0.002 * np.random.default_rng(seed).standard_normal(2)
     measured_s = {n: true_step_s(n, congestion) * scatter[n - 1] for n in (1, 2)}
-    found = calibrate(TRAINING, measured_s, standard_error=0.002)
+    found = calibrate(TRAINING, measured_s, by_chance=0.0055)
     assert isinstance(found, Calibration)
     truth = [true_step_s(nodes, congestion) for nodes in (4, 16)]
     # Neither what was guessed nor what was measured is near the truth.
@@ -98,12 +99,20 @@ def test_without_communication_only_the_own_work_is_corrected() -> None:
 def test_two_nodes_tell_how_slow_the_network_is() -> None:
     for congestion in (1.5, 2.0):
         measured_s = {nodes: true_step_s(nodes, congestion) for nodes in (1, 2, 4)}
-        found = calibrate(TRAINING, measured_s, standard_error=0.0)
+        found = calibrate(TRAINING, measured_s)
         assert isinstance(found, Calibration)
         # Only the network between nodes is slower, and the factor is that of all communication.
         assert 1.2 < found.training.network_factor < congestion
         assert found.residuals[2] == pytest.approx(0, abs=0.01)
         assert 0 < abs(found.residuals[4]) < 0.05
+
+
+def test_where_nobody_knows_what_chance_is_the_network_is_as_alone() -> None:
+    measured_s = {nodes: true_step_s(nodes, 2.0) for nodes in (1, 2)}
+    found = calibrate(TRAINING, measured_s, by_chance=math.inf)
+    assert isinstance(found, Calibration)
+    assert found.training.network_factor == 1
+    assert found.residuals[2] < -0.01
 
 
 def test_chance_says_nothing_of_the_network() -> None:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import mean, stdev
+from statistics import mean
 
 import duckdb
 
@@ -18,14 +18,15 @@ from argosy.analysis.prediction import (
     Calibration,
     Communication,
     Horovod,
+    Scatter,
     Training,
     calibrate,
     fit_communication,
     model_of_phases,
 )
 from argosy.analysis.prediction.algorithms import ALGORITHMS
-from argosy.analysis.prediction.calibration import STANDARD_ERROR
 from argosy.analysis.setups import NamedSetup, differences
+from argosy.analysis.statistics import ratio_estimate
 from argosy.analysis.usage import Usage, of_widest
 
 # What Horovod does over Gloo, where the measurements cannot tell.
@@ -56,7 +57,8 @@ class Forecast:
 
     `collectives` is the experiment whose allreduces tell of the network, `measured_s` the mean step by
     number of nodes, all with as many ranks a node. `power_w` is what a node takes while it trains, None
-    where that was not read. `notes` say what had to be assumed, as sentences.
+    where that was not read. `notes` say what had to be assumed, as sentences. `scatter` is None where no
+    size has repeats.
     """
 
     collectives: str
@@ -66,6 +68,7 @@ class Forecast:
     measured_s: Mapping[int, float]
     power_w: float | None
     notes: tuple[str, ...]
+    scatter: Scatter | None
 
     @property
     def training(self) -> Training:
@@ -122,7 +125,7 @@ def forecast(
     corrected = calibrate(
         training,
         {nodes: step_s for nodes, step_s in measured_s.items() if nodes <= 2},
-        _standard_error(found, experiment),
+        _by_chance(found, experiment, base),
     )
     if isinstance(corrected, Refused):
         return corrected
@@ -133,7 +136,8 @@ def forecast(
         *_notes(found, experiment, base, measured_s),
     )
     power_w = _power_w(found, experiment, base)
-    return Forecast(name, communication, corrected, base, measured_s, power_w, notes)
+    scatter = _scatter(found, experiment, base)
+    return Forecast(name, communication, corrected, base, measured_s, power_w, notes, scatter)
 
 
 def _network(
@@ -185,14 +189,22 @@ def _training(
     )
 
 
-def _standard_error(found: Measured, experiment: str) -> float:
-    """Relative, of the step on one or two nodes, whichever repeats worse; repeats may agree by chance."""
-    errors = [STANDARD_ERROR]
-    for point in {point for of, point in found.steps if of == experiment and point.nodes <= 2}:
-        rates = _rates(found, experiment, point)
-        if len(rates) > 1:
-            errors.append(stdev(rates) / mean(rates) / math.sqrt(len(rates)))
-    return max(errors)
+def _by_chance(found: Measured, experiment: str, base: Point) -> float:
+    """By what the logarithm of the ratio of steps on one and two nodes may be off: Welch's interval.
+
+    One run at a size does not tell how its runs scatter.
+    """
+    two = Point(2 * base.ranks_per_node, 2, base.ranks_per_node)
+    alone, both = (_rates(found, experiment, point) for point in (base, two))
+    if not (alone and both):
+        return math.inf
+    ratio = ratio_estimate(alone, both)
+    return math.inf if ratio.high is None else math.log(ratio.high / ratio.mean)
+
+
+def _scatter(found: Measured, experiment: str, base: Point) -> Scatter | None:
+    points = {run.point for run in found.runs if run.experiment == experiment} - {base}
+    return Scatter.of([_rates(found, experiment, one) for one in (base, *sorted(points))])
 
 
 def _samples(found: Measured, experiment: str, point: Point) -> float:
@@ -255,4 +267,9 @@ def _notes(
         said.append("No phase `backward` is recorded; nothing of the communication is hidden.")
     if 2 not in measured_s:
         said.append("Nothing was measured on two nodes, so the network is taken to be as alone.")
+    elif math.isinf(_by_chance(found, experiment, base)):
+        said.append(
+            "One run on one node or on two does not tell how runs scatter, so the network is taken to be "
+            "as alone; raise scale.repeats."
+        )
     return said

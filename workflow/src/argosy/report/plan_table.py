@@ -35,7 +35,9 @@ def _cells(point: PredictedPoint) -> tuple[str, ...]:
     return (
         str(point.nodes),
         _milliseconds(point.step_s.mean),
-        f"{_milliseconds(point.step_s.low)} to {_milliseconds(point.step_s.high)}",
+        numbers.NONE
+        if point.step_s.low is None
+        else f"{_milliseconds(point.step_s.low)} to {_milliseconds(point.step_s.high)}",
         _milliseconds(point.measured_step_s),
         numbers.percent(point.error, 1),
         numbers.percent(point.efficiency.mean),

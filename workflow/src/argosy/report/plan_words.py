@@ -11,20 +11,39 @@ def sentences(found: PredictionSummary) -> list[str]:
 
 def answers(found: PredictionSummary) -> list[str]:
     """How many nodes to take."""
-    wanted = numbers.percent(found.asked_efficiency)
-    if found.nodes_with_efficiency is None:
-        said = [f"No number of nodes has an efficiency of {wanted}."]
-    else:
-        nodes = numbers.count(found.nodes_with_efficiency, "node")
-        said = [f"The efficiency is {wanted} or more up to {nodes}."]
+    said = _efficiency(found)
     if found.asked_node_hours is None:
         return said
     budget = f"{numbers.number(found.asked_node_hours)} node-hours"
+    if found.misses:
+        return said
     if found.nodes_within is None:
         return [*said, f"No number of nodes trains so many samples within {budget}."]
     hours = next(one.hours.mean for one in found.points if one.nodes == found.nodes_within)
     nodes = numbers.count(found.nodes_within, "node")
     return [*said, f"Fastest within {budget}: {nodes}, {numbers.number(hours)} h."]
+
+
+def _efficiency(found: PredictionSummary) -> list[str]:
+    wanted = numbers.percent(found.asked_efficiency)
+    likely, surely = found.nodes_with_efficiency, found.nodes_surely_with_efficiency
+    if found.misses:
+        missed = " and ".join(numbers.count(nodes, "node") for nodes in found.misses)
+        measured = "at no size" if likely is None else f"up to {numbers.count(likely, 'node')}"
+        return [
+            f"What was measured on {missed} lies outside the prediction, so it is not to be relied on: "
+            f"an efficiency of {wanted} or more is measured {measured}, and nothing is said of other sizes."
+        ]
+    if likely is None:
+        return [f"No number of nodes has an efficiency of {wanted}."]
+    nodes = numbers.count(likely, "node")
+    if surely is None:
+        return [
+            f"The efficiency is {wanted} or more up to {nodes} by the best estimate. No size has two runs, "
+            "so nobody knows how runs scatter, and no prediction has an interval."
+        ]
+    sure = "" if surely == likely else f", and surely up to {surely:,}"
+    return [f"The efficiency is {wanted} or more up to {nodes} by the best estimate{sure}."]
 
 
 def grounds(found: PredictionSummary) -> list[str]:

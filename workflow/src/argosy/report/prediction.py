@@ -1,7 +1,7 @@
 """What a training would take on more nodes than were measured, for summary.json, page and terminal."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from argosy.analysis.forecast import Forecast
@@ -11,9 +11,11 @@ from argosy.analysis.prediction import (
     NodeUse,
     Prediction,
     fastest_within,
+    largest_surely_with_efficiency,
     largest_with_efficiency,
     predict,
 )
+from argosy.analysis.prediction.training import samples_per_step
 from argosy.analysis.statistics import Estimate
 from argosy.report.costs import NOT_KNOWN, SAMPLES, Rates
 from argosy.units import J_PER_KWH
@@ -21,6 +23,8 @@ from argosy.units import J_PER_KWH
 MOST_NODES = 4096
 POWERS = tuple(2**power for power in range(MOST_NODES.bit_length()))
 EFFICIENCY = 0.8
+MODEL_ERROR = 0.1
+"""By what the model itself may be off: on networks of known delay and rate it was so by up to 6 %."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,9 @@ class PredictionSummary:
     """Where a number of nodes is None there is none; `nodes_within` also when nobody asked.
 
     `network_factor` is by how much the network is slower in training than alone, `notes` what had to be
-    assumed.
+    assumed. `nodes_with_efficiency` is by the best estimate, `nodes_surely_with_efficiency` where the
+    lower end of the interval is. Where the prediction `misses` what was measured at these numbers of
+    nodes, only measured sizes are told.
     """
 
     collectives: str
@@ -84,6 +90,8 @@ class PredictionSummary:
     points: list[PredictedPoint]
     asked_efficiency: float
     nodes_with_efficiency: int | None
+    nodes_surely_with_efficiency: int | None
+    misses: list[int]
     asked_node_hours: float | None
     nodes_within: int | None
 
@@ -92,16 +100,18 @@ def prediction_summary(
     found: Forecast, question: Question, rates: Rates = NOT_KNOWN
 ) -> PredictionSummary | Refused:
     """The answers to a question."""
-    efficient = _nodes(largest_with_efficiency(found.training, question.efficiency, MOST_NODES))
-    soonest = _within(found, question)
-    answers = {nodes for nodes in (efficient, soonest) if nodes is not None}
+    measured = _measured_efficiencies(found)
+    misses = _misses(found)
+    efficient, surely = _efficient(found, question.efficiency, measured, misses)
+    soonest = None if misses else _within(found, question)
+    answers = {nodes for nodes in (efficient, surely, soonest) if nodes is not None}
     asked = sorted({*question.nodes, *found.measured_s, *answers})
     use = NodeUse(
         power_w=None if found.power_w is None else found.power_w * (rates.pue or 1),
         price_per_hour=rates.price_per_node_hour,
         carbon_g_per_kwh=rates.carbon_g_per_kwh,
     )
-    predictions = predict(found.training, [1, *asked], question.samples, use)
+    predictions = predict(found.training, [1, *asked], question.samples, use, found.scatter)
     if isinstance(predictions, Refused):
         return predictions
     network = found.communication
@@ -116,9 +126,55 @@ def prediction_summary(
         points=[_point(one, found) for one in predictions if one.nodes in asked],
         asked_efficiency=question.efficiency,
         nodes_with_efficiency=efficient,
+        nodes_surely_with_efficiency=surely,
+        misses=misses,
         asked_node_hours=question.node_hours,
         nodes_within=soonest,
     )
+
+
+def _measured_efficiencies(found: Forecast) -> dict[int, float]:
+    """Against one node, of each number of nodes that was measured."""
+    rates = {
+        nodes: samples_per_step(found.training, nodes) / seconds / nodes
+        for nodes, seconds in found.measured_s.items()
+    }
+    return {nodes: rate / rates[1] for nodes, rate in sorted(rates.items())}
+
+
+def _misses(found: Forecast) -> list[int]:
+    """The measured numbers of nodes whose step is outside its interval and the model's error."""
+    sizes = sorted(found.measured_s)
+    predictions = predict(found.training, sizes, 1.0, scatter=found.scatter)
+    if found.scatter is None or isinstance(predictions, Refused):
+        return []
+    return [
+        one.nodes
+        for one in predictions
+        if not one.step_s.low / (1 + MODEL_ERROR)
+        <= found.measured_s[one.nodes]
+        <= one.step_s.high * (1 + MODEL_ERROR)
+    ]
+
+
+def _efficient(
+    found: Forecast, wanted: float, measured: Mapping[int, float], misses: Sequence[int]
+) -> tuple[int | None, int | None]:
+    """Up to how many nodes the efficiency is as wanted: by the best estimate, and surely.
+
+    What was measured outranks what is predicted: beyond a size that was measured to be worse there is none,
+    and where the prediction misses, only measured sizes are told.
+    """
+    worse = min((nodes for nodes, one in measured.items() if one < wanted), default=MOST_NODES + 1)
+    enough = max((nodes for nodes in measured if nodes < worse), default=None)
+    if misses:
+        return enough, None
+    likely = _nodes(largest_with_efficiency(found.training, wanted, worse - 1))
+    if likely is None or (enough is not None and enough > likely):
+        likely = enough
+    if likely is None or found.scatter is None:
+        return likely, None
+    return likely, largest_surely_with_efficiency(found.training, wanted, found.scatter, likely)
 
 
 def _within(found: Forecast, question: Question) -> int | None:
@@ -146,28 +202,31 @@ def _network(level: Level | None, measurements: int) -> NetworkSummary | None:
 
 def _point(one: Prediction, found: Forecast) -> PredictedPoint:
     measured_s = found.measured_s.get(one.nodes)
+    known = _with_interval if found.scatter else _without_interval
     return PredictedPoint(
         nodes=one.nodes,
         ranks=one.ranks,
-        step_s=_estimate(one.step_s),
-        efficiency=_estimate(one.efficiency),
-        samples_per_s=_estimate(one.samples_per_s),
-        hours=_estimate(one.hours),
-        node_hours=_estimate(one.node_hours),
-        energy_kwh=_scaled(one.energy_j, 1 / J_PER_KWH),
-        price=_scaled(one.cost, 1.0),
-        carbon_kg=_scaled(one.carbon_g, 1e-3),
+        step_s=known(one.step_s),
+        efficiency=known(one.efficiency),
+        samples_per_s=known(one.samples_per_s),
+        hours=known(one.hours),
+        node_hours=known(one.node_hours),
+        energy_kwh=known(one.energy_j, 1 / J_PER_KWH) if one.energy_j else None,
+        price=known(one.cost) if one.cost else None,
+        carbon_kg=known(one.carbon_g, 1e-3) if one.carbon_g else None,
         measured_step_s=measured_s,
         error=one.step_s.value / measured_s - 1 if measured_s else None,
     )
 
 
-def _scaled(interval: Interval | None, factor: float) -> Estimate | None:
-    if interval is None:
-        return None
+def _with_interval(interval: Interval, factor: float = 1.0) -> Estimate:
     return Estimate(0, interval.value * factor, interval.low * factor, interval.high * factor)
 
 
-def _estimate(interval: Interval, n: int = 0) -> Estimate:
-    """`n` is 0 for what was not measured."""
+def _without_interval(interval: Interval, factor: float = 1.0) -> Estimate:
+    """Where no size has repeats: how far a run to come may be off, nobody knows."""
+    return Estimate(0, interval.value * factor)
+
+
+def _estimate(interval: Interval, n: int) -> Estimate:
     return Estimate(n, interval.value, interval.low, interval.high)

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from argosy.report.numbers import count, number, percent
+from argosy.report.numbers import NONE, count, number, percent
 from argosy.report.prediction import PredictedPoint, PredictionSummary
 
 CAPTION = (
-    "Predicted beside measured. Line: predicted time of a step, in a band that is its 95 % interval, of "
-    "the network's fit alone; dots: measured. Both axes are logarithmic."
+    "Predicted beside measured. Line: predicted time of a step, in a band that is the 95 % interval of a "
+    "run to come; dots: measured. Both axes are logarithmic."
 )
 PREDICTED, MEASURED = "predicted", "measured"
 COLOURS = {PREDICTED: "#0072B2", MEASURED: "#D55E00"}
@@ -47,7 +47,7 @@ def prediction_chart(found: PredictionSummary) -> dict[str, Any]:
             }
         },
         "layer": [
-            _layer(PREDICTED, area, y=_y("low"), y2={"field": "high"}),
+            _layer(PREDICTED, area, "low", y=_y("low"), y2={"field": "high"}),
             _layer(PREDICTED, {"type": "line"}, y=_y(PREDICTED)),
             _layer(PREDICTED, small, y=_y(PREDICTED), tooltip=_TOLD),
             _layer(MEASURED, dot, y=_y(MEASURED), tooltip=_TOLD),
@@ -67,8 +67,10 @@ _TOLD = [
 ]
 
 
-def _layer(series: str, mark: dict[str, Any], **encoding: Any) -> dict[str, Any]:
-    shown = f"indexof(shown, '{series}') >= 0 && isValid(datum.{series})"
+def _layer(
+    series: str, mark: dict[str, Any], needed: str | None = None, **encoding: Any
+) -> dict[str, Any]:
+    shown = f"indexof(shown, '{series}') >= 0 && isValid(datum.{needed or series})"
     colour = {"value": COLOURS[series]}
     return {
         "transform": [{"filter": shown}],
@@ -98,7 +100,7 @@ def _row(point: PredictedPoint) -> dict[str, Any]:
         MEASURED: None if measured_s is None else 1000 * measured_s,
         "at": count(point.nodes, "node"),
         "step": f"{number(1000 * step.mean)} ms",
-        "interval": f"{number(low)} to {number(high)} ms",
+        "interval": NONE if low is None else f"{number(low)} to {number(high)} ms",
         "found": "–" if measured_s is None else f"{number(1000 * measured_s)} ms",
         "error": percent(point.error, 1),
     }

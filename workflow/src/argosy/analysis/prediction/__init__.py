@@ -1,6 +1,10 @@
 """Training time on more nodes than were measured, from times of layers and of allreduces."""
 
-from argosy.analysis.prediction.answers import fastest_within, largest_with_efficiency
+from argosy.analysis.prediction.answers import (
+    fastest_within,
+    largest_surely_with_efficiency,
+    largest_with_efficiency,
+)
 from argosy.analysis.prediction.calibration import Calibration, calibrate
 from argosy.analysis.prediction.communication import AllreduceTime, fit_communication
 from argosy.analysis.prediction.layers import (
@@ -12,7 +16,7 @@ from argosy.analysis.prediction.layers import (
 )
 from argosy.analysis.prediction.networks import Allreduce, Communication, Level
 from argosy.analysis.prediction.overlap import Horovod, Span, Step, simulate
-from argosy.analysis.prediction.predict import NodeUse, Prediction, predict
+from argosy.analysis.prediction.predict import NodeUse, Prediction, Scatter, predict
 from argosy.analysis.prediction.training import Training, allreduce_at, model_at
 
 __all__ = [
@@ -26,6 +30,7 @@ __all__ = [
     "Model",
     "NodeUse",
     "Prediction",
+    "Scatter",
     "Span",
     "Step",
     "Training",
@@ -33,6 +38,7 @@ __all__ = [
     "calibrate",
     "fastest_within",
     "fit_communication",
+    "largest_surely_with_efficiency",
     "largest_with_efficiency",
     "model_at",
     "model_of_phases",

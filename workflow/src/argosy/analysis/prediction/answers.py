@@ -5,6 +5,7 @@ in rounds, and powers of two are better than their neighbours.
 """
 
 from argosy.analysis.laws import Refused
+from argosy.analysis.prediction.predict import Scatter, predict
 from argosy.analysis.prediction.training import (
     Training,
     samples_per_step,
@@ -28,6 +29,26 @@ def largest_with_efficiency(
         if _samples_per_node_s(training, nodes) >= wanted:
             return nodes
     return Refused("No number of nodes has this efficiency.")
+
+
+def largest_surely_with_efficiency(
+    training: Training, efficiency: float, scatter: Scatter, likely: int
+) -> int | None:
+    """The number of nodes, up to the `likely` one, up to which the lower end is at this efficiency.
+
+    It is sought by halves: with more nodes efficiency falls, but for powers of two beside their neighbours.
+    """
+    sure, unsure = 1, likely + 1
+    while unsure - sure > 1:
+        nodes = (sure + unsure) // 2
+        found = predict(training, [1, nodes], 1.0, scatter=scatter)
+        if isinstance(found, Refused):
+            return None
+        if found[-1].efficiency.low >= efficiency:
+            sure = nodes
+        else:
+            unsure = nodes
+    return sure
 
 
 def fastest_within(

@@ -5,14 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from scipy.optimize import brentq
-from scipy.special import ndtri
 
 from argosy.analysis.laws import Refused
 from argosy.analysis.prediction.layers import slowed
 from argosy.analysis.prediction.training import Training, model_at, step_s, unknown_networks
-from argosy.analysis.statistics import CONFIDENCE
 
-STANDARD_ERROR = 0.005
 _SLOWEST = 10.0
 
 
@@ -30,15 +27,16 @@ class Calibration:
 
 
 def calibrate(
-    training: Training, measured_s: Mapping[int, float], standard_error: float = STANDARD_ERROR
+    training: Training, measured_s: Mapping[int, float], by_chance: float = 0.0
 ) -> Calibration | Refused:
     """Correct a training by mean step times of single nodes and, if there, of two.
 
-    With one node the prediction then equals the measurement. If two nodes take longer than expected
-    by more than chance, by the relative `standard_error` of a step time, the allreduces of several
-    nodes take longer by the least factor that explains it. They do not take less: training shares
-    the network and the processors, and a short step says rather that the times of the layers are
-    wrong. What was measured on more nodes is compared and changes nothing.
+    With one node the prediction then equals the measurement. If two nodes take longer than expected by
+    more than chance, the allreduces of several nodes take longer by the least factor that explains it:
+    the ratio of the steps on one and two nodes may be off by a factor of exp(`by_chance`), infinity
+    where nobody knows. Allreduces do not take less: training shares the network and the processors, and
+    a short step says rather that the times of the layers are wrong. What was measured on more nodes is
+    compared and changes nothing.
     """
     if 1 not in measured_s:
         return Refused("A calibration takes the step time of one node.")
@@ -52,7 +50,7 @@ def calibrate(
     factor = _own_factor(training, measured_s[1])
     corrected = _exactly(_with_own(training, factor), measured_s[1])
     if 2 in measured_s:
-        corrected = _with_network(corrected, measured_s[2], standard_error)
+        corrected = _with_network(corrected, measured_s[2] * math.exp(-by_chance))
     residuals = {
         nodes: step_s(corrected, nodes) / seconds - 1 for nodes, seconds in measured_s.items()
     }
@@ -81,11 +79,8 @@ def _exactly(training: Training, measured_s: float) -> Training:
     return replace(training, model=replace(training.model, forward_s=forward_s))
 
 
-def _with_network(training: Training, measured_s: float, standard_error: float) -> Training:
+def _with_network(training: Training, least_s: float) -> Training:
     """What no factor up to ten explains is no reason to change anything: the residuals tell."""
-    # One node's time has decided on the own work, so its error counts as well.
-    errors = float(ndtri((1 + CONFIDENCE) / 2)) * math.sqrt(2)
-    least_s = measured_s * (1 - errors * standard_error)
 
     def too_long(factor: float) -> float:
         return step_s(replace(training, network_factor=factor), 2) - least_s
