@@ -27,7 +27,8 @@ def test_all_of_it() -> None:
     assert found.hours.mean == pytest.approx(hours)
     assert found.hours.low is not None
     assert found.hours.high is not None
-    assert found.hours.low + found.hours.high == pytest.approx(2 * hours)
+    assert found.hours.low * found.hours.high == pytest.approx(hours**2)
+    assert 0 < found.hours.low < hours
     assert found.node_hours.mean == pytest.approx(4 * hours)
     assert found.price and found.energy_kwh and found.carbon_kg
     assert found.price.mean == pytest.approx(2.5 * 4 * hours)

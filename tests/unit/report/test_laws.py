@@ -80,7 +80,7 @@ def test_no_loss() -> None:
     assert said
     assert said == (
         "No loss by more ranks shows among 1 to 32 nodes: the efficiency at the largest is surely above "
-        "95%, and the linear law describes the runs."
+        "95 %, and the linear law describes the runs."
     )
 
 

@@ -13,7 +13,7 @@ import duckdb
 
 from argosy.analysis.measurements import Point
 from argosy.analysis.setups import NamedSetup, Setup, differences
-from argosy.analysis.statistics import Estimate, mean_estimate, share_estimate
+from argosy.analysis.statistics import Estimate, share_estimate, total_estimate
 from argosy.results.tables import fetch
 
 PARTS = ("compute", "interconnect", "network", "data", "preparation", "fetch")
@@ -134,7 +134,7 @@ def _of_point(point: Point, real: _Set, sets: Mapping[str, _Set]) -> PointStalls
         for name, (more, less) in steps.items()
         if more is not less
     }
-    return PointStalls(point, mean_estimate(as_it_is.step_s), shares)
+    return PointStalls(point, total_estimate(as_it_is.step_s), shares)
 
 
 def _variants(real: _Set, sets: Mapping[str, _Set]) -> Mapping[str, _Sizes]:

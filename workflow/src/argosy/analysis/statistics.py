@@ -22,6 +22,8 @@ FEWEST_TO_FLAG = 4
 FAR_OFF = 3.5
 # Runs that repeat within a per mille would else have neighbours flagged for nothing.
 _LEAST_SPREAD = 1e-3
+# Of a logarithm: beyond a factor of e^50 nothing is known.
+_FARTHEST = 50.0
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,41 @@ def geometric_mean_estimate(values: Sequence[float], confidence: float = CONFIDE
     if sample.size == 1:
         return Estimate(1, float(sample[0]))
     return _exponential(mean_estimate(np.log(sample).tolist(), confidence))
+
+
+def total_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+    """The arithmetic mean of what adds up, such as hours or joules of jobs, with a positive interval.
+
+    It is Student's t interval on the logarithm of the mean (the delta method). Where nothing was used there
+    is no interval.
+
+    Raises ValueError for no values, or for a negative one.
+    """
+    sample = _sample(values)
+    if sample.min() < 0:
+        raise ValueError("what adds up is not negative")
+    mean = float(sample.mean())
+    if sample.size < 2 or not mean > 0:
+        return Estimate(sample.size, mean)
+    error = math.sqrt(_variance_of_mean(sample)) / mean
+    half = min(_t_quantile(confidence, sample.size - 1) * error, _FARTHEST)
+    return Estimate(sample.size, mean, mean * math.exp(-half), mean * math.exp(half))
+
+
+def together(estimate: Estimate, comparisons: int) -> Estimate:
+    """The interval of a ratio that holds together with those of so many comparisons (Bonferroni).
+
+    It is as much wider on the logarithm as Student's t is with a degree of freedom less than jobs.
+    """
+    if estimate.low is None or estimate.high is None or estimate.n < 2:
+        return estimate
+    wanted = 1 - (1 - CONFIDENCE) / comparisons
+    wider = _t_quantile(wanted, estimate.n - 1) / _t_quantile(CONFIDENCE, estimate.n - 1)
+    low, high = (
+        estimate.mean * math.exp(min(wider * math.log(end / estimate.mean), _FARTHEST))
+        for end in (estimate.low, estimate.high)
+    )
+    return Estimate(estimate.n, estimate.mean, low, high)
 
 
 def proportion_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import duckdb
 
 from argosy.analysis.measurements import Point
-from argosy.analysis.statistics import Estimate, mean_estimate
+from argosy.analysis.statistics import Estimate, total_estimate
 from argosy.results.tables import fetch
 
 PARTS = ("negotiation", "queue", "copies", "operation", "other")
@@ -109,13 +109,13 @@ def _of_point(point: Point, runs: Sequence[_Run]) -> PointTimeline:
     names = [name for name in PARTS if any(name in run.parts_s for run in known)]
     return PointTimeline(
         *size,
-        step_s=mean_estimate([run.seconds / (run.steps or 1) for run in known]),
+        step_s=total_estimate([run.seconds / (run.steps or 1) for run in known]),
         seconds_per_step={
-            name: mean_estimate([run.parts_s.get(name, 0) / (run.steps or 1) for run in known])
+            name: total_estimate([run.parts_s.get(name, 0) / (run.steps or 1) for run in known])
             for name in names
         },
         shares={
-            name: mean_estimate([run.parts_s.get(name, 0) / run.seconds for run in known])
+            name: total_estimate([run.parts_s.get(name, 0) / run.seconds for run in known])
             for name in names
         },
     )

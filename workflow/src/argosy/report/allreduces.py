@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from argosy.analysis.collectives import RunAllreduce
-from argosy.analysis.statistics import Estimate, mean_estimate
+from argosy.analysis.statistics import Estimate, total_estimate
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,6 @@ def allreduce_summaries(timed: Iterable[RunAllreduce]) -> list[AllreduceSummary]
         ranks = one.nodes * one.ranks_per_node
         by_message[ranks, one.nodes, one.ranks_per_node, one.bytes].append(one.seconds)
     return [
-        AllreduceSummary(nodes, width, ranks, size, mean_estimate(seconds))
+        AllreduceSummary(nodes, width, ranks, size, total_estimate(seconds))
         for (ranks, nodes, width, size), seconds in sorted(by_message.items())
     ]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from argosy.analysis.statistics import Estimate, mean_estimate, scaled
+from argosy.analysis.statistics import Estimate, scaled, total_estimate
 from argosy.report.usage import UsageSummary
 from argosy.units import J_PER_KWH
 
@@ -47,7 +47,7 @@ def cost_summary(
     nodes: int, runs_samples_per_s: Sequence[float], usage: UsageSummary | None, rates: Rates
 ) -> CostSummary:
     """What `SAMPLES` samples take on so many nodes, in the mean of runs with these throughputs."""
-    hours = mean_estimate([SAMPLES / 3600 / rate for rate in runs_samples_per_s])
+    hours = total_estimate([SAMPLES / 3600 / rate for rate in runs_samples_per_s])
     node_hours = scaled(hours, nodes)
     price, carbon = rates.price_per_node_hour, rates.carbon_g_per_kwh
     per_sample = usage.energy_j_per_sample if usage else None

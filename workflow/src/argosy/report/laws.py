@@ -48,7 +48,6 @@ class LawSummary:
     residual_sd: float | None = None
     r_squared: float | None = None
     lack_of_fit_p: float | None = None
-    aicc: float | None = None
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,6 @@ def _summary(found: Fit, choice: Choice) -> LawSummary:
         residual_sd=found.goodness.residual_sd,
         r_squared=found.goodness.r_squared,
         lack_of_fit_p=found.goodness.lack_of_fit_p,
-        aicc=found.goodness.aicc,
     )
 
 
@@ -120,16 +118,27 @@ def _estimate(found: Fit, one: Interval) -> Estimate:
 def _linear(_: LawSummary, sizes: MeasuredSizes) -> str:
     return (
         f"No loss by more ranks shows among {sizes.said}: the efficiency at the largest is surely above "
-        f"{NO_LOSS:.0%}, and the linear law describes the runs."
+        f"{percent(NO_LOSS)}, and the linear law describes the runs."
     )
 
 
 def _amdahl(law: LawSummary, sizes: MeasuredSizes) -> str:
-    serial = law.parameters["serial fraction"]
+    serial = _of_smallest(law.parameters["serial fraction"], sizes.fewest_ranks)
     return (
         f"Amdahl's law describes its runs: among {sizes.said} it takes {percent(serial.mean, 1)} of "
-        f"the work for serial ({percent_interval(serial, 1)})."
+        f"the smallest size's time for serial ({percent_interval(serial, 1)})."
     )
+
+
+def _of_smallest(serial: Estimate, ranks: int) -> Estimate:
+    """The serial share of the time of the smallest measured size: of one rank's, nothing was measured."""
+
+    def share(of_one: float | None) -> float | None:
+        return None if of_one is None else of_one * ranks / (1 + of_one * (ranks - 1))
+
+    mean = share(serial.mean)
+    assert mean is not None
+    return Estimate(serial.n, mean, share(serial.low), share(serial.high))
 
 
 def _gustafson(law: LawSummary, sizes: MeasuredSizes) -> str:

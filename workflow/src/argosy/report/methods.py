@@ -69,6 +69,15 @@ def _of_means(summary: Summary) -> Iterator[str]:
         )
     if any(one.low is not None and one.low != one.high for one in compared):
         yield "The interval of a speed-up is Welch's on the logarithm."
+    others = sum(
+        max(0, sum(point.speed_up is not None for point in one.points) - 1)
+        for one in summary.experiments
+    )
+    if others > 1:
+        yield (
+            f"Each interval holds by itself: all {others} of the speed-ups hold together less often than "
+            "one. What is said of the largest loss holds together with all factors (Bonferroni)."
+        )
 
 
 def _of_parts(summary: Summary) -> Iterator[str]:

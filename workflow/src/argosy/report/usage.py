@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from argosy.analysis.statistics import (
     Estimate,
     geometric_mean_estimate,
-    mean_estimate,
     proportion_estimate,
+    total_estimate,
 )
 from argosy.analysis.usage import Usage, of_widest
 
@@ -58,7 +58,7 @@ def _known(runs: Sequence[Usage], of: _Of) -> list[float]:
 
 def _mean(runs: Sequence[Usage], of: _Of) -> Estimate | None:
     values = _known(runs, of)
-    return mean_estimate(values) if values else None
+    return total_estimate(values) if values else None
 
 
 def _share(runs: Sequence[Usage], of: _Of) -> Estimate | None:

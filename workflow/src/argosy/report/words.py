@@ -6,7 +6,7 @@ from typing import Protocol
 from argosy.analysis.measurements import Point
 from argosy.analysis.point_factors import NAMES
 from argosy.analysis.slow_hosts import HostRuns, slow_hosts
-from argosy.analysis.statistics import Estimate
+from argosy.analysis.statistics import Estimate, together
 from argosy.analysis.steady import OTHER
 from argosy.analysis.stragglers import Straggler
 from argosy.report.allreduces import AllreduceSummary
@@ -215,8 +215,14 @@ def _comparison(experiment: ExperimentSummary, base: PointSummary, point: PointS
     return (
         f"{size(experiment, point)} {verb} {number(speed_up.mean)} times the throughput of "
         f"{size(experiment, base)} ({_spread(speed_up, base)}): "
-        f"efficiency {percent(efficiency.mean)}."
+        f"efficiency {percent(efficiency.mean)}.{_no_gain(speed_up)}"
     )
+
+
+def _no_gain(speed_up: Estimate) -> str:
+    if speed_up.low is None or speed_up.high is None or not speed_up.low <= 1 <= speed_up.high:
+        return ""
+    return " No gain is shown."
 
 
 def _loss(experiment: ExperimentSummary, base: PointSummary, largest: PointSummary) -> str | None:
@@ -225,7 +231,8 @@ def _loss(experiment: ExperimentSummary, base: PointSummary, largest: PointSumma
     if not factors:
         return None
     name = min(factors, key=lambda one: factors[one].mean)
-    worst = factors[name]
+    # The worst of several is chosen, so all of them have to hold together.
+    worst = together(factors[name], len(factors))
     # Beyond chance: the interval says that it is a loss at all.
     if worst.mean > 1 - LEAST_LOSS or worst.high is None or worst.high >= 1:
         return None

@@ -15,7 +15,7 @@ from argosy.analysis.laws.intervals import (
     parameter_interval,
     throughput_interval,
 )
-from argosy.analysis.laws.least_squares import Runs, fit_curve, log_rates_at, runs_of
+from argosy.analysis.laws.least_squares import fit_curve, log_rates_at, runs_of
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,12 @@ class Goodness:
     `residual_sd` is the standard deviation of the residuals on the logarithm, so relative to the
     throughput. `r_squared` is that of the logarithm. `lack_of_fit_p` is small when the curve misses
     the sizes' means by more than the repeats scatter (F test; Draper and Smith, "Applied Regression
-    Analysis", sec. 2.1); it is None without repeats or without a size more than unknowns. `aicc` is
-    Akaike's criterion for small samples (Hurvich and Tsai, Biometrika 76, 1989), less is better; it
-    is None for too few runs.
+    Analysis", sec. 2.1); it is None without repeats or without a size more than unknowns.
     """
 
     residual_sd: float
     r_squared: float
     lack_of_fit_p: float | None
-    aicc: float | None
 
 
 @dataclass(frozen=True)
@@ -130,7 +127,6 @@ def _goodness(fitted: Fitted) -> Goodness:
         residual_sd=math.sqrt(fitted.variance),
         r_squared=1 - fitted.curve.squares / total if total else 1.0,
         lack_of_fit_p=_lack_of_fit(fitted),
-        aicc=_aicc(runs, fitted),
     )
 
 
@@ -144,11 +140,3 @@ def _lack_of_fit(fitted: Fitted) -> float | None:
     within = max(runs.within, ROUNDING * runs.n)
     missed = max(fitted.curve.squares - runs.within, 0.0) / of_means
     return float(fdtrc(of_means, of_repeats, missed / (within / of_repeats)))
-
-
-def _aicc(runs: Runs, fitted: Fitted) -> float | None:
-    n, estimated = runs.n, fitted.law.unknowns + 1
-    if n - estimated - 1 <= 0:
-        return None
-    likelihood = n * math.log(fitted.variance * fitted.freedom / n)
-    return likelihood + 2 * estimated + 2 * estimated * (estimated + 1) / (n - estimated - 1)
