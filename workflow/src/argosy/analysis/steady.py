@@ -15,7 +15,7 @@ OTHER = "other"
 """What no phase covers."""
 
 RANK_COLUMNS = (
-    *("rank", "first", "steps", "last", "began_s", "ended_s", "samples", "seconds"),
+    *("rank", "first", "steps", "last", "began_s", "ended_s", "timed_s", "samples", "seconds"),
     *(*PHASES, OTHER),
 )
 """Of `steady_rank`, besides experiment and run_id."""
@@ -41,6 +41,7 @@ _STEADY_RANK = f"""
 CREATE OR REPLACE TEMP TABLE steady_rank AS
 SELECT experiment, run_id, rank, first, count(*) AS steps, max(step) AS last,
     min(start_s) FILTER (start_s >= 0) AS began_s, max(start_s + seconds) AS ended_s,
+    sum(seconds) FILTER (start_s >= 0) AS timed_s,
     sum(samples) AS samples, sum(seconds) / any_value(excess) AS seconds,
     {", ".join(f"sum({phase}_s) / any_value(excess) AS {phase}" for phase in PHASES)},
     sum(greatest(0, seconds - ({_COVERED}))) / any_value(excess) AS {OTHER}
@@ -54,9 +55,10 @@ def warm_ups(tables: duckdb.DuckDBPyConnection, asked: Sequence[Run] | None) -> 
 
     Queries may join a table afterwards: `steady_rank`, what each rank of these runs did from the `first`
     step of the steady state to the `last`: how many `steps` and `samples`, from when to when in seconds
-    of the last job (`began_s`, `ended_s`), and the sums of `seconds`, of each phase (NULL where no step
-    names it) and of what no phase covers. Where a run only approached its steady state, these are what they
-    would be in it (`WarmUp.excess`); runs that never became steady have no rows.
+    of the last job (`began_s`, `ended_s`), what its steps took together (`timed_s`), and the sums of
+    `seconds`, of each phase (NULL where no step names it) and of what no phase covers. Where a run only
+    approached its steady state, these sums are what they would be in it (`WarmUp.excess`); runs that never
+    became steady have no rows.
 
     Args:
         asked: the runs to look at; None: all.

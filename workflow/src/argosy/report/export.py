@@ -101,6 +101,7 @@ def _quantities(point: PointSummary) -> Iterator[Quantity]:
         ("speed_up", "1", point.speed_up),
         ("efficiency", "1", point.efficiency),
         ("test_accuracy", "1", point.test_accuracy),
+        ("between_steps", "1", point.between_steps),
     )
     yield from ((name, unit, value) for name, unit, value in estimates if value is not None)
     yield from ((f"factor_{name}", "1", value) for name, value in point.factors.items())

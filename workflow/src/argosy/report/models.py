@@ -50,6 +50,8 @@ class PointSummary:
     test_accuracy_min: float | None
     weights_identical: bool | None
     weights_compared_runs: int
+    between_steps: Estimate | None = None
+    """The share of the steady time that is in no step, as validation and checkpoints are."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,8 @@ class RunSummary:
     missing_ranks: list[int]
     clock_spread_s: float | None
     log_files: list[str]
+    between_steps: float | None = None
+    """The share of its steady time that is in no step; None where it is not known."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 
 from argosy.analysis.accuracy import Outcome, outcomes
+from argosy.analysis.between_steps import between_steps
 from argosy.analysis.collectives import RunAllreduce, run_allreduces
 from argosy.analysis.factors import RankTimes
 from argosy.analysis.forecast import Measured, everything
@@ -19,7 +20,7 @@ from argosy.analysis.rank_times import rank_times
 from argosy.analysis.scaling import PointScaling, scaling
 from argosy.analysis.setups import NamedSetup, name_setups, names_of_runs, renamed
 from argosy.analysis.stalls import PointStalls, RefusedPoint, stalls
-from argosy.analysis.statistics import Estimate, outliers
+from argosy.analysis.statistics import Estimate, outliers, proportion_estimate
 from argosy.analysis.step_findings import step_findings
 from argosy.analysis.stragglers import Straggler
 from argosy.analysis.timelines import PointTimeline, timelines
@@ -54,13 +55,14 @@ def summarise(tables_dir: Path, rates: Rates = NOT_KNOWN) -> Summary:
         setups = name_setups(tables)
         names = names_of_runs(tables)
         measured = measurements(tables, renamed(found.warm_ups, names))
+        between = between_steps(tables)
         return Summary(
             schema_version=SUMMARY_VERSION,
             sites=[row["site"] for row in fetch(tables, _SITES)],
             method=Method(),
             rates=rates,
-            experiments=_experiments(tables, setups, measured, rates),
-            runs=_runs(tables, measured, renamed(found.stragglers, names)),
+            experiments=_experiments(tables, setups, measured, between, rates),
+            runs=_runs(tables, measured, renamed(found.stragglers, names), between),
             failures=[FailureSummary(**row) for row in fetch(tables, _FAILURES)],
             unread=unread(tables),
             problems=[ProblemSummary(**row) for row in fetch(tables, _PROBLEMS)],
@@ -102,6 +104,7 @@ class _Analysis:
     stalls: Mapping[str, Sequence[PointStalls | RefusedPoint]]
     timelines: Mapping[str, list[PointTimeline]]
     allreduces: Mapping[str, Sequence[RunAllreduce]]
+    between_steps: Mapping[Run, float]
     rates: Rates
     everything: Measured
 
@@ -112,6 +115,12 @@ class _Analysis:
     def usage_at(self, experiment: str, point: Point) -> list[Usage]:
         """What each run of a point used that has a throughput."""
         return [self.usage[key] for key in self._keys(experiment, point) if key in self.usage]
+
+    def between_steps_at(self, experiment: str, point: Point) -> Estimate | None:
+        """The share of steady time between steps, of the runs of a point where it is known."""
+        keys = self._keys(experiment, point)
+        shares = [self.between_steps[key] for key in keys if key in self.between_steps]
+        return proportion_estimate(shares) if shares else None
 
     def _keys(self, experiment: str, point: Point) -> list[tuple[str, str]]:
         return [
@@ -125,6 +134,7 @@ def _experiments(
     tables: duckdb.DuckDBPyConnection,
     setups: Mapping[str, NamedSetup],
     measured: Sequence[Measurement],
+    between: Mapping[Run, float],
     rates: Rates,
 ) -> list[ExperimentSummary]:
     states: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -144,6 +154,7 @@ def _experiments(
         stalls(tables, setups),
         timelines(tables),
         run_allreduces(tables),
+        between,
         rates,
         everything(tables, setups, measured, times, used),
     )
@@ -216,6 +227,7 @@ def _point(
         test_accuracy_min=outcome.test_accuracy_min if outcome else None,
         weights_identical=outcome.weights_identical if outcome else None,
         weights_compared_runs=outcome.compared_runs if outcome else 0,
+        between_steps=found.between_steps_at(experiment, point),
     )
 
 
@@ -232,6 +244,7 @@ def _runs(
     tables: duckdb.DuckDBPyConnection,
     measured: Iterable[Measurement],
     slow: Mapping[Run, Sequence[Straggler]],
+    between: Mapping[Run, float],
 ) -> list[RunSummary]:
     by_run = {(run.experiment, run.run_id): run for run in measured}
     far_off = _far_off(measured)
@@ -254,6 +267,7 @@ def _runs(
                 is_steady=run.warm_up.stationary if run and run.warm_up else None,
                 warm_up=run.warm_up.reason if run and run.warm_up else None,
                 warm_up_excess=run.warm_up.excess if run and run.warm_up else None,
+                between_steps=between.get((row["experiment"], row["run_id"])),
                 stragglers=list(slow.get((row["experiment"], row["run_id"]), ())),
             )
         )

@@ -18,6 +18,8 @@ from argosy.units import amount
 
 CLOCKS_AGREE_S = 1.0
 """Ranks end a step together to within less than this; what is beyond is their nodes' clocks'."""
+MUCH_BETWEEN_STEPS = 0.05
+"""Of the steady time; more than that is worth a remark."""
 _SMALLER = 0.95
 """Batches above this share of the base's are taken for as large."""
 LEAST_LOSS = 0.02
@@ -100,6 +102,23 @@ def findings(experiment: ExperimentSummary) -> list[str]:
         *(_comparison(experiment, base, other) for other in others),
         *([loss] if loss else []),
         *([law] if law else []),
+        *_between_steps(experiment),
+    ]
+
+
+def _between_steps(experiment: ExperimentSummary) -> list[str]:
+    """That much of the time is in no step, where it is."""
+    much = [
+        f"{percent(one.between_steps.mean)} with {size(experiment, one)}"
+        for one in experiment.points
+        if one.between_steps and one.between_steps.mean > MUCH_BETWEEN_STEPS
+    ]
+    if not much:
+        return []
+    much[0] = much[0].replace(" with", " of the steady time with", 1)
+    return [
+        f"Between steps, where programs validate and write checkpoints, passes {listed(much)}. Throughput "
+        "counts the time of steps alone and does not contain it: a training takes longer."
     ]
 
 
@@ -158,6 +177,11 @@ def remarks(run: RunSummary) -> list[str]:
             0,
             f"Its throughput is {percent(run.warm_up_excess - 1)} above that of the steps that count: "
             f"{run.warm_up}.",
+        )
+    if run.between_steps is not None and run.between_steps > MUCH_BETWEEN_STEPS:
+        said.append(
+            f"{percent(run.between_steps)} of its steady time lies between steps, as validation and "
+            "checkpoints do; throughput by steps does not contain it."
         )
     said += [_straggler(run, one) for one in run.stragglers]
     spread = run.clock_spread_s

@@ -1,0 +1,84 @@
+"""What lies between steps is told as a share of the steady time, and only where all steps are there."""
+
+import json
+from pathlib import Path
+
+import pytest
+from study_files import RunFiles, plan
+
+from argosy.analysis.between_steps import between_steps
+from argosy.analysis.step_findings import step_findings
+from argosy.report import write_report
+from argosy.results import collect
+from argosy.results.tables import open_tables
+
+STEP_S, STEPS, EVERY = 0.1, 60, 10
+
+
+def validating(results: Path, pause_s: float, repeat: int = 1, offset_s: float = 0.0) -> RunFiles:
+    """Two ranks of 60 even steps that pause after every tenth; rank 1's clock is `offset_s` ahead."""
+    run = plan(results, nodes=2, ranks_per_node=1, repeat=repeat)
+    run.execute()
+    run.steps(step_s=STEP_S, warm_up_s=STEP_S, steps=STEPS)
+    for rank in range(run.ranks):
+        path = run.rank_file("100.0", rank)
+        path.write_text("".join(_paused(line, pause_s, rank * offset_s) for line in _lines(path)))
+    return run
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines(keepends=True)
+
+
+def _paused(line: str, pause_s: float, offset_s: float) -> str:
+    record = json.loads(line)
+    if record["kind"] == "header":
+        record["unix"] += offset_s
+    if record["kind"] == "step":
+        record["start"] += record["step"] // EVERY * pause_s
+    return json.dumps(record) + "\n"
+
+
+def shares(results: Path) -> dict[str, float]:
+    collect(results, results / "tables")
+    with open_tables(results / "tables") as tables:
+        step_findings(tables, results / "tables")
+        return {run_id: share for (_, run_id), share in between_steps(tables).items()}
+
+
+@pytest.mark.parametrize("offset_s", [0.0, 30.0, -3600.0])
+def test_pauses_are_told_whatever_the_clocks(tmp_path: Path, offset_s: float) -> None:
+    run = validating(tmp_path, 0.5, offset_s=offset_s)
+    truth = 5 * 0.5 / (5 * 0.5 + STEPS * STEP_S)
+    assert shares(tmp_path) == {run.run_id: pytest.approx(truth, abs=0.002)}
+
+
+def test_steps_without_a_pause_leave_nothing(tmp_path: Path) -> None:
+    run = validating(tmp_path, 0.0)
+    assert shares(tmp_path) == {run.run_id: pytest.approx(0, abs=1e-5)}
+
+
+def test_a_step_that_is_not_recorded_is_no_pause(tmp_path: Path) -> None:
+    run = validating(tmp_path, 0.0)
+    for rank, expected in enumerate([{run.run_id: 0.0}, {}]):
+        path = run.rank_file("100.0", rank)
+        lines = _lines(path)
+        path.write_text("".join(lines[:20] + lines[30:]))
+        # The slowest rank is the one that has all its steps, as long as there is one.
+        assert shares(tmp_path) == expected
+
+
+def test_the_report_says_it_where_it_is_much(tmp_path: Path) -> None:
+    validating(tmp_path, 0.5, repeat=1)
+    validating(tmp_path, 0.01, repeat=2)
+    collect(tmp_path, tmp_path / "tables")
+    write_report(tmp_path)
+    page = " ".join((tmp_path / "report.html").read_text().split())
+    said = "Between steps, where programs validate and write checkpoints, passes 15 % of the steady time"
+    assert f"{said} with 2 nodes." in page
+    assert page.count("29 % of its steady time lies between steps") == 1
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert [round(run["between_steps"], 2) for run in summary["runs"]] == [0.29, 0.01]
+    [point] = summary["experiments"][0]["points"]
+    assert (point["between_steps"]["n"], round(point["between_steps"]["mean"], 2)) == (2, 0.15)
+    assert ",between_steps,1,2,0.15" in (tmp_path / "summary.csv").read_text()
