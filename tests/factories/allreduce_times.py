@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from argosy.analysis.prediction import AllreduceTime, Communication, fit_communication
+from argosy.analysis.prediction.algorithms import ALGORITHMS
 
 Network = tuple[float, float]
 
@@ -59,6 +60,43 @@ def hierarchical_times(
         for size in MESSAGE_BYTES
         for true in [hierarchical_s(size, nodes, ranks, within, between)] * repeats
     ]
+
+
+def times_of_jobs(
+    job_scatter: float, jobs: int, chance: np.random.Generator
+) -> list[AllreduceTime]:
+    """A ring of one rank on each of 2, 4 and 8 nodes, so many jobs each, 3 % of scatter within a job."""
+    return [
+        AllreduceTime(
+            size,
+            nodes,
+            1,
+            ring_s(size, nodes, BETWEEN) * effect * float(np.exp(0.03 * chance.standard_normal())),
+            f"nodes{nodes}-repeat{job}",
+        )
+        for nodes in (2, 4, 8)
+        for job in range(jobs)
+        for effect in [float(np.exp(job_scatter * chance.standard_normal()))]
+        for size in MESSAGE_BYTES
+        for _ in range(4)
+    ]
+
+
+def coverage_of_jobs(job_scatter: float, jobs: int, studies: int, seed: int) -> Mapping[str, float]:
+    """The shares of studies whose intervals cover latency and seconds of a byte."""
+    chance = np.random.default_rng(seed)
+    covered: defaultdict[str, list[bool]] = defaultdict(list)
+    for _ in range(studies):
+        found = fit_communication(
+            times_of_jobs(job_scatter, jobs, chance), {"ring": ALGORITHMS["ring"]}
+        )
+        assert isinstance(found, Communication) and found.between_nodes
+        level = found.between_nodes
+        for name, interval, true in zip(
+            ("latency", "byte"), (level.latency_s, level.s_per_byte), BETWEEN, strict=True
+        ):
+            covered[name].append(interval.low <= true <= interval.high)
+    return {name: float(np.mean(hits)) for name, hits in covered.items()}
 
 
 def coverage(count: int, seed: int) -> Mapping[str, list[bool]]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +49,15 @@ def layers(timed: bool = True) -> dict[str, Any]:
 
 
 def network(
-    results: Path, nodes: Sequence[int] = (2, 4), name: str = "network", **asked: Any
+    results: Path,
+    nodes: Sequence[int] = (2, 4),
+    name: str = "network",
+    repeats: int = 2,
+    **asked: Any,
 ) -> None:
     """Runs that time allreduces alone; each other rank is a little faster than the first."""
-    for size in nodes:
-        run = plan(results, name, size, scaling="weak", **asked)
+    for size, repeat in product(nodes, range(1, repeats + 1)):
+        run = plan(results, name, size, repeat=repeat, scaling="weak", **asked)
         run.execute()
         run.steps(steps=0)
         for rank in range(size):

@@ -435,11 +435,11 @@ def test_allreduces_alone_have_a_table_and_no_empty_scaling(tmp_path: Path) -> N
     times, none = (one["allreduces"] for one in json.loads(written.json.read_text())["experiments"])
     assert none == []
     assert [(one["nodes"], one["bytes"], one["seconds"]["n"]) for one in times][:5] == [
-        (2, 4096, 1),
-        (2, 65536, 1),
-        (2, 1 << 20, 1),
-        (2, 1 << 24, 1),
-        (4, 4096, 1),
+        (2, 4096, 2),
+        (2, 65536, 2),
+        (2, 1 << 20, 2),
+        (2, 1 << 24, 2),
+        (4, 4096, 2),
     ]
     assert times[0]["seconds"]["mean"] == pytest.approx(allreduce_s(4096, 2))
 

@@ -10,10 +10,12 @@ from allreduce_times import (
     MESSAGE_BYTES,
     WITHIN,
     coverage,
+    coverage_of_jobs,
     doubling_s,
     halving_s,
     hierarchical_times,
     ring_s,
+    times_of_jobs,
 )
 from scipy import stats
 
@@ -159,3 +161,23 @@ TIMES = hierarchical_times()
 )
 def test_refusals(times: list[AllreduceTime], reason: str) -> None:
     assert fit_communication(times) == Refused(reason)
+
+
+@pytest.mark.parametrize("job_scatter", [0.0, 0.02, 0.05])
+def test_intervals_cover_the_truth_where_jobs_differ(job_scatter: float) -> None:
+    """Times of a job taken for independent cover it in 30 to 60 of 100, where jobs scatter by 2 to 5 %."""
+    for share in coverage_of_jobs(job_scatter, jobs=2, studies=150, seed=8).values():
+        assert 0.9 <= share <= 0.99
+
+
+def test_under_three_jobs_nobody_knows_how_jobs_differ() -> None:
+    chance = np.random.default_rng(9)
+    times = [time for time in times_of_jobs(0.02, 1, chance) if time.nodes < 8]
+    found = fitted(times)
+    assert found.jobs == 2
+    assert found.between_nodes
+    assert found.between_nodes.latency_s.high == found.between_nodes.s_per_byte.high == np.inf
+
+
+def test_single_times_are_jobs_of_their_own() -> None:
+    assert fitted(hierarchical_times()).jobs is None

@@ -11,7 +11,7 @@ from argosy.results.tables import fetch
 
 # Of a time that a rank did not record it is not known whether that rank was the slowest.
 _QUERY = """
-SELECT experiment, bytes, nodes, ranks_per_node, collectives.seconds
+SELECT experiment, bytes, nodes, ranks_per_node, collectives.seconds, run_id AS job
 FROM collectives JOIN runs USING (experiment, run_id)
 WHERE collectives.name = 'allreduce' AND collectives.ranks = runs.ranks
 ORDER BY experiment, runs.ranks, nodes, repeat, bytes, repetition

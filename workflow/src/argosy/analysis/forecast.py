@@ -25,6 +25,7 @@ from argosy.analysis.prediction import (
     model_of_phases,
 )
 from argosy.analysis.prediction.algorithms import ALGORITHMS
+from argosy.analysis.prediction.jobs import FEWEST_JOBS
 from argosy.analysis.setups import NamedSetup, differences
 from argosy.analysis.statistics import ratio_estimate
 from argosy.analysis.usage import Usage, of_widest
@@ -161,8 +162,18 @@ def _network(
     fitted = fit_communication(times) if several else fit_communication(times, _ASSUMED)
     if isinstance(fitted, Refused):
         return Refused(f"Of the allreduces of {name}: {fitted.reason}")
-    told = "Allreduces over one number of ranks do not tell the algorithm; a ring is assumed."
-    return name, fitted, () if several else (told,)
+    told = []
+    if not several:
+        told.append(
+            "Allreduces over one number of ranks do not tell the algorithm; a ring is assumed."
+        )
+    if fitted.jobs is not None and fitted.jobs < FEWEST_JOBS:
+        jobs = "one job" if fitted.jobs == 1 else "two jobs"
+        told.append(
+            f"The allreduces of {name} are of {jobs}, which does not tell how the network differs from job "
+            "to job: no interval knows that; raise its scale.repeats."
+        )
+    return name, fitted, tuple(told)
 
 
 def _training(

@@ -194,6 +194,11 @@ def _network(level: Level | None, measurements: int) -> NetworkSummary | None:
     # JSON knows no infinity: where no byte takes time that the measurements show, there is no rate.
     bounded = math.isfinite(rate.value)
     high = rate.high if math.isfinite(rate.high) else None
+    if not math.isfinite(level.latency_s.high):
+        return NetworkSummary(
+            Estimate(measurements, level.latency_s.value),
+            Estimate(measurements, rate.value) if bounded else None,
+        )
     return NetworkSummary(
         _estimate(level.latency_s, measurements),
         Estimate(measurements, rate.value, rate.low, high) if bounded else None,

@@ -5,11 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import stdtrit
 
 from argosy.analysis.laws import Interval, Refused
 from argosy.analysis.prediction.algorithms import ALGORITHMS, Algorithm
+from argosy.analysis.prediction.jobs import FEWEST_JOBS, Clustered, clustered
 from argosy.analysis.prediction.networks import Communication, Level, columns, students
 from argosy.analysis.prediction.robust import Matrix, RobustFit, Vector, robust_fit
+from argosy.analysis.statistics import CONFIDENCE
 
 FEWEST_MESSAGE_SIZES = 4
 LEAST_RATIO_OF_SIZES = 100
@@ -18,12 +21,16 @@ FEWEST_TIMES = 8
 
 @dataclass(frozen=True)
 class AllreduceTime:
-    """A time of one allreduce, by how many ranks and where: `bytes` of data on each rank."""
+    """A time of one allreduce, by how many ranks and where: `bytes` of data on each rank.
+
+    Times of one `job` are not independent of each other; "" is a job of its own.
+    """
 
     bytes: float
     nodes: int
     ranks_per_node: int
     seconds: float
+    job: str = ""
 
 
 def fit_communication(
@@ -52,7 +59,10 @@ def fit_communication(
     # AICc of algorithms that send the same differ by rounding; then the first is as good.
     best = min(fits, key=lambda name: round(fits[name].aicc, 6))
     used = [place for place in range(4) if designs[best][:, place].any()]
-    return _communication(best, fits, used)
+    jobs = [time.job or f"{place}" for place, time in enumerate(known)]
+    slopes, residuals = _linear(designs[best][:, used], seconds, fits[best])
+    sure = clustered(slopes, residuals, jobs) if len({*jobs}) < len(jobs) else None
+    return _communication(best, fits, used, sure, len({*jobs}))
 
 
 def _refusal(times: Sequence[AllreduceTime], algorithms: int) -> Refused | None:
@@ -94,12 +104,36 @@ def _identified(design: Matrix, seconds: Vector) -> bool:
     return bool(np.linalg.matrix_rank(unit) == unit.shape[1])
 
 
-def _communication(best: str, fits: Mapping[str, RobustFit], used: Sequence[int]) -> Communication:
+def _linear(design: Matrix, seconds: Vector, fit: RobustFit) -> tuple[Matrix, Vector]:
+    """The fit near its solution, on logarithms: slopes and residuals."""
+    fitted = design @ fit.coefficients
+    return design / fitted[:, None], fit.pseudo(np.log(seconds / fitted))
+
+
+def _communication(
+    best: str,
+    fits: Mapping[str, RobustFit],
+    used: Sequence[int],
+    sure: Clustered | None,
+    jobs: int,
+) -> Communication:
+    """`sure` where times share jobs. Under three jobs nobody knows how jobs differ: no ends."""
     fit = fits[best]
     coefficients, covariance = np.zeros(4), np.zeros((4, 4))
     coefficients[used] = fit.coefficients
     covariance[np.ix_(used, used)] = fit.covariance
     half = students(fit.freedom) * np.sqrt(np.diag(covariance))
+    if sure is not None and jobs >= FEWEST_JOBS:
+        widths = stdtrit(sure.freedom, (1 + CONFIDENCE) / 2) * np.sqrt(np.diag(sure.covariance))
+        # Draws are of a normal that is widened to Student's intervals by one factor for all.
+        wide = widths / students(fit.freedom)
+        units = np.sqrt(np.diag(sure.covariance))
+        covariance[np.ix_(used, used)] = (
+            sure.covariance / np.outer(units, units) * np.outer(wide, wide)
+        )
+        half[used] = widths
+    if sure is not None and jobs < FEWEST_JOBS:
+        half[used] = np.inf
     ends = [
         Interval(value, max(0.0, value - width), value + width)
         for value, width in zip(coefficients.tolist(), half.tolist(), strict=True)
@@ -109,6 +143,7 @@ def _communication(best: str, fits: Mapping[str, RobustFit], used: Sequence[int]
         within_node=Level(ends[0], ends[1]) if 0 in used else None,
         between_nodes=Level(ends[2], ends[3]) if 2 in used else None,
         measurements=fit.n,
+        jobs=jobs if sure is not None else None,
         residual_sd=fit.residual_sd,
         aicc={name: one.aicc for name, one in fits.items()},
         coefficients=coefficients,

@@ -53,14 +53,17 @@ class Level:
 class Communication:
     """The algorithm with the least AICc and its networks; one that was not measured is None.
 
-    `aicc` is by algorithm. `coefficients` are alpha and beta within a node, then between nodes,
-    with their `covariance`; both are 0 for what was not measured.
+    `jobs` is of how many jobs the measurements are, None where each is one of its own; of fewer than
+    three the networks have no intervals, and `covariance` does not know how jobs differ. `aicc` is by
+    algorithm. `coefficients` are alpha and beta within a node, then between nodes, with their
+    `covariance`; both are 0 for what was not measured.
     """
 
     algorithm: str
     within_node: Level | None
     between_nodes: Level | None
     measurements: int
+    jobs: int | None
     residual_sd: float
     aicc: Mapping[str, float]
     coefficients: Vector

@@ -35,6 +35,18 @@ class RobustFit:
     residual_sd: float
     log_likelihood: float
     n: int
+    scale: float
+
+    def pseudo(self, residuals: Vector) -> Vector:
+        """What least squares would need for the same coefficients: far-off residuals are small ones.
+
+        Near its solution an M-estimator is the linear one of these (Huber, 1981, sec. 7.10).
+        """
+        scaled: Vector = residuals / self.scale
+        spread = _TAIL + scaled**2
+        influence = (_TAIL + 1) * scaled / spread
+        curvature = (_TAIL + 1) * (_TAIL - scaled**2) / spread**2
+        return np.asarray(self.scale * influence / curvature.mean(), dtype=np.float64)
 
     @property
     def freedom(self) -> int:
@@ -65,6 +77,7 @@ def robust_fit(columns: Matrix, measured: Vector) -> RobustFit:
         residual_sd=1.4826 * float(np.median(np.abs(residuals))),
         log_likelihood=float(stats.t.logpdf(residuals, _TAIL, scale=scale).sum()),
         n=measured.size,
+        scale=scale,
     )
 
 
