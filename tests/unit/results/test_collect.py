@@ -284,3 +284,12 @@ def test_the_same_files_give_the_same_tables(results: Path) -> None:
     collect(results, results / "tables")
     assert {path.name: path.read_bytes() for path in (results / "tables").iterdir()} == first
     assert {*first} == {f"{table}.parquet" for table in COLUMNS}
+
+
+def test_tables_are_not_written_through_a_link(results: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (results / "tables").symlink_to(elsewhere)
+    with pytest.raises(ResultsError, match="tables: a symbolic link"):
+        collect(results, results / "tables")
+    assert list(elsewhere.iterdir()) == []

@@ -28,7 +28,7 @@ def _of_runs(summary: Summary) -> Iterator[str]:
             f"The programs of {count(printed, 'run')} recorded no steps: the mean of the throughputs that "
             "they printed stands for each, warm-up included."
         )
-    missing = sum(bool(run.missing_ranks) and run.samples_per_s is None for run in runs)
+    missing = sum((run.left_out or "").startswith("no steps of ") for run in runs)
     if missing:
         yield f"Left out, since records of their ranks are missing: {count(missing, 'run')}."
     slow = sum(bool(run.stragglers) for run in runs)

@@ -36,6 +36,8 @@ def _efficiency(found: PredictionSummary) -> list[str]:
         ]
     if likely is None:
         return [f"No number of nodes has an efficiency of {wanted}."]
+    if likely == 1:
+        return [f"On more than one node the efficiency is below {wanted}."]
     nodes = numbers.count(likely, "node")
     if surely is None:
         return [

@@ -55,11 +55,12 @@ def collect(
         say: is told what is done.
 
     Raises:
-        ResultsError: when `results_dir` is missing; the old tables stay.
+        ResultsError: when `results_dir` is missing, or `tables_dir` is a link; the old tables stay.
     """
     results_dir = results_dir.absolute()
     if not results_dir.is_dir():
         raise ResultsError(f"{results_dir}: no such folder; run an experiment first")
+    _check_no_link(tables_dir)
     old = _read_tables(tables_dir)
     found = look(results_dir, runs, old.fingerprints if old else {})
     if old and _is_up_to_date(old, found):
@@ -72,6 +73,12 @@ def collect(
     tables_dir.mkdir(parents=True, exist_ok=True)
     while not _made_tables(tables_dir, found):
         pass
+
+
+def _check_no_link(tables_dir: Path) -> None:
+    """Refuse a place that results of strangers may have chosen: files are made and replaced in it."""
+    if tables_dir.is_symlink():
+        raise ResultsError(f"{tables_dir}: a symbolic link, and tables are not written through one")
 
 
 def _made_tables(tables_dir: Path, found: Found) -> bool:
