@@ -16,6 +16,7 @@ from argosy.jobs.planning import Project, Where, plan_runs
 from argosy.jobs.study_file import StudyFile
 from argosy.site.models import read_site
 from argosy.study.config import Source, parse_config
+from argosy.study.order import in_blocks
 from argosy.study.runs import expand as expand_runs
 
 PROJECT = Path.cwd()
@@ -38,6 +39,11 @@ try:
     FACTS = read_site(Path("slurm") / SITE)
     WHERE = Where(SITE, STUDY.hardware, STUDY.queue)
     RUNS = {f"{run.experiment}/{run.run_id}": run for run in expand_runs(STUDY)}
+    # The first to be submitted has the highest.
+    PRIORITIES = {
+        f"{run.experiment}/{run.run_id}": priority
+        for priority, run in enumerate(reversed(in_blocks(RUNS.values())), start=1)
+    }
     IMAGES = sorted({run.image for run in RUNS.values() if run.image})
     # What the site does not have is told before anything runs, and so are Containerfiles that
     # cannot be built.
@@ -116,6 +122,11 @@ def script(wildcards):
     run = f"{wildcards.experiment}/{wildcards.run}"
     path = f"results/{SITE}/{run}/job.sbatch"
     return path if run in OUTDATED else ancient(path)
+
+
+def priority(wildcards):
+    """A run's place in the order of submission; it decides nothing else."""
+    return PRIORITIES[f"{wildcards.experiment}/{wildcards.run}"]
 
 
 def preflight(wildcards):

@@ -47,6 +47,7 @@ rule run:
         result=f"results/{SITE}/{{experiment}}/{{run}}/result.json",
     log:
         f"logs/{SITE}/{{experiment}}/{{run}}.log",
+    priority: priority
     resources:
         scheduler=scheduler,
     message:

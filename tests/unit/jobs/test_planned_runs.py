@@ -146,3 +146,20 @@ def test_a_result_from_before_results_said_what_they_are_of(project: Project) ->
     (folder / "result.json").write_text("{}")
     planned(project, runs(repeats=1))
     assert (folder / "result.json").exists()
+
+
+def test_the_order_of_submission_decides_nothing_else(project: Project) -> None:
+    first, _ = planned(project, runs())
+    before = json.loads((first / "provenance.json").read_text())["submission"]
+    assert before["order"] == "random within repeats"
+    measured_as_planned(first)
+    wider = {"nodes": [1, 2], "repeats": 2}
+    written = written_anew(project, runs(scale=wider))
+    assert "provenance.json" not in written[0] and "run.json" not in written[0]
+    assert (first / "result.json").is_file()
+    submissions = [
+        json.loads((first.parent / run.run_id / "provenance.json").read_text())["submission"]
+        for run in runs(scale=wider)
+    ]
+    # What was measured has the order of its own time.
+    assert submissions[0] == before != submissions[2]

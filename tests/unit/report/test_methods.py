@@ -1,5 +1,6 @@
 """How numbers were made is said of those that are there."""
 
+import json
 from pathlib import Path
 
 from study_files import completed, plan, sample_study
@@ -44,6 +45,17 @@ def test_printed_throughputs_and_missing_ranks_are_told(tmp_path: Path) -> None:
     said = " ".join(methods(summary_of(results)))
     assert "The programs of 1 run recorded no steps" in said
     assert "records of their ranks are missing: 1 run." in said
+
+
+def test_the_order_of_submission_is_told_with_its_seed(tmp_path: Path) -> None:
+    results = tmp_path / "site"
+    for repeat in (1, 2):
+        run = completed(results, repeat=repeat)
+        path = run.path / "provenance.json"
+        told = json.loads(path.read_text()) | {"submission": {"order": "random", "seed": 77}}
+        path.write_text(json.dumps(told))
+    said = " ".join(methods(summary_of(results)))
+    assert "of a repeat in random order (seed 77)" in said
 
 
 def test_where_nothing_was_measured_nothing_was_made(tmp_path: Path) -> None:

@@ -101,8 +101,12 @@ class Executor(RemoteExecutor):
         self._told = ""
 
     def run_jobs(self, jobs: Sequence[JobExecutorInterface]) -> None:
-        """Hand over all jobs that are ready."""
+        """Hand over all jobs that are ready, those of the highest priority first.
+
+        Snakemake's own schedulers choose by priority, and give what they chose in no order.
+        """
         fresh = []
+        jobs = sorted(jobs, key=lambda job: -job.priority)
         for job in jobs:
             self.run_job_pre(job)
             run_dir = _run_dir(job)

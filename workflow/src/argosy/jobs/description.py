@@ -81,8 +81,14 @@ def describe_run(plan: Plan, workloads_dir: Path) -> dict[str, Any]:
     }
 
 
-def describe_provenance(plan: Plan, tools: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of provenance.json; `tools` is what `describe_tools` says."""
+def describe_provenance(plan: Plan, tools: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Return the content of provenance.json.
+
+    Args:
+        plan: of the run.
+        tools: what `describe_tools` says.
+        seed: of the order in which the study's runs are submitted (`study.order`).
+    """
     hardware = plan.placement.hardware
     return {
         "schema_version": SCHEMA_VERSION,
@@ -96,6 +102,7 @@ def describe_provenance(plan: Plan, tools: Mapping[str, Any]) -> dict[str, Any]:
             "queue": plan.placement.queue_name,
             "images": plan.facts.images.model_dump(mode="json"),
         },
+        "submission": {"order": "random within repeats", "seed": seed},
     }
 
 

@@ -25,6 +25,7 @@ from argosy.jobs.render import ScriptTemplate
 from argosy.reading import site_of
 from argosy.site.models import Site, read_site
 from argosy.site.placement import place
+from argosy.study.order import seed_of
 from argosy.study.runs import Run
 
 TEMPLATE = "job.sbatch.j2"
@@ -130,15 +131,16 @@ def write_runs(project: Project, plans: Sequence[Plan]) -> list[Path]:
         if plan.run.image and not plan.lock:
             raise ArgosyError(f"{plan.run.experiment}: there is no image.lock of {plan.run.image}")
     tools = describe_tools(project.path, project.store)
+    seed = seed_of(plan.run for plan in plans)
     templates = {
         site: ScriptTemplate(project.slurm_dir, site, TEMPLATE)
         for site in {plan.site for plan in plans}
     }
-    return [_write_run(project, plan, templates[plan.site], tools) for plan in plans]
+    return [_write_run(project, plan, templates[plan.site], tools, seed) for plan in plans]
 
 
 def _write_run(
-    project: Project, plan: Plan, template: ScriptTemplate, tools: Mapping[str, Any]
+    project: Project, plan: Plan, template: ScriptTemplate, tools: Mapping[str, Any], seed: int
 ) -> Path:
     folder = project.run_dir(plan.site, plan.run).absolute()
     description = describe_run(plan, project.workloads_dir)
@@ -159,7 +161,7 @@ def _write_run(
         (folder / "result.json").unlink()
     is_new = write_json_if_changed(folder / "run.json", description)
     if is_new or not (folder / "result.json").is_file():
-        write_json(folder / "provenance.json", describe_provenance(plan, tools))
+        write_json(folder / "provenance.json", describe_provenance(plan, tools, seed))
     # Slurm opens its log before the script can make a folder for it.
     (folder / "logs").mkdir(exist_ok=True)
     write_text(folder / "job.sbatch", text)

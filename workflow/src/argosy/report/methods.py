@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from argosy.report.models import ExperimentSummary, PointSummary, Summary
+from argosy.report.models import ExperimentSummary, PointSummary, ProvenanceSummary, Summary
 from argosy.report.numbers import count, percent
 from argosy.report.words import warm_up
 
@@ -31,12 +31,24 @@ def _of_runs(summary: Summary) -> Iterator[str]:
     missing = sum((run.left_out or "").startswith("no steps of ") for run in runs)
     if missing:
         yield f"Left out, since records of their ranks are missing: {count(missing, 'run')}."
+    seeds = sorted({one for entry in summary.provenance if (one := _seed(entry)) is not None})
+    if seeds and max((run.repeat for run in runs), default=1) > 1:
+        yield (
+            "Runs were submitted repeat by repeat, all sizes and experiments of a repeat in random order "
+            f"(seed {', '.join(map(str, seeds))}): what an hour has of its own falls on all sizes alike."
+        )
     slow = sum(bool(run.stragglers) for run in runs)
     if slow:
         yield (
             "Ranks are compared in their own work, all phases but communication, since the others show a "
             f"slow rank's delay as communication. Slow ranks were found in {count(slow, 'run')}."
         )
+
+
+def _seed(entry: ProvenanceSummary) -> int | None:
+    submission = entry.content.get("submission")
+    seed = submission.get("seed") if isinstance(submission, dict) else None
+    return seed if isinstance(seed, int) else None
 
 
 def _of_means(summary: Summary) -> Iterator[str]:
