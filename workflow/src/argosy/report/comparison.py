@@ -7,11 +7,12 @@ else differed is said.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from argosy.analysis.detectable import detectable_ratio
 from argosy.analysis.setups import Difference, differences
 from argosy.analysis.statistics import Estimate, ratio_estimate
 from argosy.report.costs import Rates
 from argosy.report.models import ExperimentSummary, PointSummary, Summary
-from argosy.report.numbers import count, number
+from argosy.report.numbers import count, number, percent
 from argosy.report.setup_words import shown
 
 Size = tuple[int, int]
@@ -25,12 +26,14 @@ _SAME_BATCH = 0.02
 class ComparedPoint:
     """A size at one site; `ratio` is its throughput over the first site's.
 
-    It is None where that has none, and where the work was another one.
+    It is None where that has none, and where the work was another one. `detectable` is the least ratio that
+    such runs would mostly have shown (`analysis.detectable`).
     """
 
     site: str
     point: PointSummary
     ratio: Estimate | None
+    detectable: float | None = None
 
 
 @dataclass(frozen=True)
@@ -92,11 +95,7 @@ def _compared(name: str, summaries: Mapping[str, Summary], reference: str) -> Co
         scaling=next(iter(of_site.values())).scaling,
         sites=[site for site in of_site if measured[site]],
         points=[
-            ComparedPoint(
-                site,
-                points[size],
-                None if site in refused else _ratio(points[size], base.get(size)),
-            )
+            _compared_point(site, points[size], None if site in refused else base.get(size))
             for size in sizes
             for site, points in measured.items()
             if size in points
@@ -132,10 +131,13 @@ def _measured(experiment: ExperimentSummary) -> dict[Size, PointSummary]:
     }
 
 
-def _ratio(point: PointSummary, reference: PointSummary | None) -> Estimate | None:
+def _compared_point(
+    site: str, point: PointSummary, reference: PointSummary | None
+) -> ComparedPoint:
     if reference is None or reference is point or not _same_batch(point, reference):
-        return None
-    return ratio_estimate(point.runs_samples_per_s, reference.runs_samples_per_s)
+        return ComparedPoint(site, point, None)
+    runs = point.runs_samples_per_s, reference.runs_samples_per_s
+    return ComparedPoint(site, point, ratio_estimate(*runs), detectable_ratio(*runs))
 
 
 def _same_batch(point: PointSummary, reference: PointSummary) -> bool:
@@ -199,9 +201,15 @@ def _finding(experiment: ComparedExperiment, site: str, reference: str) -> str:
     if there and there.steps != largest.point.steps and there.steps and largest.point.steps:
         here = f"{largest.point.steps:,.0f} steps at {site}"
         steps = f" A run made {here}, {there.steps:,.0f} at {reference}."
+    seen = ""
+    if largest.detectable is not None:
+        seen = (
+            f" Runs so many that scatter so would show a difference of {percent(largest.detectable - 1)} "
+            "or more in four of five comparisons."
+        )
     return (
         f"On {where}, {site} has {ratio.mean:.2f} times the throughput of {reference} ({within})."
-        f"{steps}"
+        f"{seen}{steps}"
     )
 
 

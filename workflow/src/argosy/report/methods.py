@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+from argosy.analysis.slow_jobs import unseen_share
 from argosy.report.models import ExperimentSummary, PointSummary, ProvenanceSummary, Summary
 from argosy.report.numbers import count, percent
 from argosy.report.words import warm_up
@@ -70,6 +71,12 @@ def _of_means(summary: Summary) -> Iterator[str]:
         yield (
             f"Of {count(alone, 'size')} there is one run, which tells nothing of how runs scatter: these "
             "have no interval."
+        )
+    most = max(len(one.runs_samples_per_s) for one in measured)
+    if most > 1:
+        yield (
+            f"Of {count(most, 'run')} of a size, none is slow in one study of twenty even where "
+            f"{percent(unseen_share(most))} of all such jobs are."
         )
     if any(one.costs for one in measured):
         yield "Means of hours, node-hours, energy and money are arithmetic, since bills add up."

@@ -7,6 +7,7 @@ from typing import Protocol
 from argosy.analysis.measurements import Point
 from argosy.analysis.point_factors import NAMES
 from argosy.analysis.slow_hosts import HostRuns, slow_hosts
+from argosy.analysis.slow_jobs import slow_jobs
 from argosy.analysis.statistics import Estimate, together
 from argosy.analysis.steady import OTHER
 from argosy.analysis.stragglers import Straggler
@@ -103,6 +104,7 @@ def findings(experiment: ExperimentSummary) -> list[str]:
         *(_comparison(experiment, base, other) for other in others),
         *([loss] if loss else []),
         *([law] if law else []),
+        *_slow_jobs(experiment),
         *_between_steps(experiment),
     ]
 
@@ -121,6 +123,20 @@ def _between_steps(experiment: ExperimentSummary) -> list[str]:
         f"Between steps, where programs validate and write checkpoints, passes {listed(much)}. Throughput "
         "counts the time of steps alone and does not contain it: a training takes longer."
     ]
+
+
+def _slow_jobs(experiment: ExperimentSummary) -> list[str]:
+    said = []
+    for point in experiment.points:
+        found = slow_jobs(point.runs_samples_per_s)
+        if found is not None:
+            share = f"{100 * found.low:.0f} to {percent(found.high)}"
+            said.append(
+                f"Of {found.runs} runs with {size(experiment, point)}, {len(found.slow)} took "
+                f"{number(found.ratio)} times as long as the others: {share} of all such jobs may be slow, "
+                "and the mean tells of neither group."
+            )
+    return said
 
 
 def measured_sizes(experiment: ExperimentSummary) -> MeasuredSizes:
