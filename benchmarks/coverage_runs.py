@@ -16,7 +16,7 @@ from ugly_studies import (
 from argosy.analysis.statistics import geometric_mean_estimate
 from argosy.analysis.warmup import warm_up
 
-RUNS = 3000
+RUNS = 1500
 STEPS = 200
 COUNTS = (2, 3, 5, 10)
 SEED = 5

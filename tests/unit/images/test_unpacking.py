@@ -344,12 +344,27 @@ def test_links_of_a_layer_below_are_not_followed_either(project: Project) -> Non
     project.refuses("1/layer.tar: 'b'", "which is not in the image")
 
 
+@pytest.fixture
+def with_free_bytes(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Give every file system 250 TiB and so much left: what is really left changes all the time."""
+    statvfs = os.statvfs
+
+    def choose(free: int) -> None:
+        def nearly_full(path: str | Path) -> os.statvfs_result:
+            found = list(statvfs(path))
+            unit = found[1]
+            found[2:5] = (250 << 40) // unit, free // unit, free // unit
+            return os.statvfs_result(found)
+
+        monkeypatch.setattr(os, "statvfs", nearly_full)
+
+    return choose
+
+
 def test_what_would_fill_the_disk_is_refused(
-    project: Project, monkeypatch: pytest.MonkeyPatch
+    project: Project, with_free_bytes: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = os.statvfs(project.outside)
-    free = found.f_bavail * found.f_frsize
-    monkeypatch.setattr(unpacking, "RESERVE", free - 1_000_000)
+    with_free_bytes((1 << 30) + 1_000_000)
     # Two megabytes of zeros are two kilobytes.
     project.write_oci(tar(member("zeros", bytes(2_000_000))), pack=gzip.compress)
     project.refuses("'zeros': 1.91 MiB do not fit, ", "free")
@@ -359,20 +374,9 @@ def test_what_would_fill_the_disk_is_refused(
 
 
 def test_a_disk_that_is_nearly_full_still_takes_an_image(
-    project: Project, monkeypatch: pytest.MonkeyPatch
+    project: Project, with_free_bytes: Callable[[int], None]
 ) -> None:
     """A share of a large disk is more than anybody needs left."""
-    statvfs = os.statvfs
-
-    def with_free_bytes(free: int) -> None:
-        def nearly_full(path: str | Path) -> os.statvfs_result:
-            found = list(statvfs(path))
-            unit = found[1]
-            found[2:5] = (250 << 40) // unit, free // unit, free // unit
-            return os.statvfs_result(found)
-
-        monkeypatch.setattr(os, "statvfs", nearly_full)
-
     project.write_oci(LAYER)
     with_free_bytes((1 << 30) - 1)
     project.refuses(" do not fit, ", "and 1 GiB stay so")
