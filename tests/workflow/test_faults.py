@@ -152,8 +152,8 @@ def ports_of_agents(workspace: Workspace) -> list[str]:
     """Where both agents listen as soon as they do: the head, and each for its own ranks."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        agents = [each for each in mine(workspace) if "/argosy/agent" in each.cmdline()[:2]]
         with suppress(psutil.NoSuchProcess):
+            agents = [each for each in mine(workspace) if "/argosy/agent" in each.cmdline()[:2]]
             found = [each for agent in agents for each in agent.net_connections("tcp")]
             places = {each.laddr for each in found if each.status == psutil.CONN_LISTEN}
             if len(places) == 3:
