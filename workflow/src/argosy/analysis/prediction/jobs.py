@@ -5,6 +5,8 @@ is that of clusters with the correction CR2, and the degrees of freedom are Satt
 McCaffrey, "Bias reduction in standard errors for linear regression with multi-stage samples", Survey
 Methodology 28, 2002), with the working covariance of jobs that have an effect in common (Imbens and
 Kolesar, Review of Economics and Statistics 98, 2016).
+
+With n measurements nothing of the size n x n is made: the hat matrix has the rank k of the fit.
 """
 
 from collections.abc import Sequence
@@ -30,47 +32,57 @@ class Clustered:
     freedom: Vector
 
 
+@dataclass(frozen=True)
+class _Job:
+    """A job's `slopes`, shape (m, k), `weights` of its residuals for each coefficient, alike, and residuals."""
+
+    slopes: Matrix
+    weights: Matrix
+    residuals: Vector
+
+
 def clustered(slopes: Matrix, residuals: Vector, jobs: Sequence[str]) -> Clustered:
     """By jobs, from the `slopes` of a linear fit, shape (n, k), and its residuals, shape (n,)."""
-    bread = np.linalg.inv(slopes.T @ slopes)
-    hat = slopes @ bread @ slopes.T
-    apart = np.eye(residuals.size) - hat
-    groups = [np.flatnonzero(np.array(jobs) == job) for job in dict.fromkeys(jobs)]
-    weighted = [_root_of_inverse(apart[np.ix_(one, one)]) @ slopes[one] @ bread for one in groups]
-    scores = np.array([rows.T @ residuals[one] for rows, one in zip(weighted, groups, strict=True)])
-    working = _working(residuals, groups)
-    freedom = [
-        _freedom([rows[:, place] for rows in weighted], groups, apart, working)
-        for place in range(slopes.shape[1])
-    ]
+    bread: Matrix = np.asarray(np.linalg.inv(slopes.T @ slopes), dtype=np.float64)
+    names = np.array(jobs)
+    groups = [np.flatnonzero(names == name) for name in dict.fromkeys(jobs)]
+    known = [_Job(slopes[one], _weights(slopes[one], bread), residuals[one]) for one in groups]
+    scores = np.array([job.weights.T @ job.residuals for job in known])
+    noise, effect = _working(known)
+    freedom = [_freedom(known, place, bread, noise, effect) for place in range(slopes.shape[1])]
     return Clustered(scores.T @ scores, np.array(freedom))
 
 
-def _root_of_inverse(matrix: Matrix) -> Matrix:
-    """The symmetric one; what the fit took up as a whole counts nothing."""
-    values, vectors = np.linalg.eigh(matrix)
-    inverse = np.where(values > _ROUNDING, 1 / np.sqrt(np.maximum(values, _ROUNDING)), 0.0)
-    return np.asarray(vectors * inverse @ vectors.T)
+def _weights(slopes: Matrix, bread: Matrix) -> Matrix:
+    """(1 - slopes bread slopes')^-1/2 slopes bread, by the singular values of slopes bread^1/2.
+
+    What the fit took up as a whole counts nothing.
+    """
+    root = np.linalg.cholesky(bread)
+    left, taken, right = np.linalg.svd(slopes @ root, full_matrices=False)
+    rest = 1 - taken**2
+    more = np.where(rest > _ROUNDING, taken / np.sqrt(np.maximum(rest, _ROUNDING)), 0.0)
+    return np.asarray(left * more @ right @ root.T)
 
 
-def _working(residuals: Vector, groups: Sequence[NDArray[np.int64]]) -> Matrix:
-    """The covariance of times that have noise of their own and an effect of their job."""
-    means = np.array([residuals[one].mean() for one in groups])
-    counts = np.array([one.size for one in groups])
-    rest = sum(float(((residuals[one] - residuals[one].mean()) ** 2).sum()) for one in groups)
-    noise = rest / max(residuals.size - len(groups), 1)
-    effect = max(0.0, float((means**2 - noise / counts).mean()))
-    covariance = max(noise, _ROUNDING) * np.eye(residuals.size)
-    for one in groups:
-        covariance[np.ix_(one, one)] += effect
-    return np.asarray(covariance)
+def _working(jobs: Sequence[_Job]) -> tuple[float, float]:
+    """The variances of the noise that times have of their own, and of the effect of their job."""
+    means = np.array([job.residuals.mean() for job in jobs])
+    counts = np.array([job.residuals.size for job in jobs])
+    rest = sum(float(((job.residuals - job.residuals.mean()) ** 2).sum()) for job in jobs)
+    noise = rest / max(int(counts.sum()) - len(jobs), 1)
+    return max(noise, _ROUNDING), max(0.0, float((means**2 - noise / counts).mean()))
 
 
-def _freedom(
-    rows: Sequence[Vector], groups: Sequence[NDArray[np.int64]], apart: Matrix, working: Matrix
-) -> float:
-    scores = np.column_stack(
-        [apart[:, one] @ weights for weights, one in zip(rows, groups, strict=True)]
-    )
-    spread = scores.T @ working @ scores
+def _freedom(jobs: Sequence[_Job], place: int, bread: Matrix, noise: float, effect: float) -> float:
+    """Of one coefficient: with c_j what its score of job j takes of all errors, of the matrix c_i' V c_j.
+
+    c_j is the job's weights less what the fit takes of them, slopes bread slopes_j' weights_j.
+    """
+    columns = [job.weights[:, place] for job in jobs]
+    taken = np.array([job.slopes.T @ column for job, column in zip(jobs, columns, strict=True)])
+    sums = np.array([job.slopes.sum(axis=0) for job in jobs])
+    squares = np.diag([float(column @ column) for column in columns])
+    of_effects = np.diag([float(column.sum()) for column in columns]) - sums @ bread @ taken.T
+    spread = noise * (squares - taken @ bread @ taken.T) + effect * (of_effects.T @ of_effects)
     return float(np.trace(spread) ** 2 / (spread * spread).sum())
