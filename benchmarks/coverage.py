@@ -4,6 +4,7 @@ import json
 import sys
 
 import coverage_laws
+import coverage_pairs
 import coverage_prediction
 import coverage_runs
 import coverage_stragglers
@@ -11,6 +12,7 @@ from rich.console import Console
 
 PARTS = {
     "laws": coverage_laws.measured,
+    "pairs": coverage_pairs.measured,
     "prediction": coverage_prediction.measured,
     "runs": coverage_runs.measured,
     "stragglers": coverage_stragglers.measured,

@@ -47,6 +47,7 @@ class RunFiles:
         state: str = "completed",
         seconds: float = 60.0,
         failure: Mapping[str, Any] | None = None,
+        started: float = STARTED,
     ) -> None:
         """The files of agents and job of one incarnation, and result.json if it is completed."""
         hosts = [f"host{node}" for node in range(self.nodes)]
@@ -55,8 +56,8 @@ class RunFiles:
             "run_id": self.run_id,
             "incarnation": incarnation,
             "state": state,
-            "started": STARTED,
-            "ended": STARTED + seconds,
+            "started": started,
+            "ended": started + seconds,
             "seconds": seconds,
             "hosts": hosts,
             "failure": failure,

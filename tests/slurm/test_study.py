@@ -11,7 +11,12 @@ from cluster import Cluster
 from cluster_workspace import ClusterWorkspace
 from workspace import BIN, Workspace
 
+from argosy.analysis.blocks import are_blocks
 from argosy.images.store import Store
+from argosy.jobs.schedulers.slurm.scheduler import PARALLEL_SUBMISSIONS
+from argosy.study.config import parse_config
+from argosy.study.order import in_blocks
+from argosy.study.runs import expand
 
 pytestmark = [pytest.mark.slurm, pytest.mark.udocker, pytest.mark.timeout(1500)]
 DIGITS = {
@@ -61,6 +66,20 @@ def test_every_run_completes_with_the_same_weights_on_all_ranks(study: ClusterWo
         assert found["weights_identical"] == [True] * nodes
         assert len(set(found["weights_sha256"])) == 1
         assert len(study.jobs(run_id, "digits")) == 1
+
+
+def test_slurm_was_given_one_repeat_after_the_other(study: ClusterWorkspace) -> None:
+    submitted = {run_id: study.jobs(run_id, "digits")[0]["submitted"] for run_id in RUNS}
+    starts = {
+        repeat: [submitted[run_id] for run_id in RUNS if run_id.endswith(f"repeat{repeat}")]
+        for repeat in (1, 2, 3)
+    }
+    assert are_blocks(starts)
+    asked = {"experiments": {"digits": DIGITS}}
+    ordered = [run.run_id for run in in_blocks(expand(parse_config(asked, [])))]
+    # Several are submitted at a time.
+    for place, run_id in enumerate(sorted(RUNS, key=submitted.__getitem__)):
+        assert abs(ordered.index(run_id) - place) < PARALLEL_SUBMISSIONS
 
 
 def test_accuracy_and_report_are_those_of_this_machine(

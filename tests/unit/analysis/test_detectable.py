@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from argosy.analysis.detectable import detectable_ratio
+from argosy.analysis.detectable import detectable_pair_ratio, detectable_ratio
 
 
 def runs(scatter: float, count: int) -> list[float]:
@@ -38,3 +38,15 @@ def test_it_is_seen_in_eighty_of_a_hundred_studies() -> None:
 def test_where_nobody_knows_there_is_none() -> None:
     assert detectable_ratio([1.0], [1.0, 2.0]) is None
     assert detectable_ratio([2.0, 2.0], [3.0, 3.0]) is None
+
+
+@pytest.mark.parametrize(("scatter", "pairs"), [(0.01, 5), (0.02, 11), (0.03, 21)])
+def test_known_numbers_of_pairs_for_two_per_cent(scatter: float, pairs: int) -> None:
+    enough, fewer = (detectable_pair_ratio(runs(scatter, n), [1.0] * n) for n in (pairs, pairs - 2))
+    assert enough and fewer
+    assert enough <= 1.0203 and fewer > 1.02
+
+
+def test_pairs_that_are_alike_or_alone_tell_nothing() -> None:
+    assert detectable_pair_ratio([2.0, 4.0, 6.0], [1.0, 2.0, 3.0]) is None
+    assert detectable_pair_ratio([2.0], [1.0]) is None

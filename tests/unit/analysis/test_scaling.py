@@ -1,5 +1,7 @@
 """Speed-up and efficiency from throughputs."""
 
+from dataclasses import replace
+
 import pytest
 
 from argosy.analysis.measurements import Measurement, Point
@@ -45,6 +47,42 @@ def test_of_points_with_as_few_ranks_the_one_with_fewer_nodes_is_the_base() -> N
 def test_runs_without_throughput_are_left_out() -> None:
     [only] = scaling(runs(1, None) + runs(2, 50.0, None))
     assert (only.point.nodes, only.samples_per_s) == (2, (50.0,))
+
+
+def in_blocks(repeats: int, apart_s: float = 100.0) -> list[Measurement]:
+    """Two sizes whose runs have in common what each repeat's hour is like."""
+    hours = [1.0, 1.2, 0.9, 1.1, 0.8, 1.3, 1.0][:repeats]
+    return [
+        Measurement(
+            *("digits", f"{nodes}-{repeat}", "strong", Point(nodes, nodes, 1)),
+            nodes * 100 * hour * (1 + 0.001 * (repeat * nodes % 3)),
+            repeat=repeat,
+            started_unix_s=apart_s * repeat + nodes,
+        )
+        for nodes in (1, 2)
+        for repeat, hour in enumerate(hours, 1)
+    ]
+
+
+def test_what_blocks_have_in_common_is_not_in_the_speed_up() -> None:
+    _, paired = scaling(in_blocks(6))
+    _, independent = scaling(in_blocks(6, apart_s=0.0))
+    assert paired.is_paired and not independent.is_paired
+    assert paired.speed_up.mean == pytest.approx(independent.speed_up.mean)
+    for found, width, seen in ((paired, 0.01, 1.01), (independent, 0.3, 1.2)):
+        low, high = found.speed_up.low, found.speed_up.high
+        assert low and high and found.detectable
+        assert (high - low < 0.01) == found.is_paired and (high - low > width) != found.is_paired
+        assert (found.detectable < seen) == found.is_paired
+
+
+def test_few_repeats_or_others_are_no_pairs() -> None:
+    few, whole = in_blocks(5), in_blocks(7)
+    lost = [run for run in whole if run.run_id != "2-3"]
+    again = [
+        replace(run, started_unix_s=5000.0) if run.run_id == "2-1" else run for run in in_blocks(6)
+    ]
+    assert not any(one.is_paired for runs in (few, lost, again) for one in scaling(runs))
 
 
 def test_no_runs_no_points() -> None:

@@ -119,3 +119,18 @@ def test_no_law_is_called_the_best_where_the_runs_do_not_tell(tmp_path: Path, st
     assert "No loss by more ranks shows" not in visible(written.html.read_text())
     [experiment] = json.loads(written.json.read_text())["experiments"]
     assert not any(law["is_best"] for law in experiment["laws"])
+
+
+def test_slow_jobs_are_named_with_their_hosts(tmp_path: Path) -> None:
+    results = tmp_path / "site"
+    two_groups(results)
+    collect(results, results / "tables")
+    written = write_report(results)
+    runs = json.loads(written.json.read_text())["runs"]
+    slow = [run["run_id"] for run in runs if run["is_slow"]]
+    assert slow == [f"nodes{run}" for run in ("1-ranks1-repeat4", "1-ranks1-repeat5")] + [
+        f"nodes2-ranks1-repeat{repeat}" for repeat in (3, 4)
+    ]
+    said = visible(written.html.read_text())
+    assert said.count("It is one of the slow jobs among those of its size") == 4
+    assert "counts all the same. It ran on host0 and host1." in said

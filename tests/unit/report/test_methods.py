@@ -58,6 +58,27 @@ def test_the_order_of_submission_is_told_with_its_seed(tmp_path: Path) -> None:
     assert "of a repeat in random order (seed 77)" in said
 
 
+def blocks(results: Path, repeats: int, apart_s: float) -> str:
+    """How the numbers of two sizes were made, whose repeats start so long after each other."""
+    for repeat in range(1, repeats + 1):
+        for nodes in (1, 2):
+            run = completed(results, 0.1 / nodes + 0.001 * repeat, nodes=nodes, repeat=repeat)
+            run.execute(started=1e9 + apart_s * repeat + nodes)
+            path = run.path / "provenance.json"
+            told = json.loads(path.read_text()) | {"submission": {"order": "random", "seed": 7}}
+            path.write_text(json.dumps(told))
+    return " ".join(methods(summary_of(results)))
+
+
+def test_pairs_are_told_where_repeats_were_blocks_by_their_starts(tmp_path: Path) -> None:
+    said = blocks(tmp_path / "site", 6, apart_s=100)
+    assert "They started so." in said and "is by pairs" in said and "Welch" not in said
+    said = blocks(tmp_path / "few", 3, apart_s=100)
+    assert "They started so." in said and "is by pairs" not in said and "Welch" in said
+    said = blocks(tmp_path / "mixed", 6, apart_s=0)
+    assert "They did not start so" in said and "is by pairs" not in said and "Welch" in said
+
+
 def test_where_nothing_was_measured_nothing_was_made(tmp_path: Path) -> None:
     results = tmp_path / "site"
     plan(results)

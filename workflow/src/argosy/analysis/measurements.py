@@ -18,7 +18,8 @@ WITH recorded AS (
 ), alone AS (
     SELECT DISTINCT experiment, run_id, true AS is_alone FROM collectives
 )
-SELECT runs.experiment, runs.run_id, scaling, nodes, ranks_per_node, runs.ranks, is_alone,
+SELECT runs.experiment, runs.run_id, scaling, nodes, ranks_per_node, runs.ranks, repeat, started_unix_s,
+    is_alone,
     len(missing_ranks) AS silent_ranks, coalesce(recorded.ranks, 0) AS timed_ranks,
     recorded.rate AS recorded, program.rate AS printed
 FROM runs
@@ -55,6 +56,8 @@ class Measurement:
     source: str | None = None
     left_out: str | None = None
     warm_up: WarmUp | None = None
+    repeat: int | None = None
+    started_unix_s: float | None = None
 
 
 def measurements(
@@ -79,6 +82,8 @@ def _measurement(row: Mapping[str, Any], warm_up: WarmUp | None) -> Measurement:
         scaling=row["scaling"],
         point=Point(row["ranks"], row["nodes"], row["ranks_per_node"]),
         warm_up=warm_up,
+        repeat=row["repeat"],
+        started_unix_s=row["started_unix_s"],
     )
     silent, ranks = row["silent_ranks"], row["ranks"]
     if silent == ranks and row["printed"]:

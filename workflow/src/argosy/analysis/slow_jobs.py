@@ -3,11 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
-from scipy.special import betaincinv
+from scipy.special import bdtr, betaincinv
 
-from argosy.analysis.statistics import CONFIDENCE
+from argosy.analysis.statistics import CONFIDENCE, Estimate
 
 FEWEST_RUNS = 5
 """Of four, chance makes two groups in 7 of 100 studies that scatter by 5 %."""
@@ -15,6 +16,9 @@ LEAST_GAP = 1.1
 """Groups lie apart by this ratio at least,"""
 TIMES_SCATTER = 4.0
 """and by this many standard deviations within the groups."""
+FEWEST_FOR_A_MEDIAN = 6
+"""Between the smallest and the largest of five lies the median in 94 of 100 studies."""
+_TAIL = (1 - CONFIDENCE) / 2
 
 
 @dataclass(frozen=True)
@@ -53,13 +57,27 @@ def slow_jobs(rates: Sequence[float]) -> SlowJobs | None:
     return SlowJobs(tuple(sorted(order[:place].tolist())), logs.size, ratio, low, high)
 
 
+def median_estimate(values: Sequence[float]) -> Estimate | None:
+    """The median with the interval between two of the values, which holds for any distribution.
+
+    By the binomial distribution of how many lie below the median (Thompson, Annals of Mathematical
+    Statistics 7, 1936): of FEWEST_FOR_A_MEDIAN values the smallest and the largest. None of fewer.
+    """
+    ordered = sorted(values)
+    if len(ordered) < FEWEST_FOR_A_MEDIAN:
+        return None
+    place = max(
+        place for place in range(len(ordered) // 2) if bdtr(place, len(ordered), 0.5) <= _TAIL
+    )
+    return Estimate(len(ordered), median(ordered), ordered[place], ordered[-1 - place])
+
+
 def unseen_share(runs: int) -> float:
     """The largest share of slow jobs of which so many runs show none with a chance of 5 %."""
     return float(1 - (1 - CONFIDENCE) ** (1 / runs))
 
 
 def _share(count: int, runs: int) -> tuple[float, float]:
-    tail = (1 - CONFIDENCE) / 2
-    low = float(betaincinv(count, runs - count + 1, tail))
-    high = float(betaincinv(count + 1, runs - count, 1 - tail))
+    low = float(betaincinv(count, runs - count + 1, _TAIL))
+    high = float(betaincinv(count + 1, runs - count, 1 - _TAIL))
     return low, high

@@ -98,6 +98,7 @@ def _predicted(point: PredictedPoint) -> Iterator[Quantity]:
 def _quantities(point: PointSummary) -> Iterator[Quantity]:
     estimates = (
         ("throughput", "samples/s", point.throughput_samples_per_s),
+        ("median_throughput", "samples/s", point.median_samples_per_s),
         ("speed_up", "1", point.speed_up),
         ("efficiency", "1", point.efficiency),
         ("test_accuracy", "1", point.test_accuracy),

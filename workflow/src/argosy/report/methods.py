@@ -1,9 +1,17 @@
 """How the numbers of a report were made: the methods that applied to this study, and no others."""
 
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 
+from argosy.analysis.blocks import FEWEST_PAIRS, are_blocks
 from argosy.analysis.slow_jobs import unseen_share
-from argosy.report.models import ExperimentSummary, PointSummary, ProvenanceSummary, Summary
+from argosy.report.models import (
+    ExperimentSummary,
+    PointSummary,
+    ProvenanceSummary,
+    RunSummary,
+    Summary,
+)
 from argosy.report.numbers import count, percent
 from argosy.report.words import warm_up
 
@@ -36,7 +44,8 @@ def _of_runs(summary: Summary) -> Iterator[str]:
     if seeds and max((run.repeat for run in runs), default=1) > 1:
         yield (
             "Runs were submitted repeat by repeat, all sizes and experiments of a repeat in random order "
-            f"(seed {', '.join(map(str, seeds))}): what an hour has of its own falls on all sizes alike."
+            f"(seed {', '.join(map(str, seeds))}), so that what an hour has of its own falls on all sizes "
+            f"alike. {_started(runs)}"
         )
     slow = sum(bool(run.stragglers) for run in runs)
     if slow:
@@ -44,6 +53,22 @@ def _of_runs(summary: Summary) -> Iterator[str]:
             "Ranks are compared in their own work, all phases but communication, since the others show a "
             f"slow rank's delay as communication. Slow ranks were found in {count(slow, 'run')}."
         )
+
+
+def _started(runs: Sequence[RunSummary]) -> str:
+    """Whether they started as they were submitted, by their times."""
+    starts: defaultdict[int, list[float | None]] = defaultdict(list)
+    for run in runs:
+        if run.samples_per_s is not None:
+            starts[run.repeat].append(run.started_unix_s)
+    if len(starts) < 2:
+        return "Of one repeat alone there are throughputs."
+    if are_blocks(starts):
+        return "They started so."
+    return (
+        "They did not start so: runs of different repeats started among each other, as when jobs wait or "
+        "are done again."
+    )
 
 
 def _seed(entry: ProvenanceSummary) -> int | None:
@@ -86,8 +111,7 @@ def _of_means(summary: Summary) -> Iterator[str]:
             "Speed-up is the mean throughput over that of the base; efficiency is the speed-up over the "
             "growth in ranks. Both are 1 at the base by definition."
         )
-    if any(one.low is not None and one.low != one.high for one in compared):
-        yield "The interval of a speed-up is Welch's on the logarithm."
+    yield from _of_speed_ups([one for one in measured if one.detectable_ratio is not None])
     others = sum(
         max(0, sum(point.speed_up is not None for point in one.points) - 1)
         for one in summary.experiments
@@ -96,6 +120,25 @@ def _of_means(summary: Summary) -> Iterator[str]:
         yield (
             f"Each interval holds by itself: all {others} of the speed-ups hold together less often than "
             "one. What is said of the largest loss holds together with all factors (Bonferroni)."
+        )
+
+
+def _of_speed_ups(scattering: Sequence[PointSummary]) -> Iterator[str]:
+    """By what their intervals are, of sizes that have one which is not a point."""
+    paired = sum(one.speed_up_is_paired for one in scattering)
+    if paired < len(scattering):
+        which = f" of {count(len(scattering) - paired, 'size')}" if paired else ""
+        yield f"The interval of a speed-up{which} is Welch's on the logarithm."
+    if paired:
+        which = "" if paired == len(scattering) else f" of {count(paired, 'size')}"
+        yield (
+            f"The interval of a speed-up{which} is by pairs, the runs of each repeat, on the logarithm of "
+            f"their ratio: {FEWEST_PAIRS} repeats or more were blocks in time, by the starts of their runs."
+        )
+    if scattering:
+        yield (
+            "A difference would be seen where four of five such studies show it: one that is smaller may "
+            "well be there though the interval does not tell."
         )
 
 

@@ -52,6 +52,13 @@ class PointSummary:
     weights_compared_runs: int
     between_steps: Estimate | None = None
     """The share of the steady time that is in no step, as validation and checkpoints are."""
+    speed_up_is_paired: bool = False
+    """Whether the interval is of pairs of runs, since repeats were blocks in time; else it is Welch's."""
+    detectable_ratio: float | None = None
+    """By how many times the speed-up has to differ from another, such as the ideal one, to be seen in four
+    of five studies of so many runs that scatter so."""
+    median_samples_per_s: Estimate | None = None
+    """With an interval by order statistics; None of fewer than 6 runs."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +142,8 @@ class RunSummary:
     log_files: list[str]
     between_steps: float | None = None
     """The share of its steady time that is in no step; None where it is not known."""
+    is_slow: bool = False
+    """One of the slower of two groups of its size (`analysis.slow_jobs`); it counts all the same."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from argosy.analysis.point_factors import point_factors
 from argosy.analysis.rank_times import rank_times
 from argosy.analysis.scaling import PointScaling, scaling
 from argosy.analysis.setups import NamedSetup, name_setups, names_of_runs, renamed
+from argosy.analysis.slow_jobs import median_estimate, slow_jobs
 from argosy.analysis.stalls import PointStalls, RefusedPoint, stalls
 from argosy.analysis.statistics import Estimate, outliers, proportion_estimate
 from argosy.analysis.step_findings import step_findings
@@ -228,6 +229,9 @@ def _point(
         weights_identical=outcome.weights_identical if outcome else None,
         weights_compared_runs=outcome.compared_runs if outcome else 0,
         between_steps=found.between_steps_at(experiment, point),
+        speed_up_is_paired=scaled.is_paired if scaled else False,
+        detectable_ratio=scaled.detectable if scaled else None,
+        median_samples_per_s=median_estimate(scaled.samples_per_s) if scaled else None,
     )
 
 
@@ -247,7 +251,7 @@ def _runs(
     between: Mapping[Run, float],
 ) -> list[RunSummary]:
     by_run = {(run.experiment, run.run_id): run for run in measured}
-    far_off = _far_off(measured)
+    far_off, slow_runs = _far_off(measured), _slow_runs(measured)
     kept = {*RunSummary.__dataclass_fields__}
     summaries = []
     for row in fetch(tables, _RUNS):
@@ -263,6 +267,7 @@ def _runs(
                 throughput_source=run.source if run else None,
                 left_out=run.left_out if run else None,
                 is_far_off=(row["experiment"], row["run_id"]) in far_off,
+                is_slow=(row["experiment"], row["run_id"]) in slow_runs,
                 warm_up_steps=run.warm_up.steps if run and run.warm_up else None,
                 is_steady=run.warm_up.stationary if run and run.warm_up else None,
                 warm_up=run.warm_up.reason if run and run.warm_up else None,
@@ -274,15 +279,29 @@ def _runs(
     return summaries
 
 
-def _far_off(measured: Iterable[Measurement]) -> set[tuple[str, str]]:
+def _far_off(measured: Iterable[Measurement]) -> set[Run]:
     """The runs whose throughput is far off that of the other repeats of their point."""
-    repeats: defaultdict[tuple[str, Point], list[tuple[str, float]]] = defaultdict(list)
-    for run in measured:
-        if run.samples_per_s:
-            repeats[run.experiment, run.point].append((run.run_id, run.samples_per_s))
     return {
-        (experiment, run_id)
-        for (experiment, _), runs in repeats.items()
-        for (run_id, _), is_off in zip(runs, outliers([rate for _, rate in runs]), strict=True)
+        run
+        for runs in _repeats(measured)
+        for run, is_off in zip(runs, outliers([*runs.values()]), strict=True)
         if is_off
     }
+
+
+def _slow_runs(measured: Iterable[Measurement]) -> set[Run]:
+    """The runs of the slower of two groups of their point."""
+    slow: set[Run] = set()
+    for runs in _repeats(measured):
+        found, names = slow_jobs([*runs.values()]), [*runs]
+        slow.update(names[place] for place in (found.slow if found else ()))
+    return slow
+
+
+def _repeats(measured: Iterable[Measurement]) -> Iterable[Mapping[Run, float]]:
+    """The throughputs of the runs of each point, by experiment and run_id."""
+    repeats: defaultdict[tuple[str, Point], dict[Run, float]] = defaultdict(dict)
+    for run in measured:
+        if run.samples_per_s:
+            repeats[run.experiment, run.point][run.experiment, run.run_id] = run.samples_per_s
+    return repeats.values()

@@ -99,14 +99,30 @@ def findings(experiment: ExperimentSummary) -> list[str]:
     alone = "" if others else " There is no other size to compare it with."
     law = sentence(Laws(experiment.laws, experiment.no_law), measured_sizes(experiment))
     loss = _loss(experiment, base, others[-1]) if others else None
+    unseen = _unseen(experiment, base, others[-1]) if others else None
     return [
         _base_sentence(experiment, base) + alone,
         *(_comparison(experiment, base, other) for other in others),
+        *([unseen] if unseen else []),
         *([loss] if loss else []),
         *([law] if law else []),
         *_slow_jobs(experiment),
         *_between_steps(experiment),
     ]
+
+
+def _unseen(experiment: ExperimentSummary, base: PointSummary, largest: PointSummary) -> str | None:
+    """What difference the runs of the largest size would not have shown; None where nobody knows."""
+    if largest.detectable_ratio is None:
+        return None
+    here, there = len(largest.runs_samples_per_s), len(base.runs_samples_per_s)
+    runs = (
+        f"{count(here, 'run')} each" if here == there else f"{count(here, 'run')} against {there}"
+    )
+    return (
+        f"Between {size(experiment, base)} and {size(experiment, largest)} a difference below "
+        f"{percent(largest.detectable_ratio - 1, 1)} would mostly not have been seen with {runs}."
+    )
 
 
 def _between_steps(experiment: ExperimentSummary) -> list[str]:
@@ -134,7 +150,7 @@ def _slow_jobs(experiment: ExperimentSummary) -> list[str]:
             said.append(
                 f"Of {found.runs} runs with {size(experiment, point)}, {len(found.slow)} took "
                 f"{number(found.ratio)} times as long as the others: {share} of all such jobs may be slow, "
-                "and the mean tells of neither group."
+                "and the mean tells of neither group. The remarks of the runs name them."
             )
     return said
 
@@ -185,6 +201,11 @@ def remarks(run: RunSummary) -> list[str]:
         said.insert(0, f"It counts to {run.counted_as}.")
     if run.is_far_off:
         said.insert(0, "Its throughput is far off the other repeats'; it counts all the same.")
+    if run.is_slow:
+        where = f" It ran on {listed(sorted(set(run.hosts)))}." if run.hosts else ""
+        said.insert(
+            0, f"It is one of the slow jobs among those of its size; it counts all the same.{where}"
+        )
     if run.is_steady is False and not run.left_out:
         said.insert(
             0, f"The first {count(run.warm_up_steps or 0, 'step')} left out; {run.warm_up}."
