@@ -34,7 +34,7 @@ class Clustered:
 
 @dataclass(frozen=True)
 class _Job:
-    """A job's `slopes`, shape (m, k), `weights` of its residuals for each coefficient, alike, and residuals."""
+    """A job's `slopes`, shape (m, k), as many `weights` of residuals by coefficient, and residuals."""
 
     slopes: Matrix
     weights: Matrix
