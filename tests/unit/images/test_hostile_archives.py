@@ -28,7 +28,8 @@ from hostile_archives import (
 )
 
 from argosy.errors import ArgosyError
-from argosy.images.exchange import members, proving, unpacking
+from argosy.images import free_disk
+from argosy.images.exchange import members, proving
 from argosy.images.exchange.importing import import_image
 from argosy.images.exchange.incoming import MOST_MANIFESTS
 from argosy.images.store import Store
@@ -177,7 +178,7 @@ def test_a_negative_size_does_not_turn_back(host: Host, size: str) -> None:
 
 def test_folders_alone_do_not_fill_the_disk(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     found = os.statvfs(host.outside)
-    monkeypatch.setattr(unpacking, "RESERVE", found.f_bavail * found.f_frsize + (1 << 30))
+    monkeypatch.setattr(free_disk, "RESERVE", found.f_bavail * found.f_frsize + (1 << 30))
     host.refuses_layer(header("folder", b"5") + bytes(2 * BLOCK), "'folder': 4 KiB do not fit, ")
 
 

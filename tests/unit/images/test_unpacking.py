@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from argosy.errors import ArgosyError
+from argosy.images import free_disk
 from argosy.images.archive import digest_of_layer, layer_tar
 from argosy.images.config import architecture
-from argosy.images.exchange import unpacking
 from argosy.images.exchange.importing import import_image
 from argosy.images.exchange.streams import Hashing
 from argosy.images.exchange.unpacking import unpack
@@ -368,7 +368,7 @@ def test_what_would_fill_the_disk_is_refused(
     # Two megabytes of zeros are two kilobytes.
     project.write_oci(tar(member("zeros", bytes(2_000_000))), pack=gzip.compress)
     project.refuses("'zeros': 1.91 MiB do not fit, ", "free")
-    monkeypatch.setattr(unpacking, "MOST_FILES_LEFT", 1 << 62)
+    monkeypatch.setattr(free_disk, "MOST_FILES_LEFT", 1 << 62)
     project.write_oci(LAYER)
     project.refuses("the file system can hold no more files")
 

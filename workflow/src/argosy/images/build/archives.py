@@ -5,6 +5,8 @@ import subprocess
 from pathlib import Path
 from typing import BinaryIO
 
+from argosy.images.free_disk import why_no_room
+from argosy.images.layers import DEEPEST
 from argosy.images.rooted import Folder, Names, Root, copy_file
 from argosy.images.store import remove_tree
 
@@ -12,6 +14,13 @@ SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 
 _IMPLIED = 0o741
 """Mode of folders that the archive has files in and no entry for, so that it says nothing about theirs."""
+
+
+_LOOKS_S = 0.05
+"""Seconds between looks at the disk that tar fills."""
+
+_LONGEST_QUOTED = 1000
+"""Bytes of what tar says that stand in a message."""
 
 
 class ArchiveError(Exception):
@@ -25,7 +34,7 @@ def unpack(archive: BinaryIO, aside: Path, root: Root, place: Names) -> None:
         aside: a path of the store's where nothing is.
 
     Raises:
-        ArchiveError: when tar refuses the archive.
+        ArchiveError: when tar refuses the archive, or it does not fit or is too deep.
         OSError: when the image holds what is in the way, or the disk is full.
     """
     aside.mkdir(mode=0o700)
@@ -46,17 +55,35 @@ def _run_tar(archive: BinaryIO, folder: Path) -> None:
     # is skipped, and symbolic links are made last. Nothing else is there that could be a link.
     options = ["--no-same-owner", "--preserve-permissions", "--delay-directory-restore"]
     descriptor = archive.fileno()
-    done = subprocess.run(
-        ["tar", "--extract", f"--file=/proc/self/fd/{descriptor}", *options],
-        cwd=folder,
-        pass_fds=[descriptor],
-        capture_output=True,
-        text=True,
-        errors="backslashreplace",
-        umask=0o777 & ~_IMPLIED,
-    )
-    if done.returncode != 0:
-        raise ArchiveError((done.stderr.strip().splitlines() or ["tar failed"])[0])
+    with (folder.parent / "said").open("w+b") as said:
+        process = subprocess.Popen(
+            ["tar", "--extract", f"--file=/proc/self/fd/{descriptor}", *options],
+            cwd=folder,
+            pass_fds=[descriptor],
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            umask=0o777 & ~_IMPLIED,
+        )
+        try:
+            _wait(process, folder)
+        finally:
+            process.kill()
+            process.wait()
+        if process.returncode != 0:
+            said.seek(0)
+            lines = said.read(_LONGEST_QUOTED).decode(errors="backslashreplace").strip()
+            raise ArchiveError((lines.splitlines() or ["tar failed"])[0])
+
+
+def _wait(process: subprocess.Popen[bytes], folder: Path) -> None:
+    """Wait for tar's end, or for the disk to be as full as it may be: an archive may unpack to any size."""
+    while True:
+        try:
+            process.wait(_LOOKS_S)
+            return
+        except subprocess.TimeoutExpired:
+            if why := why_no_room(folder, 0):
+                raise ArchiveError(why) from None
 
 
 class _Laying:
@@ -70,6 +97,8 @@ class _Laying:
 
     def lay(self, path: Names, place: Names) -> None:
         """Lay what is in a folder of the archive into one of the image."""
+        if len(path) > DEEPEST:
+            raise ArchiveError(f"more than {DEEPEST} folders deep")
         with self._source.folder(path) as source:
             with self._target.folder(place) as target:
                 for name in source.names():

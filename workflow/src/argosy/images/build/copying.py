@@ -3,7 +3,8 @@
 All files are reached by `rooted`: what the image or the stage holds may be anything.
 """
 
-import hashlib
+import io
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,13 +13,13 @@ from typing import BinaryIO
 
 from argosy.errors import ArgosyError
 from argosy.images.build import archives
+from argosy.images.build.downloads import DownloadError, download
 from argosy.images.build.inputs import is_url
 from argosy.images.build.recipe import Step
 from argosy.images.containerfile.instructions import Copy
 from argosy.images.layers import DEEPEST
 from argosy.images.rooted import Folder, Names, Root, copy_file
-
-DOWNLOAD_TIMEOUT_S = 60
+from argosy.images.store import remove_tree
 
 
 class Copier:
@@ -46,7 +47,8 @@ class Copier:
             OSError: when the disk is full, or names of the image stand in the way.
         """
         for heredoc in self._entry.heredocs:
-            self._make(heredoc.name, self._step.content(heredoc).encode(), 0o644)
+            content = io.BytesIO(self._step.content(heredoc).encode())
+            self._make(heredoc.name, content, 0o644)
         for word in self._entry.sources:
             source = self._step.text(word)
             if self._entry.unpacks and is_url(source):
@@ -61,7 +63,11 @@ class Copier:
         with Root(context.folder) as root:
             for path in context.find(self._entry, word):
                 # A link that is named itself stands for its file; those in folders stay links.
-                names = path.resolve().relative_to(context.folder).parts
+                try:
+                    names = path.resolve().relative_to(context.folder).parts
+                except ValueError:
+                    # Exchanged since it was found.
+                    raise self._error(f"{word} lies outside of {context.folder}") from None
                 wanted = None
                 if root.is_folder(names):
                     files = context.files(path)
@@ -141,30 +147,34 @@ class Copier:
         with self._root.make_folders(place[:-1]) as target:
             yield target, place[-1]
 
-    def _make(self, name: str, content: bytes, mode: int) -> None:
+    def _make(self, name: str, content: BinaryIO, mode: int) -> None:
         """A new file in place of whatever is there, with this mode unless the instruction has another."""
         with self._target(name) as (target, as_name):
             target.remove(as_name)
             with target.make_file(as_name) as made:
-                made.write(content)
+                shutil.copyfileobj(content, made)
             target.set_mode_of(as_name, self._entry.mode or mode)
 
     def _download(self, url: str) -> None:
         """Fetch what ADD names, and refuse it when it is not what the checksum says."""
         kind, _, wanted = (self._entry.checksum or "").partition(":")
         name = url.rstrip("/").rpartition("/")[2]
-        # Imported where it is needed: few images download a file.
-        from urllib.request import urlopen
-
+        self._aside.mkdir(mode=0o700)
         try:
-            with urlopen(url, timeout=DOWNLOAD_TIMEOUT_S) as answer:
-                content = answer.read()
-        except OSError as problem:
-            raise self._error(f"{url}: {problem}") from None
-        found = hashlib.new(kind, content).hexdigest() if kind == "sha256" else ""
-        if found != wanted:
-            raise self._error(f"{url}: its checksum is sha256:{found}, not {self._entry.checksum}")
-        self._make(name, content, 0o600)
+            part = self._aside / "part"
+            try:
+                digest = download(url, part)
+            except DownloadError as problem:
+                raise self._error(f"{url}: {problem}") from None
+            found = digest if kind == "sha256" else ""
+            if found != wanted:
+                raise self._error(
+                    f"{url}: its checksum is sha256:{found}, not {self._entry.checksum}"
+                )
+            with part.open("rb") as content:
+                self._make(name, content, 0o600)
+        finally:
+            remove_tree(self._aside)
 
     def _unpack(self, archive: BinaryIO, name: str) -> None:
         place = self._root.resolve(self._written)

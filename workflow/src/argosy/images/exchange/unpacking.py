@@ -18,6 +18,7 @@ from argosy.images.archive import OPAQUE_MARKER, WHITEOUT
 from argosy.images.exchange.members import Tar, is_text, moment_of, write
 from argosy.images.exchange.streams import DAMAGE, Hashing
 from argosy.images.flatten import link
+from argosy.images.free_disk import BLOCK, why_no_room
 from argosy.images.layers import (
     DEEPEST,
     Change,
@@ -28,19 +29,6 @@ from argosy.images.layers import (
     status_of,
 )
 from argosy.images.store import remove_tree
-from argosy.units import amount
-
-RESERVE = 256 << 20
-LARGEST_RESERVE = 1 << 30
-RESERVED_PERCENT = 5
-"""What stays free, since a layer may unpack to far more than it is long: this share of the disk, within
-these bounds in bytes."""
-
-BLOCK = 4096
-"""Bytes that a file takes at least, be it empty or a folder."""
-
-MOST_FILES_LEFT = 1000
-"""Where the file system counts its files: so many may still be made by others."""
 
 LONGEST_QUOTED = 1000
 """Letters of what an archive says that stand in a message."""
@@ -242,17 +230,8 @@ class _Unpacker:
         return source
 
     def _check_room(self, member: tarfile.TarInfo, size: int) -> None:
-        found = os.statvfs(self._diff)
-        free = found.f_bavail * found.f_frsize
-        share = found.f_blocks * found.f_frsize * RESERVED_PERCENT // 100
-        reserve = max(RESERVE, min(share, LARGEST_RESERVE))
-        if max(size, BLOCK) > free - reserve:
-            self._refuse(
-                member,
-                f"{amount(size)} do not fit, {amount(free)} are free, and {amount(reserve)} stay so",
-            )
-        if found.f_files and found.f_favail < MOST_FILES_LEFT:
-            self._refuse(member, "the file system can hold no more files")
+        if why := why_no_room(self._diff, size):
+            self._refuse(member, why)
 
     def _refuse(self, member: tarfile.TarInfo, why: str) -> NoReturn:
         name = member.name.encode("utf-8", "backslashreplace").decode()[:LONGEST_QUOTED]
