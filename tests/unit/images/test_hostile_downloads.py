@@ -13,12 +13,14 @@ import pytest
 
 from argosy.errors import ArgosyError
 from argosy.images import free_disk
+from argosy.images.archive import digest_of_layer
 from argosy.images.build import archives, downloads
 from argosy.images.build.context import Context
 from argosy.images.build.copying import Copier
 from argosy.images.build.downloads import DownloadError, download
 from argosy.images.build.recipe import nothing_known, plan
 from argosy.images.containerfile.instructions import Entry
+from argosy.images.layers import Change
 from argosy.images.rooted import Root
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
@@ -96,7 +98,7 @@ def test_a_file_exchanged_for_a_link_while_it_is_copied_is_one_line(
     image.mkdir()
     (image / "Containerfile").write_text("FROM base\nCOPY file /file\n")
     (image / "file").write_text("")
-    [step] = plan(image, nothing_known).final.steps
+    step = plan(image, nothing_known).final.steps[-1]
     find = Context.find
 
     def exchanged(context: Context, entry: Entry, pattern: str) -> list[Path]:
@@ -124,9 +126,12 @@ def _unpack(members: list[tarfile.TarInfo], tmp_path: Path) -> None:
 
 
 def test_a_deep_archive_is_refused(tmp_path: Path) -> None:
-    deep = tarfile.TarInfo("/".join("d" * 1200))
+    deep = [tarfile.TarInfo("/".join("d" * depth)) for depth in range(1, 700)]
+    for folder in deep:
+        # Else a check of paths that links may be in would come first.
+        folder.type, folder.mode = tarfile.DIRTYPE, 0o755
     with pytest.raises(archives.ArchiveError, match="folders deep"):
-        _unpack([deep], tmp_path)
+        _unpack(deep, tmp_path)
 
 
 def test_an_archive_leaves_the_disk_its_reserve(
@@ -139,3 +144,10 @@ def test_an_archive_leaves_the_disk_its_reserve(
     with pytest.raises(archives.ArchiveError, match="are free"):
         _unpack([large], tmp_path)
     assert not (tmp_path / "aside").exists()
+
+
+def test_a_file_that_would_stand_for_a_removed_one_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / ".wh.passwd").write_text("")
+    with pytest.raises(ArgosyError, match=r"\.wh\.passwd.*another name"):
+        digest_of_layer(tmp_path, Change())

@@ -46,7 +46,7 @@ def layer_tar(diff: Path, change: Change) -> Iterator[IO[bytes]]:
     """The layer as a stream of tar.
 
     Raises:
-        ArgosyError: when tar fails, for instance because a file cannot be read.
+        ArgosyError: when tar fails, as a file cannot be read, or a name would stand for a removed file.
     """
     with private_folder() as (scratch, _):
         members = [*_members(diff)]
@@ -126,6 +126,12 @@ def _members(diff: Path) -> Iterator[str]:
     for path, entry in walk(diff):
         known = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
         if known or entry.is_symlink() or not is_whiteout(entry.stat(follow_symlinks=False)):
+            if path.rpartition("/")[2].startswith(WHITEOUT):
+                # In a tar of a layer it would remove a file of the image: wherever it is opened.
+                raise ArgosyError(
+                    f"{path}: layers of images cannot hold files whose names begin with {WHITEOUT}, as "
+                    "these stand for removed ones; give it another name, or remove it in the same step"
+                )
             yield path
 
 

@@ -4,7 +4,6 @@ All files are reached by `rooted`: what the image or the stage holds may be anyt
 """
 
 import io
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,13 +12,12 @@ from typing import BinaryIO
 
 from argosy.errors import ArgosyError
 from argosy.images.build import archives
-from argosy.images.build.downloads import DownloadError, download
+from argosy.images.build.downloads import DownloadError, downloaded
 from argosy.images.build.inputs import is_url
 from argosy.images.build.recipe import Step
 from argosy.images.containerfile.instructions import Copy
 from argosy.images.layers import DEEPEST
 from argosy.images.rooted import Folder, Names, Root, copy_file
-from argosy.images.store import remove_tree
 
 
 class Copier:
@@ -152,29 +150,24 @@ class Copier:
         with self._target(name) as (target, as_name):
             target.remove(as_name)
             with target.make_file(as_name) as made:
-                shutil.copyfileobj(content, made)
+                while chunk := content.read(1 << 20):
+                    made.write(chunk)
             target.set_mode_of(as_name, self._entry.mode or mode)
 
     def _download(self, url: str) -> None:
         """Fetch what ADD names, and refuse it when it is not what the checksum says."""
         kind, _, wanted = (self._entry.checksum or "").partition(":")
         name = url.rstrip("/").rpartition("/")[2]
-        self._aside.mkdir(mode=0o700)
         try:
-            part = self._aside / "part"
-            try:
-                digest = download(url, part)
-            except DownloadError as problem:
-                raise self._error(f"{url}: {problem}") from None
-            found = digest if kind == "sha256" else ""
-            if found != wanted:
-                raise self._error(
-                    f"{url}: its checksum is sha256:{found}, not {self._entry.checksum}"
-                )
-            with part.open("rb") as content:
+            with downloaded(url, self._aside) as (content, digest):
+                found = digest if kind == "sha256" else ""
+                if found != wanted:
+                    raise self._error(
+                        f"{url}: its checksum is sha256:{found}, not {self._entry.checksum}"
+                    )
                 self._make(name, content, 0o600)
-        finally:
-            remove_tree(self._aside)
+        except DownloadError as problem:
+            raise self._error(f"{url}: {problem}") from None
 
     def _unpack(self, archive: BinaryIO, name: str) -> None:
         place = self._root.resolve(self._written)

@@ -2,10 +2,14 @@
 
 import hashlib
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
+from typing import BinaryIO
 
 from argosy.images.free_disk import why_no_room
+from argosy.images.store import remove_tree
 
 TIMEOUT_S = 60
 """Seconds in which something must come, and in which so many bytes must:"""
@@ -15,6 +19,22 @@ CHUNK = 1 << 20
 
 class DownloadError(Exception):
     """A file that cannot be had; the message says why."""
+
+
+@contextmanager
+def downloaded(url: str, aside: Path) -> Iterator[tuple[BinaryIO, str]]:
+    """What an address gives, and its SHA-256 in hexadecimal; kept in `aside`, where nothing is, meanwhile.
+
+    Raises:
+        DownloadError: as `download`.
+    """
+    aside.mkdir(mode=0o700)
+    try:
+        digest = download(url, aside / "part")
+        with (aside / "part").open("rb") as content:
+            yield content, digest
+    finally:
+        remove_tree(aside)
 
 
 def download(url: str, part: Path) -> str:
