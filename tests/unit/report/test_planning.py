@@ -104,8 +104,8 @@ def test_the_interval_is_that_of_a_run_to_come(tmp_path: Path) -> None:
     assert one.low is not None and one.high is not None
     # Three runs each of two sizes: t of 4 degrees of freedom, with the mean's error and the run's own.
     half = 2.776 * 0.05 * math.sqrt(1 + 1 / 3)
-    assert math.log(one.high / one.mean) == pytest.approx(half, rel=0.05)
-    assert math.log(one.mean / one.low) == pytest.approx(half, rel=0.05)
+    assert math.log(one.high / one.mean) == pytest.approx(half, rel=0.1)
+    assert math.log(one.mean / one.low) == pytest.approx(half, rel=0.1)
     likely, surely = found.nodes_with_efficiency, found.nodes_surely_with_efficiency
     assert likely is not None and surely is not None
     assert surely <= likely

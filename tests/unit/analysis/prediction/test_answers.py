@@ -17,6 +17,7 @@ from argosy.analysis.prediction import (
     predict,
     split_layers,
 )
+from argosy.analysis.prediction.training import step_s
 
 FOUND = fit_communication(hierarchical_times())
 assert isinstance(FOUND, Communication)
@@ -60,3 +61,12 @@ def test_what_no_number_of_nodes_gives() -> None:
     assert largest_with_efficiency(tiny, 0.8) == Refused(
         "Not even one node has a sample for each rank in a step."
     )
+
+
+def test_what_was_measured_counts_instead_of_what_is_predicted() -> None:
+    best = fastest_within(STRONG, 0.5, 3e6, MOST)
+    assert isinstance(best, int) and best > 1
+    slow = fastest_within(STRONG, 0.5, 3e6, MOST, {best: 10 * step_s(STRONG, best)})
+    assert slow != best
+    fast = fastest_within(STRONG, 0.5, 3e6, MOST, {2: 0.01 * step_s(STRONG, 2)})
+    assert fast == 2

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import mean
+from statistics import geometric_mean, mean
 
 import duckdb
 
@@ -119,7 +119,7 @@ def forecast(
     if isinstance(training, Refused):
         return training
     measured_s = {
-        point.nodes: found.steps[experiment, point].step_s
+        point.nodes: _step_s(found, experiment, point)
         for point in sorted(points)
         if point.ranks_per_node == base.ranks_per_node
     }
@@ -205,8 +205,7 @@ def _by_chance(found: Measured, experiment: str, base: Point) -> float:
 
     One run at a size does not tell how its runs scatter.
     """
-    two = Point(2 * base.ranks_per_node, 2, base.ranks_per_node)
-    alone, both = (_rates(found, experiment, point) for point in (base, two))
+    alone, both = (_rates(found, experiment, point) for point in (base, _two(base)))
     if not (alone and both):
         return math.inf
     ratio = ratio_estimate(alone, both)
@@ -214,8 +213,32 @@ def _by_chance(found: Measured, experiment: str, base: Point) -> float:
 
 
 def _scatter(found: Measured, experiment: str, base: Point) -> Scatter | None:
-    points = {run.point for run in found.runs if run.experiment == experiment} - {base}
-    return Scatter.of([_rates(found, experiment, one) for one in (base, *sorted(points))])
+    """How runs scatter, by those of all sizes."""
+    if not _rates(found, experiment, base):
+        return None
+    known = {point.nodes: _steps_s(found, experiment, point) for point in (base, _two(base))}
+    points = {run.point for run in found.runs if run.experiment == experiment}
+    others = sorted(points - {base, _two(base)})
+    return Scatter.of(known, [_rates(found, experiment, point) for point in others])
+
+
+def _two(base: Point) -> Point:
+    """Two nodes with as many ranks each."""
+    return Point(2 * base.ranks_per_node, 2, base.ranks_per_node)
+
+
+def _step_s(found: Measured, experiment: str, point: Point) -> float:
+    """The geometric mean of the runs' steps, as throughput has it."""
+    steps_s = _steps_s(found, experiment, point)
+    return geometric_mean(steps_s) if steps_s else found.steps[experiment, point].step_s
+
+
+def _steps_s(found: Measured, experiment: str, point: Point) -> list[float]:
+    """The step of each run, in seconds."""
+    if (experiment, point) not in found.steps:
+        return []
+    samples = point.ranks * _samples(found, experiment, point)
+    return [samples / rate for rate in _rates(found, experiment, point)]
 
 
 def _samples(found: Measured, experiment: str, point: Point) -> float:

@@ -19,9 +19,12 @@ def answers(found: PredictionSummary) -> list[str]:
         return said
     if found.nodes_within is None:
         return [*said, f"No number of nodes trains so many samples within {budget}."]
-    hours = next(one.hours.mean for one in found.points if one.nodes == found.nodes_within)
+    one = next(one for one in found.points if one.nodes == found.nodes_within)
+    hours, told = one.hours.mean, ""
+    if one.measured_step_s is not None:
+        hours, told = hours * one.measured_step_s / one.step_s.mean, " by the measured step"
     nodes = numbers.count(found.nodes_within, "node")
-    return [*said, f"Fastest within {budget}: {nodes}, {numbers.number(hours)} h."]
+    return [*said, f"Fastest within {budget}: {nodes}, {numbers.number(hours)} h{told}."]
 
 
 def _efficiency(found: PredictionSummary) -> list[str]:

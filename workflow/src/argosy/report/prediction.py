@@ -180,7 +180,8 @@ def _efficient(
 def _within(found: Forecast, question: Question) -> int | None:
     if question.node_hours is None:
         return None
-    return _nodes(fastest_within(found.training, question.node_hours, question.samples, MOST_NODES))
+    node_hours, samples = question.node_hours, question.samples
+    return _nodes(fastest_within(found.training, node_hours, samples, MOST_NODES, found.measured_s))
 
 
 def _nodes(found: int | Refused) -> int | None:

@@ -7,6 +7,7 @@ from argosy.analysis.prediction.answers import (
 )
 from argosy.analysis.prediction.calibration import Calibration, calibrate
 from argosy.analysis.prediction.communication import AllreduceTime, fit_communication
+from argosy.analysis.prediction.draws import Scatter
 from argosy.analysis.prediction.layers import (
     Layer,
     Model,
@@ -16,7 +17,7 @@ from argosy.analysis.prediction.layers import (
 )
 from argosy.analysis.prediction.networks import Allreduce, Communication, Level
 from argosy.analysis.prediction.overlap import Horovod, Span, Step, simulate
-from argosy.analysis.prediction.predict import NodeUse, Prediction, Scatter, predict
+from argosy.analysis.prediction.predict import NodeUse, Prediction, predict
 from argosy.analysis.prediction.training import Training, allreduce_at, model_at
 
 __all__ = [

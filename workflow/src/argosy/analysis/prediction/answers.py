@@ -4,17 +4,24 @@ All whole numbers are tried: efficiency is no monotone function of the nodes whe
 in rounds, and powers of two are better than their neighbours.
 """
 
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
 from argosy.analysis.laws import Refused
-from argosy.analysis.prediction.predict import Scatter, predict
+from argosy.analysis.prediction.draws import Scatter, drawn
+from argosy.analysis.prediction.predict import least_efficiency
 from argosy.analysis.prediction.training import (
     Training,
+    as_fitted,
     samples_per_step,
     sizes_with_work,
-    step_s,
+    steps,
     unknown_networks,
 )
 
 MOST_NODES = 4096
+_ROUNDING = 1e-12
 
 
 def largest_with_efficiency(
@@ -24,27 +31,28 @@ def largest_with_efficiency(
     sizes = _sizes(training, most)
     if isinstance(sizes, Refused):
         return sizes
-    wanted = efficiency * _samples_per_node_s(training, 1)
-    for nodes in reversed(sizes):
-        if _samples_per_node_s(training, nodes) >= wanted:
-            return nodes
-    return Refused("No number of nodes has this efficiency.")
+    speeds = _samples_per_node_s(training, sizes)
+    # What is as good as wanted but for rounding is as good.
+    enough = [
+        nodes
+        for nodes, speed in zip(sizes, speeds, strict=True)
+        if speed >= efficiency * speeds[0] * (1 - _ROUNDING)
+    ]
+    return max(enough) if enough else Refused("No number of nodes has this efficiency.")
 
 
 def largest_surely_with_efficiency(
     training: Training, efficiency: float, scatter: Scatter, likely: int
-) -> int | None:
+) -> int:
     """The number of nodes, up to the `likely` one, up to which the lower end is at this efficiency.
 
     It is sought by halves: with more nodes efficiency falls, but for powers of two beside their neighbours.
     """
+    draws = drawn(training, scatter)
     sure, unsure = 1, likely + 1
     while unsure - sure > 1:
         nodes = (sure + unsure) // 2
-        found = predict(training, [1, nodes], 1.0, scatter=scatter)
-        if isinstance(found, Refused):
-            return None
-        if found[-1].efficiency.low >= efficiency:
+        if least_efficiency(training, nodes, draws) >= efficiency:
             sure = nodes
         else:
             unsure = nodes
@@ -52,13 +60,23 @@ def largest_surely_with_efficiency(
 
 
 def fastest_within(
-    training: Training, node_hours: float, samples: float, most: int = MOST_NODES
+    training: Training,
+    node_hours: float,
+    samples: float,
+    most: int = MOST_NODES,
+    measured_s: Mapping[int, float] | None = None,
 ) -> int | Refused:
-    """The number of nodes, up to `most`, that trains `samples` samples soonest in `node_hours`."""
+    """The number of nodes, up to `most`, that trains `samples` samples soonest in `node_hours`.
+
+    Where a step was measured, it counts instead of the predicted one.
+    """
     sizes = _sizes(training, most)
     if isinstance(sizes, Refused):
         return sizes
-    speeds = {nodes: _samples_per_node_s(training, nodes) for nodes in sizes}
+    speeds = dict(zip(sizes, _samples_per_node_s(training, sizes), strict=True))
+    for nodes, seconds in (measured_s or {}).items():
+        if nodes in speeds:
+            speeds[nodes] = samples_per_step(training, nodes) / (seconds * nodes)
     within = [nodes for nodes in sizes if samples / speeds[nodes] <= node_hours * 3600]
     if not within:
         return Refused("No number of nodes trains so many samples in so few node-hours.")
@@ -72,5 +90,7 @@ def _sizes(training: Training, most: int) -> list[int] | Refused:
     return unknown_networks(training, sizes) or sizes
 
 
-def _samples_per_node_s(training: Training, nodes: int) -> float:
-    return samples_per_step(training, nodes) / (step_s(training, nodes) * nodes)
+def _samples_per_node_s(training: Training, sizes: Sequence[int]) -> list[float]:
+    step_s = steps(training, sizes, as_fitted(training, len(sizes))).step_s
+    samples = np.array([samples_per_step(training, nodes) for nodes in sizes])
+    return [float(speed) for speed in samples / (step_s * np.array(sizes))]

@@ -10,7 +10,8 @@ from argosy.analysis.laws import Refused
 from argosy.analysis.prediction.layers import slowed
 from argosy.analysis.prediction.training import Training, model_at, step_s, unknown_networks
 
-_SLOWEST = 10.0
+SLOWEST = 10.0
+"""No network is taken to be so many times as slow in training as alone."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ def calibrate(
     """Correct a training by mean step times of single nodes and, if there, of two.
 
     With one node the prediction then equals the measurement. If two nodes take longer than expected by
-    more than chance, the allreduces of several nodes take longer by the least factor that explains it:
+    more than chance, the allreduces of several nodes take longer by the factor that explains it:
     the ratio of the steps on one and two nodes may be off by a factor of exp(`by_chance`), infinity
     where nobody knows. Allreduces do not take less: training shares the network and the processors, and
     a short step says rather that the times of the layers are wrong. What was measured on more nodes is
@@ -50,7 +51,7 @@ def calibrate(
     factor = _own_factor(training, measured_s[1])
     corrected = _exactly(_with_own(training, factor), measured_s[1])
     if 2 in measured_s:
-        corrected = _with_network(corrected, measured_s[2] * math.exp(-by_chance))
+        corrected = _with_network(corrected, measured_s[2], by_chance)
     residuals = {
         nodes: step_s(corrected, nodes) / seconds - 1 for nodes, seconds in measured_s.items()
     }
@@ -79,15 +80,16 @@ def _exactly(training: Training, measured_s: float) -> Training:
     return replace(training, model=replace(training.model, forward_s=forward_s))
 
 
-def _with_network(training: Training, least_s: float) -> Training:
-    """What no factor up to ten explains is no reason to change anything: the residuals tell."""
+def _with_network(training: Training, measured_s: float, by_chance: float) -> Training:
+    """What no factor up to SLOWEST explains is no reason to change anything: the residuals tell."""
 
     def too_long(factor: float) -> float:
-        return step_s(replace(training, network_factor=factor), 2) - least_s
+        return step_s(replace(training, network_factor=factor), 2) - measured_s
 
+    is_chance = step_s(training, 2) >= measured_s * math.exp(-by_chance)
     found = 1.0
-    if too_long(1.0) < 0 <= too_long(_SLOWEST):
-        found = float(brentq(too_long, 1.0, _SLOWEST))
+    if not is_chance and too_long(1.0) < 0 <= too_long(SLOWEST):
+        found = float(brentq(too_long, 1.0, SLOWEST))
     return replace(training, network_factor=found)
 
 

@@ -1,8 +1,9 @@
 """Networks of a machine, and how long an allreduce takes over them."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
@@ -33,6 +34,18 @@ class Allreduce:
         return Allreduce(
             self.latency_s * factor, self.s_per_byte * factor, self.negotiation_s * factor
         )
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Times of allreduces as lines over their bytes, one for each of many steps.
+
+    A cycle's negotiation takes `negotiation_share` of the latency.
+    """
+
+    latency_s: Vector
+    s_per_byte: Vector
+    negotiation_share: ClassVar[float] = 0.5
 
 
 @dataclass(frozen=True)
@@ -69,36 +82,37 @@ class Communication:
     coefficients: Vector
     covariance: Matrix
 
-    def allreduces(self, nodes: int, ranks_per_node: int, rows: Matrix) -> list[Allreduce]:
-        """Over all ranks of the nodes, for each row of coefficients, shape (rows, 4).
+    def lines(self, nodes: Sequence[int], ranks_per_node: int, rows: Matrix) -> Lines:
+        """Allreduces over all ranks of each of so many `nodes`, by the row of coefficients at its place.
 
-        Horovod negotiates by an allreduce of a few bytes, which takes half of the latency: Gloo sends
-        when the receiver has said that it waits, so each message takes two ways; of a few bytes one
-        segment alone goes around, and all but the first receiver have said so before it comes.
+        `rows` have the shape (steps, 4). Horovod negotiates by an allreduce of a few bytes, which takes
+        half of the latency: Gloo sends when the receiver has said that it waits, so each message takes
+        two ways; of a few bytes one segment alone goes around, and all but the first receiver have said
+        so before it comes.
 
         Raises ValueError for networks that were not measured.
         """
-        if not self.knows(nodes, ranks_per_node):
-            raise ValueError(f"no allreduce tells of {nodes} x {ranks_per_node} ranks' networks")
-        terms = rows * columns(ALGORITHMS[self.algorithm], nodes, ranks_per_node)
-        latencies, slopes = terms[:, 0::2].sum(axis=1), terms[:, 1::2].sum(axis=1)
-        lines = zip(latencies.tolist(), slopes.tolist(), strict=True)
-        return [Allreduce(latency, slope, latency / 2) for latency, slope in lines]
+        sizes, places = np.unique(np.array(nodes), return_inverse=True)
+        for size in sizes.tolist():
+            if not self.knows(size, ranks_per_node):
+                raise ValueError(f"no allreduce tells of {size} x {ranks_per_node} ranks' networks")
+        algorithm = ALGORITHMS[self.algorithm]
+        sent = np.array([columns(algorithm, size, ranks_per_node) for size in sizes.tolist()])
+        terms = rows * sent[places]
+        return Lines(terms[:, 0::2].sum(axis=1), terms[:, 1::2].sum(axis=1))
 
     def allreduce(self, nodes: int, ranks_per_node: int) -> Allreduce:
-        """By the fit's values; see `allreduces`."""
-        return self.allreduces(nodes, ranks_per_node, self.coefficients[None, :])[0]
+        """By the fit's values; see `lines`."""
+        line = self.lines([nodes], ranks_per_node, self.coefficients[None, :])
+        latency_s = float(line.latency_s[0])
+        share = line.negotiation_share
+        return Allreduce(latency_s, float(line.s_per_byte[0]), share * latency_s)
 
-    def drawn(self, count: int, seed: int) -> Matrix:
-        """Coefficients as uncertain as the fit's, shape (count, 4), by its joint normal.
+    def drawn(self, chances: Matrix) -> Matrix:
+        """Coefficients as uncertain as the fit's, by its joint normal, at chances of shape (count, 4).
 
-        They are Sobol's points, which want a power of two, and whose percentiles are half as uneven
-        as those of independent draws. The normal is widened to Student's intervals.
+        The normal is widened to Student's intervals.
         """
-        # Imported where it is needed: it takes half a second, and most reports predict nothing.
-        from scipy.stats import qmc
-
-        chances = qmc.Sobol(self.coefficients.size, rng=seed).random(count)
         values, vectors = np.linalg.eigh(_correlation(self.covariance))
         root = vectors * np.sqrt(np.clip(values, 0, None))
         errors = ndtri(chances) @ root.T * np.sqrt(np.diag(self.covariance))

@@ -8,13 +8,13 @@ works in cycles. Each begins when the cycle time has gone by since the last one 
 one's allreduces are over. It first finds out which gradients are ready on all ranks, by an allreduce of a
 bit for each (`CrossRankBitwiseAnd` of Horovod's controller), also when there are none; then it
 fuses them in order up to the threshold, and carries out one allreduce after another (Sergeev and
-Del Balso, arXiv:1802.05799; Horovod's documentation, "Tensor Fusion"). The first cycle begins with
-the backward pass. The optimizer's update waits for the last gradient.
+Del Balso, arXiv:1802.05799; Horovod's documentation, "Tensor Fusion"). Cycles go on
+without gradients, so the backward pass begins anywhere between two. The optimizer's update waits for the
+last gradient.
 """
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
@@ -23,7 +23,7 @@ from argosy.analysis.prediction.layers import Model
 from argosy.analysis.prediction.networks import Allreduce
 
 # A gradient that is ready with the cycle's begin, but for rounding, is in it.
-_ROUNDING = 1e-9
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,16 @@ class Step:
     timeline: tuple[Span, ...]
 
 
-def simulate(model: Model, allreduce: Allreduce, horovod: Horovod) -> Step:
-    """One step of the slowest rank, with the allreduce over all ranks."""
+def simulate(
+    model: Model, allreduce: Allreduce, horovod: Horovod, after_cycle_s: float = 0.0
+) -> Step:
+    """One step of the slowest rank, with the allreduce over all ranks.
+
+    The backward pass begins `after_cycle_s` after a cycle began.
+    """
     gradients = gradients_of(model)
-    sent = messages(gradients, allreduce, horovod)
-    exposed_s = exposed(model, sent)
+    sent = _messages(gradients, allreduce, horovod, -after_cycle_s)
+    exposed_s = max(0.0, sent[-1].end_s - model.backward_s) if sent else 0.0
     begin_s = model.data_s + model.forward_s
     backward_end_s = begin_s + model.backward_s
     step_s = model.own_s + exposed_s
@@ -109,15 +114,17 @@ def gradients_of(model: Model) -> Gradients:
     )
 
 
-def messages(gradients: Gradients, allreduce: Allreduce, horovod: Horovod) -> list[Message]:
-    """All allreduces of a step, in order."""
+def _messages(
+    gradients: Gradients, allreduce: Allreduce, horovod: Horovod, begin_s: float
+) -> list[Message]:
+    """All allreduces of a step, in order; a cycle begins at `begin_s`."""
     sent: list[Message] = []
     idle_s = max(horovod.cycle_s, allreduce.negotiation_s)
-    begin_s, first = 0.0, 0
+    first = 0
     while first < len(gradients.ready_s):
         begin_s = _cycle_with(gradients.ready_s[first], begin_s, idle_s)
         free_s = begin_s + allreduce.negotiation_s
-        ready = bisect_right(gradients.ready_s, begin_s + _ROUNDING * horovod.cycle_s)
+        ready = bisect_right(gradients.ready_s, begin_s + ROUNDING * horovod.cycle_s)
         for before, after in _fused(gradients, first, max(ready, first + 1), horovod):
             data_bytes = gradients.bytes_before[after] - gradients.bytes_before[before]
             end_s = free_s + allreduce.seconds(data_bytes)
@@ -128,16 +135,11 @@ def messages(gradients: Gradients, allreduce: Allreduce, horovod: Horovod) -> li
     return sent
 
 
-def exposed(model: Model, sent: Sequence[Message]) -> float:
-    """Seconds from the end of the backward pass to the end of the last allreduce."""
-    return max(0.0, sent[-1].end_s - model.backward_s) if sent else 0.0
-
-
 def _cycle_with(ready_s: float, begin_s: float, cycle_s: float) -> float:
     """The first begin of a cycle, from `begin_s` on, that finds the gradient ready."""
     if ready_s <= begin_s or not cycle_s:
         return max(ready_s, begin_s)
-    return begin_s + math.ceil((ready_s - begin_s) / cycle_s - _ROUNDING) * cycle_s
+    return begin_s + math.ceil((ready_s - begin_s) / cycle_s - ROUNDING) * cycle_s
 
 
 def _fused(gradients: Gradients, first: int, after: int, horovod: Horovod) -> list[tuple[int, int]]:

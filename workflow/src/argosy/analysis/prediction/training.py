@@ -4,11 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+
 from argosy.analysis.laws import Refused
+from argosy.analysis.prediction.exposed import mean_exposed
 from argosy.analysis.prediction.layers import Model, slowed, with_samples
-from argosy.analysis.prediction.networks import Allreduce, Communication
-from argosy.analysis.prediction.overlap import Horovod, exposed, gradients_of, messages
-from argosy.analysis.prediction.robust import Matrix
+from argosy.analysis.prediction.networks import Allreduce, Communication, Lines
+from argosy.analysis.prediction.overlap import Horovod, gradients_of
+from argosy.analysis.prediction.robust import Matrix, Vector
 from argosy.analysis.prediction.spread import slowest_of
 
 
@@ -28,6 +31,28 @@ class Training:
     horovod: Horovod = field(default_factory=Horovod)
     spread: float = 0.0
     network_factor: float = 1.0
+
+
+@dataclass(frozen=True)
+class Unknowns:
+    """What a prediction does not know, a value for each of many steps.
+
+    `coefficients` are those of the communication, shape (steps, 4); all of a rank's own work takes `own`
+    times as long as the training says, and an allreduce of several nodes `network` times as long as the
+    coefficients say.
+    """
+
+    coefficients: Matrix
+    own: Vector
+    network: Vector
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Seconds of each of many steps, and those that communication adds to the own work."""
+
+    step_s: Vector
+    exposed_s: Vector
 
 
 def sizes_with_work(training: Training, nodes: Sequence[int]) -> list[int]:
@@ -51,13 +76,42 @@ def model_at(training: Training, nodes: int) -> Model:
 
 def allreduce_at(training: Training, nodes: int) -> Allreduce:
     """The allreduce over so many nodes, by the fit's values."""
-    return allreduces_at(training, nodes, training.communication.coefficients[None, :])[0]
+    found = training.communication.allreduce(nodes, training.ranks_per_node)
+    return found if nodes == 1 else found.slowed(training.network_factor)
+
+
+def as_fitted(training: Training, count: int = 1) -> Unknowns:
+    """What the fit and the calibration say, for `count` steps."""
+    return Unknowns(
+        np.tile(training.communication.coefficients, (count, 1)),
+        np.ones(count),
+        np.full(count, training.network_factor),
+    )
 
 
 def step_s(training: Training, nodes: int) -> float:
     """Seconds of a step by the fit's values, without intervals."""
-    model = model_at(training, nodes)
-    return model.own_s + exposed_at(training, nodes, model, [allreduce_at(training, nodes)])[0]
+    return float(steps_at(training, nodes, as_fitted(training)).step_s[0])
+
+
+def steps_at(training: Training, nodes: int, unknowns: Unknowns) -> Steps:
+    """A step on so many nodes, for each row of what is not known."""
+    return steps(training, [nodes] * unknowns.own.size, unknowns)
+
+
+def steps(training: Training, nodes: Sequence[int], unknowns: Unknowns) -> Steps:
+    """The step on each of so many `nodes`, with the row of what is not known at the same place."""
+    own_s, slower = (unknowns.own * column for column in _work(training, nodes))
+    found = training.communication.lines(nodes, training.ranks_per_node, unknowns.coefficients)
+    several = np.array(nodes) > 1
+    network = np.where(several, unknowns.network, 1.0)
+    lines = Lines(found.latency_s * network, found.s_per_byte * network)
+    model = training.model
+    exposed_s = mean_exposed(gradients_of(model), model.backward_s, slower, lines, training.horovod)
+    # A single rank has nobody to wait for, no cycle either.
+    if training.ranks_per_node == 1:
+        exposed_s = np.where(several, exposed_s, 0.0)
+    return Steps(own_s + exposed_s, exposed_s)
 
 
 def samples_per_step(training: Training, nodes: int) -> float:
@@ -65,22 +119,18 @@ def samples_per_step(training: Training, nodes: int) -> float:
     return _samples(training, nodes) * nodes * training.ranks_per_node
 
 
-def allreduces_at(training: Training, nodes: int, rows: Matrix) -> list[Allreduce]:
-    """The allreduces over so many nodes, for each row of coefficients, shape (rows, 4)."""
-    lines = training.communication.allreduces(nodes, training.ranks_per_node, rows)
-    if nodes == 1:
-        return lines
-    return [line.slowed(training.network_factor) for line in lines]
+def _work(training: Training, nodes: Sequence[int]) -> tuple[Vector, Vector]:
+    """On each of so many `nodes`: the slowest rank's own seconds, and how much slower gradients come.
 
-
-def exposed_at(
-    training: Training, nodes: int, model: Model, lines: Sequence[Allreduce]
-) -> list[float]:
-    """Exposed seconds of the `model_at` so many nodes with each of the allreduces."""
-    if nodes * training.ranks_per_node == 1:
-        return [0.0] * len(lines)
-    gradients = gradients_of(model)
-    return [exposed(model, messages(gradients, line, training.horovod)) for line in lines]
+    As `model_at`, without the layers of each.
+    """
+    sizes, places = np.unique(np.array(nodes), return_inverse=True)
+    model = training.model
+    shares = np.array([_samples(training, size) / model.samples for size in sizes.tolist()])
+    ranks = (sizes * training.ranks_per_node).tolist()
+    slow = np.array([slowest_of(count, training.spread) for count in ranks])
+    own_s = slow * (shares * (model.own_s - model.update_s) + model.update_s)
+    return own_s[places], (slow * shares)[places]
 
 
 def _samples(training: Training, nodes: int) -> float:

@@ -1,0 +1,118 @@
+"""Studies whose steps on any number of nodes are known, with jobs that differ and runs that scatter."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from allreduce_times import BETWEEN, MESSAGE_BYTES, PLACES, hierarchical_s
+
+from argosy.analysis.laws import Refused
+from argosy.analysis.prediction import (
+    Allreduce,
+    AllreduceTime,
+    Calibration,
+    Communication,
+    Horovod,
+    Model,
+    Prediction,
+    Scatter,
+    Training,
+    calibrate,
+    fit_communication,
+    predict,
+    simulate,
+    split_layers,
+)
+from argosy.analysis.statistics import geometric_mean_estimate, ratio_estimate
+
+JOBS = 3
+JOB_SCATTER = 0.02
+TIMES_SCATTER = 0.03
+CYCLE_PLACES = 64
+RANKS = 4
+HOROVOD = Horovod(1e-3, math.inf)
+MODEL = Model(
+    split_layers({f"layer{number}": 1e7 for number in range(10)}, 0.2),
+    forward_s=0.1,
+    update_s=0.01,
+    data_s=0.02,
+    samples=64,
+)
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """The predictions of a study, and whether their intervals cover what is true.
+
+    `steps` are of a run to come, `efficiencies` of runs in the mean, each by number of nodes.
+    """
+
+    predictions: Mapping[int, Prediction]
+    steps: Mapping[int, bool]
+    efficiencies: Mapping[int, bool]
+
+
+def predicted_study(
+    scatter: float, runs: int, slower: float, sizes: Sequence[int], chance: np.random.Generator
+) -> Predicted:
+    """Predict `sizes` from so many runs on one node and on two, which scatter by so much.
+
+    In training the network between nodes is `slower` times as slow as alone.
+    """
+    found = fit_communication(_times(chance))
+    assert isinstance(found, Communication)
+    steps_s = {
+        nodes: (
+            true_step_s(nodes, slower) * np.exp(scatter * chance.standard_normal(runs))
+        ).tolist()
+        for nodes in (1, 2)
+    }
+    ratio = ratio_estimate(steps_s[1], steps_s[2])
+    assert ratio.high is not None
+    calibrated = calibrate(
+        Training(MODEL, found, RANKS, "weak", HOROVOD),
+        {nodes: geometric_mean_estimate(each).mean for nodes, each in steps_s.items()},
+        math.log(ratio.high / ratio.mean),
+    )
+    assert isinstance(calibrated, Calibration)
+    predictions = predict(calibrated.training, [1, *sizes], 1e6, scatter=Scatter.of(steps_s))
+    assert not isinstance(predictions, Refused)
+    steps, efficiencies = {}, {}
+    for one in predictions[1:]:
+        true_s = true_step_s(one.nodes, slower)
+        to_come_s = true_s * math.exp(scatter * chance.standard_normal())
+        steps[one.nodes] = one.step_s.low <= to_come_s <= one.step_s.high
+        true_efficiency = true_step_s(1, slower) / true_s
+        efficiencies[one.nodes] = one.efficiency.low <= true_efficiency <= one.efficiency.high
+    return Predicted({one.nodes: one for one in predictions}, steps, efficiencies)
+
+
+@cache
+def true_step_s(nodes: int, slower: float) -> float:
+    """The mean of steps that go one by one, at many places of Horovod's cycle."""
+    between = (slower * BETWEEN[0], slower * BETWEEN[1])
+    latency_s = hierarchical_s(0, nodes, RANKS, between=between)
+    byte_s = hierarchical_s(1, nodes, RANKS, between=between) - latency_s
+    allreduce = Allreduce(latency_s, byte_s, latency_s / 2)
+    idle_s = max(HOROVOD.cycle_s, allreduce.negotiation_s)
+    places = (np.arange(CYCLE_PLACES) + 0.5) / CYCLE_PLACES * idle_s
+    steps = [simulate(MODEL, allreduce, HOROVOD, place) for place in places.tolist()]
+    return float(np.mean([step.step_s for step in steps]))
+
+
+def _times(chance: np.random.Generator) -> list[AllreduceTime]:
+    """Allreduces alone, three jobs at every place."""
+    return [
+        AllreduceTime(size, nodes, ranks, true_s * effect * _factor(TIMES_SCATTER, chance), job)
+        for nodes, ranks in PLACES
+        for job in (f"{nodes}-{ranks}-{number}" for number in range(JOBS))
+        for effect in [_factor(JOB_SCATTER, chance)]
+        for size in MESSAGE_BYTES
+        for true_s in [hierarchical_s(size, nodes, ranks)] * 2
+    ]
+
+
+def _factor(scatter: float, chance: np.random.Generator) -> float:
+    return math.exp(scatter * chance.standard_normal())
