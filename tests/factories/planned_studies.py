@@ -75,6 +75,7 @@ def training(
     timed: bool = True,
     *,
     repeat: int = 1,
+    scaling: str = "strong",
     **environment: str,
 ) -> None:
     """Runs of a training, by nodes, whose step takes so long; batches are the same at every size."""
@@ -85,7 +86,20 @@ def training(
             experiment="training",
             nodes=nodes,
             repeat=repeat,
+            scaling=scaling,
             environment=environment,
         )
         for rank in range(nodes):
             append(run, rank, layers(timed))
+
+
+def training_of_ranks(
+    results: Path, own_work_s: Mapping[int, Any], *, repeat: int = 1, samples: int = 32
+) -> None:
+    """As `training`, by nodes: own work of shape (steps, ranks), of which the slowest makes the step."""
+    for nodes, own_s in own_work_s.items():
+        run = plan(results, "training", nodes, repeat=repeat)
+        run.execute()
+        for rank in range(nodes):
+            run.timed_steps(rank, own_s[:, rank], own_s.max(axis=1), samples)
+            append(run, rank, layers())

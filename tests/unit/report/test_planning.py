@@ -5,13 +5,19 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
-from planned_studies import ALPHA_S, BYTE_S, STEP_S, network, training
+from planned_studies import ALPHA_S, BYTE_S, STEP_S, network, training, training_of_ranks
 from study_files import completed
 
+from argosy.analysis.forecast import Forecast, everything, forecast
 from argosy.analysis.horovod_settings import horovod_settings
-from argosy.analysis.measurements import Point
-from argosy.analysis.prediction import Horovod
+from argosy.analysis.measurements import Point, measurements
+from argosy.analysis.phases import step_times
+from argosy.analysis.prediction import Horovod, model_at
+from argosy.analysis.prediction.spread import slowest_of
+from argosy.analysis.setups import name_setups
+from argosy.analysis.step_findings import step_findings
 from argosy.errors import ArgosyError
 from argosy.report import Rates, write_report
 from argosy.report.plan_words import sentences
@@ -20,6 +26,10 @@ from argosy.report.prediction import PredictionSummary, Question
 from argosy.results import collect
 from argosy.results.tables import open_tables
 
+RANKS_ARE_ALIKE = (
+    "No steps of two ranks or more say what was the phase `communication`, so the slowest of many ranks is "
+    "taken to be as slow as that of one node."
+)
 QUESTION = Question(nodes=(1, 2, 4, 8), samples=1e6)
 
 
@@ -46,8 +56,9 @@ def test_the_network_is_found_and_what_was_measured_stands_beside(tmp_path: Path
     assert one.step_s.mean < two.step_s.mean < four.step_s.mean
     assert four.error == pytest.approx(four.step_s.mean / 0.3 - 1, abs=0.01)
     assert found.notes == [
+        RANKS_ARE_ALIKE,
         "One run on one node or on two does not tell how runs scatter, so the network is taken to be as "
-        "alone; raise scale.repeats."
+        "alone; raise scale.repeats.",
     ]
 
 
@@ -66,6 +77,45 @@ def test_a_slow_job_does_not_change_the_batch(tmp_path: Path) -> None:
         training(tmp_path / "site", {1: STEP_S, 2: 0.6 if repeat == 3 else 0.2}, repeat=repeat)
     eight = answers(tmp_path / "site").points[-1]
     assert eight.samples_per_s.mean == pytest.approx(8 * 32 / eight.step_s.mean)
+
+
+def test_the_measured_step_is_the_geometric_mean_of_the_runs(tmp_path: Path) -> None:
+    """One slow job in three: 0.4, 0.2 and 0.2 s are 0.25 s by the time of a sample, as for throughput."""
+    network(tmp_path / "site")
+    for repeat, step_s in enumerate((0.4, 0.2, 0.2), start=1):
+        training(tmp_path / "site", {1: step_s, 2: 2 * step_s}, repeat=repeat)
+    one, two = answers(tmp_path / "site").points[:2]
+    assert one.measured_step_s == pytest.approx(0.2 * 2 ** (1 / 3), rel=0.002)
+    assert two.measured_step_s == pytest.approx(0.4 * 2 ** (1 / 3), rel=0.002)
+    assert one.step_s.mean == pytest.approx(one.measured_step_s)
+
+
+def test_the_slowest_of_many_ranks_makes_the_step(tmp_path: Path) -> None:
+    """Ranks that differ by 5 % in a step: the slowest of 512 takes 16 % longer than a rank in the mean."""
+    results, chance = tmp_path / "site", np.random.default_rng(3)
+    network(results)
+    own_work_s = {n: STEP_S * np.exp(0.05 * chance.standard_normal((300, n))) for n in (1, 2)}
+    training_of_ranks(results, own_work_s)
+    said = next(
+        note for note in answers(results).notes if note.startswith("Ranks' own work differs")
+    )
+    spread = float(said.split()[5]) / 100
+    assert spread == pytest.approx(0.05, rel=0.15)
+    with open_tables(results / "tables") as tables:
+        runs = measurements(tables, step_findings(tables, results / "tables").warm_ups)
+        found = everything(tables, name_setups(tables), runs, step_times(tables), {})
+    known = forecast(found, "training")
+    assert isinstance(known, Forecast)
+    many, one = (model_at(known.training, nodes).own_s for nodes in (512, 1))
+    assert many / one == pytest.approx(slowest_of(512, spread), rel=0.002)
+    assert many / one == pytest.approx(1.16, abs=0.03)
+
+
+def test_a_size_alone_does_not_tell_of_the_batches_on_more(tmp_path: Path) -> None:
+    network(tmp_path / "site")
+    training(tmp_path / "site", {1: STEP_S})
+    with pytest.raises(ArgosyError, match=r"as large on more or is divided; add 2 to scale\.nodes"):
+        answers(tmp_path / "site")
 
 
 def test_answers_are_among_the_rows_and_in_words(tmp_path: Path) -> None:
@@ -134,12 +184,13 @@ def test_a_prediction_that_misses_answers_of_measured_sizes_alone(tmp_path: Path
 
 def test_what_had_to_be_assumed_is_said(tmp_path: Path) -> None:
     network(tmp_path / "site", nodes=(2,))
-    training(tmp_path / "site", {1: STEP_S}, timed=False)
+    training(tmp_path / "site", {1: STEP_S}, timed=False, scaling="weak")
     assert answers(tmp_path / "site").notes == [
         "Allreduces over one number of ranks do not tell the algorithm; a ring is assumed.",
         "The allreduces of network are of two jobs, which does not tell how the network differs from job "
         "to job: no interval knows that; raise its scale.repeats.",
         "When gradients are ready was not measured; it is taken from their bytes.",
+        RANKS_ARE_ALIKE,
         "Nothing was measured on two nodes, so the network is taken to be as alone.",
     ]
 
@@ -167,21 +218,21 @@ def test_what_horovod_was_told_is_predicted_with(
     told = Horovod(0.040, 0.0) if note else Horovod()
     assert found == told
     predicted = answers(tmp_path / "site")
-    assert predicted.notes == ([note] if note else [])
+    assert predicted.notes == [*([note] if note else []), RANKS_ARE_ALIKE]
 
 
 def test_a_long_cycle_makes_more_wait(tmp_path: Path) -> None:
     network(tmp_path / "site")
-    training(tmp_path / "site", {1: STEP_S})
+    training(tmp_path / "site", {1: STEP_S}, scaling="weak")
     short = answers(tmp_path / "site").points[3].step_s.mean
-    training(tmp_path / "site", {1: STEP_S}, HOROVOD_CYCLE_TIME="200")
+    training(tmp_path / "site", {1: STEP_S}, scaling="weak", HOROVOD_CYCLE_TIME="200")
     long = answers(tmp_path / "site").points[3].step_s.mean
     assert long - short > 0.01
 
 
 def test_energy_and_prices(tmp_path: Path) -> None:
     network(tmp_path / "site")
-    training(tmp_path / "site", {1: STEP_S})
+    training(tmp_path / "site", {1: STEP_S}, scaling="weak")
     collect(tmp_path / "site", tmp_path / "site/tables")
     rates = Rates(price_per_node_hour=2.0, currency="EUR")
     (one, *_) = plan(tmp_path / "site/tables", "training", QUESTION, rates).points

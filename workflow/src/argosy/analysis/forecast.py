@@ -7,6 +7,7 @@ from statistics import geometric_mean, mean
 
 import duckdb
 
+from argosy.analysis.batches import Scaling, scaling_of_batches
 from argosy.analysis.collectives import allreduce_times
 from argosy.analysis.horovod_settings import horovod_settings
 from argosy.analysis.laws import Refused
@@ -26,6 +27,7 @@ from argosy.analysis.prediction import (
 )
 from argosy.analysis.prediction.algorithms import ALGORITHMS
 from argosy.analysis.prediction.jobs import FEWEST_JOBS
+from argosy.analysis.rank_spread import rank_spreads, widest
 from argosy.analysis.setups import NamedSetup, differences
 from argosy.analysis.statistics import ratio_estimate
 from argosy.analysis.usage import Usage, of_widest
@@ -35,13 +37,11 @@ _ASSUMED = {"ring": ALGORITHMS["ring"]}
 # What decides how fast messages go.
 _OF_NETWORK = ("image", "hardware", "launcher")
 _NETWORK_VARIABLES = tuple(f"variable {name}" for name in ("NCCL_", "GLOO_", "UCX_", "FI_"))
-# Ranks whose samples of a step are that alike, at several sizes, have been given batches of one size.
-_ALIKE = 0.1
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What all experiments tell: times of allreduces and layers, steps, and throughputs."""
+    """What all experiments tell: times of allreduces and layers, steps, throughputs, how ranks differ."""
 
     setups: Mapping[str, NamedSetup]
     allreduces: Mapping[str, list[AllreduceTime]]
@@ -50,6 +50,7 @@ class Measured:
     horovod: Mapping[tuple[str, Point], Horovod]
     runs: Sequence[Measurement]
     usage: Mapping[tuple[str, str], Usage]
+    spreads: Mapping[tuple[str, Point], float]
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ def everything(
         horovod_settings(tables),
         runs,
         used,
+        rank_spreads(tables),
     )
 
 
@@ -190,14 +192,24 @@ def _training(
     }
     if not samples[base]:
         return Refused("The steps on one node have no samples.")
+    scaling = scaling_of_batches(samples, base, _asked(found, experiment))
+    if isinstance(scaling, Refused):
+        return scaling
     phases_s = found.steps[experiment, base].phases_s
     return Training(
         model=model_of_phases(recorded.layers, phases_s, samples[base]),
         communication=communication,
         ranks_per_node=base.ranks_per_node,
-        scaling="weak" if _same_batches(samples, base) else "strong",
+        scaling=scaling,
         horovod=found.horovod.get((experiment, base), Horovod()),
+        spread=widest(found.spreads, experiment, base) or 0.0,
     )
+
+
+def _asked(found: Measured, experiment: str) -> Scaling:
+    """What scale.kind says."""
+    kinds = {run.scaling for run in found.runs if run.experiment == experiment}
+    return "weak" if kinds == {"weak"} else "strong"
 
 
 def _by_chance(found: Measured, experiment: str, base: Point) -> float:
@@ -263,14 +275,6 @@ def _power_w(found: Measured, experiment: str, point: Point) -> float | None:
     return mean(powers) / point.nodes if powers else None
 
 
-def _same_batches(samples: Mapping[Point, float], base: Point) -> bool:
-    """Whether each rank has as many samples in a step at every size, as the steps themselves say.
-
-    A fixed number of samples that is divided among ranks may still come in batches of one size.
-    """
-    return all(abs(one / samples[base] - 1) < _ALIKE for one in samples.values() if one)
-
-
 def _other_network(found: Measured, experiment: str, network: str) -> Iterator[str]:
     """That the allreduces were measured by other means than the training has."""
     apart = differences(found.setups[experiment].setup, found.setups[network].setup)
@@ -299,6 +303,7 @@ def _notes(
         said.append("When gradients are ready was not measured; it is taken from their bytes.")
     if not found.steps[experiment, base].phases_s.get("backward"):
         said.append("No phase `backward` is recorded; nothing of the communication is hidden.")
+    said.append(_of_ranks(widest(found.spreads, experiment, base)))
     if 2 not in measured_s:
         said.append("Nothing was measured on two nodes, so the network is taken to be as alone.")
     elif math.isinf(_by_chance(found, experiment, base)):
@@ -307,3 +312,15 @@ def _notes(
             "as alone; raise scale.repeats."
         )
     return said
+
+
+def _of_ranks(spread: float | None) -> str:
+    if spread is None:
+        return (
+            "No steps of two ranks or more say what was the phase `communication`, so the slowest of many "
+            "ranks is taken to be as slow as that of one node."
+        )
+    return (
+        f"Ranks' own work differs by {100 * spread:.1f} % in a step (standard deviation), by which the "
+        "slowest of more ranks takes longer."
+    )
