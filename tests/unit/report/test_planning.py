@@ -187,8 +187,8 @@ def test_what_had_to_be_assumed_is_said(tmp_path: Path) -> None:
     training(tmp_path / "site", {1: STEP_S}, timed=False, scaling="weak")
     assert answers(tmp_path / "site").notes == [
         "Allreduces over one number of ranks do not tell the algorithm; a ring is assumed.",
-        "The allreduces of network are of two jobs, which does not tell how the network differs from job "
-        "to job: no interval knows that; raise its scale.repeats.",
+        "The allreduces of network tell of a network by two jobs alone, which does not tell how it differs "
+        "from job to job: no interval knows that; raise its scale.repeats.",
         "When gradients are ready was not measured; it is taken from their bytes.",
         RANKS_ARE_ALIKE,
         "Nothing was measured on two nodes, so the network is taken to be as alone.",

@@ -13,6 +13,7 @@ from allreduce_times import (
     coverage_of_jobs,
     doubling_s,
     halving_s,
+    hierarchical_s,
     hierarchical_times,
     ring_s,
     times_of_jobs,
@@ -21,6 +22,7 @@ from scipy import stats
 
 from argosy.analysis.laws import Refused
 from argosy.analysis.prediction import AllreduceTime, Communication, Level, fit_communication
+from argosy.analysis.prediction.algorithms import ALGORITHMS
 
 
 def fitted(times: list[AllreduceTime]) -> Communication:
@@ -177,6 +179,26 @@ def test_under_three_jobs_nobody_knows_how_jobs_differ() -> None:
     assert found.jobs == 2
     assert found.between_nodes
     assert found.between_nodes.latency_s.high == found.between_nodes.s_per_byte.high == np.inf
+
+
+@pytest.mark.parametrize("within", [1, 2])
+def test_a_network_of_one_job_or_two_has_no_interval_whatever_the_other_has(within: int) -> None:
+    """The only job of a network leaves no residual: its times alone would be sure to the last digit."""
+    chance = np.random.default_rng(1)
+    times = [
+        AllreduceTime(size, nodes, 4, factor * hierarchical_s(size, nodes, 4), f"{nodes}-{job}")
+        for nodes, jobs in ((1, within), (2, 3), (4, 3))
+        for job in range(jobs)
+        for size in MESSAGE_BYTES
+        for factor in np.exp(0.03 * chance.standard_normal(3)).tolist()
+    ]
+    found = fit_communication(times, {"ring": ALGORITHMS["ring"]})
+    assert isinstance(found, Communication)
+    assert found.jobs == within
+    assert found.within_node and found.between_nodes
+    assert found.within_node.latency_s.high == found.within_node.s_per_byte.high == np.inf
+    assert 0 < found.between_nodes.latency_s.low < found.between_nodes.latency_s.high < np.inf
+    assert np.isfinite(found.covariance).all()
 
 
 def test_single_times_are_jobs_of_their_own() -> None:

@@ -172,8 +172,8 @@ def _network(
     if fitted.jobs is not None and fitted.jobs < FEWEST_JOBS:
         jobs = "one job" if fitted.jobs == 1 else "two jobs"
         told.append(
-            f"The allreduces of {name} are of {jobs}, which does not tell how the network differs from job "
-            "to job: no interval knows that; raise its scale.repeats."
+            f"The allreduces of {name} tell of a network by {jobs} alone, which does not tell how it "
+            "differs from job to job: no interval knows that; raise its scale.repeats."
         )
     return name, fitted, tuple(told)
 

@@ -9,7 +9,7 @@ from scipy.special import stdtrit
 
 from argosy.analysis.laws import Interval, Refused
 from argosy.analysis.prediction.algorithms import ALGORITHMS, Algorithm
-from argosy.analysis.prediction.jobs import FEWEST_JOBS, Clustered, clustered
+from argosy.analysis.prediction.jobs import FEWEST_JOBS, clustered
 from argosy.analysis.prediction.networks import Communication, Level, columns, students
 from argosy.analysis.prediction.robust import Matrix, RobustFit, Vector, robust_fit
 from argosy.analysis.statistics import CONFIDENCE
@@ -59,10 +59,8 @@ def fit_communication(
     # AICc of algorithms that send the same differ by rounding; then the first is as good.
     best = min(fits, key=lambda name: round(fits[name].aicc, 6))
     used = [place for place in range(4) if designs[best][:, place].any()]
-    jobs = [time.job or f"{place}" for place, time in enumerate(known)]
-    slopes, residuals = _linear(designs[best][:, used], seconds, fits[best])
-    sure = clustered(slopes, residuals, jobs) if len({*jobs}) < len(jobs) else None
-    return _communication(best, fits, used, sure, len({*jobs}))
+    errors = _errors(designs[best][:, used], seconds, fits[best], known)
+    return _communication(best, fits, used, errors)
 
 
 def _refusal(times: Sequence[AllreduceTime], algorithms: int) -> Refused | None:
@@ -110,30 +108,46 @@ def _linear(design: Matrix, seconds: Vector, fit: RobustFit) -> tuple[Matrix, Ve
     return design / fitted[:, None], fit.pseudo(np.log(seconds / fitted))
 
 
+@dataclass(frozen=True)
+class _Errors:
+    """The covariance of k coefficients, and half of their intervals: infinity where nobody knows.
+
+    `jobs` are of how many jobs a coefficient is at least, None where all times are of jobs of their own.
+    """
+
+    covariance: Matrix
+    half: Vector
+    jobs: int | None
+
+
+def _errors(
+    design: Matrix, seconds: Vector, fit: RobustFit, times: Sequence[AllreduceTime]
+) -> _Errors:
+    """By jobs, where times share them; fewer than three of a network do not tell how it differs."""
+    alone = students(fit.freedom) * np.sqrt(np.diag(fit.covariance))
+    names = np.array([time.job or f"{place}" for place, time in enumerate(times)])
+    if np.unique(names).size == names.size:
+        return _Errors(fit.covariance, alone, None)
+    jobs = np.array([np.unique(names[column > 0]).size for column in design.T])
+    found = clustered(*_linear(design, seconds, fit), names.tolist())
+    sure = (jobs >= FEWEST_JOBS) & (found.freedom > 0)
+    half, wide = np.full(jobs.size, np.inf), stdtrit(found.freedom[sure], (1 + CONFIDENCE) / 2)
+    half[sure] = wide * np.sqrt(np.diag(found.covariance)[sure])
+    covariance = fit.covariance.copy()
+    covariance[np.ix_(sure, ~sure)] = covariance[np.ix_(~sure, sure)] = 0.0
+    # Draws are of a normal that is widened to Student's intervals by one factor for all.
+    wider = np.outer(wide, wide) / students(fit.freedom) ** 2
+    covariance[np.ix_(sure, sure)] = found.covariance[np.ix_(sure, sure)] * wider
+    return _Errors(covariance, half, int(jobs.min()))
+
+
 def _communication(
-    best: str,
-    fits: Mapping[str, RobustFit],
-    used: Sequence[int],
-    sure: Clustered | None,
-    jobs: int,
+    best: str, fits: Mapping[str, RobustFit], used: Sequence[int], errors: _Errors
 ) -> Communication:
-    """`sure` where times share jobs. Under three jobs nobody knows how jobs differ: no ends."""
     fit = fits[best]
-    coefficients, covariance = np.zeros(4), np.zeros((4, 4))
-    coefficients[used] = fit.coefficients
-    covariance[np.ix_(used, used)] = fit.covariance
-    half = students(fit.freedom) * np.sqrt(np.diag(covariance))
-    if sure is not None and jobs >= FEWEST_JOBS:
-        widths = stdtrit(sure.freedom, (1 + CONFIDENCE) / 2) * np.sqrt(np.diag(sure.covariance))
-        # Draws are of a normal that is widened to Student's intervals by one factor for all.
-        wide = widths / students(fit.freedom)
-        units = np.sqrt(np.diag(sure.covariance))
-        covariance[np.ix_(used, used)] = (
-            sure.covariance / np.outer(units, units) * np.outer(wide, wide)
-        )
-        half[used] = widths
-    if sure is not None and jobs < FEWEST_JOBS:
-        half[used] = np.inf
+    coefficients, covariance, half = np.zeros(4), np.zeros((4, 4)), np.zeros(4)
+    coefficients[used], half[used] = fit.coefficients, errors.half
+    covariance[np.ix_(used, used)] = errors.covariance
     ends = [
         Interval(value, max(0.0, value - width), value + width)
         for value, width in zip(coefficients.tolist(), half.tolist(), strict=True)
@@ -143,7 +157,7 @@ def _communication(
         within_node=Level(ends[0], ends[1]) if 0 in used else None,
         between_nodes=Level(ends[2], ends[3]) if 2 in used else None,
         measurements=fit.n,
-        jobs=jobs if sure is not None else None,
+        jobs=errors.jobs,
         residual_sd=fit.residual_sd,
         aicc={name: one.aicc for name, one in fits.items()},
         coefficients=coefficients,

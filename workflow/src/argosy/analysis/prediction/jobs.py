@@ -26,7 +26,10 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Clustered:
-    """The covariance of k coefficients, shape (k, k), and the degrees of freedom of each, shape (k,)."""
+    """The covariance of k coefficients, shape (k, k), and the degrees of freedom of each, shape (k,).
+
+    There are none of a coefficient that one job alone tells.
+    """
 
     covariance: Matrix
     freedom: Vector
@@ -82,7 +85,8 @@ def _freedom(jobs: Sequence[_Job], place: int, bread: Matrix, noise: float, effe
     columns = [job.weights[:, place] for job in jobs]
     taken = np.array([job.slopes.T @ column for job, column in zip(jobs, columns, strict=True)])
     sums = np.array([job.slopes.sum(axis=0) for job in jobs])
-    squares = np.diag([float(column @ column) for column in columns])
+    own = np.diag([float(column @ column) for column in columns])
     of_effects = np.diag([float(column.sum()) for column in columns]) - sums @ bread @ taken.T
-    spread = noise * (squares - taken @ bread @ taken.T) + effect * (of_effects.T @ of_effects)
-    return float(np.trace(spread) ** 2 / (spread * spread).sum())
+    spread = noise * (own - taken @ bread @ taken.T) + effect * (of_effects.T @ of_effects)
+    squares = float((spread * spread).sum())
+    return float(np.trace(spread) ** 2 / squares) if squares else 0.0

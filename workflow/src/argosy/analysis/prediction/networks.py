@@ -66,8 +66,9 @@ class Level:
 class Communication:
     """The algorithm with the least AICc and its networks; one that was not measured is None.
 
-    `jobs` is of how many jobs the measurements are, None where each is one of its own; of fewer than
-    three the networks have no intervals, and `covariance` does not know how jobs differ. `aicc` is by
+    `jobs` is of how many jobs the times of each network are at least, None where each is one of its own;
+    a network of fewer than three has no intervals, and `covariance` does not know how it differs from job
+    to job. `aicc` is by
     algorithm. `coefficients` are alpha and beta within a node, then between nodes, with their
     `covariance`; both are 0 for what was not measured.
     """
