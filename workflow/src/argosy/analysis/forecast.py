@@ -1,14 +1,20 @@
 """A training that can be predicted, made of what was measured of it and of the network."""
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import geometric_mean, mean
+from statistics import mean
 
 import duckdb
 
 from argosy.analysis.batches import Scaling, scaling_of_batches
 from argosy.analysis.collectives import allreduce_times
+from argosy.analysis.forecast_notes import (
+    of_gradients,
+    of_horovod,
+    of_other_network,
+    of_ranks,
+    of_two_nodes,
+)
 from argosy.analysis.horovod_settings import horovod_settings
 from argosy.analysis.laws import Refused
 from argosy.analysis.layer_times import LayerTimes, layer_times
@@ -28,15 +34,12 @@ from argosy.analysis.prediction import (
 from argosy.analysis.prediction.algorithms import ALGORITHMS
 from argosy.analysis.prediction.jobs import FEWEST_JOBS
 from argosy.analysis.rank_spread import rank_spreads, widest
-from argosy.analysis.setups import NamedSetup, differences
-from argosy.analysis.statistics import ratio_estimate
+from argosy.analysis.repeats import Repeats
+from argosy.analysis.setups import NamedSetup
 from argosy.analysis.usage import Usage, of_widest
 
 # What Horovod does over Gloo, where the measurements cannot tell.
 _ASSUMED = {"ring": ALGORITHMS["ring"]}
-# What decides how fast messages go.
-_OF_NETWORK = ("image", "hardware", "launcher")
-_NETWORK_VARIABLES = tuple(f"variable {name}" for name in ("NCCL_", "GLOO_", "UCX_", "FI_"))
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,8 @@ def forecast(
     if isinstance(network, Refused):
         return network
     name, communication, told = network
-    points = [point for of, point in found.steps if of == experiment]
+    repeats = Repeats.of(experiment, found.runs, found.steps)
+    points = sorted(repeats.steps)
     base = max((point for point in points if point.nodes == 1), default=None)
     if base is None:
         return Refused(
@@ -121,25 +125,27 @@ def forecast(
     if isinstance(training, Refused):
         return training
     measured_s = {
-        point.nodes: _step_s(found, experiment, point)
-        for point in sorted(points)
+        point.nodes: repeats.step_s(point)
+        for point in points
         if point.ranks_per_node == base.ranks_per_node
     }
     corrected = calibrate(
         training,
         {nodes: step_s for nodes, step_s in measured_s.items() if nodes <= 2},
-        _by_chance(found, experiment, base),
+        repeats.by_chance(base),
     )
     if isinstance(corrected, Refused):
         return corrected
     notes = (
         *told,
-        *_other_network(found, experiment, name),
-        *_told(training.horovod),
-        *_notes(found, experiment, base, measured_s),
+        *of_other_network(found.setups[experiment].setup, found.setups[name]),
+        *of_horovod(training.horovod),
+        *of_gradients(found.layers[experiment, base], repeats.steps[base]),
+        of_ranks(widest(found.spreads, experiment, base)),
+        *of_two_nodes(2 in measured_s, repeats.by_chance(base)),
     )
     power_w = _power_w(found, experiment, base)
-    scatter = _scatter(found, experiment, base)
+    scatter = repeats.scatter(base)
     return Forecast(name, communication, corrected, base, measured_s, power_w, notes, scatter)
 
 
@@ -188,7 +194,7 @@ def _training(
             "Recorder.layers (docs/writing-a-training-program.md)."
         )
     samples = {
-        point: _samples(found, experiment, point) for of, point in found.steps if of == experiment
+        point: step.samples or 0.0 for (of, point), step in found.steps.items() if of == experiment
     }
     if not samples[base]:
         return Refused("The steps on one node have no samples.")
@@ -212,115 +218,9 @@ def _asked(found: Measured, experiment: str) -> Scaling:
     return "weak" if kinds == {"weak"} else "strong"
 
 
-def _by_chance(found: Measured, experiment: str, base: Point) -> float:
-    """By what the logarithm of the ratio of steps on one and two nodes may be off: Welch's interval.
-
-    One run at a size does not tell how its runs scatter.
-    """
-    alone, both = (_rates(found, experiment, point) for point in (base, _two(base)))
-    if not (alone and both):
-        return math.inf
-    ratio = ratio_estimate(alone, both)
-    return math.inf if ratio.high is None else math.log(ratio.high / ratio.mean)
-
-
-def _scatter(found: Measured, experiment: str, base: Point) -> Scatter | None:
-    """How runs scatter, by those of all sizes."""
-    if not _rates(found, experiment, base):
-        return None
-    known = {point.nodes: _steps_s(found, experiment, point) for point in (base, _two(base))}
-    points = {run.point for run in found.runs if run.experiment == experiment}
-    others = sorted(points - {base, _two(base)})
-    return Scatter.of(known, [_rates(found, experiment, point) for point in others])
-
-
-def _two(base: Point) -> Point:
-    """Two nodes with as many ranks each."""
-    return Point(2 * base.ranks_per_node, 2, base.ranks_per_node)
-
-
-def _step_s(found: Measured, experiment: str, point: Point) -> float:
-    """The geometric mean of the runs' steps, as throughput has it."""
-    steps_s = _steps_s(found, experiment, point)
-    return geometric_mean(steps_s) if steps_s else found.steps[experiment, point].step_s
-
-
-def _steps_s(found: Measured, experiment: str, point: Point) -> list[float]:
-    """The step of each run, in seconds."""
-    if (experiment, point) not in found.steps:
-        return []
-    samples = point.ranks * _samples(found, experiment, point)
-    return [samples / rate for rate in _rates(found, experiment, point)]
-
-
-def _samples(found: Measured, experiment: str, point: Point) -> float:
-    """A rank's samples of a step, in the mean; 0 where none were recorded."""
-    return found.steps[experiment, point].samples or 0.0
-
-
-def _rates(found: Measured, experiment: str, point: Point) -> list[float]:
-    """The throughput of each run."""
-    return [
-        run.samples_per_s
-        for run in found.runs
-        if (run.experiment, run.point) == (experiment, point) and run.samples_per_s
-    ]
-
-
 def _power_w(found: Measured, experiment: str, point: Point) -> float | None:
     """What a node takes, in the mean of the runs that could read it of the most."""
     runs = [run.run_id for run in found.runs if (run.experiment, run.point) == (experiment, point)]
     used = [found.usage[experiment, run] for run in runs if (experiment, run) in found.usage]
     powers = [one.power_w for one in of_widest(used) if one.power_w is not None]
     return mean(powers) / point.nodes if powers else None
-
-
-def _other_network(found: Measured, experiment: str, network: str) -> Iterator[str]:
-    """That the allreduces were measured by other means than the training has."""
-    apart = differences(found.setups[experiment].setup, found.setups[network].setup)
-    for each in apart:
-        if each.what in _OF_NETWORK or each.what.startswith(_NETWORK_VARIABLES):
-            yield (
-                f"The allreduces of {network} have another {each.what} than the training: "
-                f"{each.other} instead of {each.one}."
-            )
-
-
-def _told(horovod: Horovod) -> tuple[str, ...]:
-    if horovod == Horovod():
-        return ()
-    return (
-        f"Horovod's cycle time is {1000 * horovod.cycle_s:g} ms and its fusion threshold "
-        f"{horovod.fusion_threshold_bytes / 2**20:g} MiB, as the runs were told.",
-    )
-
-
-def _notes(
-    found: Measured, experiment: str, base: Point, measured_s: Mapping[int, float]
-) -> list[str]:
-    said = []
-    if not found.layers[experiment, base].are_timed:
-        said.append("When gradients are ready was not measured; it is taken from their bytes.")
-    if not found.steps[experiment, base].phases_s.get("backward"):
-        said.append("No phase `backward` is recorded; nothing of the communication is hidden.")
-    said.append(_of_ranks(widest(found.spreads, experiment, base)))
-    if 2 not in measured_s:
-        said.append("Nothing was measured on two nodes, so the network is taken to be as alone.")
-    elif math.isinf(_by_chance(found, experiment, base)):
-        said.append(
-            "One run on one node or on two does not tell how runs scatter, so the network is taken to be "
-            "as alone; raise scale.repeats."
-        )
-    return said
-
-
-def _of_ranks(spread: float | None) -> str:
-    if spread is None:
-        return (
-            "No steps of two ranks or more say what was the phase `communication`, so the slowest of many "
-            "ranks is taken to be as slow as that of one node."
-        )
-    return (
-        f"Ranks' own work differs by {100 * spread:.1f} % in a step (standard deviation), by which the "
-        "slowest of more ranks takes longer."
-    )
