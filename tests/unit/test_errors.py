@@ -47,3 +47,9 @@ def test_a_code_that_is_cut_is_taken_as_a_whole(code: str) -> None:
         first, rest = coloured(f"a{code[:place]}")
         second, left = coloured(rest + f"{code[place:]}b")
         assert (first + second, left) == (whole, "")
+
+
+def test_an_error_is_one_line_whatever_names_and_programs_say() -> None:
+    assert str(ArgosyError("image x cannot be used: a\nfile: E: one\r\nE: two\n")) == (
+        "image x cannot be used: a\\nfile: E: one\\nE: two"
+    )

@@ -92,14 +92,17 @@ def test_more_runs_leave_the_others_as_they_were_measured(workspace: Workspace) 
 
 
 def test_nothing_else_that_is_there_stands_for_a_result(workspace: Workspace) -> None:
-    shutil.copy(PROGRAM, workspace.path / "containers/workloads")
-    status, output = run(workspace, "none")
-    assert status != 0, output
+    program = workspace.path / "containers/workloads/waiting.py"
+    program.write_text("raise SystemExit('to be mended')\n")
+    status, output = run(workspace, "12")
+    assert status != 0 and "to be mended" in output, output
     # What was asked for by hand is newer than all that Snakemake knows of.
     assert workspace.run(BIN / "argosy", "report", "results/local")[0] == 0
+    # The program alone is mended: no file that Snakemake knows of has changed.
+    shutil.copy(PROGRAM, program)
     status, output = run(workspace, "12")
-    assert status == 0 and steps_measured(workspace) == 12, output
     result = workspace.run_dir("changing", RUN) / "result.json"
+    assert status == 0 and result.is_file() and steps_measured(workspace) == 12, output
     result.unlink()
     assert run(workspace, "12")[0] == 0 and result.is_file()
     # Where Snakemake remembers nothing, as in a clone that results were copied to.

@@ -1,10 +1,11 @@
 """What is said of the runs that came to nothing, when a workflow ends."""
 
+import shutil
 from pathlib import Path
 
 from live_study import FakeStudy, ended_in, starts
 
-from argosy.live.failures import describe, failed_runs
+from argosy.live.failures import Failed, describe, failed_runs
 
 FAILURE = {"node": 0, "rank": 0, "cause": "killed by signal 9 (SIGKILL)", "at": 1.0}
 
@@ -31,13 +32,34 @@ def test_failed_and_cancelled_runs_are_told_apart(fake: FakeStudy) -> None:
     assert failed_runs(fake.site, planned[2:]) == []
 
 
-def test_of_many_runs_some_are_listed(fake: FakeStudy) -> None:
+def test_runs_with_one_cause_share_a_line(fake: FakeStudy) -> None:
     runs = [fake.plan(repeat=repeat) for repeat in range(1, 26)]
     for run in runs:
         fake.submitted(run, "7", scheduler="local")
         ended_in(run, "7.0", "cancelled")
     report = Path("results/cluster/report.html")
-    said = [*describe(failed_runs(fake.site, [run.path for run in runs]), report)]
-    assert said[0] == "25 runs failed or ended early:"
+    heading, first, others = describe(failed_runs(fake.site, [run.path for run in runs]), report)
+    assert heading == "25 runs failed or ended early:"
+    assert first.startswith("  digits/nodes1-ranks1-repeat1: cancelled; see ")
+    assert others.startswith("    and so digits/nodes1-ranks1-repeat2, ")
+    assert others.endswith(" and 19 more")
+
+
+def test_of_many_causes_some_are_listed() -> None:
+    failed = [Failed(f"digits/run{number}", f"exit code {number}") for number in range(1, 26)]
+    said = [*describe(failed, Path("results/cluster/report.html"))]
+    assert said[:2] == ["25 runs failed:", "  digits/run1: exit code 1"]
     assert len(said) == 22
     assert said[-1] == "  and 5 more; `argosy status cluster` has all"
+
+
+def test_a_run_whose_folder_is_gone_is_not_forgotten(fake: FakeStudy) -> None:
+    runs = [fake.plan(repeat=repeat) for repeat in (1, 2)]
+    for run in runs:
+        ended_in(run, "2.0", "completed")
+    planned = [run.path for run in runs]
+    gone = Failed("digits/nodes1-ranks1-repeat1", "its folder is gone; `snakemake` plans it again")
+    shutil.rmtree(planned[0])
+    assert failed_runs(fake.site, planned) == [gone]
+    shutil.rmtree(planned[1])
+    assert len(failed_runs(fake.site, planned)) == 2

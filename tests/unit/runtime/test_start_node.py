@@ -1,6 +1,8 @@
 """What keeps a node's agent from starting is said in one line."""
 
+import fcntl
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -74,3 +76,46 @@ def test_an_agent_that_has_begun_speaks_for_itself(records: Path) -> None:
 def test_whom_a_signal_ends_has_not_failed_to_start(records: Path) -> None:
     done = start(records, "bash", "-c", 'kill -TERM "$PPID"; sleep 0.2; exit 143')
     assert (done.returncode, done.stderr) == (143, "")
+
+
+def test_what_killed_jobs_left_on_a_node_is_removed(records: Path) -> None:
+    scratch = records.parent / "scratch"
+    left, held, young = (scratch / f"argosy-node.{name}" for name in ("left", "held", "young"))
+    for folder in (left, held, young):
+        folder.mkdir(parents=True)
+        (folder / "file").touch()
+    kept = records / "kept"
+    kept.touch()
+    (scratch / "argosy-node.link").symlink_to(records)
+    for path in (left, held, records):
+        os.utime(path, (1, 1))
+    holder = os.open(held, os.O_RDONLY)
+    fcntl.flock(holder, fcntl.LOCK_EX)
+    try:
+        done = start(records, "sh", "-c", 'ls "$TMPDIR"; exit 3', ARGOSY_TMPDIR=str(scratch))
+    finally:
+        os.close(holder)
+    assert done.returncode == 3
+    names = sorted(path.name for path in scratch.iterdir())
+    assert names == ["argosy-node.held", "argosy-node.link", "argosy-node.young"]
+    assert kept.exists()
+
+
+def test_the_command_of_a_killed_shell_keeps_its_temporary_files(records: Path) -> None:
+    waits = 'kill -KILL "$PPID"; read -r _; ls -d "$TMPDIR"'
+    variables = {"PATH": os.environ["PATH"], "SLURM_NODEID": "0", "ARGOSY_TMPDIR": str(records)}
+    with subprocess.Popen(
+        ["bash", PROGRAM, "bash", "-c", waits],
+        env=variables,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as killed:
+        assert killed.wait(20) == -signal.SIGKILL
+        [folder] = records.glob("argosy-node.*")
+        os.utime(folder, (1, 1))
+        start(records, "true", ARGOSY_TMPDIR=str(records))
+        assert folder.is_dir()
+        assert killed.communicate("\n", timeout=20)[0].strip() == str(folder)
+    start(records, "true", ARGOSY_TMPDIR=str(records))
+    assert not folder.exists()

@@ -14,11 +14,12 @@ class ArgosyError(Exception):
     """A problem the user can mend. The message is one line: where, what is wrong, what to do.
 
     The command line prints it without a traceback and exits with 2; the workflow turns it into
-    Snakemake's own WorkflowError. It may quote programs: what would colour a terminal is left out.
+    Snakemake's own WorkflowError. It may quote programs and files' names: what would colour a terminal is
+    left out, and a line break is shown as one.
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(plain(message))
+        super().__init__(plain(message).strip().replace("\n", "\\n"))
 
 
 def plain(text: str) -> str:

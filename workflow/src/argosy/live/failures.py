@@ -7,7 +7,7 @@ from pathlib import Path
 from argosy.errors import plain
 from argosy.files import rank_log
 from argosy.live.folders import RunFiles, run_folders
-from argosy.live.states import RunState, RunView
+from argosy.live.states import RunState
 from argosy.live.study import Study
 from argosy.live.tail import last_lines
 from argosy.live.words import plural
@@ -15,7 +15,8 @@ from argosy.reading import status_of
 
 ENDED_EARLY = (RunState.CANCELLED, RunState.INTERRUPTED)
 STATES = (RunState.FAILED, RunState.GONE, RunState.UNREADABLE, *ENDED_EARLY)
-MOST_RUNS = 20
+MOST_CAUSES = 20
+MOST_NAMES = 5
 LINES = 40
 PATIENCE_S = 5.0
 """How long the queue is waited for, which may know why a job ended."""
@@ -23,43 +24,65 @@ PATIENCE_S = 5.0
 
 @dataclass(frozen=True)
 class Failed:
-    """A run that came to nothing; `log` is of who failed, None where there is none."""
+    """A run that came to nothing; `log` is of who failed, None where there is none.
 
-    view: RunView
-    log: Path | None
-    site: Path
+    `early` is one that somebody, or the time limit, ended.
+    """
+
+    name: str
+    cause: str
+    early: bool = False
+    log: Path | None = None
 
 
 def failed_runs(site: Path, planned: Collection[Path]) -> list[Failed]:
     """Look at the runs below `site`, and return those of the `planned` ones that failed."""
-    if not any(run_folders(site)):
-        return []
-    views = {
-        site / view.experiment / view.run_id: view for view in Study(site).look(PATIENCE_S).views
-    }
-    return [
-        Failed(view, _log_of(folder), site)
+    views = {}
+    if any(run_folders(site)):
+        looked = Study(site).look(PATIENCE_S)
+        views = {site / view.experiment / view.run_id: view for view in looked.views}
+    failed = [
+        Failed(view.name, view.note or view.state, view.state in ENDED_EARLY, _log_of(folder))
         for folder, view in views.items()
         if folder in planned and view.state in STATES
+    ]
+    return failed + [
+        Failed("/".join(folder.parts[-2:]), "its folder is gone; `snakemake` plans it again")
+        for folder in planned
+        if not folder.exists()
     ]
 
 
 def describe(failed: Sequence[Failed], report: Path) -> Iterator[str]:
-    """Say what was printed last where the first run failed, then which failed and why, then the report."""
-    first = next((each for each in failed if each.log and each.view.state not in ENDED_EARLY), None)
+    """Say what was printed last where the first run failed, then which failed and why, then the report.
+
+    Runs with one cause share a line.
+    """
+    first = next((each for each in failed if each.log and not each.early), None)
     if first and first.log:
         yield f"The last lines of {first.log}:"
-        yield from (f"    {line}" for line in last_lines(first.log, first.site, LINES))
+        yield from (f"    {line}" for line in last_lines(first.log, report.parent, LINES))
         yield ""
-    early = any(each.view.state in ENDED_EARLY for each in failed)
+    early = any(each.early for each in failed)
     yield f"{plural(len(failed), 'run')} failed{' or ended early' if early else ''}:"
-    for each in failed[:MOST_RUNS]:
-        where = f"; see {each.log}" if each.log else ""
-        yield plain(f"  {each.view.name}: {each.view.note or each.view.state}{where}")
-    if len(failed) > MOST_RUNS:
-        yield f"  and {len(failed) - MOST_RUNS} more; `argosy status {report.parent.name}` has all"
+    by_cause: dict[str, list[Failed]] = {}
+    for each in failed:
+        by_cause.setdefault(each.cause, []).append(each)
+    for cause, runs in [*by_cause.items()][:MOST_CAUSES]:
+        where = f"; see {runs[0].log}" if runs[0].log else ""
+        yield plain(f"  {runs[0].name}: {cause}{where}")
+        if len(runs) > 1:
+            yield plain(f"    and so {_names(runs[1:])}")
+    if unsaid := [*by_cause.values()][MOST_CAUSES:]:
+        count = sum(len(runs) for runs in unsaid)
+        yield f"  and {count} more; `argosy status {report.parent.name}` has all"
     if report.is_file():
         yield f"Report of the runs there are: {report}"
+
+
+def _names(runs: Sequence[Failed]) -> str:
+    more = f" and {len(runs) - MOST_NAMES} more" if len(runs) > MOST_NAMES else ""
+    return ", ".join(each.name for each in runs[:MOST_NAMES]) + more
 
 
 def _log_of(run_dir: Path) -> Path | None:

@@ -18,9 +18,8 @@ class Source:
         return self.path.parent
 
     def error(self, line: int, message: str) -> ArgosyError:
-        """An error that names file and line, itself in one line whatever the names of files hold."""
-        said = message.replace("\n", "\\n")
-        return ArgosyError(f"{self.path}:{line}: {said}")
+        """An error that names file and line."""
+        return ArgosyError(f"{self.path}:{line}: {message}")
 
     def read(self) -> str:
         """The text.

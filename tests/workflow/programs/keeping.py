@@ -1,0 +1,15 @@
+"""Train nothing, for a second and a half, if the variable TOKEN is what it should be."""
+
+import hashlib
+import os
+import sys
+import time
+
+import argosy_steps
+
+if hashlib.sha256(os.environ["TOKEN"].encode()).hexdigest() != sys.argv[1]:
+    sys.exit("TOKEN is not what was asked for")
+steps = argosy_steps.Recorder()
+for _ in range(30):
+    with steps.step(samples=8):
+        time.sleep(0.05)
