@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from argosy.errors import ArgosyError
 from argosy.files import write_json
 from argosy.images.flatten import link
+from argosy.images.free_disk import why_no_room
 from argosy.images.oci import INDEX_TYPE, LAYOUT, LAYOUT_FILE, NAME_ANNOTATION
 from argosy.images.registry.client import Client
 from argosy.images.registry.downloading import digest_of, download
@@ -67,10 +69,23 @@ def pull(store: Store, client: Client, folder: Path, say: Say) -> Pulled:
     cache.mkdir(parents=True, exist_ok=True, mode=0o700)
     # Of two pulls at once the second finds what both need.
     with store.locked("registry"):
+        if why := why_no_room(cache, _missing(contents.blobs, cache)):
+            raise ArgosyError(f"{contents.reference}: {cache}: {why}")
         _Downloads(client, cache, blobs, Progress(contents.blobs, say)).run(contents.blobs)
     _describe(folder, contents)
     names = tuple(cache / _hex(blob.digest) for blob in contents.blobs)
     return Pulled(contents.reference, folder, names)
+
+
+def _missing(blobs: Sequence[Descriptor], cache: Path) -> int:
+    """Bytes that are still to be downloaded."""
+    return sum(
+        max(0, blob.size - (part.stat().st_size if part.exists() else 0))
+        for blob in blobs
+        for path in [cache / _hex(blob.digest)]
+        for part in [path.with_name(path.name + PART)]
+        if not path.exists()
+    )
 
 
 class Progress:
