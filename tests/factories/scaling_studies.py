@@ -33,8 +33,13 @@ def gustafson(size: float, rate: float, serial: float) -> float:
     return rate * (serial + (1 - serial) * size)
 
 
-def studies(law: str, count: int, seed: int) -> Iterator[Study]:
-    """Studies of `amdahl`, `gustafson` or `usl`."""
+def studies(law: str, count: int, seed: int, shared: float = 0.0) -> Iterator[Study]:
+    """Studies of `amdahl`, `gustafson` or `usl`.
+
+    Args:
+        shared: how much repeats of a size scatter together, by a node or an hour, as a multiple of how
+            much they scatter apart.
+    """
     chance = np.random.default_rng(seed)
     for _ in range(count):
         rate = float(10 ** chance.uniform(1, 5))
@@ -46,18 +51,22 @@ def studies(law: str, count: int, seed: int) -> Iterator[Study]:
         sizes = np.repeat(np.sort(picked), chance.integers(3, 6)).tolist()
         noise = chance.uniform(0.01, 0.05)
         true_rates = [_rate(law, size, *truth.values()) for size in sizes]
-        scatter = np.exp(noise * chance.standard_normal(len(sizes)))
-        yield Study(truth, sizes, (np.array(true_rates) * scatter).tolist())
+        scatter = chance.standard_normal(len(sizes))
+        if shared:
+            scatter += shared * np.repeat(
+                chance.standard_normal(picked.size), len(sizes) // picked.size
+            )
+        yield Study(truth, sizes, (np.array(true_rates) * np.exp(noise * scatter)).tolist())
 
 
-def coverage(law: Law, count: int, seed: int) -> dict[str, list[bool]]:
+def coverage(law: Law, count: int, seed: int, shared: float = 0.0) -> dict[str, list[bool]]:
     """Whether the interval of each study covers the truth, by parameter; ` = 0` at the bound.
 
     `curve` is that of the throughput at twice the largest size of all studies; `peak` counts the
     studies in which a peak was seen.
     """
     covered: defaultdict[str, list[bool]] = defaultdict(list)
-    for study in studies(law.name, count, seed):
+    for study in studies(law.name, count, seed, shared):
         found = fit(law, study.sizes, study.rates)
         assert isinstance(found, Fit)
         for name, truth in study.truth.items():

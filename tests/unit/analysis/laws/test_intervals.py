@@ -20,6 +20,33 @@ def test_intervals_cover_the_truth_in_95_of_100(law: Law, count: int) -> None:
         assert sum(hits) <= most or name.endswith("= 0"), name
 
 
+@pytest.mark.parametrize("shared", [0.5, 2.0])
+@pytest.mark.parametrize("law", [AMDAHL, USL], ids=["amdahl", "usl"])
+def test_repeats_that_share_a_node_or_an_hour_make_no_interval_narrow(
+    law: Law, shared: float
+) -> None:
+    """By the scatter of single runs they would cover the truth in 85 and 55 of 100."""
+    for name, hits in coverage(law, 150, seed=3, shared=shared).items():
+        assert sum(hits) >= stats.binom.ppf(0.002, len(hits), 0.92), name
+
+
+def test_only_where_the_curve_misses_the_means_do_intervals_go_by_them() -> None:
+    sizes = [1.0, 2.0, 4.0, 8.0]
+    near = [ratio * size for size in sizes for ratio in (0.98, 1.02)]
+    found = fit(LINEAR, np.repeat(sizes, 2).tolist(), near)
+    assert isinstance(found, Fit) and not found.fitted.has_shared_scatter
+    assert (found.goodness.lack_of_fit_p, found.fitted.freedom) == (pytest.approx(1.0), 7)
+    # Each size's repeats agree, and the sizes do not.
+    shared = [ratio * size for size, ratio in zip(sizes, (0.97, 1.03, 0.98, 1.02), strict=True)]
+    apart = fit(
+        LINEAR, np.repeat(sizes, 2).tolist(), [rate * s for rate in shared for s in (0.999, 1.001)]
+    )
+    assert isinstance(apart, Fit) and apart.fitted.has_shared_scatter
+    means = stats.ttest_1samp(np.log(np.array(shared) / sizes), 0).confidence_interval(0.95)
+    ends = (math.log(apart.at_one.low), math.log(apart.at_one.high))
+    assert ends == pytest.approx((means.low, means.high), abs=1e-4)
+
+
 def test_the_interval_of_one_unknown_is_students() -> None:
     rates = [10.0, 10.4, 19.0, 21.0, 41.0]
     found = fit(LINEAR, [1, 1, 2, 2, 4], rates)

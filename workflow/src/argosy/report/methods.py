@@ -167,7 +167,8 @@ _WHOLE: tuple[tuple[Callable[[ExperimentSummary], object], str], ...] = (
     (
         lambda one: any(law.refused is None for law in one.laws),
         "Laws are fitted to single runs by least squares on the logarithm. The simplest that misses the "
-        "sizes' means by no more than repeats scatter describes the runs, where there are repeats enough.",
+        "sizes' means by no more than repeats scatter describes the runs, where there are repeats "
+        "enough. Where the means scatter by more than the repeats tell, the intervals are by the means.",
     ),
     (
         lambda one: one.prediction,

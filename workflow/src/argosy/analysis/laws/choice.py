@@ -9,7 +9,7 @@ from scipy.special import stdtrit
 
 from argosy.analysis.laws.fits import Fit, Refused, fit
 from argosy.analysis.laws.formulas import AMDAHL, GUSTAFSON, LINEAR, USL, Law
-from argosy.analysis.laws.least_squares import Runs
+from argosy.analysis.laws.intervals import Fitted
 from argosy.analysis.statistics import CONFIDENCE
 
 LAWS: Mapping[str, tuple[Law, ...]] = {
@@ -64,7 +64,7 @@ def choose(scaling: str, sizes: Sequence[float], rates: Sequence[float | None]) 
     if not passing:
         return Choice(fits, undecided=_none_fits(fits))
     if passing[0] == LINEAR.name:
-        return _no_loss(fits, runs)
+        return _no_loss(fits, fitted[LINEAR.name].fitted)
     is_alone = passing[0] == USL.name or _has_no_coherency(fits[USL.name], max(runs.sizes))
     return Choice(fits, passing[0], is_alone)
 
@@ -89,8 +89,8 @@ def _none_fits(fits: Mapping[str, Fit | Refused]) -> str:
     return f"No scaling law describes its runs: each {misses}."
 
 
-def _no_loss(fits: Mapping[str, Fit | Refused], runs: Runs) -> Choice:
-    low, high = _efficiency(runs)
+def _no_loss(fits: Mapping[str, Fit | Refused], fitted: Fitted) -> Choice:
+    low, high = _efficiency(fitted)
     if low > NO_LOSS:
         return Choice(fits, LINEAR.name)
     return Choice(
@@ -100,12 +100,19 @@ def _no_loss(fits: Mapping[str, Fit | Refused], runs: Runs) -> Choice:
     )
 
 
-def _efficiency(runs: Runs) -> tuple[float, float]:
-    """The interval of the efficiency at the largest size, by the scatter of all sizes' repeats."""
+def _efficiency(fitted: Fitted) -> tuple[float, float]:
+    """The interval of the efficiency at the largest size, by the scatter of all sizes' repeats.
+
+    Where repeats share a scatter, by that of the sizes' means.
+    """
+    runs = fitted.runs
     freedom = runs.n - runs.sizes.size
+    variance = runs.within / freedom
+    if fitted.has_shared_scatter:
+        freedom, variance = fitted.freedom, fitted.variance
     first, last = int(np.argmin(runs.sizes)), int(np.argmax(runs.sizes))
     log = runs.log_rates[last] - runs.log_rates[first]
     log -= math.log(runs.sizes[last] / runs.sizes[first])
-    variance = runs.within / freedom * (1 / runs.counts[first] + 1 / runs.counts[last])
-    half = float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * math.sqrt(variance)
+    error = math.sqrt(variance * (1 / runs.counts[first] + 1 / runs.counts[last]))
+    half = float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * error
     return math.exp(log - half), math.exp(log + half)

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import fdtrc
 
 from argosy.analysis.laws.formulas import PEAK, USL, Law, Vector, peak_at
 from argosy.analysis.laws.intervals import (
@@ -123,20 +122,9 @@ def _peak(fitted: Fitted) -> Interval | None:
 def _goodness(fitted: Fitted) -> Goodness:
     runs = fitted.runs
     total = runs.within + float(runs.counts @ runs.log_rates**2)
+    squares = max(fitted.curve.squares, ROUNDING * runs.n)
     return Goodness(
-        residual_sd=math.sqrt(fitted.variance),
+        residual_sd=math.sqrt(squares / (runs.n - fitted.law.unknowns)),
         r_squared=1 - fitted.curve.squares / total if total else 1.0,
-        lack_of_fit_p=_lack_of_fit(fitted),
+        lack_of_fit_p=fitted.lack_of_fit_p,
     )
-
-
-def _lack_of_fit(fitted: Fitted) -> float | None:
-    runs = fitted.runs
-    sizes = runs.sizes.size
-    of_repeats, of_means = runs.n - sizes, sizes - fitted.law.unknowns
-    if not of_repeats or not of_means:
-        return None
-    # Rounding is a scatter, too: repeats may agree to the last digit.
-    within = max(runs.within, ROUNDING * runs.n)
-    missed = max(fitted.curve.squares - runs.within, 0.0) / of_means
-    return float(fdtrc(of_means, of_repeats, missed / (within / of_repeats)))

@@ -7,6 +7,12 @@ With Student's t, whose square this F is, instead of the normal, it holds for fe
 estimate ± t · standard error it does not mind that the parameters are curved and bounded. At a
 bound the true level is above 95 % (Self and Liang, JASA 82, 1987): an interval that ends there is
 rather too wide.
+
+Repeats of a size may share what other sizes do not: a node, or an hour. Then the sizes' means scatter
+by more than the repeats tell. Where there is a sign of it, a lack of fit with p below `SHARED`, their
+distances from the curve alone tell how far it may be off. So generous a p is what keeps intervals after
+a test of whether to pool near their level (Bancroft, Annals of Mathematical Statistics 15, 1944; Paull,
+ibid. 21, 1950).
 """
 
 import math
@@ -15,7 +21,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from scipy.optimize import brentq
-from scipy.special import stdtrit
+from scipy.special import fdtrc, stdtrit
 
 from argosy.analysis.laws.formulas import Law, Parameter
 from argosy.analysis.laws.least_squares import Curve, Runs, fit_curve
@@ -23,6 +29,9 @@ from argosy.analysis.statistics import CONFIDENCE
 
 ROUNDING = 1e-18
 """Squares of rounding: throughputs that agree to nine digits have no spread to tell."""
+
+SHARED = 0.25
+"""Below this `lack_of_fit_p` the sizes' means are taken to scatter by more than their repeats."""
 
 # What reaches as far, a coherency or the log of a factor, is bounded by nothing.
 _FURTHEST = 30.0
@@ -49,13 +58,38 @@ class Fitted:
 
     @property
     def freedom(self) -> int:
-        """Degrees of freedom of the residuals."""
-        return self.runs.n - self.law.unknowns
+        """Degrees of freedom of the variance."""
+        runs = self.runs.sizes.size if self.has_shared_scatter else self.runs.n
+        return runs - self.law.unknowns
 
     @property
     def variance(self) -> float:
-        """Of the residuals on the logarithm."""
-        return max(self.curve.squares, ROUNDING * self.runs.n) / self.freedom
+        """Of a run on the logarithm; of a size's mean, times its runs, where repeats share a scatter."""
+        squares = self.missed if self.has_shared_scatter else self.curve.squares
+        return max(squares, ROUNDING * self.runs.n) / self.freedom
+
+    @property
+    def has_shared_scatter(self) -> bool:
+        """Whether there is a sign that repeats of a size share what other sizes do not."""
+        chance = self.lack_of_fit_p
+        return chance is not None and chance < SHARED
+
+    @property
+    def missed(self) -> float:
+        """The sum of the squares by which the curve misses the sizes' means, times their runs."""
+        return max(self.curve.squares - self.runs.within, 0.0)
+
+    @property
+    def lack_of_fit_p(self) -> float | None:
+        """Of the F test of `Goodness`."""
+        runs = self.runs
+        sizes = runs.sizes.size
+        of_repeats, of_means = runs.n - sizes, sizes - self.law.unknowns
+        if not of_repeats or not of_means:
+            return None
+        # Rounding is a scatter, too: repeats may agree to the last digit.
+        within = max(runs.within, ROUNDING * runs.n) / of_repeats
+        return float(fdtrc(of_means, of_repeats, self.missed / of_means / within))
 
 
 def parameter_interval(fitted: Fitted, parameter: Parameter) -> Interval:
