@@ -99,8 +99,8 @@ bench-coverage: $(VENV)/.ready ## Count how often 95 % intervals cover the truth
 	@PYTHONPATH=tests/factories $(BIN)/python benchmarks/coverage.py
 
 .PHONY: bench-prediction
-bench-prediction: image ## Compare predictions with steps on a network of known delay and rate
-	@PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/prediction.py
+bench-prediction: image ## Compare predictions with steps on a network of known delay and rate (STUDIES=20)
+	@PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/prediction.py $(STUDIES)
 
 .PHONY: compare-images
 compare-images: image ## Build Dockerfiles by Argosy, podman and ch-image, and compare the files

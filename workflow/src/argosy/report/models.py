@@ -194,6 +194,13 @@ class ProvenanceSummary:
     runs: list[str]
     content: dict[str, Any]
 
+    @property
+    def image_name(self) -> str | None:
+        """Of the runs' container, None without one, or where the file does not tell."""
+        image = self.content.get("image")
+        name = image.get("name") if isinstance(image, dict) else None
+        return name if isinstance(name, str) else None
+
 
 @dataclass(frozen=True)
 class Method:

@@ -1,0 +1,50 @@
+"""JSON of strangers: something in it is of another kind, missing, or meant to harm."""
+
+import copy
+import json
+import math
+import random
+from collections.abc import Iterator
+from typing import Any
+
+HARMFUL = '<img src="x" onerror="alert(1)">'
+ESCAPE = "\x1b[31mred\u202e"
+VALUES: tuple[Any, ...] = (
+    *(None, True, -1, 0, 1e308, -1e308, math.nan, math.inf, 10**30),
+    *("", HARMFUL, ESCAPE, "a" * 100_000, "../../../etc/passwd", "/etc/passwd", "=cmd()", "\n\n"),
+    *("\ud800", [], {}, [1] * 1000, {"a": {"b": 1}}, [[[[[]]]]]),
+)
+Path = tuple[str | int, ...]
+
+
+def garbled(text: str, chance: random.Random) -> str:
+    """A JSON text, of which one to five values are others, or gone."""
+    value = json.loads(text)
+    for _ in range(chance.choice((1, 1, 2, 5))):
+        places = [path for path in _paths(value) if path]
+        if not places:
+            break
+        *before, last = chance.choice(places)
+        inner = value
+        for name in before:
+            inner = inner[name]
+        if chance.random() < 0.8:
+            inner[last] = copy.deepcopy(chance.choice(VALUES))
+        else:
+            del inner[last]
+    return json.dumps(value)
+
+
+def garbled_lines(text: str, chance: random.Random) -> str:
+    """JSON Lines, of which up to fifty are garbled."""
+    lines = text.splitlines()
+    for place in chance.choices(range(len(lines)), k=chance.choice((1, 5, 50)) if lines else 0):
+        lines[place] = garbled(lines[place], chance)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _paths(value: Any, path: Path = ()) -> Iterator[Path]:
+    yield path
+    if isinstance(value, dict | list):
+        for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _paths(inner, (*path, name))

@@ -1,0 +1,48 @@
+"""A results folder of strangers, in which anything may stand anywhere: there is a report all the same."""
+
+import random
+from pathlib import Path
+
+import pytest
+from garbled import ESCAPE, HARMFUL, garbled, garbled_lines
+from study_files import sample_study
+
+from argosy.report import write_report
+from argosy.results import collect
+
+STUDIES = 25
+
+
+@pytest.mark.timeout(300)
+def test_whatever_stands_in_records_there_is_a_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(STUDIES):
+        chance = random.Random(number)
+        project = tmp_path / f"study{number}"
+        project.mkdir()
+        monkeypatch.chdir(project)
+        site = Path("results/local")
+        sample_study(site)
+        files = sorted(path for path in site.rglob("*.json*") if path.is_file())
+        for path in chance.sample(files, chance.choice((1, 3, 10, 30))):
+            change = garbled_lines if path.suffix == ".jsonl" else garbled
+            path.write_text(change(path.read_text(), chance))
+        collect(site, site / "tables")
+        report = write_report(site)
+        page = report.html.read_text()
+        assert HARMFUL not in page and ESCAPE[0] not in page and ESCAPE[-1] not in page, number
+        assert "root:x:0" not in page, number
+        assert ESCAPE[0] not in report.csv.read_text(), number
+
+
+@pytest.mark.parametrize(
+    "image", ["7", "1e308", '"name"', '["name"]', '{"name": 7}', '{"name": []}']
+)
+def test_an_image_that_is_none_is_not_named(tmp_path: Path, image: str) -> None:
+    site = tmp_path / "results/local"
+    sample_study(site)
+    for path in site.rglob("provenance.json"):
+        path.write_text(f'{{"schema_version": 1, "image": {image}}}')
+    collect(site, site / "tables")
+    assert "<summary>no container," in write_report(site).html.read_text()
