@@ -84,6 +84,11 @@ def test_a_path_does_not_lead_out(top: Path, outside: Outside, name: str) -> Non
         reading.read_bytes(top / name, top)
 
 
+def test_half_a_character_is_no_name_of_a_file(top: Path) -> None:
+    with pytest.raises(NotReadError, match="is no name of a file"):
+        read_bytes(top / "a\ud800", top)
+
+
 def test_sizes_and_numbers_have_a_bound(top: Path) -> None:
     (top / "large").write_bytes(b"x" * 11)
     with pytest.raises(NotReadError, match="is larger than"):

@@ -8,6 +8,7 @@ from garbled import ESCAPE, HARMFUL, garbled, garbled_lines
 from study_files import sample_study
 
 from argosy.report import write_report
+from argosy.report.numbers import moment
 from argosy.results import collect
 
 STUDIES = 25

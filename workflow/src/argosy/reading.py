@@ -220,6 +220,11 @@ def _open_by_parts(top: int, parts: Sequence[str], flags: int, path: Path) -> in
 
 
 def _parts(path: Path, top: Path) -> tuple[str, ...]:
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        # JSON may hold half of a character, and a file's name be made of it.
+        raise NotReadError(path, "is no name of a file") from None
     parts, above = path.parts, top.parts
     below = parts[len(above) :]
     if parts[: len(above)] != above or not below or ".." in below or "\0" in str(path):

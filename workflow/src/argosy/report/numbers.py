@@ -54,8 +54,11 @@ def duration(seconds: float | None) -> str:
 
 
 def moment(unix: float | None) -> str:
-    """Date and time of day in UTC."""
-    return NONE if unix is None else f"{datetime.fromtimestamp(unix, UTC):%Y-%m-%d %H:%M}"
+    """Date and time of day in UTC; none for what no calendar has."""
+    try:
+        return NONE if unix is None else f"{datetime.fromtimestamp(unix, UTC):%Y-%m-%d %H:%M}"
+    except (OverflowError, ValueError, OSError):
+        return NONE
 
 
 def count(amount: int, singular: str) -> str:
