@@ -86,7 +86,7 @@ def test_a_path_does_not_lead_out(top: Path, outside: Outside, name: str) -> Non
 
 def test_half_a_character_is_no_name_of_a_file(top: Path) -> None:
     with pytest.raises(NotReadError, match="is no name of a file"):
-        read_bytes(top / "a\ud800", top)
+        reading.read_bytes(top / "a\ud800", top)
 
 
 def test_sizes_and_numbers_have_a_bound(top: Path) -> None:

@@ -37,6 +37,11 @@ def test_whatever_stands_in_records_there_is_a_report(
         assert ESCAPE[0] not in report.csv.read_text(), number
 
 
+@pytest.mark.parametrize("unix", [1e308, -1e308, 1e12, -1e12])
+def test_a_time_that_no_calendar_has_is_none(unix: float) -> None:
+    assert moment(unix) == moment(None)
+
+
 @pytest.mark.parametrize(
     "image", ["7", "1e308", '"name"', '["name"]', '{"name": 7}', '{"name": []}']
 )
