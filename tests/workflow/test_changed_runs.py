@@ -92,6 +92,7 @@ def test_more_runs_leave_the_others_as_they_were_measured(workspace: Workspace) 
 
 
 def test_nothing_else_that_is_there_stands_for_a_result(workspace: Workspace) -> None:
+    shutil.rmtree(workspace.path / "results/local/changing", ignore_errors=True)
     program = workspace.path / "containers/workloads/waiting.py"
     program.write_text("raise SystemExit('to be mended')\n")
     status, output = run(workspace, "12")
