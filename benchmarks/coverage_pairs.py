@@ -32,7 +32,7 @@ def measured() -> tuple[Table, dict[str, object], bool]:
     for block in BLOCKS:
         for count in COUNTS:
             covered, width, is_paired = cell(block, count, STUDIES)
-            slack = SAMPLING * np.sqrt(LEAST * (1 - LEAST) / STUDIES)
+            slack = SAMPLING * (LEAST * (1 - LEAST) / STUDIES) ** 0.5
             # Welch's interval takes what blocks have in common for scatter, and covers more than it says.
             most = 1.0 if block and not is_paired else MOST + slack
             is_held = LEAST - slack <= covered <= most and (block > 0 or width <= WIDEST)
@@ -65,7 +65,7 @@ def cell(block: float, count: int, studies: int) -> tuple[float, float, bool]:
         hits.append(speed_up.low <= 1 <= speed_up.high)
         widths += np.log(speed_up.high / speed_up.low)
         welch += np.log(independent.high / independent.low)
-    return float(np.mean(hits)), widths / welch, is_paired
+    return float(np.mean(hits)), float(widths / welch), is_paired
 
 
 def _runs(nodes: int, rates: list[float]) -> list[Measurement]:
