@@ -8,6 +8,7 @@ import statistics
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 PROJECT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(PROJECT / "tests" / part) for part in ("slurm", "factories")]
@@ -26,17 +27,19 @@ from known_network import (  # noqa: E402
 from argosy.images.store import Store  # noqa: E402
 
 STUDIES = 3
+REPEATS = 2
+"""Of single runs nobody can say how far they scatter, so predictions by them have no interval."""
 BAR = 0.05
-"""Of the step on four nodes, in 19 studies of 20."""
+"""Of the step on four nodes, or it lies within its interval: in 19 studies of 20."""
 
 
-def study(folder: Path, cluster: Cluster, number: int) -> dict[str, float]:
-    """The relative errors of one study."""
+def study(folder: Path, cluster: Cluster, number: int) -> dict[str, Any]:
+    """The relative errors of one study, and whether the step on four nodes is within its interval."""
     store = Store.of_project(PROJECT).path
     path = folder / f"study{number}"
     workspace = ClusterWorkspace.copy(PROJECT, path, store, site="testbed", cluster=cluster)
     with known_network(workspace):
-        found = figures(predicted(workspace))
+        found = figures(predicted(workspace, REPEATS))
         without = error_from_two_nodes(workspace)
     steps = {nodes: two[0] / two[1] - 1 for nodes, two in found["steps_ms"].items()}
     return {
@@ -45,6 +48,7 @@ def study(folder: Path, cluster: Cluster, number: int) -> dict[str, float]:
         "step on 2 nodes": steps[2],
         "step on 4 nodes": steps[4],
         "… without allreduces on 4": without,
+        "inside": found["inside"][4],
     }
 
 
@@ -57,12 +61,15 @@ def main(studies: int) -> None:
             for number in range(studies):
                 errors.append(study(folder, cluster, number))
                 print(f"study {number + 1} of {studies}: {errors[-1]}", file=sys.stderr, flush=True)
-    for name in errors[0]:
+    for name in (name for name in errors[0] if name != "inside"):
         values = [one[name] for one in errors]
         each = ", ".join(f"{value:+.1%}" for value in values)
         print(f"{name:26} {statistics.median(values):+.1%}  ({each})")
     near = sum(abs(one["step on 4 nodes"]) <= BAR for one in errors)
-    print(f"the step on 4 nodes is within {BAR:.0%} in {near} of {studies}")
+    held = sum(abs(one["step on 4 nodes"]) <= BAR or one["inside"] is True for one in errors)
+    print(
+        f"the step on 4 nodes is within {BAR:.0%} in {near} of {studies}, or in its interval: {held}"
+    )
     print(json.dumps(errors))
 
 

@@ -28,25 +28,25 @@ LAYER_S = 0.04
 KIB = (4, 16, 1024, 4096)
 
 
-def paced() -> dict[str, Any]:
+def paced(repeats: int = 1) -> dict[str, Any]:
     """The experiment of the training; one step takes about half a second without communication."""
     kib, seconds = f" {LAYER_KIB}" * LAYERS, f" {LAYER_S}" * LAYERS
     command = "python3 /workloads/torch/paced.py --steps 12 --forward 0.3"
     return {
         "image": "torch-cpu",
         "command": f"{command} --kib{kib} --backward{seconds}",
-        "scale": {"kind": "weak", "nodes": [1, 2, 4], "repeats": 1},
+        "scale": {"kind": "weak", "nodes": [1, 2, 4], "repeats": repeats},
         "needs": {"time": "10m"},
     }
 
 
-def collectives(nodes: list[int]) -> dict[str, Any]:
+def collectives(nodes: list[int], repeats: int = 1) -> dict[str, Any]:
     """The experiment of the network."""
     command = "python3 /workloads/torch/collectives.py --repeats 4 --warm-up 1 --in-a-cycle 2 --kib"
     return {
         "image": "torch-cpu",
         "command": " ".join([command, *map(str, KIB)]),
-        "scale": {"kind": "weak", "nodes": nodes, "repeats": 1},
+        "scale": {"kind": "weak", "nodes": nodes, "repeats": repeats},
         "needs": {"time": "10m"},
     }
 
@@ -61,9 +61,9 @@ def known_network(workspace: ClusterWorkspace) -> Iterator[None]:
         yield
 
 
-def predicted(workspace: ClusterWorkspace) -> dict[str, Any]:
+def predicted(workspace: ClusterWorkspace, repeats: int = 1) -> dict[str, Any]:
     """The prediction in summary.json, of a training on 1, 2 and 4 nodes and allreduces on 2 and 4."""
-    workspace.configure({"paced": paced(), "network": collectives([2, 4])})
+    workspace.configure({"paced": paced(repeats), "network": collectives([2, 4], repeats)})
     # One job at a time: all nodes share this machine.
     status, output = workspace.run(*SNAKEMAKE, "--jobs", "1")
     assert status == 0, output
@@ -81,12 +81,23 @@ def figures(prediction: dict[str, Any]) -> dict[str, Any]:
         "delay_ms": 500 * network["latency_s"]["mean"],
         "megabytes_per_s": network["bytes_per_s"]["mean"] / 1e6,
         "network_factor": prediction["network_factor"],
+        "inside": {
+            point["nodes"]: is_inside(point)
+            for point in prediction["points"]
+            if point["measured_step_s"]
+        },
         "steps_ms": {
             point["nodes"]: [1000 * point["step_s"]["mean"], 1000 * point["measured_step_s"]]
             for point in prediction["points"]
             if point["measured_step_s"]
         },
     }
+
+
+def is_inside(point: dict[str, Any]) -> bool | None:
+    """Whether the measured step is within the prediction's interval; None without one."""
+    low, high = point["step_s"]["low"], point["step_s"]["high"]
+    return None if low is None else bool(low <= point["measured_step_s"] <= high)
 
 
 def error_from_two_nodes(workspace: ClusterWorkspace) -> float:
