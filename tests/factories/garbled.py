@@ -14,14 +14,14 @@ VALUES: tuple[Any, ...] = (
     *("", HARMFUL, ESCAPE, "a" * 100_000, "../../../etc/passwd", "/etc/passwd", "=cmd()", "\n\n"),
     *("\ud800", [], {}, [1] * 1000, {"a": {"b": 1}}, [[[[[]]]]]),
 )
-Path = tuple[str | int, ...]
+Place = tuple[str | int, ...]
 
 
 def garbled(text: str, chance: random.Random) -> str:
     """A JSON text, of which one to five values are others, or gone."""
     value = json.loads(text)
     for _ in range(chance.choice((1, 1, 2, 5))):
-        places = [path for path in _paths(value) if path]
+        places = [place for place in _places(value) if place]
         if not places:
             break
         *before, last = chance.choice(places)
@@ -43,8 +43,8 @@ def garbled_lines(text: str, chance: random.Random) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _paths(value: Any, path: Path = ()) -> Iterator[Path]:
-    yield path
+def _places(value: Any, place: Place = ()) -> Iterator[Place]:
+    yield place
     if isinstance(value, dict | list):
         for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _paths(inner, (*path, name))
+            yield from _places(inner, (*place, name))

@@ -167,7 +167,9 @@ def test_stopping_while_an_answer_comes_to_its_end_is_no_error(image: str, pulle
 def test_the_next_pull_goes_on_as_well(image: str, puller: Puller) -> None:
     def spoil(request: Request, number: int, ask: Ask) -> Answer:
         answer = ask()
-        return cut(answer, LITTLE) if is_big(request, answer) else answer
+        if not is_big(request, answer):
+            return answer
+        return cut(answer, LITTLE) if number == 1 else Answer(500)
 
     with between(image, spoil) as front, pytest.raises(PassingError):
         puller(front.address, pauses=())
@@ -316,6 +318,31 @@ def test_an_image_that_does_not_fit_is_refused_before_it_is_downloaded(
     # The configuration is read before.
     assert sum("/blobs/" in request.path for request in front.requests) <= 1
     assert puller.whole == puller.parts == []
+
+
+def test_only_what_is_still_missing_has_to_fit(
+    image: str, puller: Puller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(
+        "argosy.images.registry.pulling.why_no_room", lambda _, size: asked.append(size) or ""
+    )
+
+    def spoil(request: Request, number: int, ask: Ask) -> Answer:
+        answer = ask()
+        if not is_big(request, answer):
+            return answer
+        return cut(answer, LITTLE) if number == 1 else Answer(500)
+
+    with between(image, spoil) as front, pytest.raises(PassingError):
+        puller(front.address)
+    [part] = puller.parts
+    here = part.stat().st_size + sum(path.stat().st_size for path in puller.whole)
+    puller(image)
+    puller(image)
+    whole, rest, nothing = asked
+    assert whole > SIZE and nothing == 0
+    assert rest == whole - here
 
 
 ON_A_DISK_THAT_OTHERS_FILL = """

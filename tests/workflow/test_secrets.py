@@ -1,4 +1,4 @@
-"""What an experiment gives its program by variables is seen by other users of the machine nowhere."""
+"""No other user of the machine sees what an experiment gives its program by variables."""
 
 import hashlib
 import os

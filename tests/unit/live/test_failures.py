@@ -41,7 +41,7 @@ def test_runs_with_one_cause_share_a_line(fake: FakeStudy) -> None:
     heading, first, others = describe(failed_runs(fake.site, [run.path for run in runs]), report)
     assert heading == "25 runs failed or ended early:"
     assert first.startswith("  digits/nodes1-ranks1-repeat1: cancelled; see ")
-    assert others.startswith("    and so digits/nodes1-ranks1-repeat2, ")
+    assert others.startswith("    the same for digits/nodes1-ranks1-repeat2, ")
     assert others.endswith(" and 19 more")
 
 

@@ -1,9 +1,10 @@
-"""What keeps a node's agent from starting is said in one line."""
+"""What keeps a node's agent from starting is said in one line, and what killed jobs left is removed."""
 
 import fcntl
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -81,7 +82,8 @@ def test_whom_a_signal_ends_has_not_failed_to_start(records: Path) -> None:
 def test_what_killed_jobs_left_on_a_node_is_removed(records: Path) -> None:
     scratch = records.parent / "scratch"
     here = f"argosy-node.{os.uname().nodename}"
-    left, held, young = (scratch / f"{here}.{name}" for name in ("1-left", "2-held", "young3"))
+    # They are looked at in this order: when the last is gone, all others were left alone.
+    held, young, left = (scratch / f"{here}.{name}" for name in ("1-held", "young2", "z-left"))
     other = [scratch / f"argosy-node.elsewhere.{'a' * 6}", scratch / f"{here}.org.{'a' * 6}"]
     for folder in (left, held, young, *other):
         folder.mkdir(parents=True)
@@ -92,10 +94,12 @@ def test_what_killed_jobs_left_on_a_node_is_removed(records: Path) -> None:
     link.symlink_to(records)
     for path in (left, held, records, *other):
         os.utime(path, (1, 1))
+    os.utime(link, (1, 1), follow_symlinks=False)
     holder = os.open(held, os.O_RDONLY)
     fcntl.flock(holder, fcntl.LOCK_EX)
     try:
         done = start(records, "sh", "-c", 'ls "$TMPDIR"; exit 3', ARGOSY_TMPDIR=str(scratch))
+        wait_until_gone(left)
     finally:
         os.close(holder)
     assert done.returncode == 3
@@ -116,9 +120,21 @@ def test_the_command_of_a_killed_shell_keeps_its_temporary_files(records: Path) 
     ) as killed:
         assert killed.wait(20) == -signal.SIGKILL
         [folder] = records.glob("argosy-node.*")
-        os.utime(folder, (1, 1))
+        last = folder.with_suffix(".zzzzzz")
+        last.mkdir()
+        for path in (folder, last):
+            os.utime(path, (1, 1))
         start(records, "true", ARGOSY_TMPDIR=str(records))
+        wait_until_gone(last)
         assert folder.is_dir()
         assert killed.communicate("\n", timeout=20)[0].strip() == str(folder)
     start(records, "true", ARGOSY_TMPDIR=str(records))
-    assert not folder.exists()
+    wait_until_gone(folder)
+
+
+def wait_until_gone(folder: Path) -> None:
+    """The job does not wait for it, nor does this shell."""
+    end = time.monotonic() + 20
+    while folder.exists():
+        assert time.monotonic() < end, folder
+        time.sleep(0.02)

@@ -42,6 +42,16 @@ def test_the_scatter_has_to_be_known() -> None:
     assert choose("strong", [], []).undecided is None
 
 
+def test_no_loss_is_not_sure_where_sizes_scatter_by_more_than_their_repeats() -> None:
+    sizes = np.repeat([1.0, 2.0, 4.0, 8.0], 2)
+    apart = np.tile([-0.01, 0.01], 4)
+    alike = choose("strong", sizes.tolist(), (sizes * np.exp(apart)).tolist())
+    assert alike.best == "linear"
+    shared = np.repeat([0.01525, -0.01525, -0.01525, 0.01525], 2)
+    found = choose("strong", sizes.tolist(), (sizes * np.exp(apart + shared)).tolist())
+    assert found.best is None and "cannot be told" in (found.undecided or "")
+
+
 def test_repeats_that_agree_to_the_last_digit() -> None:
     sizes, exact = (
         [1, 1, 2, 2, 4, 4, 8, 8],

@@ -72,7 +72,7 @@ def describe(failed: Sequence[Failed], report: Path) -> Iterator[str]:
         where = f"; see {runs[0].log}" if runs[0].log else ""
         yield plain(f"  {runs[0].name}: {cause}{where}")
         if len(runs) > 1:
-            yield plain(f"    and so {_names(runs[1:])}")
+            yield plain(f"    the same for {_names(runs[1:])}")
     if unsaid := [*by_cause.values()][MOST_CAUSES:]:
         count = sum(len(runs) for runs in unsaid)
         yield f"  and {count} more; `argosy status {report.parent.name}` has all"

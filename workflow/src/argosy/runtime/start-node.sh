@@ -44,28 +44,29 @@ if ! command -v -- "$1" >/dev/null; then
     refuse "it cannot run $1, by which Argosy was started where the job was planned: Argosy's environment (.venv) and the Python that it was made with have to lie where compute nodes see them"
 fi
 
-# remove_left FOLDER: what a job left on this node whose processes were all killed: nobody holds its lock.
-# Those of the last minute may be of a job that is just starting.
-remove_left() {
-    if [ -d "$1" ] && [ -O "$1" ] && ! [ -L "$1" ] && [ -n "$(find "$1" -maxdepth 0 -mmin +1)" ]; then
-        (if flock -n 8; then rm -rf --one-file-system -- "$1"; fi) 8<"$1"
-    fi
+# sweep PREFIX: removes what jobs left on this node whose processes were all killed: nobody holds its lock.
+# What is younger than a minute may be of a job that is just starting.
+sweep() {
+    for left in "$1".??????; do
+        if [ -d "$left" ] && [ -O "$left" ] && ! [ -L "$left" ] && [ -n "$(find "$left" -maxdepth 0 -mmin +1)" ]; then
+            (if flock -n 8; then rm -rf --one-file-system -- "$left"; fi) 8<"$left" || true
+        fi
+    done
 }
 
 # Temporary files of this job on this node, gone when it ends. A signal that ends the job ends the
 # command first, and then this shell.
 scratch="${ARGOSY_TMPDIR:-/tmp}"
-# Scratch may be shared, and a lock there count on one node alone.
+# Scratch may be shared by nodes, and a lock there may count on one of them alone.
 folder="$scratch/argosy-node.$(uname -n)"
 if ! TMPDIR="$(mktemp -d "$folder.XXXXXX" 2>&1)"; then
     refuse "no folder for temporary files can be made in $scratch: ${TMPDIR##*: }; \`tmpdir\` in $site_file names it"
 fi
 export TMPDIR
-if exec 9<"$TMPDIR" && flock -n 9; then
-    for left in "$folder".??????; do
-        remove_left "$left" || true
-    done
-fi 2>/dev/null
+if { exec 9<"$TMPDIR" && flock -n 9; } 2>/dev/null; then
+    # Beside the job, which does not wait for large folders to go.
+    sweep "$folder" >/dev/null 2>&1 &
+fi
 trap 'rm -rf -- "$TMPDIR"' EXIT
 asked_to_end=
 trap 'asked_to_end=yes' TERM INT HUP

@@ -70,7 +70,10 @@ def pull(store: Store, client: Client, folder: Path, say: Say) -> Pulled:
     # Of two pulls at once the second finds what both need.
     with store.locked("registry"):
         if why := why_no_room(cache, _missing(contents.blobs, cache)):
-            raise ArgosyError(f"{contents.reference}: {cache}: {why}")
+            raise ArgosyError(
+                f"{contents.reference}: {cache}: {why}; free space, or have the store on another disk "
+                "(ARGOSY_STORE)"
+            )
         _Downloads(client, cache, blobs, Progress(contents.blobs, say)).run(contents.blobs)
     _describe(folder, contents)
     names = tuple(cache / _hex(blob.digest) for blob in contents.blobs)
@@ -79,13 +82,19 @@ def pull(store: Store, client: Client, folder: Path, say: Say) -> Pulled:
 
 def _missing(blobs: Sequence[Descriptor], cache: Path) -> int:
     """Bytes that are still to be downloaded."""
-    return sum(
-        max(0, blob.size - (part.stat().st_size if part.exists() else 0))
-        for blob in blobs
-        for path in [cache / _hex(blob.digest)]
-        for part in [path.with_name(path.name + PART)]
-        if not path.exists()
-    )
+    missing = 0
+    for blob in blobs:
+        cached = cache / _hex(blob.digest)
+        if not cached.exists():
+            part = _part_of(cached)
+            here = part.stat().st_size if part.exists() else 0
+            missing += max(0, blob.size - here)
+    return missing
+
+
+def _part_of(cached: Path) -> Path:
+    """What there is of a blob that is not whole yet."""
+    return cached.with_name(cached.name + PART)
 
 
 class Progress:
@@ -143,7 +152,7 @@ class _Downloads:
         if self._was_there(blob, cached, own):
             self._progress.count(blob.size)
         else:
-            part = cached.with_name(cached.name + PART)
+            part = _part_of(cached)
             download(self._client, blob, part, self._progress.count)
             # In this order: by its name in the cache somebody else may forget it at once.
             link(str(part), str(own))
