@@ -71,10 +71,17 @@ class RunFiles:
         if state == "completed":
             write_json(self.path / "result.json", verdict)
 
-    def claim(self, incarnation: str, continues: tuple[str, int] | None = None) -> None:
+    def claim(
+        self,
+        incarnation: str = "100.0",
+        continues: tuple[str, int] | None = None,
+        programs: Mapping[str, str] | None = None,
+    ) -> None:
         """How the incarnation began; `continues` is an older one and the steps that it had done."""
         checkpoint = continues and {"incarnation": continues[0], "step": continues[1]}
-        content = {"schema_version": 1, "unix": STARTED, "continues": checkpoint}
+        content: dict[str, Any] = {"schema_version": 1, "unix": STARTED, "continues": checkpoint}
+        if programs is not None:
+            content["programs"] = programs
         write_json(self.attempt(incarnation) / "claim.json", content)
 
     def node_status(

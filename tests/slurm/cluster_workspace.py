@@ -43,6 +43,29 @@ class ClusterWorkspace(Workspace):
         """Start snakemake with the profile of the testbed."""
         return self.start(*SNAKEMAKE, *arguments)
 
+    def end(self, driver: subprocess.Popen[str], seconds: float = 240) -> str:
+        """Wait until a command of `start` has ended: its output.
+
+        Raises:
+            AssertionError: when it does not end; it is killed, and what it printed, what Slurm has in
+                its queue, and the processes that are left, are said.
+        """
+        try:
+            return driver.communicate(timeout=seconds)[0]
+        except subprocess.TimeoutExpired as late:
+            printed = (late.output or b"").decode(errors="replace")
+            seen = [
+                self.slurm.run(*command, check=False).stdout
+                for command in (
+                    ("squeue", "-l"),
+                    ("sinfo", "-Nl"),
+                    ("ps", "xf", "-o", "pid,stat,args"),
+                )
+            ]
+            driver.kill()
+            story = "\n".join([f"it has not ended after {seconds:.0f} s:", printed, *seen])
+            raise AssertionError(story) from late
+
     def count(self, nodes: list[int], repeats: int = 1, **more: Any) -> None:
         """Configure a study of the counting program, without a container so that it starts at once."""
         steps = more.pop("steps", 20)

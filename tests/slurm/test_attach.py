@@ -45,7 +45,7 @@ def kill_with_jobs_in_flight(study: ClusterWorkspace, when: Callable[[], bool], 
 
 def finish(study: ClusterWorkspace) -> None:
     driver = study.drive()
-    output, _ = driver.communicate()
+    output = study.end(driver)
     assert driver.returncode == 0, output
     for run in RUNS:
         assert study.result(run)["state"] == "completed"
@@ -72,10 +72,10 @@ def test_a_second_driver_beside_the_first_is_refused(study: ClusterWorkspace) ->
     driver = study.drive()
     study.wait_for(lambda: bool(study.jobs(RUNS[0])), "the first job")
     other = study.drive()
-    output, _ = other.communicate()
+    output = study.end(other)
     assert other.returncode != 0
     assert f"driven by another snakemake (process {driver.pid} on login)" in output
-    driver.communicate()
+    study.end(driver)
     assert driver.returncode == 0
     assert len(accounted(study)) == 8
 
@@ -85,7 +85,7 @@ def test_an_interrupt_does_with_the_jobs_as_chosen(study: ClusterWorkspace, choi
     driver = study.drive("--argosy-on-interrupt", choice)
     study.wait_for(lambda: study.steps_done(RUNS[0]) > 0, "the first run's steps")
     driver.send_signal(signal.SIGINT)
-    driver.communicate()
+    study.end(driver)
     queue = study.slurm.run("squeue", "-h", "--me", "-t", "PD,R", "-o", "%j").stdout.split()
     if choice == "cancel":
         assert queue == []
@@ -102,7 +102,7 @@ def test_an_interrupt_while_slurmctld_is_away_says_that_the_jobs_go_on(
     study.slurm.controller.kill()
     try:
         driver.send_signal(signal.SIGINT)
-        output, _ = driver.communicate()
+        output = study.end(driver)
     finally:
         study.slurm.controller.start()
     assert "The jobs could not be cancelled and go on" in output
@@ -114,7 +114,7 @@ def test_a_script_of_a_copied_project_leaves_the_project_alone(
 ) -> None:
     study.count([1], repeats=1, steps=5)
     driver = study.drive()
-    output, _ = driver.communicate()
+    output = study.end(driver)
     assert driver.returncode == 0, output
     copy = tmp_path / "its copy"
     subprocess.run(["cp", "-a", study.path, copy], check=True)

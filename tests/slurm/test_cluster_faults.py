@@ -42,7 +42,7 @@ def test_a_node_that_goes_down(study: ClusterWorkspace) -> None:
     hosts = study.slurm.run("squeue", "-h", "-j", job, "-o", "%N").stdout.strip()
     last = study.slurm.run("scontrol", "show", "hostnames", hosts).stdout.split()[-1]
     study.slurm.run("scontrol", "update", f"nodename={last}", "state=down", "reason=test")
-    output, _ = driver.communicate()
+    output = study.end(driver)
     assert driver.returncode == 0, output
     whole(study)
     assert study.result(RUN)["incarnation"] == f"{job}.1"
@@ -61,7 +61,7 @@ def test_a_slurmd_that_dies_while_its_job_lives_on(study: ClusterWorkspace) -> N
     node = next(each for each in study.slurm.nodes if each.name == first)
     node.kill_slurmd()
     try:
-        output, _ = driver.communicate()
+        output = study.end(driver)
         assert driver.returncode == 0, output
         result = study.result(RUN)
         assert result["incarnation"] == f"{job}.1"
@@ -79,7 +79,7 @@ def test_requeued_by_hand(study: ClusterWorkspace) -> None:
     driver = study.drive()
     job = begun(study, driver)
     study.slurm.run("scontrol", "requeue", job)
-    output, _ = driver.communicate()
+    output = study.end(driver)
     assert driver.returncode == 0, output
     whole(study)
     assert study.result(RUN)["incarnation"] == f"{job}.1"
@@ -91,7 +91,7 @@ def test_cancelled_by_hand(study: ClusterWorkspace) -> None:
     driver = study.drive()
     job = begun(study, driver)
     study.slurm.run("scancel", job)
-    output, _ = driver.communicate()
+    output = study.end(driver)
     assert driver.returncode == 1
     assert f"testbed/count/{RUN}: cancelled" in output
     assert not (study.run_dir("count", RUN) / "result.json").exists()
@@ -104,7 +104,7 @@ def test_killed_by_hand_with_no_time_for_a_last_word(study: ClusterWorkspace) ->
     job = begun(study, driver)
     study.slurm.run("scancel", "--signal=KILL", "--full", job)
     study.slurm.run("scancel", job)
-    output, _ = driver.communicate()
+    output = study.end(driver)
     assert driver.returncode != 0
     assert f"testbed/count/{RUN}: cancelled" in output
     [failure] = study.failures()
@@ -118,7 +118,7 @@ def test_slurmctld_that_starts_again(study: ClusterWorkspace) -> None:
     study.slurm.controller.kill()
     time.sleep(3)
     study.slurm.controller.start()
-    output, _ = driver.communicate()
+    output = study.end(driver)
     assert driver.returncode == 0, output
     whole(study)
 
@@ -134,7 +134,7 @@ def test_slurmctld_that_is_away_for_a_minute(study: ClusterWorkspace) -> None:
         assert study.result(RUN)["state"] == "completed"
     finally:
         study.slurm.controller.resume()
-    output, _ = driver.communicate()
+    output = study.end(driver)
     assert driver.returncode == 0, output
     assert "Slurm has not answered for" in output
     whole(study)
@@ -144,7 +144,7 @@ def test_slurmctld_that_is_away_for_a_minute(study: ClusterWorkspace) -> None:
 def test_the_time_limit(study: ClusterWorkspace) -> None:
     study.count([2], steps=3000, needs={"time": "1m"})
     driver = study.drive()
-    output, _ = driver.communicate()
+    output = study.end(driver)
     assert driver.returncode == 1
     assert "ended by Slurm: time limit" in output
     [failure] = study.failures()

@@ -37,7 +37,7 @@ def edit_site(workspace: Workspace, **changes: Any) -> None:
 def complaint(workspace: ClusterWorkspace) -> str:
     """The line of the output that says what is wrong; nothing has been submitted."""
     driver = workspace.drive()
-    output, _ = driver.communicate()
+    output = workspace.end(driver)
     assert driver.returncode != 0
     assert "Traceback" not in output
     assert workspace.jobs(RUN) == []
@@ -131,7 +131,7 @@ def test_drained_nodes_and_closed_partitions_let_jobs_wait(workspace: ClusterWor
         workspace.wait_for(lambda: bool(workspace.jobs(RUN)), "the job is submitted")
     finally:
         workspace.slurm.run(*control, nodes, "state=resume")
-    output, _ = driver.communicate()
+    output = workspace.end(driver)
     assert driver.returncode == 0, output
     assert "count/nodes2-ranks1-repeat1: Slurm takes it, and it will wait: of 4 nodes" in output
     assert "3 take no jobs now (node1, node2, node3; drain: new cables)" in output
@@ -145,7 +145,7 @@ def test_drained_nodes_and_closed_partitions_let_jobs_wait(workspace: ClusterWor
         workspace.wait_for(lambda: bool(workspace.jobs(run)), "the job is submitted")
     finally:
         workspace.slurm.run(*control, "partitionname=main", "state=up")
-    output, _ = driver.communicate()
+    output = workspace.end(driver)
     assert driver.returncode == 0, output
     assert "it will wait: the site has closed the partition main" in output
 
@@ -153,7 +153,7 @@ def test_drained_nodes_and_closed_partitions_let_jobs_wait(workspace: ClusterWor
     workspace.slurm.run(*control, "partitionname=main", "state=drain")
     try:
         driver = workspace.drive()
-        output, _ = driver.communicate()
+        output = workspace.end(driver)
     finally:
         workspace.slurm.run(*control, "partitionname=main", "state=up")
     assert driver.returncode != 0
@@ -283,7 +283,7 @@ def test_an_image_that_the_store_lacks(workspace: ClusterWorkspace) -> None:
     assert "resources/images/pruned/image.lock: count/nodes2-ranks1-repeat1 runs in this" in line
     assert remedy in line
     here = workspace.start(BIN / "snakemake", "--config", "site=local")
-    output, _ = here.communicate()
+    output = workspace.end(here)
     assert here.returncode != 0
     assert remedy in output
     assert not [*workspace.path.glob("results/local/count/*/records")]
@@ -323,6 +323,6 @@ def test_a_node_that_cannot_write_the_results(workspace: ClusterWorkspace) -> No
         for node in workspace.slurm.nodes:
             hidden.enter_context(node.without(results))
         driver = workspace.drive()
-        output, _ = driver.communicate()
+        output = workspace.end(driver)
     assert driver.returncode != 0
     assert f"can the compute nodes write to {run_dir}?" in output, output

@@ -47,7 +47,7 @@ def test_a_warned_job_saves_and_goes_back_to_the_queue_and_on(workspace: Cluster
     [job] = workspace.jobs(RUN)
     # What Slurm does before the time limit, sooner.
     workspace.slurm.run("scancel", "--batch", "--signal=USR1", job["job_id"])
-    output, _ = driver.communicate()
+    output = workspace.end(driver)
     assert driver.returncode == 0, output
     states = incarnations(workspace)
     assert states == {f"{job['job_id']}.0": "interrupted", f"{job['job_id']}.1": "completed"}
@@ -61,7 +61,7 @@ def test_the_time_limit_warns_in_time(workspace: ClusterWorkspace) -> None:
     """A minute is the shortest limit; forty seconds before it the ranks have saved and gone."""
     workspace.count([2], steps=400, checkpoints={"warning": "40s"}, needs={"time": "1m"})
     driver = workspace.drive()
-    output, _ = driver.communicate()
+    output = workspace.end(driver)
     assert driver.returncode == 0, output
     states = [*incarnations(workspace).values()]
     assert states[-1] == "completed"
@@ -78,12 +78,12 @@ def test_a_cancelled_job_stays_cancelled_and_a_later_one_goes_on(
     workspace.wait_for(lambda: workspace.steps_done(RUN) > 25, "some steps")
     [job] = workspace.jobs(RUN)
     workspace.slurm.run("scancel", job["job_id"])
-    output, _ = driver.communicate()
+    output = workspace.end(driver)
     assert driver.returncode != 0
     assert "cancelled" in output or "interrupted" in output
     assert workspace.slurm.run("squeue", "-h", "--me").stdout == ""
     driver = workspace.drive()
-    output, _ = driver.communicate()
+    output = workspace.end(driver)
     assert driver.returncode == 0, output
     assert each_step_once(workspace, 60)
     second = workspace.jobs(RUN)[-1]["job_id"]
@@ -100,7 +100,7 @@ def test_a_preempted_job_goes_on_where_it_was(workspace: ClusterWorkspace) -> No
         "sbatch", "--partition=high", "--nodes=4", "--exclusive", "--output=/dev/null",
         input="#!/bin/bash\nsleep 2\n",
     )  # fmt: skip
-    output, _ = driver.communicate()
+    output = workspace.end(driver)
     assert driver.returncode == 0, output
     assert [*incarnations(workspace).values()] == ["interrupted", "completed"]
     assert each_step_once(workspace, 100)

@@ -37,7 +37,7 @@ def edit_site(study: ClusterWorkspace, **changes: Any) -> None:
 def ending(study: ClusterWorkspace) -> tuple[str, float]:
     """The cause of the failure, which all who are asked agree on, and the seconds that nodes were held."""
     driver = study.drive()
-    output, _ = driver.communicate()
+    output = study.end(driver)
     assert driver.returncode != 0, output
     assert "Traceback" not in output
     [attempt] = (study.run_dir("count", RUN) / "attempts").iterdir()
@@ -91,7 +91,7 @@ def planned(study: ClusterWorkspace, **lines: str) -> Path:
     """The run's script, not submitted, with other values of its variables."""
     script = study.run_dir("count", RUN) / "job.sbatch"
     driver = study.drive("--until", "plan_runs")
-    output, _ = driver.communicate()
+    output = study.end(driver)
     assert driver.returncode == 0, output
     text = script.read_text()
     for name, value in lines.items():
@@ -195,7 +195,7 @@ def test_an_address_that_all_nodes_have(study: ClusterWorkspace) -> None:
 def test_the_interface_lo_is_refused_before_anything_is_submitted(study: ClusterWorkspace) -> None:
     edit_site(study, interface="lo")
     driver = study.drive()
-    output, _ = driver.communicate()
+    output = study.end(driver)
     assert driver.returncode != 0
     assert f"{SITE}: interface: lo is each node's own, over which it reaches no other" in output
     assert study.jobs(RUN) == []

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cluster_workspace import ClusterWorkspace
 
-pytestmark = [pytest.mark.alone, pytest.mark.slurm, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.alone, pytest.mark.slurm, pytest.mark.timeout(300)]
 # Of the workflow, whose Snakefile is not the one here.
 PROFILE = ("--workflow-profile", "workflow/profiles/default")
 RUNS = 20
@@ -91,7 +91,7 @@ def test_a_job_costs_three_messages_and_a_look_at_all_jobs_the_same(
     prepare(workspace)
     workspace.slurm.run("sdiag", "--reset")
     driver = workspace.drive("--snakefile", "Snakefile", *PROFILE)
-    output, _ = driver.communicate()
+    output = workspace.end(driver)
     assert driver.returncode == 0, output
     found, calls = messages(workspace), Counter(notes.read_text().split())
 
@@ -116,7 +116,7 @@ def test_queued_jobs_cost_one_look_a_second(workspace: ClusterWorkspace) -> None
     time.sleep(SECONDS)
     found, calls = messages(workspace), Counter(notes.read_text().split()) - before
     driver.send_signal(signal.SIGINT)
-    output, _ = driver.communicate()
+    output = workspace.end(driver)
 
     # Nobody but the user can end this wait.
     assert "waiting will not help jobs" in output and "`scontrol release` lets it go" in output, (

@@ -41,7 +41,7 @@ def test_each_node_unpacks_the_image_once_and_keeps_it(
         }
     )
     driver = workspace.drive("--jobs", "1")
-    output, _ = driver.communicate()
+    output = workspace.end(driver)
     assert driver.returncode == 0, output
     assert "Packing image torch-cpu" in output
     said = []
@@ -132,7 +132,7 @@ def test_a_job_that_was_left_is_attached_to(builder: ClusterWorkspace, store: St
     first = builder.start(*BUILD)
     wait_for_the_job(builder)
     first.send_signal(signal.SIGKILL)
-    first.communicate()
+    builder.end(first)
     second = builder.start(*BUILD)
     line = ""
     assert second.stdout
@@ -140,7 +140,7 @@ def test_a_job_that_was_left_is_attached_to(builder: ClusterWorkspace, store: St
         line = second.stdout.readline()
         assert line, "the second build ended"
     set_partition(builder.slurm, "up")
-    second.communicate()
+    builder.end(second)
     assert second.returncode == 0
     [job_id] = built_jobs(builder)
     assert f"job {job_id}: pending" in line
@@ -153,7 +153,7 @@ def test_an_interrupt_cancels_the_job(builder: ClusterWorkspace, number: signal.
     build = builder.start(*BUILD)
     wait_for_the_job(builder)
     build.send_signal(number)
-    output, _ = build.communicate()
+    output = builder.end(build)
     assert build.returncode != 0
     assert "the job is cancelled" in output
     assert "Traceback" not in output

@@ -47,6 +47,22 @@ def test_no_arrow_but_those_in_the_table(project: Path, room: str) -> None:
         assert imported_rooms(path) <= allowed, path
 
 
+def test_the_driver_and_the_job_find_a_program_by_the_same_code(
+    project: Path,
+) -> None:
+    files = (project / "workflow/src").rglob("*.py")
+    imported = {
+        node.module
+        for path in files
+        if "runtime" not in path.parts
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module
+    }
+    assert {each for each in imported if each.startswith("argosy.runtime")} == {
+        "argosy.runtime.program_files"
+    }
+
+
 def test_the_table_names_every_room(project: Path) -> None:
     folders = (project / "workflow/src/argosy").iterdir()
     rooms = {path.name for path in folders if path.is_dir() and path.name != "__pycache__"}

@@ -229,3 +229,33 @@ def measured(workspace: Workspace) -> list[Path]:
     """What says how the first run was measured, and what came of it."""
     folder = workspace.run_dir("changing", RUN)
     return [folder / name for name in ("run.json", "provenance.json", "result.json")]
+
+
+def test_a_changed_program_is_measured_again_and_said_to_be(workspace: Workspace) -> None:
+    shutil.rmtree(workspace.path / "results/local/changing", ignore_errors=True)
+    program = workspace.path / "containers/workloads/waiting.py"
+    shutil.copy(PROGRAM, program)
+    status, output = run(workspace, "12", repeats=2)
+    assert status == 0, output
+    before = program.read_text()
+    beside = program.with_name("not_of_it.py")
+    beside.write_text("")
+    program.write_text(f"{before}# Another.\n")
+    said = "Measured again, since /workloads/waiting.py has changed: "
+    named = f"{said}changing/{RUN}, changing/nodes1-ranks1-repeat2"
+    # A dry run measures nothing, and says what would be.
+    status, output = workspace.run(BIN / "snakemake", "--dry-run", "--quiet", "host")
+    assert status == 0 and output.count(named) == 1, output
+    # As it was, it is the program of the results again.
+    program.write_text(before)
+    status, output = run(workspace, "12", repeats=2)
+    assert status == 0 and said not in output and "Running" not in output, output
+    program.write_text(f"{before}# Another.\n")
+    status, output = run(workspace, "12", repeats=2)
+    assert status == 0 and output.count(said) == 1, output
+    assert output.count("Running changing") == 2 and jobs(workspace) == 2, output
+    # They are of one program again, and the report has one setup.
+    summary = json.loads((workspace.path / "results/local/summary.json").read_text())
+    assert [each["experiment"] for each in summary["experiments"]] == ["changing"]
+    status, output = run(workspace, "12", repeats=2)
+    assert status == 0 and "Running" not in output and said not in output, output

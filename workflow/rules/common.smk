@@ -12,6 +12,7 @@ from argosy.errors import ArgosyError
 from argosy.images.build.recipe import image_inputs
 from argosy.images.lockfile import is_imported
 from argosy.jobs.driver_lock import DriverLock, LockedError
+from argosy.jobs.outdated import describe_outdated
 from argosy.jobs.planning import Project, Where, plan_runs
 from argosy.jobs.study_file import StudyFile
 from argosy.site.models import read_site
@@ -61,12 +62,13 @@ try:
         if not is_imported(PROJECT, image)
     }
     STUDY_FILE = StudyFile(Project(PROJECT), SITE)
-    OUTDATED = {
-        f"{plan.run.experiment}/{plan.run.run_id}"
-        for plan in STUDY_FILE.update(config, list(PLANS.values()))
-    }
+    OUTDATED = STUDY_FILE.update(config, list(PLANS.values()))
 except ArgosyError as problem:
     raise WorkflowError(str(problem))
+
+if workflow.is_main_process:
+    for line in describe_outdated(OUTDATED):
+        logger.info(line)
 
 
 wildcard_constraints:

@@ -117,3 +117,44 @@ def test_what_ran_counts_and_not_what_is_planned_since(tmp_path: Path) -> None:
     change(old, "run.json", run_id=old.run_id, repeat=1)
     found = setups(tmp_path)
     assert ["abab" in str(each.setup.image) for each in found.values()] == [True, False]
+
+
+ONE, OTHER = ({"/workloads/train.py": digest} for digest in ("sha256:ab", "sha256:cd"))
+
+
+def test_runs_of_a_changed_program_are_another_setup(tmp_path: Path) -> None:
+    for repeat, programs in ((1, ONE), (2, ONE), (3, OTHER)):
+        completed(tmp_path, repeat=repeat).claim(programs=programs)
+    found = setups(tmp_path)
+    assert [*found] == ["digits #1", "digits #2"]
+    [apart] = differences(found["digits #1"].setup, found["digits #2"].setup)
+    assert (apart.what, apart.is_of_work) == ("program /workloads/train.py", False)
+    assert (apart.one, apart.other) == ("sha256:ab", "sha256:cd")
+
+
+def test_a_run_that_noted_no_program_is_not_told_apart_by_it(tmp_path: Path) -> None:
+    """Those of before programs were noted, and those that have not begun."""
+    completed(tmp_path / "new", repeat=1).claim(programs=ONE)
+    completed(tmp_path / "new", repeat=2)
+    completed(tmp_path / "new", repeat=3).claim(programs={})
+    plan(tmp_path / "new", repeat=4)
+    [new] = setups(tmp_path / "new").values()
+    assert new.setup.programs == ONE
+    completed(tmp_path / "old", repeat=1)
+    [old] = setups(tmp_path / "old").values()
+    assert differences(old.setup, new.setup) == differences(new.setup, old.setup) == []
+
+
+def test_a_run_that_went_on_with_another_program_is_of_both(tmp_path: Path) -> None:
+    run = plan(tmp_path)
+    run.claim("7.0", programs=ONE)
+    run.execute("7.0", state="interrupted")
+    run.steps("7.0", steps=12)
+    run.claim("7.1", continues=("7.0", 10), programs={**OTHER, "/workloads/new.py": "sha256:ef"})
+    run.execute("7.1")
+    run.steps("7.1", first_step=10, steps=20)
+    [found] = setups(tmp_path).values()
+    assert found.setup.programs == {
+        "/workloads/new.py": "none then sha256:ef",
+        "/workloads/train.py": "sha256:ab then sha256:cd",
+    }

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from argosy.errors import ArgosyError
+from argosy.jobs.outdated import OTHER_PLAN, Programs, describe_outdated
 from argosy.jobs.planning import Project, Where, plan_runs, write_runs
 from argosy.study.config import parse_config
 from argosy.study.runs import Run, expand
@@ -69,6 +70,60 @@ def measured_as_planned(folder: Path) -> None:
     spec = json.loads((folder / "run.json").read_text())["spec"]
     (folder / "result.json").write_text(json.dumps({"spec": spec}))
     os.utime(folder / "result.json", (LONG_AGO, LONG_AGO))
+
+
+def program(project: Project, text: str) -> Path:
+    """A program in the project's folder of them."""
+    path = project.workloads_dir / "train.py"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def measured_with(project: Project, folder: Path) -> None:
+    """A result of what the run is planned for, with the program as it is."""
+    run = json.loads((folder / "run.json").read_text())
+    programs = Programs(project.workloads_dir).of(run)
+    assert [*programs] == ["/workloads/train.py"]
+    (folder / "result.json").write_text(json.dumps({"spec": run["spec"], "programs": programs}))
+
+
+def test_a_result_of_another_program_is_taken_away(project: Project) -> None:
+    asked = runs("python3 /workloads/train.py", repeats=1)
+    path = program(project, "1")
+    (folder,) = planned(project, asked)
+    measured_with(project, folder)
+    before = (folder / "run.json").read_text()
+    program(project, "2")
+    program(project, "1")
+    os.utime(path, (1, 1))
+    planned(project, asked)
+    assert (folder / "result.json").exists()
+    program(project, "2")
+    planned(project, asked)
+    assert not (folder / "result.json").exists()
+    assert (folder / "run.json").read_text() == before
+
+
+def test_a_result_that_noted_no_program_stays(project: Project) -> None:
+    asked = runs("python3 /workloads/train.py", repeats=1)
+    program(project, "1")
+    (folder,) = planned(project, asked)
+    measured_as_planned(folder)
+    program(project, "2")
+    planned(project, asked)
+    assert (folder / "result.json").exists()
+
+
+def test_runs_that_are_measured_again_share_a_line_for_each_cause() -> None:
+    several = {f"study/nodes1-ranks1-repeat{repeat}": OTHER_PLAN for repeat in range(1, 6)}
+    causes = {**several, "other/nodes1-ranks1-repeat1": "/workloads/\x1b[2Jtrain.py has changed"}
+    assert describe_outdated(causes) == [
+        "Measured again, since what is asked for has changed: study/nodes1-ranks1-repeat1, "
+        "study/nodes1-ranks1-repeat2, study/nodes1-ranks1-repeat3 and 2 more",
+        "Measured again, since /workloads/train.py has changed: other/nodes1-ranks1-repeat1",
+    ]
+    assert describe_outdated({}) == []
 
 
 def test_another_command_is_another_plan(project: Project) -> None:

@@ -79,8 +79,8 @@ def test_results_of_something_else_change_it_each_time(project: Project) -> None
     result = scripts[0].parent / "result.json"
     for _ in range(2):
         result.write_text(json.dumps({"spec": "of another command"}))
-        (outdated,) = StudyFile(project, "local").update(CONFIG, plans(project))
-        assert outdated.run.repeat == 1
+        [(run, cause)] = StudyFile(project, "local").update(CONFIG, plans(project)).items()
+        assert run.endswith("repeat1") and cause == "what is asked for has changed"
         second = StudyFile(project, "local").path.read_text()
         assert second != first
         write_runs(project, plans(project))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from argosy.jobs import job_file
+from argosy.jobs.outdated import Programs
 from argosy.jobs.schedulers.base import State, Status
 from argosy.jobs.verdicts import read_ending, settle, uncollected
 
@@ -23,11 +24,15 @@ def run_dir(tmp_path: Path) -> Path:
 
 
 def verdict(
-    run_dir: Path, incarnation: str, state: str, failure: dict[str, Any] | None = None
+    run_dir: Path,
+    incarnation: str,
+    state: str,
+    failure: dict[str, Any] | None = None,
+    **more: Any,
 ) -> None:
     folder = run_dir / "attempts" / incarnation
     folder.mkdir(parents=True)
-    content = {"schema_version": 1, "state": state, "failure": failure}
+    content = {"schema_version": 1, "state": state, "failure": failure, **more}
     (folder / "verdict.json").write_text(json.dumps(content))
 
 
@@ -123,3 +128,22 @@ def test_a_result_of_another_script_is_not_this_run_s(run_dir: Path) -> None:
     (run_dir / "job.sbatch").write_text("#!/bin/bash\n# planned anew\n")
     assert uncollected(run_dir) is None
     assert not (run_dir / "result.json").exists()
+
+
+def test_a_result_of_another_program_is_not_this_run_s(tmp_path: Path) -> None:
+    program = tmp_path / "containers/workloads/train.py"
+    program.parent.mkdir(parents=True)
+    program.write_text("1")
+    run_dir = tmp_path / "results/site/study/run"
+    run_dir.mkdir(parents=True)
+    asked = {"schema_version": 1, "command": ["python3", "/workloads/train.py"]}
+    (run_dir / "run.json").write_text(json.dumps(asked))
+    (run_dir / "job.sbatch").write_text("#!/bin/bash\n")
+    programs = Programs(program.parent).of(asked)
+    submitted(run_dir)
+    verdict(run_dir, "7.0", "completed", programs=programs)
+    program.write_text("2")
+    assert uncollected(run_dir) is None
+    assert not (run_dir / "result.json").exists()
+    program.write_text("1")
+    assert uncollected(run_dir) == COMPLETED

@@ -73,6 +73,7 @@ def test_a_completed_run(results: Path) -> None:
         "hosts": ["host0", "host1"],
         "image_name": "torch-cpu",
         "image_digest": "sha256:" + "ab" * 32,
+        "programs": "{}",
         "failure": None,
         "pieces": 1,
         "unreadable_records": 0,

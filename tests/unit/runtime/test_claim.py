@@ -124,3 +124,42 @@ def test_a_script_of_an_older_plan_claims_nothing(
     assert "was planned anew after this script was submitted" in capsys.readouterr().err
     assert (run_dir / "incarnation").read_text() == "7.0\n"
     assert not (run_dir / "records" / "8.0").exists()
+
+
+def claim_with(run_dir: Path, incarnation: str, workloads: Path) -> dict[str, Any]:
+    assert main([str(run_dir), incarnation, SPEC, str(workloads)]) == 0
+    path = run_dir / "attempts" / incarnation / "claim.json"
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def test_the_program_is_noted_as_it_is_when_the_job_begins(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_dir, workloads = tmp_path / "run", tmp_path / "workloads"
+    run_dir.mkdir()
+    workloads.mkdir()
+    (workloads / "train.py").write_text("1")
+    variables = {"PYTHONPATH": "/workloads", "SEED": "1"}
+    plan(run_dir, command=["python3", "/workloads/train.py"], rank_environment=variables)
+    digest = f"sha256:{hashlib.sha256(b'1').hexdigest()}"
+    assert claim_with(run_dir, "7.0", workloads)["programs"] == {"/workloads/train.py": digest}
+    checkpoint(run_dir, "7.0", 40)
+    capsys.readouterr()
+    claim_with(run_dir, "7.1", workloads)
+    assert capsys.readouterr().err == ""
+    # It goes on: what was done is not lost to a mended mistake. It is said.
+    (workloads / "train.py").write_text("2")
+    assert claim_with(run_dir, "7.2", workloads)["continues"] == {"incarnation": "7.0", "step": 40}
+    said = "argosy: /workloads/train.py has changed since the checkpoint was saved\n"
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize("command", [None, "train.py", [1, None]])
+def test_a_garbled_command_is_of_no_program(tmp_path: Path, command: object) -> None:
+    plan(tmp_path, command=command, rank_environment=[])
+    assert claim_with(tmp_path, "7.0", tmp_path)["programs"] == {}
+
+
+def test_a_script_of_an_earlier_version_notes_no_program(run_dir: Path) -> None:
+    assert "programs" not in claim(run_dir, "7.0")

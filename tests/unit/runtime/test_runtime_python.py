@@ -31,7 +31,10 @@ def test_it_is_python_3_8_and_imports_only_the_standard_library(path: Path) -> N
 
 
 # And torch, where the program has imported it already.
-NEIGHBOURS = ("argosy_checkpoints", "argosy_stacks", "argosy_steps", "host_files", "torch")
+NEIGHBOURS = (
+    *("argosy_checkpoints", "argosy_stacks", "argosy_steps", "host_files", "program_files"),
+    "torch",
+)
 
 
 def test_the_modules_do_not_see_the_rest_of_argosy() -> None:

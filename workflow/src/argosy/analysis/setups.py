@@ -5,7 +5,7 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import duckdb
@@ -16,7 +16,7 @@ Found = TypeVar("Found")
 
 _QUERY = """
 SELECT experiment, run_id, state, scaling, timeline, command, launcher, hardware, throughput_pattern,
-    environment, own_variables, needs, image_name, image_digest, started_unix_s
+    environment, own_variables, needs, image_name, image_digest, programs, started_unix_s
 FROM runs ORDER BY started_unix_s NULLS LAST, experiment, run_id
 """
 _UNTOLD = ("time",)
@@ -48,7 +48,8 @@ class Setup:
 
     `image` is its name and digest; None without a container. `variables` are those that are the same for
     all ranks, the site's among them; the experiment itself asked for those in `own_variables`. `needs` are
-    those of a rank. `throughput` is the pattern by which printed rates are found.
+    those of a rank. `throughput` is the pattern by which printed rates are found. `programs` are digests of
+    the files of /workloads that the program is made of; none where that was not noted.
     """
 
     command: tuple[str, ...]
@@ -61,6 +62,7 @@ class Setup:
     needs: Mapping[str, int]
     variables: Mapping[str, str]
     own_variables: tuple[str, ...]
+    programs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -104,7 +106,8 @@ def name_setups(tables: duckdb.DuckDBPyConnection) -> dict[str, NamedSetup]:
         by_experiment[row["experiment"]].append((row, _setup(row)))
     found: dict[str, NamedSetup] = {}
     renamed: list[tuple[str, str, str]] = []
-    for experiment, runs in by_experiment.items():
+    for experiment, noted in by_experiment.items():
+        runs = _with_programs(noted)
         completed = {setup.key: setup for row, setup in runs if row["state"] == "completed"}
         setups = completed or {runs[-1][1].key: runs[-1][1]}
         names = {
@@ -119,6 +122,20 @@ def name_setups(tables: duckdb.DuckDBPyConnection) -> dict[str, NamedSetup]:
             ]
     _rename(tables, renamed)
     return dict(sorted(found.items()))
+
+
+def _with_programs(
+    runs: Sequence[tuple[Mapping[str, Any], Setup]],
+) -> list[tuple[Mapping[str, Any], Setup]]:
+    """Take a run that noted no program, an older or pending one, for one of the first that was noted."""
+    known: dict[tuple[str, ...], Mapping[str, str]] = {}
+    for _, setup in runs:
+        if setup.programs:
+            known.setdefault(setup.command, setup.programs)
+    return [
+        (row, replace(setup, programs=setup.programs or known.get(setup.command, {})))
+        for row, setup in runs
+    ]
 
 
 def names_of_runs(tables: duckdb.DuckDBPyConnection) -> dict[Run, str]:
@@ -136,9 +153,11 @@ def renamed(found: Mapping[Run, Found], names: Mapping[Run, str]) -> dict[Run, F
 
 
 def differences(one: Setup, other: Setup) -> list[Difference]:
-    """In what two setups differ, what decides the work first."""
+    """In what two setups differ, what decides the work first; of programs only where both are known."""
     own = {f"variable {name}" for name in (*one.own_variables, *other.own_variables)}
     of_work = {"command", "kind of scaling", "timeline", "throughput pattern", *own}
+    if not (one.programs and other.programs):
+        one, other = replace(one, programs={}), replace(other, programs={})
     ours, theirs = dict(told(one)), dict(told(other))
     found = [
         Difference(what, ours.get(what, "none"), theirs.get(what, "none"), what in of_work)
@@ -163,6 +182,8 @@ def told(setup: Setup) -> Iterator[tuple[str, str]]:
         yield name, str(amount)
     for name, value in sorted(setup.variables.items()):
         yield f"variable {name}", value
+    for name, digest in sorted(setup.programs.items()):
+        yield f"program {name}", digest
 
 
 def _setup(row: Mapping[str, Any]) -> Setup:
@@ -183,6 +204,7 @@ def _setup(row: Mapping[str, Any]) -> Setup:
             if not _FILLED_IN.search(value)
         },
         own_variables=tuple(row["own_variables"]),
+        programs=json.loads(row["programs"]),
     )
 
 

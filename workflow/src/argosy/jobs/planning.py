@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import argosy
-from argosy import reading
 from argosy.errors import ArgosyError
 from argosy.files import write_json, write_json_if_changed, write_text
 from argosy.images.lockfile import ImageLock, lock_path, read_lock
@@ -21,8 +20,8 @@ from argosy.jobs.description import (
     launcher_environment,
 )
 from argosy.jobs.options import batch_options, request_of
+from argosy.jobs.outdated import Programs, why_outdated
 from argosy.jobs.render import ScriptTemplate
-from argosy.reading import site_of
 from argosy.site.models import Site, read_site
 from argosy.site.placement import place
 from argosy.study.order import seed_of
@@ -136,11 +135,21 @@ def write_runs(project: Project, plans: Sequence[Plan]) -> list[Path]:
         site: ScriptTemplate(project.slurm_dir, site, TEMPLATE)
         for site in {plan.site for plan in plans}
     }
-    return [_write_run(project, plan, templates[plan.site], tools, seed) for plan in plans]
+    programs = Programs(project.workloads_dir)
+    return [
+        _write_run(project, plan, templates[plan.site], tools, seed=seed, programs=programs)
+        for plan in plans
+    ]
 
 
 def _write_run(
-    project: Project, plan: Plan, template: ScriptTemplate, tools: Mapping[str, Any], seed: int
+    project: Project,
+    plan: Plan,
+    template: ScriptTemplate,
+    tools: Mapping[str, Any],
+    *,
+    seed: int,
+    programs: Programs,
 ) -> Path:
     folder = project.run_dir(plan.site, plan.run).absolute()
     description = describe_run(plan, project.workloads_dir)
@@ -157,7 +166,7 @@ def _write_run(
             "python": sys.executable,
         }
     )
-    if is_outdated(folder, description):
+    if why_outdated(folder, description, programs):
         (folder / "result.json").unlink()
     is_new = write_json_if_changed(folder / "run.json", description)
     if is_new or not (folder / "result.json").is_file():
@@ -166,27 +175,3 @@ def _write_run(
     (folder / "logs").mkdir(exist_ok=True)
     write_text(folder / "job.sbatch", text)
     return folder / "job.sbatch"
-
-
-def is_outdated(folder: Path, description: Mapping[str, Any]) -> bool:
-    """Whether a run has a result, and it is not of what `description`, a run.json, asks for.
-
-    A result from before results said what they are of is of the run.json beside it.
-    """
-    result = read_own_object(folder / "result.json")
-    if result is None:
-        return False
-    if "spec" in result:
-        return bool(result["spec"] != description["spec"])
-    planned = read_own_object(folder / "run.json") or {}
-    return {**planned, "spec": description["spec"]} != description
-
-
-def read_own_object(path: Path) -> Mapping[str, Any] | None:
-    """The JSON object in a file; None without a file, and an empty one for what is damaged."""
-    try:
-        return reading.read_object(path, site_of(path.parent))
-    except FileNotFoundError:
-        return None
-    except (ValueError, reading.NotReadError):
-        return {}

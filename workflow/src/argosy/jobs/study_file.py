@@ -16,7 +16,8 @@ from argosy import reading
 from argosy.errors import ArgosyError
 from argosy.files import write_json, write_json_if_changed
 from argosy.jobs.description import Plan, describe_run
-from argosy.jobs.planning import Project, is_outdated, read_own_object
+from argosy.jobs.outdated import Programs, read_own_object, why_outdated
+from argosy.jobs.planning import Project
 from argosy.study.config import Source, parse_config
 from argosy.study.models import Config
 
@@ -40,8 +41,8 @@ class StudyFile:
         """Names the study.json by which the scripts were written."""
         return self.path.with_name("planned.json")
 
-    def update(self, config: Mapping[str, Any], plans: Sequence[Plan]) -> list[Plan]:
-        """Write the file where it says anything else, and return the plans whose results are not of them.
+    def update(self, config: Mapping[str, Any], plans: Sequence[Plan]) -> dict[str, str]:
+        """Write the file where it says anything else; return why results are not of their plans.
 
         Such a result changes the file, too, which has all runs planned anew: that takes the result away. So
         do scripts that were not written by it: Snakemake may have been told that they are new (`--touch`).
@@ -49,8 +50,16 @@ class StudyFile:
         Args:
             config: the study, as the workflow merged it.
             plans: of all runs. One whose image is not locked yet says nothing about its result.
+
+        Returns:
+            The causes by `EXPERIMENT/RUN`, of those runs alone.
         """
-        outdated = [plan for plan in plans if self._is_outdated(plan)]
+        programs = Programs(self.project.workloads_dir)
+        causes = {
+            f"{plan.run.experiment}/{plan.run.run_id}": self._why_outdated(plan, programs)
+            for plan in plans
+        }
+        outdated = {run: cause for run, cause in causes.items() if cause}
         written = read_own_object(self.path) or {}
         plan_again = bool(outdated) or not self._is_planned()
         content = {
@@ -91,8 +100,8 @@ class StudyFile:
             raise ArgosyError(f"{self.path}: cannot be read ({problem!r}); run snakemake") from None
         return parse_config(values, [Source(str(self.path), values)])
 
-    def _is_outdated(self, plan: Plan) -> bool:
+    def _why_outdated(self, plan: Plan, programs: Programs) -> str | None:
         if plan.run.image and not plan.lock:
-            return False
+            return None
         folder = self.project.run_dir(plan.site, plan.run)
-        return is_outdated(folder, describe_run(plan, self.project.workloads_dir))
+        return why_outdated(folder, describe_run(plan, self.project.workloads_dir), programs)

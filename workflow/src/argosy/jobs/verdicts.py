@@ -16,6 +16,7 @@ from argosy.errors import plain
 from argosy.files import attempt_folder, rank_log, write_json
 from argosy.jobs import job_file
 from argosy.jobs.log_tail import last_line
+from argosy.jobs.outdated import Programs, changed_programs, read_own_object
 from argosy.jobs.schedulers.base import SCRIPT, State, Status
 from argosy.reading import folders_in, read_object, site_of
 
@@ -153,7 +154,7 @@ def _is_verdict(found: Mapping[str, Any]) -> bool:
 
 
 def uncollected(run_dir: Path) -> Status | None:
-    """The job that completed this run while no driver looked, if it is of the script as it is now.
+    """The job that completed this run while no driver looked, if it is of the script and program of now.
 
     Its result is put in its place again: Snakemake has taken it away, taking it for a fragment.
     """
@@ -165,6 +166,9 @@ def uncollected(run_dir: Path) -> Status | None:
     if not verdict or verdict["state"] != "completed":
         return None
     if entry["script_sha256"] != job_file.digest(run_dir / SCRIPT):
+        return None
+    programs = Programs(run_dir.parents[3] / "containers" / "workloads")
+    if changed_programs(verdict, read_own_object(run_dir / "run.json") or {}, programs):
         return None
     write_json(run_dir / "result.json", verdict)
     return Status(State.COMPLETED, job_id)

@@ -146,6 +146,8 @@ class Claim(Record):
     continues: Checkpoint | None
     run: Asked | None = None
     experiment: Experiment | None = None
+    programs: dict[str, str] = {}
+    """Digests of the files that the program was made of then; none: it was not looked."""
 
 
 class Provenance(Record):

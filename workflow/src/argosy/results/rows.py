@@ -59,6 +59,7 @@ def run_row(run: RunFolder, found: Completeness) -> Row:
         "hosts": _hosts(current) if current else [],
         "image_name": ran.image and ran.image.name,
         "image_digest": ran.image and ran.image.digest,
+        "programs": json.dumps(run.programs, sort_keys=True),
         "failure": _sentence(current.failure) if current and current.failure else None,
         "unreadable_records": found.unreadable_records,
         "repeated_steps": found.repeated_steps,

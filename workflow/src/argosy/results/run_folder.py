@@ -143,6 +143,18 @@ class RunFolder:
         return found[::-1]
 
     @property
+    def programs(self) -> dict[str, str]:
+        """Digests of the program's files; of one that changed while the run was continued, each in turn."""
+        by_name = {each.name: each.claim for each in self.incarnations}
+        claims = [by_name.get(piece.incarnation) for piece in self.pieces]
+        noted = [claim.programs for claim in claims if claim and claim.programs]
+        names = sorted({name for programs in noted for name in programs})
+        return {
+            name: " then ".join(dict.fromkeys(programs.get(name, "none") for programs in noted))
+            for name in names
+        }
+
+    @property
     def state(self) -> str:
         """`completed` by `result.json` alone; else as the newest incarnation ended."""
         if self.result:

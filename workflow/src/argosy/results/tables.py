@@ -20,7 +20,7 @@ from argosy.files import replacing
 from argosy.reading import NotReadError, check_regular
 from argosy.results.errors import ResultsError
 
-TABLES_VERSION = 6
+TABLES_VERSION = 7
 
 Run = tuple[str, str]
 """Of a run, its experiment and run_id."""
@@ -66,6 +66,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "hosts": "VARCHAR[]",
         "image_name": "VARCHAR",
         "image_digest": "VARCHAR",
+        "programs": "VARCHAR",
         "failure": "VARCHAR",
         "unreadable_records": "BIGINT",
         "repeated_steps": "BIGINT",

@@ -1,9 +1,10 @@
-"""Make a run's results one incarnation's alone: ``python3 claim.py RUN_DIR INCARNATION SPEC``.
+"""Make a run's results one incarnation's alone: ``python3 claim.py RUN_DIR INCARNATION SPEC WORKLOADS``.
 
 Runs on the host at the start of job.sbatch, before anything else is written. A job that a lost node
 still runs may live on beside its successor: from this call on, what it does counts no longer. Its
 agents find another name in the file `incarnation` and end; its verdict is not published. SPEC is what the
 script was rendered for: where the run was planned anew since, the script is another one, and this one ends.
+Of the files of the program in the folder WORKLOADS, digests are noted: it may change from job to job.
 
 Where the run goes on from checkpoints, prints the folder of the one from which to go on, below
 `checkpoints/`, or nothing. It is chosen here, once, so that all ranks go on from the same one.
@@ -17,12 +18,14 @@ import json
 import os
 import sys
 import time
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 try:
     from . import host_files as files
+    from .program_files import changed, programs_of
 except ImportError:  # started by its path, which puts its folder first among Python's
     import host_files as files  # type: ignore[import-not-found, no-redef]
+    from program_files import changed, programs_of  # type: ignore[import-not-found, no-redef]
 
 FENCE = "incarnation"
 _MOST_STEPS = 1 << 53
@@ -30,10 +33,11 @@ _MOST_STEPS = 1 << 53
 
 def main(arguments: Sequence[str]) -> int:
     """Claim the run; 2 for an incarnation that was here before, or a script of an older plan."""
-    if len(arguments) != 3:
-        print("usage: claim.py RUN_DIR INCARNATION SPEC", file=sys.stderr)
+    # Scripts of earlier versions, which may be in the queue, name no folder of programs.
+    if len(arguments) not in (3, 4):
+        print("usage: claim.py RUN_DIR INCARNATION SPEC WORKLOADS", file=sys.stderr)
         return 2
-    run_dir, incarnation, spec = arguments
+    run_dir, incarnation, spec, workloads = (*arguments, "")[:4]
     run = os.path.join(run_dir, "run.json")
     if files.try_object(run).get("spec") != spec:
         print(
@@ -47,6 +51,9 @@ def main(arguments: Sequence[str]) -> int:
         files.write_text(os.path.join(run_dir, FENCE), incarnation + "\n")
         found = newest_checkpoint(run_dir)
         claimed = {**describe(spec, found), **describe_run(run_dir)}
+        if workloads:
+            claimed["programs"] = programs_of(claimed.get("run", {}), workloads)
+            tell_changes(run_dir, found, claimed["programs"])
         files.write_text(os.path.join(attempt, "claim.json"), json.dumps(claimed) + "\n")
         if found:
             print(found[0])
@@ -93,6 +100,19 @@ def describe_run(run_dir: str) -> dict[str, Any]:
         "experiment": provenance.get("experiment"),
     }
     return {key: content for key, content in found.items() if isinstance(content, dict)}
+
+
+def tell_changes(
+    run_dir: str, found: tuple[str, dict[str, Any]] | None, programs: Mapping[str, str]
+) -> None:
+    """Say in the job's log that the run goes on from what another program did."""
+    if found is None:
+        return
+    attempt = os.path.join(run_dir, "attempts", found[0].split(os.sep)[0])
+    before = files.try_object(os.path.join(attempt, "claim.json")).get("programs")
+    for name in changed(before, programs) if isinstance(before, dict) else ():
+        told = f"argosy: {files.text(name)} has changed since the checkpoint was saved"
+        print(told, file=sys.stderr)
 
 
 def newest_checkpoint(run_dir: str) -> tuple[str, dict[str, Any]] | None:

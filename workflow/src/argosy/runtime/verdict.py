@@ -77,7 +77,7 @@ def main(arguments: Sequence[str]) -> int:
             said = reason or read_slurm_log(run_dir, incarnation, begin_of(attempt))
             said = said or read_time_limit(attempt)
             verdict = decide(run_id, incarnation, reports, time.time(), said)
-            verdict["spec"] = files.try_object(os.path.join(attempt, "claim.json")).get("spec")
+            verdict.update(measured(attempt))
         superseded = superseded_by(run_dir, incarnation) or planned_anew(run, verdict)
         if superseded and verdict["state"] in ("completed", "interrupted", "cancelled"):
             verdict = overruled(verdict, superseded)
@@ -206,6 +206,13 @@ def begin_of(attempt: str) -> float:
     """When the incarnation claimed the run (unix); 0 when that is not known."""
     claim = files.try_object(os.path.join(attempt, "claim.json"))
     return files.number(claim.get("unix")) or 0.0
+
+
+def measured(attempt: str) -> dict[str, Any]:
+    """Of what the incarnation is a measurement, as it noted when it began."""
+    claim = files.try_object(os.path.join(attempt, "claim.json"))
+    programs = {"programs": claim["programs"]} if "programs" in claim else {}
+    return {"spec": claim.get("spec"), **programs}
 
 
 def planned_anew(run: Mapping[str, Any], verdict: Mapping[str, Any]) -> str | None:
