@@ -1,15 +1,20 @@
 """A report tells of ugly runs what was found in them, and gives no number that they do not have."""
 
+import io
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 from ugly_studies import SAMPLES, Ugliness, rank_times, step_times, true_log_rate, write_run
 
 from argosy.analysis.warmup import warm_up
-from argosy.report.models import RunSummary, Summary
+from argosy.report.models import RunSummary, Summary, summary_json
+from argosy.report.page import page
 from argosy.report.summary import summarise
-from argosy.report.words import remarks
+from argosy.report.terminal import print_summary
+from argosy.report.words import left_out, remarks
 from argosy.results import collect
 
 RANKS, STEPS = 2, 120
@@ -41,6 +46,25 @@ def test_runs_that_never_become_steady_do_not_count(tmp_path: Path) -> None:
     assert point.throughput_samples_per_s is not None
     assert point.throughput_samples_per_s.n == 2
     assert point.runs_samples_per_s == [steady.samples_per_s, other.samples_per_s]
+
+
+def test_runs_in_no_number_are_told_beside_the_numbers(tmp_path: Path) -> None:
+    never = Ugliness(warm_up="never steady", scatter=0.02)
+    missing = Ugliness(missing_ranks=1)
+    folder = tmp_path / "site"
+    summary = summary_of(folder, Ugliness(), never, Ugliness(job_scatter=0.0), missing, missing)
+    [experiment] = summary.experiments
+    unsteady, silent = left_out(summary, experiment)
+    said = "Completed and in none of these numbers: nodes2-ranks1-repeat2: no steady state is seen"
+    assert unsteady.startswith(said) and unsteady.endswith(" or more.")
+    several = "nodes2-ranks1-repeat4 and nodes2-ranks1-repeat5"
+    assert silent == (
+        f"Completed and in none of these numbers: {several}: no steps of 1 of its 2 ranks."
+    )
+    out = io.StringIO()
+    print_summary(json.loads(summary_json(summary)), Console(file=out, width=400))
+    shown = out.getvalue(), page(summary, folder, folder)
+    assert all(sentence in text for sentence in (unsteady, silent) for text in shown)
 
 
 def test_of_runs_none_of_which_becomes_steady_there_is_no_number(tmp_path: Path) -> None:

@@ -9,6 +9,9 @@ import duckdb
 from argosy.analysis.warmup import WarmUp
 from argosy.results.tables import Run, fetch
 
+ALLREDUCES_ALONE = "it times allreduces alone"
+"""Why a run that is to have no throughput is left out."""
+
 _QUERY = """
 WITH recorded AS (
     SELECT experiment, run_id, count(*) AS ranks, sum(samples) / nullif(max(seconds), 0) AS rate
@@ -97,8 +100,8 @@ def _measurement(row: Mapping[str, Any], warm_up: WarmUp | None) -> Measurement:
 def _left_out(row: Mapping[str, Any], warm_up: WarmUp | None) -> str | None:
     silent, ranks = row["silent_ranks"], row["ranks"]
     if silent == ranks:
-        alone, none = "it times allreduces alone", "no steps recorded and no throughput printed"
-        return alone if row["is_alone"] else none
+        none = "no steps recorded and no throughput printed"
+        return ALLREDUCES_ALONE if row["is_alone"] else none
     if silent:
         return f"no steps of {silent} of its {ranks} ranks"
     if warm_up and warm_up.left_out:

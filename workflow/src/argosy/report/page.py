@@ -29,6 +29,7 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         link=lambda path: _link(to_results, path),
         states=words.states,
         sentences=_sentences,
+        left_out=words.left_out,
         is_long=len(summary.experiments) > _LISTED,
         overview=overview,
         drawings=drawings,

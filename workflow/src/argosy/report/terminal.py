@@ -31,6 +31,8 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
         measured_apart = (stall_words.finding(experiment), timeline_words.finding(experiment))
         for sentence in (*words.findings(experiment), *filter(None, measured_apart)):
             console.print(escape(sentence))
+        for sentence in words.left_out(content, experiment):
+            console.print(escape(sentence), style="yellow")
         console.print()
     for sentence in setup_words.mixtures(content):
         console.print(escape(sentence), style="red")

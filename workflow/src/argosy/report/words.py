@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from argosy.analysis.measurements import Point
+from argosy.analysis.measurements import ALLREDUCES_ALONE, Point
 from argosy.analysis.point_factors import NAMES
 from argosy.analysis.slow_hosts import HostRuns, slow_hosts
 from argosy.analysis.slow_jobs import slow_jobs
@@ -32,6 +32,8 @@ _LOSSES = {
     "data": "waiting for data",
     "computation": "slower computation",
 }
+MOST_NAMED = 4
+"""Runs of one cause; of more, their number is said."""
 _STATES = ("completed", "failed", "interrupted", "cancelled", "unfinished", "pending")
 
 
@@ -109,6 +111,23 @@ def findings(experiment: ExperimentSummary) -> list[str]:
         *_slow_jobs(experiment),
         *_between_steps(experiment),
     ]
+
+
+def left_out(summary: Summary, experiment: ExperimentSummary) -> list[str]:
+    """Completed runs of which no throughput counts, a sentence for each cause."""
+    by_cause: dict[str, list[str]] = {}
+    for run in summary.runs:
+        is_its = (run.counted_as or run.experiment) == experiment.experiment
+        if is_its and run.state == "completed" and run.left_out not in (None, ALLREDUCES_ALONE):
+            by_cause.setdefault(str(run.left_out), []).append(run.run_id)
+    return [
+        f"Completed and in none of these numbers: {_runs_named(runs)}: {cause}."
+        for cause, runs in by_cause.items()
+    ]
+
+
+def _runs_named(runs: Sequence[str]) -> str:
+    return listed(runs) if len(runs) <= MOST_NAMED else count(len(runs), "run")
 
 
 def _unseen(experiment: ExperimentSummary, base: PointSummary, largest: PointSummary) -> str | None:
