@@ -99,7 +99,7 @@ def test_an_interrupt_while_slurmctld_is_away_says_that_the_jobs_go_on(
 ) -> None:
     driver = study.drive()
     study.wait_for(lambda: study.steps_done(RUNS[0]) > 0, "the first run's steps")
-    study.slurm.controller.kill()
+    study.slurm.controller.stop()
     try:
         driver.send_signal(signal.SIGINT)
         output = study.end(driver)

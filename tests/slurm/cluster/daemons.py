@@ -43,6 +43,11 @@ class Daemon:
         self._signal(signal.SIGKILL)
         wait_until(lambda: not self.processes(), f"{self.name} ends", _PATIENCE_S)
 
+    def stop(self) -> None:
+        """Have it end in order: a controller saves what it knows, which one that is killed may lose."""
+        self._signal(signal.SIGTERM)
+        wait_until(lambda: not self.processes(), f"{self.name} ends", _PATIENCE_S)
+
     def pause(self) -> None:
         """Make it accept connections and never answer."""
         self._signal(signal.SIGSTOP)

@@ -158,3 +158,16 @@ def test_a_run_that_went_on_with_another_program_is_of_both(tmp_path: Path) -> N
         "/workloads/new.py": "none then sha256:ef",
         "/workloads/train.py": "sha256:ab then sha256:cd",
     }
+
+
+def test_nothing_that_a_terminal_would_act_on_is_left_of_a_setup(tmp_path: Path) -> None:
+    code = "\x1b[2J\u202e"
+    for repeat in (1, 2):
+        environment = {f"NAME{code}": f"{repeat}{code}"}
+        run = completed(tmp_path, repeat=repeat, command=f"{code}train", environment=environment)
+        run.claim(programs={f"/workloads/{code}train.py": f"{code}{repeat}"})
+    one, other = (each.setup for each in setups(tmp_path).values())
+    assert one.programs == {"/workloads/train.py": "1"}
+    [variable, program] = differences(one, other)
+    assert (variable.what, variable.one) == ("variable NAME", "1")
+    assert (program.what, program.other) == ("program /workloads/train.py", "2")

@@ -1,5 +1,6 @@
 """Which files a run's program is made of: what changes in them is noticed, and nothing else."""
 
+import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -123,6 +124,14 @@ def test_links_are_followed_and_nothing_is_waited_for(workloads: Path, tmp_path:
     now = program_digests(["/workloads/linked.py"], str(workloads))
     assert changed(before, now) == ["/workloads/linked.py"]
     assert "loop/train.py" not in found(workloads, "/workloads")
+
+
+def test_names_that_are_no_text_are_shown_as_far_as_they_are(workloads: Path) -> None:
+    for name in (b"half-\xff.py", b"code-\x1b[2J\n.py"):
+        Path(os.fsdecode(os.fsencode(workloads / "models") + b"/" + name)).write_text("")
+    names = program_digests(["/workloads/models"], str(workloads))
+    assert {"/workloads/models/half-?.py", "/workloads/models/code-?[2J?.py"} < {*names}
+    assert json.dumps(names, ensure_ascii=False).encode()
 
 
 def test_of_a_long_file_the_size_is_noted(workloads: Path, monkeypatch: pytest.MonkeyPatch) -> None:

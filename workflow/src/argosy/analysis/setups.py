@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import duckdb
 
+from argosy.errors import plain_texts
 from argosy.results.tables import Run, fetch, fill
 
 Found = TypeVar("Found")
@@ -187,8 +188,8 @@ def told(setup: Setup) -> Iterator[tuple[str, str]]:
 
 
 def _setup(row: Mapping[str, Any]) -> Setup:
-    needs = json.loads(row["needs"])
-    variables = json.loads(row["environment"])
+    needs = _object(row["needs"])
+    variables = _object(row["environment"])
     return Setup(
         command=tuple(row["command"]),
         scaling=row["scaling"],
@@ -204,8 +205,14 @@ def _setup(row: Mapping[str, Any]) -> Setup:
             if not _FILLED_IN.search(value)
         },
         own_variables=tuple(row["own_variables"]),
-        programs=json.loads(row["programs"]),
+        programs=_object(row["programs"]),
     )
+
+
+def _object(text: str) -> dict[str, Any]:
+    """A JSON object in a column; the column's text is plain, and what is written in it need not be."""
+    found: dict[str, Any] = plain_texts(json.loads(text))
+    return found
 
 
 def _image(name: str | None, digest: str | None) -> str | None:

@@ -50,7 +50,7 @@ def program_digests(words: Iterable[str], workloads: str) -> dict[str, str]:
     waiting = [(path, os.path.dirname(path)) for word in words for path in _named(word, workloads)]
     while waiting and len(found) < MOST_FILES:
         path, top = waiting.pop()
-        name = WORKLOADS + path[len(workloads) :]
+        name = _shown(WORKLOADS + path[len(workloads) :])
         content = None if name in found else _read(path)
         if content is None:
             continue
@@ -60,6 +60,11 @@ def program_digests(words: Iterable[str], workloads: str) -> dict[str, str]:
             waiting += [(each, os.path.dirname(each)) for each in _named(text, workloads)]
             waiting += [(each, top) for each in _beside(path, text, top)]
     return dict(sorted(found.items()))
+
+
+def _shown(path: str) -> str:
+    """A path as a text in one line; of a name that is none, what can be shown."""
+    return "".join(each if each.isprintable() else "?" for each in path)
 
 
 def _named(text: str, workloads: str) -> Iterator[str]:
