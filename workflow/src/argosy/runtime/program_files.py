@@ -1,11 +1,13 @@
 """Say which files of `/workloads` a run's program is made of, and name the content of each by a digest.
 
 The driver compares what it finds with what claim.py found when a run began: what was measured with another
-program is not of what is asked for. These files count, programs and settings, not data:
+program is not of what is asked for. These files count:
 
-* each that the command or a variable names; of a folder that they name, those with a suffix of `SUFFIXES`;
+* each that the command or a variable names; of a folder that they name, programs and settings (`SUFFIXES`);
 * of a Python program, the modules and packages beside it that it imports;
-* of any of these texts, the files beside it that it names.
+* of a program or settings, others of these that it names: by their path, or beside it by their name.
+
+What a program may write itself, as JSON beside it, counts only where the command names it.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import stat
 from typing import Any, Iterable, Iterator, Mapping
 
 WORKLOADS = "/workloads"
-SUFFIXES = (".py", ".sh", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini")
+SUFFIXES = (".py", ".sh", ".yaml", ".yml", ".toml", ".cfg", ".ini")
 MOST_BYTES = 1 << 20
 """Of a file that is read; of a longer one, the size alone is noted."""
 MOST_FILES = 4096
@@ -47,7 +49,12 @@ def program_digests(words: Iterable[str], workloads: str) -> dict[str, str]:
         workloads: the folder that is `/workloads` in a container; without one, words name it itself.
     """
     found: dict[str, str] = {}
-    waiting = [(path, os.path.dirname(path)) for word in words for path in _named(word, workloads)]
+    waiting = [
+        (path, os.path.dirname(path))
+        for word in words
+        for named in _named(word, workloads)
+        for path in _files_of(named)
+    ]
     while waiting and len(found) < MOST_FILES:
         path, top = waiting.pop()
         name = _shown(WORKLOADS + path[len(workloads) :])
@@ -57,7 +64,8 @@ def program_digests(words: Iterable[str], workloads: str) -> dict[str, str]:
         found[name] = content if isinstance(content, str) else _digest(content)
         if isinstance(content, bytes) and path.endswith(SUFFIXES):
             text = content.decode("utf-8", "replace")
-            waiting += [(each, os.path.dirname(each)) for each in _named(text, workloads)]
+            named = [each for each in _named(text, workloads) if each.endswith(SUFFIXES)]
+            waiting += [(each, os.path.dirname(each)) for each in named]
             waiting += [(each, top) for each in _beside(path, text, top)]
     return dict(sorted(found.items()))
 
@@ -68,7 +76,7 @@ def _shown(path: str) -> str:
 
 
 def _named(text: str, workloads: str) -> Iterator[str]:
-    """Files below `workloads` that a text names, by its path in a container or on the host."""
+    """Paths below `workloads` that a text names, as they are in a container or on the host."""
     for root in sorted({WORKLOADS, workloads}):
         for part in text.split(root)[1:]:
             rest = _END_OF_PATH.split(part, 1)[0]
@@ -78,7 +86,7 @@ def _named(text: str, workloads: str) -> Iterator[str]:
                 continue  # /workloads-of-another
             path = os.path.normpath(workloads + whole)
             if path == workloads or path.startswith(workloads + "/"):
-                yield from _files_of(path)
+                yield path
 
 
 def _files_of(path: str, suffixes: tuple[str, ...] = SUFFIXES) -> Iterator[str]:
@@ -96,7 +104,7 @@ def _files_of(path: str, suffixes: tuple[str, ...] = SUFFIXES) -> Iterator[str]:
 def _beside(path: str, text: str, top: str) -> Iterator[str]:
     """What lies beside a program and is named in it, or imported; modules also from folders up to `top`."""
     folder = os.path.dirname(path)
-    files = set(_FILE_NAME.findall(text))
+    files = {name for name in _FILE_NAME.findall(text) if name.endswith(SUFFIXES)}
     with contextlib.suppress(OSError):
         names = sorted(name for name in os.listdir(folder) if name in files)
         yield from (os.path.join(folder, name) for name in names)
@@ -139,5 +147,5 @@ def _digest(content: bytes) -> str:
 
 
 def changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The files that differ, are new or are gone."""
-    return sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
+    """The files of before that differ or are gone; what is new alone, nothing of before made use of."""
+    return sorted(name for name in before if before[name] != now.get(name))
