@@ -75,6 +75,8 @@ TRAINING = {
         (["/opt/mine:/workloads/nested"], {each for each in FILES if each.startswith("nested/")}),
         (["/workloads/missing.py"], set()),
         (["/workloads-of-another/train.py"], set()),
+        (["/another/workloads/train.py"], set()),
+        (["see containers/workloads/train.py"], set()),
         (["/workloads/../../secret"], set()),
         (["python3", "-c", "print(1)"], set()),
     ],

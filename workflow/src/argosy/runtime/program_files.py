@@ -78,7 +78,7 @@ def _shown(path: str) -> str:
 def _named(text: str, workloads: str) -> Iterator[str]:
     """Paths below `workloads` that a text names, as they are in a container or on the host."""
     for root in sorted({WORKLOADS, workloads}):
-        for part in text.split(root)[1:]:
+        for part in re.split(rf"(?<![\w./-]){re.escape(root)}", text)[1:]:
             rest = _END_OF_PATH.split(part, 1)[0]
             # A path of the host may hold anything; a word that is a path is taken whole.
             whole = part if part.startswith("/") and os.path.isfile(workloads + part) else rest
