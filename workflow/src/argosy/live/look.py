@@ -103,7 +103,7 @@ def _with_verdict(run: RunFiles, verdict: Mapping[str, Any], slurm: bool) -> Run
     if state in (RunState.COMPLETED, RunState.INTERRUPTED):
         progress = Progress(steps_done(run.records(incarnation)))
     if state is RunState.COMPLETED and not is_regular(run.path / "result.json", run.site):
-        note = "its result.json is gone; snakemake puts it back"
+        note = "its result.json is gone; the next snakemake puts it back, or measures again"
     if state is RunState.INTERRUPTED:
         note = note or "saved a checkpoint and ended; snakemake continues it"
     return RunView(
