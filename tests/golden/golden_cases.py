@@ -24,6 +24,7 @@ class Case:
     runtime: Literal["udocker", "native"] = "udocker"
     warning: int | None = None
     folder: str = ""
+    same_allocation: bool = False
     refused: str | None = None
     """What the refusal says; None: the script is kept."""
 
@@ -40,6 +41,7 @@ class Kept:
 
 NO_SLICE = {"mig": "hardware: the site has no slice; there are "}
 NO_GPU = {"gpu": "cpu: 0 GPUs a node of 1 needed", **NO_SLICE}
+ONE_RUN = {"shared-job": "same_allocation: false: a job of this site holds one run"}
 INTERFACE = {"interface": "ib0"}
 ACCOUNT = {"account": "project"}
 BY_HARDWARE = {"hardware": {"booster": {"account": "booster"}, "dcgp": {"account": "dcgp"}}}
@@ -77,7 +79,7 @@ SITES = {
     "perlmutter": Kept(gpus=4, refused=NO_SLICE),
     "snellius": Kept(gpus=4, slice="slice", written=INTERFACE),
     "testbed": Kept(refused=NO_GPU),
-    "vista": Kept(gpus=1, written=INTERFACE, refused=NO_SLICE),
+    "vista": Kept(gpus=1, written=INTERFACE, refused={**ONE_RUN, **NO_SLICE}),
 }
 
 
@@ -87,7 +89,9 @@ def cases() -> Iterator[Case]:
         for case in _of_site(name, site):
             yield replace(case, refused=site.refused.get(case.name))
     # On this machine there is no hardware to choose from.
-    yield from (case for case in _of_site("local", Kept()) if case.name not in ("gpu", "mig"))
+    yield from (
+        case for case in _of_site("local", Kept()) if case.name not in ("gpu", "mig", "shared-job")
+    )
 
 
 def _of_site(name: str, site: Kept) -> Iterator[Case]:
@@ -97,6 +101,7 @@ def _of_site(name: str, site: Kept) -> Iterator[Case]:
     yield replace(whole, name="many-nodes", nodes=4, warning=120)
     yield replace(whole, name="gpu", gpus=1)
     yield replace(one, name="mig", gpus=1, hardware=site.slice or "slice")
+    yield replace(whole, name="shared-job", nodes=2, same_allocation=True)
     yield Case(name, "cpu", nodes=2, ranks_per_node=2, cpus=2)
     yield replace(one, name="native", runtime="native")
     yield replace(one, name="odd-path", folder=ODD_FOLDER)

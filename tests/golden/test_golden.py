@@ -109,7 +109,11 @@ def run_of(case: Case) -> Run:
         launcher="horovod",
         runtime=case.runtime,
         needs=Needs(
-            cpus_per_rank=case.cpus, gpus_per_rank=case.gpus, memory_per_rank=1024, time=1800
+            cpus_per_rank=case.cpus,
+            gpus_per_rank=case.gpus,
+            memory_per_rank=1024,
+            time=1800,
+            same_allocation=case.same_allocation,
         ),
         checkpoints=Checkpoints(warning=case.warning) if case.warning else None,
         throughput=None,

@@ -6,7 +6,8 @@ import pytest
 from sites import site
 
 from argosy.errors import ArgosyError
-from argosy.jobs.options import batch_options, directive, request_of
+from argosy.jobs.options import batch_options, request_of
+from argosy.jobs.schedulers.slurm.script_options import directive
 from argosy.site.models import Site
 from argosy.site.placement import place
 from argosy.study.models import Checkpoints, Needs

@@ -21,13 +21,12 @@ from snakemake_interface_executor_plugins.settings import CommonSettings, Execut
 from argosy.errors import ArgosyError, plain
 from argosy.files import write_text
 from argosy.jobs import job_file
+from argosy.jobs.incarnations import newest_incarnation, read_verdict
 from argosy.jobs.schedulers import make_scheduler
 from argosy.jobs.schedulers.base import Scheduler, SchedulerError, State, Status, describe_queue
 from argosy.jobs.verdicts import (
     Ending,
-    newest_incarnation,
     read_ending,
-    read_verdict,
     settle,
     uncollected,
 )

@@ -35,6 +35,8 @@ class Plan:
     """Of sbatch, by their long names."""
     run: Run
     lock: ImageLock | None
+    allocation: str | None = None
+    """The folder of the job that the run shares with others of its repeat, below that of the site."""
 
 
 def spec_digest(plan: Plan) -> str:
@@ -55,6 +57,7 @@ def describe_run(plan: Plan, workloads_dir: Path) -> dict[str, Any]:
     run, lock = plan.run, plan.lock
     variant = {"variant": run.variant.model_dump()} if run.variant else {}
     timeline = {"timeline": True} if run.timeline else {}
+    allocation = {"allocation": plan.allocation} if plan.allocation else {}
     hangs = {} if run.hang_timeout is None else {"hang_timeout_s": run.hang_timeout}
     return {
         "schema_version": SCHEMA_VERSION,
@@ -78,6 +81,7 @@ def describe_run(plan: Plan, workloads_dir: Path) -> dict[str, Any]:
         **variant,
         **timeline,
         **hangs,
+        **allocation,
     }
 
 

@@ -82,11 +82,6 @@ def batch_options(
     return {name: None if value is None else str(value) for name, value in options.items()}
 
 
-def directive(name: str, value: str | None) -> str:
-    """One `#SBATCH` line. Its quoting is the shell's, as sbatch reads these lines by like rules."""
-    return f"#SBATCH --{name}" if value is None else f"#SBATCH --{name}={shlex.quote(value)}"
-
-
 def _account(site: Site, placement: Placement) -> str | None:
     return (placement.hardware and placement.hardware.account) or site.account
 

@@ -12,6 +12,7 @@ from argosy.files import write_json, write_json_if_changed, write_text
 from argosy.images.lockfile import ImageLock, lock_path, read_lock
 from argosy.images.nvidia import nvml_module
 from argosy.images.store import Store
+from argosy.jobs.allocations import allocation_of, together
 from argosy.jobs.description import (
     Plan,
     describe_provenance,
@@ -23,7 +24,7 @@ from argosy.jobs.options import batch_options, request_of
 from argosy.jobs.outdated import Programs, why_outdated
 from argosy.jobs.render import ScriptTemplate
 from argosy.site.models import Site, read_site
-from argosy.site.placement import place
+from argosy.site.placement import Request, place
 from argosy.study.order import seed_of
 from argosy.study.runs import Run
 
@@ -89,24 +90,44 @@ def plan_runs(
             variable of an experiment that is not its to set.
     """
     facts = read_site(project.slurm_dir / where.site)
-    return [_plan_run(project, where, facts, run, locks) for run in runs]
-
-
-def _plan_run(
-    project: Project, where: Where, facts: Site, run: Run, locks: Mapping[str, ImageLock]
-) -> Plan:
-    _check_environment(run)
-    folder = project.run_dir(where.site, run).absolute()
+    runs = [*runs]
     try:
-        request = request_of(run)
-        placement = place(facts, request, where.hardware, where.queue)
-        warning = run.checkpoints.warning if run.checkpoints else None
-        options = batch_options(facts, placement, request, folder, warning)
+        shared = together((allocation_of(run, facts), request_of(run)) for run in runs)
     except ArgosyError as problem:
-        path = f"slurm/{where.site}/site.yaml"
-        raise ArgosyError(f"{path}: {problem} ({run.experiment}/{run.run_id})") from None
-    lock = locks.get(run.image) if run.image else None
-    return Plan(where.site, facts, placement, options, run, lock)
+        raise ArgosyError(f"slurm/{where.site}/site.yaml: {problem}") from None
+    planner = _Planner(project, where, facts, shared)
+    return [planner.plan(run, locks.get(run.image) if run.image else None) for run in runs]
+
+
+@dataclass(frozen=True)
+class _Planner:
+    """What all runs of a study are planned by; `shared` is what the jobs that runs share ask for."""
+
+    project: Project
+    where: Where
+    facts: Site
+    shared: Mapping[str, Request]
+
+    def plan(self, run: Run, lock: ImageLock | None) -> Plan:
+        """Find a run's place; raises as `plan_runs`."""
+        _check_environment(run)
+        where, facts = self.where, self.facts
+        folder = self.project.run_dir(where.site, run).absolute()
+        allocation = allocation_of(run, facts)
+        request = request_of(run)
+        try:
+            # Runs of one job go where the job goes.
+            whole = self.shared[allocation] if allocation else request
+            placement = place(facts, whole, where.hardware, where.queue)
+            warning = run.checkpoints.warning if run.checkpoints else None
+            options = batch_options(facts, placement, request, folder, warning)
+        except ArgosyError as problem:
+            path = f"slurm/{where.site}/site.yaml"
+            who = f"{run.experiment}/{run.run_id}"
+            if allocation:
+                who += f", in one job with all of repeat {run.repeat}: needs.same_allocation"
+            raise ArgosyError(f"{path}: {problem} ({who})") from None
+        return Plan(where.site, facts, placement, options, run, lock, allocation)
 
 
 def _check_environment(run: Run) -> None:
@@ -159,6 +180,7 @@ def _write_run(
             "options": plan.options,
             "site": plan.facts,
             "run_dir": folder,
+            "allocation_dir": plan.allocation and folder.parents[1] / plan.allocation,
             "runtime_dir": project.runtime_dir,
             "nvml": nvml_module() or "",
             "workloads_dir": project.workloads_dir,

@@ -18,7 +18,7 @@ from jinja2 import (
 )
 
 from argosy.errors import ArgosyError
-from argosy.jobs.options import directive
+from argosy.jobs.schedulers.slurm.script_options import directive
 
 VARIABLE = re.compile(r"\$([A-Z_][A-Z0-9_]*)")
 """Of the shell, in a folder of a site's file."""

@@ -1,6 +1,5 @@
 """How a job's run ended, in the researcher's words, from the verdict that the job wrote."""
 
-import re
 import resource
 import subprocess
 import sys
@@ -8,17 +7,18 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import NoneType
 from typing import Any
 
 import argosy
-from argosy.errors import plain
-from argosy.files import attempt_folder, rank_log, write_json
+from argosy.errors import ArgosyError, plain
+from argosy.files import rank_log, write_json
 from argosy.jobs import job_file
+from argosy.jobs.allocations import folder_below
+from argosy.jobs.incarnations import incarnations_of, newest_incarnation, read_verdict
 from argosy.jobs.log_tail import last_line
 from argosy.jobs.outdated import Programs, changed_programs, read_own_object
 from argosy.jobs.schedulers.base import SCRIPT, State, Status
-from argosy.reading import folders_in, read_object, site_of
+from argosy.reading import site_of
 
 ENDED_FROM_OUTSIDE = {
     State.TIMEOUT: "the time limit was reached; raise needs.time, or let the program save checkpoints",
@@ -33,9 +33,6 @@ ENDED_FROM_OUTSIDE = {
 SETTLE_S = 120.0
 """How long a program may take that looks at what an execution left; it reads some files of each node."""
 SETTLE_BYTES = 2 << 30
-MOST_INCARNATIONS = 100_000
-STATES = ("completed", "failed", "interrupted", "cancelled")
-"""Of a verdict."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +74,7 @@ def settle(run_dir: Path, status: Status) -> None:
     Slurm ended to start it again did not know that when it called itself cancelled.
     """
     newest = newest_incarnation(run_dir, status.job_id)
-    for incarnation in _incarnations(run_dir, status.job_id):
+    for incarnation in incarnations_of(run_dir, status.job_id):
         verdict = read_verdict(run_dir, incarnation)
         restarted = incarnation != newest and verdict and verdict["state"] == "cancelled"
         if verdict is None or restarted:
@@ -111,46 +108,6 @@ def _run(program: str, *arguments: str | Path) -> None:
 def _reason(state: State) -> str:
     """The reason as verdict.py takes it."""
     return "scancel" if state is State.CANCELLED else ENDED_FROM_OUTSIDE.get(state, "")
-
-
-def newest_incarnation(run_dir: Path, job_id: str | None) -> str | None:
-    """The job's last execution that left records or logs."""
-    found = _incarnations(run_dir, job_id)
-    return found[-1] if found else None
-
-
-def _incarnations(run_dir: Path, job_id: str | None) -> list[str]:
-    """The job's executions that left records or logs, the newest last."""
-    found = {}
-    for kind in ("attempts", "records", "logs"):
-        with suppress(OSError):
-            for name in folders_in(run_dir / kind, site_of(run_dir), MOST_INCARNATIONS):
-                job, _, number = name.rpartition(".")
-                if job == job_id and re.fullmatch(r"[0-9]{1,9}", number):
-                    found[int(number)] = name
-    return [found[number] for number in sorted(found)]
-
-
-def read_verdict(run_dir: Path, incarnation: str) -> Mapping[str, Any] | None:
-    """What the incarnation came to, as it said itself; None without, or for what is none."""
-    path = attempt_folder(run_dir, incarnation) / "verdict.json"
-    try:
-        verdict = read_object(path, site_of(run_dir))
-    except (OSError, ValueError):
-        return None
-    return verdict if _is_verdict(verdict) else None
-
-
-def _is_verdict(found: Mapping[str, Any]) -> bool:
-    failure = found.get("failure")
-    return found.get("state") in STATES and (
-        not failure
-        or (
-            isinstance(failure, dict)
-            and isinstance(failure.get("cause"), str)
-            and all(type(failure.get(key)) in (int, NoneType) for key in ("node", "rank"))
-        )
-    )
 
 
 def uncollected(run_dir: Path) -> Status | None:
@@ -193,7 +150,19 @@ def _see(logs: Path) -> str:
 
 def _last_words(run_dir: Path, job_id: str | None, logs: Path) -> str:
     """The last line of the job's own log, or of Slurm's where the job did not come so far."""
-    for path in (logs / "job.log", run_dir / "logs" / f"slurm-{job_id}.log"):
+    for path in (logs / "job.log", slurm_log(run_dir, job_id)):
         if said := last_line(path, site_of(run_dir)):
             return said
     return f"it left no log; can the compute nodes write to {run_dir}?"
+
+
+def slurm_log(run_dir: Path, job_id: str | None) -> Path:
+    """Where Slurm writes what a job of the run says before the run has logs of its own."""
+    try:
+        entries = job_file.entries(run_dir)
+    except ArgosyError:
+        entries = []
+    shared = (
+        folder_below(site_of(run_dir), entry) for entry in entries if str(entry["job_id"]) == job_id
+    )
+    return (next(shared, None) or run_dir) / "logs" / f"slurm-{job_id}.log"

@@ -88,7 +88,8 @@ def _is_active(run: RunFiles, job: Job, moment: Moment) -> bool:
     if moment.answer is None:
         return moment.machine.runs(job.entry, job.incarnation or f"{job.job_id}.0")
     if job.listed:
-        return job.listed.state.active
+        is_over = job.shared and run.verdict(job.incarnation) is not None
+        return job.listed.state.active and not is_over
     if moment.answer.fresh and job.began <= (moment.answer.asked or 0.0):
         return False
     return run.verdict(job.incarnation) is None
@@ -121,11 +122,13 @@ def _waiting(run: RunFiles, job: Job, moment: Moment) -> RunView:
     said = listed.reason if listed else ""
     reason = explain(said)
     note = reason.meaning
+    state = OF_QUEUE[listed.state] if listed else RunState.PENDING
+    if state is RunState.RUNNING:
+        state, note = RunState.PENDING, "its job runs; others that share it come first"
     if listed and listed.start and listed.start > moment.now:
         note += f"{'; ' if note else ''}expected in {span(listed.start - moment.now)}"
     return RunView(
-        run.path.parent.name, run.path.name,
-        OF_QUEUE[listed.state] if listed else RunState.PENDING,
+        run.path.parent.name, run.path.name, state,
         job=job.label, reason=said, note=note, stuck=reason.stuck,
     )  # fmt: skip
 
@@ -143,7 +146,7 @@ def _running(run: RunFiles, job: Job, moment: Moment) -> RunView:
     return RunView(
         run.path.parent.name, run.path.name, RunState.RUNNING,
         job=name,
-        nodes=(job.listed and job.listed.nodes) or fold(hosts),
+        nodes=(job.listed and not job.shared and job.listed.nodes) or fold(hosts),
         used_s=used, left_s=left, progress=progress,
     )  # fmt: skip
 
@@ -152,7 +155,7 @@ def _times(
     run: RunFiles, job: Job, nodes: list[dict[str, Any]], moment: Moment
 ) -> tuple[float | None, float | None]:
     """Time used and left; the queue knows best, and nobody limits what a user runs by hand."""
-    if job.listed and job.listed.used_s is not None and moment.answer:
+    if job.listed and job.listed.used_s is not None and moment.answer and not job.shared:
         since = moment.now - (moment.answer.asked or moment.now)
         left = job.listed.left_s
         return job.listed.used_s + since, None if left is None else max(0.0, left - since)

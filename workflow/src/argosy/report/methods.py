@@ -1,6 +1,6 @@
 """How the numbers of a report were made: the methods that applied to this study, and no others."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
 from argosy.analysis.blocks import FEWEST_PAIRS, are_blocks
@@ -71,6 +71,12 @@ def _started(runs: Sequence[RunSummary]) -> str:
     )
 
 
+def _shared_jobs(runs: Sequence[RunSummary]) -> int:
+    """How many jobs measured more runs than one."""
+    jobs = Counter(run.incarnation.rpartition(".")[0] for run in runs if run.incarnation)
+    return sum(held > 1 for held in jobs.values())
+
+
 def _seed(entry: ProvenanceSummary) -> int | None:
     submission = entry.content.get("submission")
     seed = submission.get("seed") if isinstance(submission, dict) else None
@@ -81,10 +87,16 @@ def _of_means(summary: Summary) -> Iterator[str]:
     measured = [one for one in _points(summary) if one.throughput_samples_per_s]
     if not measured:
         return
+    shared = _shared_jobs(summary.runs)
+    own = "" if shared else ", each a job of its own"
     yield (
-        "n counts runs, each a job of its own. Steps within a job are not independent of each other and "
-        "give no interval."
+        f"n counts runs{own}. Steps within a job are not independent of each other and give no interval."
     )
+    if shared:
+        yield (
+            f"{count(shared, 'job')} held several runs each, one after another on the same nodes "
+            "(needs.same_allocation). Nodes that waited while a smaller size ran are in no cost."
+        )
     several = sum(len(one.runs_samples_per_s) > 1 for one in measured)
     alone = len(measured) - several
     if several:

@@ -144,6 +144,8 @@ class RunSummary:
     """The share of its steady time that is in no step; None where it is not known."""
     is_slow: bool = False
     """One of the slower of two groups of its size (`analysis.slow_jobs`); it counts all the same."""
+    incarnation: str | None = None
+    """The execution that was measured, `JOB.RESTART`: runs may share a job (`needs.same_allocation`)."""
 
 
 @dataclass(frozen=True)

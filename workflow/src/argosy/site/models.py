@@ -151,6 +151,9 @@ class Site(Model):
     forbidden: Mapping[OptionName, Text] = {}
     """Options that the site rejects, and what it says of them."""
     srun: tuple[Argument, ...] = ()
+    same_allocation: bool = True
+    """Whether a job may hold several runs, one after another: the launcher has to start on fewer nodes than
+    the job has."""
     environment: Mapping[Text, Text] = {}
     """Variables of the ranks."""
     hardware: Mapping[Key, Hardware] = {}

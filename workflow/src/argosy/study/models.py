@@ -130,6 +130,13 @@ class Needs(Model):
     """MiB."""
     time: Annotated[Seconds, Field(ge=60)] = 1800
     """Seconds."""
+    same_allocation: Annotated[bool, Field(strict=True, exclude_if=lambda wanted: not wanted)] = (
+        False
+    )
+    """All runs of a repeat are measured in one job, one after another on the same nodes.
+
+    Left out where it is not asked for: that must not look like a change of the runs there are.
+    """
 
 
 class Checkpoints(Model):
@@ -182,6 +189,16 @@ class Experiment(Model):
         if groups != 1:
             raise ValueError("needs exactly one group, around the samples per second")
         return pattern
+
+    @model_validator(mode="after")
+    def runs_of_a_shared_job_begin_once(self) -> "Experiment":
+        """A run that goes back into the queue would take the others of its job with it."""
+        if self.needs.same_allocation and self.checkpoints:
+            raise ValueError(
+                "needs.same_allocation is for runs that are measured from their start in one job, and "
+                "checkpoints for those that go on in another: leave one of them out"
+            )
+        return self
 
     @model_validator(mode="after")
     def image_for_a_container(self) -> "Experiment":

@@ -96,6 +96,11 @@ def call(
     raise (NoAnswerError if NO_ANSWER.search(said) else SlurmError)(said)
 
 
+def script_of(job_id: str, patience: Patience) -> str:
+    """Return Slurm's own copy of a job's script; raises as `call`."""
+    return patience.ask("scontrol", "write", "batch_script", job_id, "-").rstrip("\n") + "\n"
+
+
 def environment() -> dict[str, str]:
     """This process's variables without those of an outer job."""
     mine = {k: v for k, v in os.environ.items() if k in KEPT or not OF_OUTER_JOB.match(k)}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.errors import ArgosyError
+from argosy.jobs.allocations import split_shared
 from argosy.jobs.schedulers.missing_images import check_images
 from argosy.jobs.schedulers.slurm import nodes, partitions
 from argosy.jobs.schedulers.slurm.commands import MissingError, NoAnswerError, Patience, SlurmError
@@ -13,6 +14,7 @@ from argosy.jobs.schedulers.slurm.nodes import read_nodes
 from argosy.jobs.schedulers.slurm.partitions import Partition, read_partitions
 from argosy.jobs.schedulers.slurm.refusals import NO_MUNGE, NO_SUCH_NODES, explain, refusal
 from argosy.jobs.schedulers.slurm.script_options import ScriptOptions
+from argosy.jobs.schedulers.slurm.shared_jobs import write_script
 from argosy.jobs.schedulers.slurm.shortages import Shortage, Wait, find_shortage
 
 OF_ONE_RUN = ("job-name", "chdir", "output")
@@ -47,11 +49,11 @@ def check_scripts(scripts: Iterable[Path], say: Say) -> list[Accepted]:
     Raises:
         ArgosyError: naming the key to change, with Slurm's words, or the image that is not there.
     """
-    paths = [script.absolute() for script in scripts]
-    check_images(path.parent for path in paths)
+    folders = [script.absolute().parent for script in scripts]
+    check_images(folders)
     shapes: dict[tuple[tuple[str, str | None], ...], ScriptOptions] = {}
-    for path in paths:
-        options = ScriptOptions(path.parent)
+    for folder in _job_folders(folders):
+        options = ScriptOptions(folder)
         shapes.setdefault(_shape(options), options)
     questions = _Questions(say)
     if not shapes:
@@ -62,6 +64,12 @@ def check_scripts(scripts: Iterable[Path], say: Say) -> list[Accepted]:
         )
     )
     return [_check(options, known, questions) for options in shapes.values()]
+
+
+def _job_folders(run_dirs: Iterable[Path]) -> list[Path]:
+    """The folders of the jobs' scripts: of each run, or of all that share one, which is written here."""
+    alone, shared = split_shared(run_dirs)
+    return [*alone, *(write_script(folder, runs).parent for folder, runs in shared.items())]
 
 
 def _shape(options: ScriptOptions) -> tuple[tuple[str, str | None], ...]:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from argosy.jobs import job_file
+from argosy.jobs.allocations import split_shared
 from argosy.jobs.schedulers.base import SCRIPT, State, Status, job_name
 from argosy.jobs.schedulers.missing_images import missing_image
 from argosy.jobs.schedulers.slurm.commands import (
@@ -15,10 +16,12 @@ from argosy.jobs.schedulers.slurm.commands import (
     Patience,
     SlurmError,
     call,
+    script_of,
 )
 from argosy.jobs.schedulers.slurm.queue import Accounting, Listed, list_jobs
 from argosy.jobs.schedulers.slurm.reasons import explain as why_it_waits
 from argosy.jobs.schedulers.slurm.refusals import TOO_MANY_NOW, explain
+from argosy.jobs.schedulers.slurm.shared_jobs import attach_shared, status_of_run, submit_shared
 from argosy.reading import read_text, site_of
 
 PARALLEL_SUBMISSIONS = 4
@@ -74,7 +77,8 @@ class SlurmScheduler:
     def cancel(self) -> None:
         """Cancel all jobs by one call of scancel."""
         self._waiting.clear()
-        if ids := [job_id for job_id in self._jobs.values() if job_id]:
+        # Runs may share a job.
+        if ids := dict.fromkeys(job_id for job_id in self._jobs.values() if job_id):
             call("scancel", *ids)
 
     # ---- asking
@@ -114,9 +118,14 @@ class SlurmScheduler:
         for job in listed:
             if job.state.active:
                 mine.setdefault(job.work_dir, []).append(job)
+        alone, shared = split_shared([*self._waiting])
         with ThreadPoolExecutor(PARALLEL_SUBMISSIONS) as pool:
             tries = [
-                pool.submit(self._submit_one, run, mine.get(run, [])) for run in [*self._waiting]
+                *(pool.submit(self._submit_one, run, mine.get(run, [])) for run in alone),
+                *(
+                    pool.submit(self._submit_shared, folder, runs, mine.get(folder, []))
+                    for folder, runs in shared.items()
+                ),
             ]
             # Within: an interrupt waits for what is being submitted, and cancels or leaves that too.
             for each in tries:
@@ -125,14 +134,43 @@ class SlurmScheduler:
     def _submit_one(self, run_dir: Path, in_queue: list[Listed]) -> None:
         try:
             status = _attach(run_dir, in_queue, self._patience) or _submit(run_dir)
-        except NoAnswerError as problem:
-            self._waiting[run_dir] = str(problem)
-            return
         except SlurmError as problem:
-            if TOO_MANY_NOW.search(str(problem)) and self._jobs:
-                self._waiting[run_dir] = str(problem)
-                return
-            status = Status(State.REFUSED, reason=explain(run_dir, str(problem)))
+            self._not_submitted(run_dir, [run_dir], problem)
+        else:
+            self._take_over(run_dir, status)
+
+    def _submit_shared(self, folder: Path, run_dirs: list[Path], in_queue: list[Listed]) -> None:
+        """Attach to what earlier drivers left of a job that runs share; submit one for the others."""
+        others = [job for job in in_queue if job.job_id not in self._jobs.values()]
+        rest = []
+        try:
+            found = attach_shared(folder, run_dirs, others, self._patience)
+            for run_dir in run_dirs:
+                if job := found.get(run_dir):
+                    self._take_over(run_dir, _status(job))
+                elif problem := missing_image(run_dir):
+                    self._take_over(run_dir, Status(State.REFUSED, reason=problem))
+                else:
+                    rest.append(run_dir)
+            if rest:
+                status = submit_shared(folder, rest)
+                for run_dir in rest:
+                    self._take_over(run_dir, status)
+        except SlurmError as problem:
+            self._not_submitted(
+                folder, [each for each in run_dirs if each in self._waiting], problem
+            )
+
+    def _not_submitted(self, folder: Path, run_dirs: list[Path], problem: SlurmError) -> None:
+        """Let these runs, whose script is in `folder`, wait for the next look, or refuse them."""
+        said = str(problem)
+        if isinstance(problem, NoAnswerError) or (TOO_MANY_NOW.search(said) and self._jobs):
+            self._waiting.update(dict.fromkeys(run_dirs, said))
+            return
+        for run_dir in run_dirs:
+            self._take_over(run_dir, Status(State.REFUSED, reason=explain(folder, said)))
+
+    def _take_over(self, run_dir: Path, status: Status) -> None:
         del self._waiting[run_dir]
         self._last[run_dir] = status
         self._jobs[run_dir] = status.job_id or ""
@@ -150,7 +188,7 @@ class SlurmScheduler:
             if not job_id or not self._last[run].state.active:
                 statuses[run] = self._last[run]
             elif job_id in by_id:
-                statuses[run] = _status(by_id[job_id])
+                statuses[run] = _of_run(run, by_id[job_id])
             else:
                 state = accounts.get(job_id, State.GONE)
                 statuses[run] = Status(state, job_id, self._last[run].restarts)
@@ -180,15 +218,11 @@ def _attach(run_dir: Path, in_queue: list[Listed], patience: Patience) -> Status
     for job in in_queue:
         if job.name != name:
             continue
-        if found is None and _script_of(job.job_id, patience) == script:
+        if found is None and script_of(job.job_id, patience) == script:
             found = job
         else:
             call("scancel", job.job_id)
     return _status(found) if found else None
-
-
-def _script_of(job_id: str, patience: Patience) -> str:
-    return patience.ask("scontrol", "write", "batch_script", job_id, "-").rstrip("\n") + "\n"
 
 
 def _submit(run_dir: Path) -> Status:
@@ -209,6 +243,11 @@ def _submit(run_dir: Path) -> Status:
         },
     )
     return Status(State.PENDING, job_id)
+
+
+def _of_run(run_dir: Path, job: Listed) -> Status:
+    shared = job.state.active and job.name != job_name(run_dir)
+    return (status_of_run(run_dir, job) if shared else None) or _status(job)
 
 
 def _status(job: Listed) -> Status:

@@ -191,6 +191,11 @@ class ScriptOptions:
         return list(dict.fromkeys(keys))
 
 
+def directive(name: str, value: str | None) -> str:
+    """One `#SBATCH` line. Its quoting is the shell's, as sbatch reads these lines by like rules."""
+    return f"#SBATCH --{name}" if value is None else f"#SBATCH --{name}={shlex.quote(value)}"
+
+
 def _unquoted(line: str) -> str:
     """Return the option of a line `#SBATCH --name='value'` as sbatch reads it."""
     words = line.removeprefix("#SBATCH ")

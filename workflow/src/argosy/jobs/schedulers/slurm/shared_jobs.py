@@ -1,0 +1,233 @@
+"""One job for several runs: each is measured by its own script, one after another on the same nodes.
+
+The job's script lies in a folder of its own and names the runs it holds, so the queue's copy of it says
+which runs a job has that an earlier driver left.
+"""
+
+import re
+import shlex
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import argosy
+from argosy.files import write_text
+from argosy.jobs import job_file
+from argosy.jobs.allocations import BETWEEN_RUNS_S
+from argosy.jobs.incarnations import newest_incarnation, read_verdict
+from argosy.jobs.schedulers.base import SCRIPT, State, Status, job_name
+from argosy.jobs.schedulers.slurm.commands import Patience, call, script_of
+from argosy.jobs.schedulers.slurm.queue import Listed
+from argosy.jobs.schedulers.slurm.script_options import ScriptOptions, directive
+from argosy.reading import site_of
+
+VERDICT = Path(argosy.__file__).parent / "runtime" / "verdict.py"
+
+HEAD = """\
+#!/bin/bash
+{directives}
+#
+# Runs of one repeat, one after another on the same nodes: needs.same_allocation. Written by Argosy.
+set -uo pipefail
+umask 077
+
+export ARGOSY_ALLOCATION={folder}
+verdict={verdict}
+python={python}
+"""
+
+BODY = """
+if [ -z "${SLURM_JOB_ID:-}" ]; then
+    echo "argosy: this script is for Slurm; submit it: sbatch job.sbatch" >&2
+    exit 2
+fi
+# Slurm runs a copy of the script, and knows which file that was made of.
+origin="$(scontrol show job "$SLURM_JOB_ID" 2>/dev/null | sed -n 's/^ *Command=//p')" || origin=
+if [ -f "$origin" ] && ! [ "$origin" -ef "$ARGOSY_ALLOCATION/job.sbatch" ]; then
+    echo "argosy: this script is of the runs in $ARGOSY_ALLOCATION and not of this folder" >&2
+    exit 2
+fi
+
+status=0
+stopped=
+trap 'stopped=yes' TERM INT HUP
+
+# completed RUN_DIR: whether an earlier start of this job has completed the run.
+completed() {
+    local restart
+    for ((restart = 0; restart < ${SLURM_RESTART_COUNT:-0}; restart++)); do
+        if [ -f "$1/attempts/$SLURM_JOB_ID.$restart/verdict.json" ] &&
+            "$python" "$verdict" "$1" "$SLURM_JOB_ID.$restart" >/dev/null; then
+            return 0
+        fi
+    done
+    return 1
+}
+
+# measure RUN_DIR SHA256: run that run's own script, if it is still the one that was submitted.
+measure() {
+    local script="$1/job.sbatch" pid code
+    [ -z "$stopped" ] || return 0
+    if ! [ "$(sha256sum 2>/dev/null <"$script")" = "$2  -" ]; then
+        echo "argosy: $script is not the script that was submitted: left out" >&2
+        status=2
+        return 0
+    fi
+    if completed "$1"; then return 0; fi
+    bash "$script" &
+    pid=$!
+    # A signal ends `wait` early, so it is asked again until the run has ended.
+    while true; do
+        code=0
+        wait "$pid" || code=$?
+        kill -0 "$pid" 2>/dev/null || break
+    done
+    [ "$code" = 0 ] || status=1
+}
+
+"""
+
+MEASURE = re.compile(r"^measure (.+) ([0-9a-f]{64})$", re.MULTILINE)
+
+
+def submit_shared(folder: Path, run_dirs: Sequence[Path]) -> Status:
+    """Submit one job for these runs, in this order.
+
+    Raises:
+        SlurmError: when Slurm refuses it, or does not answer.
+    """
+    script = write_script(folder, run_dirs)
+    said = call("sbatch", "--parsable", script, cwd=folder)
+    job_id = said.strip().partition(";")[0]
+    note(folder, run_dirs, job_id)
+    return Status(State.PENDING, job_id)
+
+
+def attach_shared(
+    folder: Path, run_dirs: Sequence[Path], in_queue: Iterable[Listed], patience: Patience
+) -> dict[Path, Listed]:
+    """Return the jobs that hold these runs already, with the scripts that they have now.
+
+    A run that has ended in its job is not in it any more. A job all of whose scripts are others by now is
+    cancelled.
+
+    Raises:
+        SlurmError: when Slurm does not answer.
+    """
+    attached: dict[Path, Listed] = {}
+    for job in in_queue:
+        if job.name != job_name(folder):
+            continue
+        held = {
+            run_dir
+            for run_dir, digest in runs_of(script_of(job.job_id, patience)).items()
+            if digest == _digest(run_dir)
+        }
+        if not held:
+            call("scancel", job.job_id)
+        mine = [
+            run_dir
+            for run_dir in run_dirs
+            if run_dir in held - attached.keys() and not _has_ended(run_dir, job)
+        ]
+        attached.update(dict.fromkeys(mine, job))
+        # The answer to its submission may have been lost.
+        note(folder, [each for each in mine if not _is_noted(each, job.job_id)], job.job_id)
+    return attached
+
+
+def _digest(run_dir: Path) -> str | None:
+    try:
+        return job_file.digest(run_dir / SCRIPT)
+    except OSError:
+        return None
+
+
+def _has_ended(run_dir: Path, job: Listed) -> bool:
+    status = status_of_run(run_dir, job)
+    return status is not None and not status.state.active
+
+
+def _is_noted(run_dir: Path, job_id: str) -> bool:
+    return any(str(entry["job_id"]) == job_id for entry in job_file.entries(run_dir))
+
+
+def note(folder: Path, run_dirs: Sequence[Path], job_id: str) -> None:
+    """Note the job that these runs share in the job.json of each."""
+    for run_dir in run_dirs:
+        job_file.add(
+            run_dir,
+            {
+                "scheduler": "slurm",
+                "job_id": job_id,
+                "submitted": time.time(),
+                "script_sha256": job_file.digest(run_dir / SCRIPT),
+                "allocation": str(folder.relative_to(site_of(run_dir))),
+            },
+        )
+
+
+def write_script(folder: Path, run_dirs: Sequence[Path]) -> Path:
+    """Write the script of a job for these runs into its folder, and return its path."""
+    (folder / "logs").mkdir(mode=0o700, parents=True, exist_ok=True)
+    script = folder / SCRIPT
+    write_text(script, script_text(folder, run_dirs))
+    return script
+
+
+def script_text(folder: Path, run_dirs: Sequence[Path]) -> str:
+    """Return the script: the options of the largest run, the time of all, and each run's own script."""
+    asked = [ScriptOptions(run_dir).values for run_dir in run_dirs]
+    largest = max(asked, key=_size)
+    minutes = sum(float(each.get("time") or 0) + BETWEEN_RUNS_S / 60 for each in asked)
+    options: Mapping[str, str | None] = {
+        **largest,
+        "job-name": job_name(folder),
+        "chdir": str(folder),
+        "output": f"{str(folder).replace('%', '%%')}/logs/slurm-%j.log",
+        "time": f"{minutes:.0f}",
+    }
+    head = HEAD.format(
+        directives="\n".join(directive(*option) for option in options.items()),
+        folder=shlex.quote(str(folder)),
+        verdict=shlex.quote(str(VERDICT)),
+        python=shlex.quote(sys.executable),
+    )
+    runs = [
+        f"measure {shlex.quote(str(run_dir))} {job_file.digest(run_dir / SCRIPT)}\n"
+        for run_dir in run_dirs
+    ]
+    return f'{head}{BODY}{"".join(runs)}\nexit "$status"\n'
+
+
+def _size(options: Mapping[str, str | None]) -> tuple[int, int]:
+    nodes, cpus = (options.get(name) or "1" for name in ("nodes", "cpus-per-task"))
+    return int(nodes), int(cpus)
+
+
+def runs_of(script: str) -> dict[Path, str]:
+    """Return the runs that a job's script holds, each with the digest of its own script."""
+    found = {}
+    for quoted, digest in MEASURE.findall(script):
+        words = shlex.split(quoted)
+        if len(words) == 1:
+            found[Path(words[0])] = digest
+    return found
+
+
+def status_of_run(run_dir: Path, job: Listed) -> Status | None:
+    """Return how a run of a shared job is while the job is not over; None: as the job is."""
+    incarnation = f"{job.job_id}.{job.restarts}"
+    newest = newest_incarnation(run_dir, job.job_id)
+    verdict = read_verdict(run_dir, newest) if newest else None
+    come_to = verdict["state"] if verdict else None
+    if come_to == "completed":
+        return Status(State.COMPLETED, job.job_id, job.restarts, nodes=job.nodes)
+    if job.state is not State.RUNNING:
+        return None
+    if newest != incarnation:
+        turn = f"its turn in job {job.job_id}"
+        return Status(State.PENDING, job.job_id, job.restarts, turn, job.nodes)
+    # A run that was cancelled may be of a job on its way back into the queue: that decides.
+    return Status(State.FAILED, job.job_id, job.restarts) if come_to == "failed" else None
