@@ -58,6 +58,20 @@ def test_the_order_of_submission_is_told_with_its_seed(tmp_path: Path) -> None:
     assert "of a repeat in random order (seed 77)" in said
 
 
+def test_jobs_are_shared_by_runs_that_asked_for_it_and_by_no_others(tmp_path: Path) -> None:
+    """Numbers of jobs begin anew at each site, so equal ones alone say nothing."""
+    results = tmp_path / "site"
+    runs = [completed(results, nodes=nodes) for nodes in (1, 2)]
+    said = " ".join(methods(summary_of(results)))
+    assert "each a job of its own" in said and "held several runs" not in said
+    for run in runs:
+        path = run.path / "provenance.json"
+        told = json.loads(path.read_text()) | {"experiment": {"needs": {"same_allocation": True}}}
+        path.write_text(json.dumps(told))
+    said = " ".join(methods(summary_of(results)))
+    assert "1 job held several runs each" in said and "a job of its own" not in said
+
+
 def blocks(results: Path, repeats: int, apart_s: float) -> str:
     """How the numbers of two sizes were made, whose repeats start so long after each other."""
     for repeat in range(1, repeats + 1):

@@ -71,10 +71,21 @@ def _started(runs: Sequence[RunSummary]) -> str:
     )
 
 
-def _shared_jobs(runs: Sequence[RunSummary]) -> int:
-    """How many jobs measured more runs than one."""
-    jobs = Counter(run.incarnation.rpartition(".")[0] for run in runs if run.incarnation)
+def _shared_jobs(summary: Summary) -> int:
+    """Return how many jobs measured several runs, of those runs that asked to share one."""
+    asked = {run for entry in summary.provenance if _asks_to_share(entry) for run in entry.runs}
+    jobs = Counter(
+        run.incarnation.rpartition(".")[0]
+        for run in summary.runs
+        if run.incarnation and f"{run.experiment}/{run.run_id}" in asked
+    )
     return sum(held > 1 for held in jobs.values())
+
+
+def _asks_to_share(entry: ProvenanceSummary) -> bool:
+    experiment = entry.content.get("experiment")
+    needs = experiment.get("needs") if isinstance(experiment, dict) else None
+    return isinstance(needs, dict) and needs.get("same_allocation") is True
 
 
 def _seed(entry: ProvenanceSummary) -> int | None:
@@ -87,7 +98,7 @@ def _of_means(summary: Summary) -> Iterator[str]:
     measured = [one for one in _points(summary) if one.throughput_samples_per_s]
     if not measured:
         return
-    shared = _shared_jobs(summary.runs)
+    shared = _shared_jobs(summary)
     own = "" if shared else ", each a job of its own"
     yield (
         f"n counts runs{own}. Steps within a job are not independent of each other and give no interval."
