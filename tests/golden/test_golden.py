@@ -4,10 +4,12 @@ UPDATE_GOLDEN=1 writes the texts anew; look at the difference before it is kept.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from argosy.images.lockfile import ImageLock, LockedBase
 from argosy.jobs import planning
 from argosy.jobs.building import Build, write_script
 from argosy.jobs.planning import Project, Where, plan_runs, write_runs
+from argosy.jobs.schedulers.slurm.shared_jobs import script_text
 from argosy.site.models import read_site
 from argosy.study.models import Checkpoints, Needs
 from argosy.study.runs import Run
@@ -40,7 +43,16 @@ def build_of(site: str) -> Path:
     return GOLDEN / site / "build.sbatch"
 
 
-SCRIPTS = [*(script_of(case) for case in KEPT), *(build_of(site) for site in SITES)]
+def allocation_of(site: str) -> Path:
+    return GOLDEN / site / "allocation.sbatch"
+
+
+SHARING = [case for case in KEPT if case.same_allocation]
+SCRIPTS = [
+    *(script_of(case) for case in KEPT),
+    *(build_of(site) for site in SITES),
+    *(allocation_of(case.site) for case in SHARING),
+]
 LOCK = ImageLock(
     name="torch",
     digest="sha256:" + "0123456789abcdef" * 4,
@@ -57,16 +69,32 @@ def named(case: Case) -> str:
 
 def render(case: Case, root: Path, sites: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The script as it would be in a project in /project, whose user filled in the site's file."""
-    project = Project(root / case.folder)
-    copy_site(sites, project.slurm_dir, case.site)
+    (script,) = write([case], root, sites, monkeypatch)
+    return script.read_text(encoding="utf-8").replace(str(root), "/project")
+
+
+def write(
+    cases: list[Case], root: Path, sites: Path, monkeypatch: pytest.MonkeyPatch
+) -> list[Path]:
+    """Write the scripts of cases of one site and folder."""
+    project = Project(root / cases[0].folder)
+    copy_site(sites, project.slurm_dir, cases[0].site)
     monkeypatch.setattr(argosy, "__file__", "/project/argosy/__init__.py")
     monkeypatch.setattr(sys, "executable", "/project/.venv/bin/python")
     monkeypatch.setattr(planning, "nvml_module", lambda: "/project/.venv/pynvml.py")
     monkeypatch.setattr(planning, "describe_provenance", lambda *_: {})
-    locks = {LOCK.name: LOCK}
-    plans = plan_runs(project, Where(case.site, case.hardware), [run_of(case)], locks)
-    (script,) = write_runs(project, plans)
-    return script.read_text(encoding="utf-8").replace(str(root), "/project")
+    where = Where(cases[0].site, cases[0].hardware)
+    return write_runs(
+        project, plan_runs(project, where, [run_of(case) for case in cases], {LOCK.name: LOCK})
+    )
+
+
+def render_allocation(case: Case, root: Path, sites: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The script of a job that runs of one and of two nodes share."""
+    sizes = [replace(case, nodes=nodes, folder=ODD_FOLDER) for nodes in (1, 2)]
+    runs = [script.parent for script in write(sizes, root, sites, monkeypatch)]
+    text = script_text(runs[0].parent / "allocation-repeat1", runs)
+    return re.sub("[0-9a-f]{64}", "0" * 64, text.replace(str(root), "/project"))
 
 
 def render_build(site: str, root: Path, sites: Path, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -139,6 +167,14 @@ def test_script_of_a_build(
     site: str, tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compare(render_build(site, tmp_path, project / "slurm", monkeypatch), build_of(site))
+
+
+@pytest.mark.parametrize("case", SHARING, ids=named)
+def test_script_of_a_job_of_several_runs(
+    case: Case, tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = render_allocation(case, tmp_path, project / "slurm", monkeypatch)
+    compare(text, allocation_of(case.site))
 
 
 def test_an_image_in_memory_is_asked_for(

@@ -16,77 +16,14 @@ from argosy.files import write_text
 from argosy.jobs import job_file
 from argosy.jobs.allocations import BETWEEN_RUNS_S
 from argosy.jobs.incarnations import newest_incarnation, read_verdict
+from argosy.jobs.render import ScriptTemplate
 from argosy.jobs.schedulers.base import SCRIPT, State, Status, job_name
 from argosy.jobs.schedulers.slurm.commands import Patience, call, script_of
 from argosy.jobs.schedulers.slurm.queue import Listed
-from argosy.jobs.schedulers.slurm.script_options import ScriptOptions, directive
+from argosy.jobs.schedulers.slurm.script_options import ScriptOptions
 from argosy.reading import site_of
 
-VERDICT = Path(argosy.__file__).parent / "runtime" / "verdict.py"
-
-HEAD = """\
-#!/bin/bash
-{directives}
-#
-# Runs of one repeat, one after another on the same nodes: needs.same_allocation. Written by Argosy.
-set -uo pipefail
-umask 077
-
-export ARGOSY_ALLOCATION={folder}
-verdict={verdict}
-python={python}
-"""
-
-BODY = """
-if [ -z "${SLURM_JOB_ID:-}" ]; then
-    echo "argosy: this script is for Slurm; submit it: sbatch job.sbatch" >&2
-    exit 2
-fi
-# Slurm runs a copy of the script, and knows which file that was made of.
-origin="$(scontrol show job "$SLURM_JOB_ID" 2>/dev/null | sed -n 's/^ *Command=//p')" || origin=
-if [ -f "$origin" ] && ! [ "$origin" -ef "$ARGOSY_ALLOCATION/job.sbatch" ]; then
-    echo "argosy: this script is of the runs in $ARGOSY_ALLOCATION and not of this folder" >&2
-    exit 2
-fi
-
-status=0
-stopped=
-trap 'stopped=yes' TERM INT HUP
-
-# completed RUN_DIR: whether an earlier start of this job has completed the run.
-completed() {
-    local restart
-    for ((restart = 0; restart < ${SLURM_RESTART_COUNT:-0}; restart++)); do
-        if [ -f "$1/attempts/$SLURM_JOB_ID.$restart/verdict.json" ] &&
-            "$python" "$verdict" "$1" "$SLURM_JOB_ID.$restart" >/dev/null; then
-            return 0
-        fi
-    done
-    return 1
-}
-
-# measure RUN_DIR SHA256: run that run's own script, if it is still the one that was submitted.
-measure() {
-    local script="$1/job.sbatch" pid code
-    [ -z "$stopped" ] || return 0
-    if ! [ "$(sha256sum 2>/dev/null <"$script")" = "$2  -" ]; then
-        echo "argosy: $script is not the script that was submitted: left out" >&2
-        status=2
-        return 0
-    fi
-    if completed "$1"; then return 0; fi
-    bash "$script" &
-    pid=$!
-    # A signal ends `wait` early, so it is asked again until the run has ended.
-    while true; do
-        code=0
-        wait "$pid" || code=$?
-        kill -0 "$pid" 2>/dev/null || break
-    done
-    [ "$code" = 0 ] || status=1
-}
-
-"""
+TEMPLATE = "allocation.sbatch.j2"
 
 MEASURE = re.compile(r"^measure (.+) ([0-9a-f]{64})$", re.MULTILINE)
 
@@ -177,7 +114,11 @@ def write_script(folder: Path, run_dirs: Sequence[Path]) -> Path:
 
 
 def script_text(folder: Path, run_dirs: Sequence[Path]) -> str:
-    """Return the script: the options of the largest run, the time of all, and each run's own script."""
+    """Return the script: the options of the largest run, the time of all, and each run's own script.
+
+    Raises:
+        ArgosyError: naming the template, when it is not usable.
+    """
     asked = [ScriptOptions(run_dir).values for run_dir in run_dirs]
     largest = max(asked, key=_size)
     minutes = sum(float(each.get("time") or 0) + BETWEEN_RUNS_S / 60 for each in asked)
@@ -188,17 +129,18 @@ def script_text(folder: Path, run_dirs: Sequence[Path]) -> str:
         "output": f"{str(folder).replace('%', '%%')}/logs/slurm-%j.log",
         "time": f"{minutes:.0f}",
     }
-    head = HEAD.format(
-        directives="\n".join(directive(*option) for option in options.items()),
-        folder=shlex.quote(str(folder)),
-        verdict=shlex.quote(str(VERDICT)),
-        python=shlex.quote(sys.executable),
+    site = site_of(folder)
+    template = ScriptTemplate(site.parents[1] / "slurm", site.name, TEMPLATE)
+    return template.render(
+        {
+            "options": options,
+            "experiment": folder.parent.name,
+            "folder": folder,
+            "verdict": Path(argosy.__file__).parent / "runtime" / "verdict.py",
+            "python": sys.executable,
+            "runs": {run_dir: job_file.digest(run_dir / SCRIPT) for run_dir in run_dirs},
+        }
     )
-    runs = [
-        f"measure {shlex.quote(str(run_dir))} {job_file.digest(run_dir / SCRIPT)}\n"
-        for run_dir in run_dirs
-    ]
-    return f'{head}{BODY}{"".join(runs)}\nexit "$status"\n'
 
 
 def _size(options: Mapping[str, str | None]) -> tuple[int, int]:
