@@ -346,7 +346,7 @@ def sample_study(results: Path) -> None:
     for nodes, step_s in ((1, 0.120), (2, 0.070), (4, 0.046)):
         for repeat in (1, 2, 3):
             run = plan(results, "digits-mlp", nodes, 2, repeat)
-            communication = 0.05 + 0.1 * nodes if nodes > 1 else 0.02
+            communication = 0.05 + 0.1 * nodes + repeat / 1000 if nodes > 1 else 0.02
             left = 0.95 - communication
             shares = {
                 "data": 0.15 * left,

@@ -188,7 +188,7 @@ def test_of_several_setups_that_of_the_reference_is_compared(tmp_path: Path) -> 
     there = reported(tmp_path / "b")
     [experiment] = compare({"a": here, "b": there}).experiments
     ratio, aside = findings(experiment, "a")
-    assert "b has 2.04 times the throughput of a (one run at a site" in ratio
+    assert "b has 2.04 times the throughput of a (no interval: a site has one run" in ratio
     assert aside == "b also has digits #1, digits #3, of other setups: see its own report."
 
 

@@ -105,9 +105,26 @@ def test_each_has_its_sentence_and_only_numbers_that_are_some(tmp_path: Path, st
     assert all(math.isfinite(one) for one in numbers(summary))
     for experiment in summary["experiments"]:
         for point in experiment["points"]:
-            estimate = point["throughput_samples_per_s"]
-            if estimate and estimate["n"] == 1:
-                assert estimate["low"] is estimate["high"] is None
+            for name in ("throughput_samples_per_s", "speed_up", "efficiency"):
+                estimate = point[name]
+                if estimate and (estimate["n"] == 1 or study is all_equal):
+                    assert estimate["low"] is estimate["high"] is None
+
+
+def test_repeats_that_agree_to_the_last_digit_choose_no_law(tmp_path: Path) -> None:
+    """As programs do that print whole samples per second."""
+    results = tmp_path / "site"
+    all_equal(results)
+    collect(results, results / "tables")
+    written = write_report(results)
+    assert "No scaling law is chosen: repeats agree to the last digit" in visible(
+        written.html.read_text()
+    )
+    [experiment] = json.loads(written.json.read_text())["experiments"]
+    for law in experiment["laws"]:
+        assert not law["is_best"]
+        for estimate in (law["at_one_samples_per_s"], *law["parameters"].values()):
+            assert estimate is None or estimate["low"] is estimate["high"] is None
 
 
 @pytest.mark.parametrize("study", [single_runs_of_a_poor_scaling, two_sizes_and_a_poor_line])

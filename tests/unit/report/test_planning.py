@@ -57,7 +57,7 @@ def test_the_network_is_found_and_what_was_measured_stands_beside(tmp_path: Path
     assert four.error == pytest.approx(four.step_s.mean / 0.3 - 1, abs=0.01)
     assert found.notes == [
         RANKS_ARE_ALIKE,
-        "One run on one node or on two does not tell how runs scatter, so the network is taken to be as "
+        "The runs on one node and on two do not tell how runs scatter, so the network is taken to be as "
         "alone; raise scale.repeats.",
     ]
 
@@ -211,7 +211,8 @@ def test_what_horovod_was_told_is_predicted_with(
 ) -> None:
     network(tmp_path / "site")
     for repeat in (1, 2):
-        training(tmp_path / "site", {1: STEP_S, 2: 0.24}, repeat=repeat, **environment)
+        step_s = {1: STEP_S + repeat / 1e4, 2: 0.24 + repeat / 1e4}
+        training(tmp_path / "site", step_s, repeat=repeat, **environment)
     collect(tmp_path / "site", tmp_path / "site/tables")
     with open_tables(tmp_path / "site/tables") as tables:
         found = horovod_settings(tables)["training", Point(1, 1, 1)]

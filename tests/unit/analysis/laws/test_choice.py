@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scaling_studies import gustafson, usl
 
-from argosy.analysis.laws import Refused, choose
+from argosy.analysis.laws import Fit, Refused, choose
 
 SIZES = np.repeat([1.0, 2.0, 4.0, 8.0, 16.0, 32.0], 4)
 
@@ -57,8 +57,14 @@ def test_repeats_that_agree_to_the_last_digit() -> None:
         [1, 1, 2, 2, 4, 4, 8, 8],
         [usl(n, 10.0, 0.1, 0) for n in (1, 1, 2, 2, 4, 4, 8, 8)],
     )
-    assert choose("strong", sizes, exact).best == "amdahl"
-    assert choose("strong", sizes, [10.0 * size for size in sizes]).best == "linear"
+    for rates in (exact, [10.0 * size for size in sizes]):
+        found = choose("strong", sizes, rates)
+        assert found.best is None
+        assert found.undecided
+        assert "agree to the last digit" in found.undecided
+        universal = found.fits["usl"]
+        assert isinstance(universal, Fit)
+        assert universal.is_exact
 
 
 TRUTHS = {

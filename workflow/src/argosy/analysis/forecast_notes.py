@@ -59,6 +59,6 @@ def of_two_nodes(are_measured: bool, by_chance: float) -> Iterator[str]:
         yield "Nothing was measured on two nodes, so the network is taken to be as alone."
     elif math.isinf(by_chance):
         yield (
-            "One run on one node or on two does not tell how runs scatter, so the network is taken to be "
+            "The runs on one node and on two do not tell how runs scatter, so the network is taken to be "
             "as alone; raise scale.repeats."
         )

@@ -47,7 +47,7 @@ class Repeats:
     def by_chance(self, base: Point) -> float:
         """By what the logarithm of the ratio of steps on one and two nodes may be off: Welch's interval.
 
-        Infinity where a size has one run, which does not tell how its runs scatter.
+        Infinity where the runs do not tell how they scatter, as a single one does not.
         """
         alone, both = (self.rates.get(point, ()) for point in (base, two_nodes(base)))
         if not (alone and both):

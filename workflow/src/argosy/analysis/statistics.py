@@ -22,6 +22,8 @@ FEWEST_TO_FLAG = 4
 FAR_OFF = 3.5
 # Runs that repeat within a per mille would else have neighbours flagged for nothing.
 _LEAST_SPREAD = 1e-3
+# Values that agree to nine digits were rounded, and do not show how far others would be off.
+_ALL_ALIKE = 1e-9
 # Of a logarithm: beyond a factor of e^50 nothing is known.
 _FARTHEST = 50.0
 
@@ -30,7 +32,8 @@ _FARTHEST = 50.0
 class Estimate:
     """A mean or a ratio of means over `n` jobs, and its interval of confidence.
 
-    `low` and `high` are None where there is no interval: one job tells nothing of the spread.
+    `low` and `high` are None where there is no interval: one job tells nothing of the spread, nor do jobs
+    that agree to the last digit.
     """
 
     n: int
@@ -42,14 +45,10 @@ class Estimate:
 def mean_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
     """The mean of independent jobs with Student's t interval, exact for normal values.
 
-    Raises ValueError for no values. One value gives no interval.
+    Raises ValueError for no values. One value gives no interval, and neither do values that are all alike.
     """
     sample = _sample(values)
-    mean = float(sample.mean())
-    if sample.size < 2:
-        return Estimate(sample.size, mean)
-    half = _t_quantile(confidence, sample.size - 1) * math.sqrt(_variance_of_mean(sample))
-    return Estimate(sample.size, mean, mean - half, mean + half)
+    return _student(sample, confidence, float(np.abs(sample).max()))
 
 
 def geometric_mean_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
@@ -58,21 +57,21 @@ def geometric_mean_estimate(values: Sequence[float], confidence: float = CONFIDE
     Repeated jobs scatter in proportion to what they measure (Hoefler and Belli, SC15, rule 4 for rates), so
     the interval is never negative, and means, ratios, factors and laws tell of one number.
 
-    Raises ValueError for no values, or for one that is not positive. One value gives no interval.
+    Raises ValueError for no values, or for one that is not positive. No interval as for `mean_estimate`.
     """
     sample = _sample(values)
     if sample.min() <= 0:
         raise ValueError("a geometric mean wants positive values")
     if sample.size == 1:
         return Estimate(1, float(sample[0]))
-    return _exponential(mean_estimate(np.log(sample).tolist(), confidence))
+    return _exponential(_student(np.log(sample), confidence))
 
 
 def total_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
     """The arithmetic mean of what adds up, such as hours or joules of jobs, with a positive interval.
 
-    It is Student's t interval on the logarithm of the mean (the delta method). Where nothing was used there
-    is no interval.
+    It is Student's t interval on the logarithm of the mean (the delta method). Where nothing was used, or
+    all jobs used the same, there is no interval.
 
     Raises ValueError for no values, or for a negative one.
     """
@@ -80,7 +79,7 @@ def total_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> E
     if sample.min() < 0:
         raise ValueError("what adds up is not negative")
     mean = float(sample.mean())
-    if sample.size < 2 or not mean > 0:
+    if _has_no_scatter(sample, mean) or not mean > 0:
         return Estimate(sample.size, mean)
     error = math.sqrt(_variance_of_mean(sample)) / mean
     half = min(_t_quantile(confidence, sample.size - 1) * error, _FARTHEST)
@@ -107,7 +106,7 @@ def proportion_estimate(values: Sequence[float], confidence: float = CONFIDENCE)
     """The mean of shares from 0 to 1, one of each job, with an interval that ends within 0 and 1.
 
     It is Student's t interval on the log odds, around the log odds of the mean (the delta method). Where
-    the mean is 0 or 1 there is no interval.
+    the mean is 0 or 1, or all are alike, there is no interval.
 
     Raises ValueError for no values, or for one that is no share.
     """
@@ -115,7 +114,7 @@ def proportion_estimate(values: Sequence[float], confidence: float = CONFIDENCE)
     if sample.min() < 0 or sample.max() > 1:
         raise ValueError("shares are from 0 to 1")
     mean = float(sample.mean())
-    if sample.size < 2 or not 0 < mean < 1:
+    if _has_no_scatter(sample, mean) or not 0 < mean < 1:
         return Estimate(sample.size, mean)
     odds = math.log(mean / (1 - mean))
     error = math.sqrt(_variance_of_mean(sample)) / (mean * (1 - mean))
@@ -135,7 +134,7 @@ def ratio_estimate(
     ends when the ratio is inverted.
 
     Raises ValueError for no values, or for one that is not positive. No interval when either set has one
-    value only.
+    value only, or the values of each are all alike.
     """
     above, below = _sample(numerator), _sample(denominator)
     if min(above.min(), below.min()) <= 0:
@@ -156,7 +155,7 @@ def share_estimate(
     1947). It may reach below 0: what is nothing cannot be told from a little.
 
     Raises ValueError for no values, or where the mean of `whole` is not positive. No interval when a
-    set has one value only; `n` is that of `whole`.
+    set has one value only, or those of each are all alike; `n` is that of `whole`.
     """
     upper, lower, total = (_sample(values) for values in (more, less, whole))
     mean = float(total.mean())
@@ -169,7 +168,7 @@ def share_estimate(
         else [(upper, 1 / mean), (lower, -1 / mean), (total, -share / mean)]
     )
     parts = [part for part, _ in terms]
-    if min(part.size for part in parts) < 2:
+    if min(part.size for part in parts) < 2 or all(_has_no_scatter(part, mean) for part in parts):
         return Estimate(total.size, share)
     variances = [slope**2 * _variance_of_mean(part) for part, slope in terms]
     half = _t_quantile(confidence, _welch_freedom(variances, parts)) * math.sqrt(sum(variances))
@@ -193,20 +192,20 @@ def paired_ratio_estimate(
         raise ValueError(f"{above.size} values cannot be paired with {below.size}")
     if min(above.min(), below.min()) <= 0:
         raise ValueError("ratios of pairs want positive values")
-    return _exponential(mean_estimate((np.log(above) - np.log(below)).tolist(), confidence))
+    return _exponential(_student(np.log(above) - np.log(below), confidence))
 
 
 def log_difference_estimate(logs: NDArray[np.float64], confidence: float = CONFIDENCE) -> Estimate:
     """The geometric mean of ratios a_i / b_j of two independent sets of jobs, of log(a_i) - log(b_j).
 
     `logs` has the shape (jobs of a, jobs of b). The interval is Welch's on the logarithm (Biometrika
-    34, 1947). There is none when either set is a single job.
+    34, 1947). There is none when either set is a single job, or the jobs of each are all alike.
     """
     n, m = logs.shape
     mean = float(logs.mean())
-    if min(n, m) < 2:
-        return Estimate(n, math.exp(mean))
     parts = (logs.mean(axis=1), logs.mean(axis=0))
+    if min(n, m) < 2 or _has_no_scatter(logs, 1.0):
+        return Estimate(n, math.exp(mean))
     variances = [_variance_of_mean(part) for part in parts]
     half = _t_quantile(confidence, _welch_freedom(variances, parts)) * math.sqrt(sum(variances))
     return Estimate(n, math.exp(mean), math.exp(mean - half), math.exp(mean + half))
@@ -254,6 +253,19 @@ def _sample(values: Sequence[float]) -> NDArray[np.float64]:
     return np.asarray(values, dtype=np.float64)
 
 
+def _student(sample: NDArray[np.float64], confidence: float, scale: float = 1.0) -> Estimate:
+    """The mean with Student's t interval; `scale` is what a logarithm's 1 is for the values."""
+    mean = float(sample.mean())
+    if _has_no_scatter(sample, scale):
+        return Estimate(sample.size, mean)
+    half = _t_quantile(confidence, sample.size - 1) * math.sqrt(_variance_of_mean(sample))
+    return Estimate(sample.size, mean, mean - half, mean + half)
+
+
+def _has_no_scatter(sample: NDArray[np.float64], scale: float) -> bool:
+    return sample.size < 2 or bool(np.ptp(sample) <= _ALL_ALIKE * scale)
+
+
 def _variance_of_mean(sample: NDArray[np.float64]) -> float:
     return float(sample.var(ddof=1)) / sample.size
 
@@ -262,8 +274,7 @@ def _welch_freedom(variances: Sequence[float], parts: Sequence[NDArray[Any]]) ->
     """Degrees of freedom of a sum of variances of means, between the smallest n-1 and all together."""
     sizes = [part.size for part in parts]
     shares = sum(variance**2 / (size - 1) for variance, size in zip(variances, sizes, strict=True))
-    # Without any spread the interval has no width, whatever the freedom.
-    return sum(variances) ** 2 / shares if shares else float(sum(sizes) - len(sizes))
+    return sum(variances) ** 2 / shares
 
 
 def _t_quantile(confidence: float, freedom: float) -> float:

@@ -191,7 +191,7 @@ def _finding(experiment: ComparedExperiment, site: str, reference: str) -> str:
     largest = shared[-1]
     assert largest.ratio
     ratio, nodes = largest.ratio, largest.point.nodes
-    within = "one run at a site, so no interval"
+    within = "no interval: a site has one run, or all agree to the last digit"
     if ratio.low is not None and ratio.high is not None:
         within = f"{ratio.low:.2f} to {ratio.high:.2f}"
     width = largest.point.ranks_per_node

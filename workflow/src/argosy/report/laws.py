@@ -112,6 +112,8 @@ def _summary(found: Fit, choice: Choice) -> LawSummary:
 
 
 def _estimate(found: Fit, one: Interval) -> Estimate:
+    if found.is_exact:
+        return Estimate(found.runs, one.value)
     return Estimate(found.runs, one.value, one.low, one.high if math.isfinite(one.high) else None)
 
 

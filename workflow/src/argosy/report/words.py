@@ -1,6 +1,5 @@
 """Findings in plain words."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -280,9 +279,7 @@ def _is_base(experiment: ExperimentSummary, point: PointSummary) -> bool:
 def _base_sentence(experiment: ExperimentSummary, base: PointSummary) -> str:
     rate = base.throughput_samples_per_s
     assert rate is not None
-    spread = (
-        _interval_of(rate, f"n = {rate.n}") if rate.low is not None else "one run, so no interval"
-    )
+    spread = "one run, so no interval" if rate.n == 1 else _interval_of(rate, f"n = {rate.n}")
     verb = "gives" if base.nodes == 1 else "give"
     return f"{size(experiment, base)} {verb} {number(rate.mean)} samples per second ({spread})."
 
@@ -341,13 +338,13 @@ def _spread(speed_up: Estimate, base: PointSummary) -> str:
     assert base.throughput_samples_per_s is not None
     base_n = base.throughput_samples_per_s.n
     runs = f"n = {speed_up.n}" if speed_up.n == base_n else f"n = {speed_up.n} against {base_n}"
-    return f"{runs}, so no interval" if speed_up.low is None else _interval_of(speed_up, runs)
+    is_single = min(speed_up.n, base_n) == 1
+    return f"{runs}, so no interval" if is_single else _interval_of(speed_up, runs)
 
 
 def _interval_of(estimate: Estimate, runs: str) -> str:
     """Runs that agree to the last digit do not show that others would: no interval is said of them."""
-    low, high = estimate.low, estimate.high
-    if low is not None and high is not None and math.isclose(low, high, rel_tol=1e-9):
+    if estimate.low is None:
         return f"{runs}, all alike to the last digit"
     return f"95 % interval {interval(estimate)}, {runs}"
 

@@ -60,6 +60,12 @@ def choose(scaling: str, sizes: Sequence[float], rates: Sequence[float | None]) 
             undecided="No scaling law is chosen: the scatter of the runs is not known. It takes "
             f"{FEWEST_FREE} runs more than sizes at least (repeats in config.yaml).",
         )
+    if not runs.has_scatter:
+        return Choice(
+            fits,
+            undecided="No scaling law is chosen: repeats agree to the last digit, which does not show how "
+            "far others would be off.",
+        )
     passing = [name for name, found in fitted.items() if not _is_contradicted(found)]
     if not passing:
         return Choice(fits, undecided=_none_fits(fits))

@@ -8,13 +8,12 @@ import numpy as np
 
 from argosy.analysis.laws.formulas import PEAK, USL, Law, Vector, peak_at
 from argosy.analysis.laws.intervals import (
-    ROUNDING,
     Fitted,
     Interval,
     parameter_interval,
     throughput_interval,
 )
-from argosy.analysis.laws.least_squares import fit_curve, log_rates_at, runs_of
+from argosy.analysis.laws.least_squares import ROUNDING, fit_curve, log_rates_at, runs_of
 
 
 @dataclass(frozen=True)
@@ -56,6 +55,11 @@ class Fit:
     peak: Interval | None
     goodness: Goodness
     fitted: Fitted
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the curve leaves nothing but rounding, so that no interval is known."""
+        return self.fitted.curve.squares <= ROUNDING * self.runs
 
     def at(self, size: float) -> Interval:
         """Throughput of the curve at a size, with its interval; single runs scatter more."""

@@ -24,11 +24,8 @@ from scipy.optimize import brentq
 from scipy.special import fdtrc, stdtrit
 
 from argosy.analysis.laws.formulas import Law, Parameter
-from argosy.analysis.laws.least_squares import Curve, Runs, fit_curve
+from argosy.analysis.laws.least_squares import ROUNDING, Curve, Runs, fit_curve
 from argosy.analysis.statistics import CONFIDENCE
-
-ROUNDING = 1e-18
-"""Squares of rounding: throughputs that agree to nine digits have no spread to tell."""
 
 SHARED = 0.25
 """Below this `lack_of_fit_p` the sizes' means are taken to scatter by more than their repeats."""

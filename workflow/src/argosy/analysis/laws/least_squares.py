@@ -19,6 +19,10 @@ _MOST_HALVINGS = 20
 _PIN = 1e4
 
 
+ROUNDING = 1e-18
+"""Squares of rounding: throughputs that agree to nine digits have no spread to tell."""
+
+
 @dataclass(frozen=True)
 class Runs:
     """What a fit needs of the runs: for each distinct size their number and mean log throughput.
@@ -37,6 +41,11 @@ class Runs:
     def n(self) -> int:
         """The number of runs."""
         return int(self.counts.sum())
+
+    @property
+    def has_scatter(self) -> bool:
+        """Whether any repeats differ by more than rounding."""
+        return self.within > ROUNDING * self.n
 
 
 @dataclass(frozen=True)
