@@ -38,6 +38,20 @@ def metrics(run_dir: Path) -> dict[str, list[Any]]:
     return found
 
 
+def measured_points(summary: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the points that have numbers.
+
+    A point has one run here, and on a busy machine a short run may never become steady. Such a point has no
+    numbers, and the summary has to say why.
+    """
+    (experiment,) = summary["experiments"]
+    for point in experiment["points"]:
+        (run,) = [run for run in summary["runs"] if run["nodes"] == point["nodes"]]
+        assert (point["throughput_samples_per_s"] is None) == bool(run["left_out"]), run
+        assert (point["costs"] is None) == bool(run["left_out"]), run
+    return [point for point in experiment["points"] if point["costs"]]
+
+
 @pytest.mark.parametrize(("run", "ranks"), [(RUNS[0], 1), (RUNS[1], 2)])
 def test_it_learns_and_all_ranks_end_with_the_same_weights(
     finished: Workspace, run: str, ranks: int
@@ -63,7 +77,7 @@ def test_each_rank_has_a_log_and_the_checkpoint_is_there(finished: Workspace) ->
 
 def test_the_reports_files_agree(finished: Workspace) -> None:
     results = finished.path / "results/local"
-    points = json.loads((results / "summary.json").read_text())["experiments"][0]["points"]
+    points = measured_points(json.loads((results / "summary.json").read_text()))
     rows = list(csv.DictReader((results / "summary.csv").open()))
     for point in points:
         (row,) = [
@@ -173,8 +187,8 @@ def test_another_price_makes_the_report_alone(finished: Workspace) -> None:
         assert "Running digits" not in output
         summary = json.loads((results / "summary.json").read_text())
         assert summary["rates"]["price_per_node_hour"] == price
-    point = summary["experiments"][0]["points"][0]
-    assert point["costs"]["price"]["mean"] == pytest.approx(
-        2.5 * point["costs"]["node_hours"]["mean"]
-    )
+    for point in measured_points(summary):
+        assert point["costs"]["price"]["mean"] == pytest.approx(
+            2.5 * point["costs"]["node_hours"]["mean"]
+        )
     assert {path: path.stat().st_mtime_ns for path in (results / "tables").iterdir()} == before
