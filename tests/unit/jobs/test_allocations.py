@@ -140,3 +140,22 @@ def test_no_other_folder_is_taken_for_that_of_a_job(tmp_path: Path, named: objec
 def test_the_folder_of_a_job_is_below_that_of_the_site(tmp_path: Path) -> None:
     named = {"allocation": "study/allocation-repeat1"}
     assert folder_below(tmp_path, named) == tmp_path / "study" / "allocation-repeat1"
+
+
+@pytest.mark.parametrize(
+    ("written", "of_all"),
+    [("1-00:00", "4323"), ("30:00", "93"), ("90", "273"), ("UNLIMITED", "UNLIMITED")],
+)
+def test_a_time_limit_is_read_as_slurm_reads_it(
+    project: Project, written: str, of_all: str
+) -> None:
+    """A site's own template may write the limit in another of sbatch's forms."""
+    _, shared = split_shared(planned(project, runs(scale={"nodes": (1, 2, 4), "repeats": 1})))
+    folder, members = min(shared.items())
+    del members[3:]
+    for member in members:
+        script = member / "job.sbatch"
+        text = script.read_text().replace("#SBATCH --time=10\n", f"#SBATCH --time={written}\n")
+        script.write_text(text)
+    write_script(folder, members)
+    assert ScriptOptions(folder).values["time"] == of_all

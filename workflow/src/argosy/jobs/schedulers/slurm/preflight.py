@@ -131,7 +131,7 @@ def _check(options: ScriptOptions, known: list[Partition], questions: _Questions
 
 def _check_limits(options: ScriptOptions, partition: Partition) -> None:
     """At many sites sbatch takes what the partition never runs (EnforcePartLimits=NO in slurm.conf)."""
-    if float(options.values.get("time") or 0) > partition.minutes:
+    if options.minutes > partition.minutes:
         said = f"the partition {partition.name} has a time limit of {partition.minutes:.0f} minutes"
         raise ArgosyError(explain(options.run_dir, said))
     if int(options.values.get("nodes") or 0) > partition.nodes:

@@ -1,5 +1,6 @@
 """The options of a batch script, and the key of which file each of them comes from."""
 
+import math
 import shlex
 import string
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from argosy.errors import ArgosyError
 from argosy.jobs.schedulers.base import SCRIPT
+from argosy.jobs.schedulers.slurm import spans
 from argosy.jobs.schedulers.slurm.gres import GPU_OPTIONS
 from argosy.reading import read_object, read_text, site_of
 from argosy.site.models import Site, read_site
@@ -75,6 +77,12 @@ class ScriptOptions:
                 name, equals, value = _unquoted(line).removeprefix("--").partition("=")
                 found[name] = value if equals else None
         return found
+
+    @property
+    def minutes(self) -> float:
+        """The time limit: 0 without one, infinite for one that is no span, such as UNLIMITED."""
+        span = spans.seconds(self.values.get("time") or "0")
+        return math.inf if span is None else span / 60
 
     def named(self, option: str) -> list[str]:
         """Return the options of the script that `option` stands for: of `gres`, all that ask for GPUs."""

@@ -4,6 +4,7 @@ The job's script lies in a folder of its own and names the runs it holds, so the
 which runs a job has that an earlier driver left.
 """
 
+import math
 import re
 import shlex
 import sys
@@ -119,15 +120,15 @@ def script_text(folder: Path, run_dirs: Sequence[Path]) -> str:
     Raises:
         ArgosyError: naming the template, when it is not usable.
     """
-    asked = [ScriptOptions(run_dir).values for run_dir in run_dirs]
-    largest = max(asked, key=_size)
-    minutes = sum(float(each.get("time") or 0) + BETWEEN_RUNS_S / 60 for each in asked)
+    asked = [ScriptOptions(run_dir) for run_dir in run_dirs]
+    largest = max((each.values for each in asked), key=_size)
+    minutes = sum(each.minutes + BETWEEN_RUNS_S / 60 for each in asked)
     options: Mapping[str, str | None] = {
         **largest,
         "job-name": job_name(folder),
         "chdir": str(folder),
         "output": f"{str(folder).replace('%', '%%')}/logs/slurm-%j.log",
-        "time": f"{minutes:.0f}",
+        "time": f"{minutes:.0f}" if math.isfinite(minutes) else "UNLIMITED",
     }
     site = site_of(folder)
     template = ScriptTemplate(site.parents[1] / "slurm", site.name, TEMPLATE)
