@@ -36,7 +36,7 @@ lint: $(VENV)/.developing ## Style, types, Snakefiles
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/snakefmt --check workflow
+	$(BIN)/snakefmt --check Snakefile workflow
 
 .PHONY: test
 test: lint image ## All tests: most files beside each other, those that measure time after them

@@ -111,7 +111,7 @@ def argosy(cluster: Cluster, jobs: Jobs, *more: str) -> None:
 
 def argosy_command(jobs: Jobs) -> tuple[str, ...]:
     """What a user would type; the project's profiles are copied."""
-    for name in ("workflow/profiles/default", "slurm/testbed"):
+    for name in ("profiles/default", "slurm/testbed"):
         (jobs.folder / name).mkdir(parents=True)
         text = (PROJECT / name / "config.yaml").read_text()
         (jobs.folder / name / "config.yaml").write_text(re.sub(r"(?m)^config:.*\n", "", text))

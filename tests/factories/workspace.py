@@ -10,7 +10,16 @@ from typing import Any
 
 import yaml
 
-COPIED = ("workflow", "slurm", "config", "containers", "Makefile", "README.md")
+COPIED = (
+    "Snakefile",
+    "workflow",
+    "profiles",
+    "slurm",
+    "config",
+    "containers",
+    "Makefile",
+    "README.md",
+)
 SETUP_FILES = ("requirements.lock", "pyproject.toml")
 BIN = Path(sys.executable).parent
 

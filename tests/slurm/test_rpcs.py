@@ -12,8 +12,6 @@ import pytest
 from cluster_workspace import ClusterWorkspace
 
 pytestmark = [pytest.mark.alone, pytest.mark.slurm, pytest.mark.timeout(300)]
-# Of the workflow, whose Snakefile is not the one here.
-PROFILE = ("--workflow-profile", "workflow/profiles/default")
 RUNS = 20
 SECONDS = 6
 OF_A_JOB = 3
@@ -90,7 +88,7 @@ def test_a_job_costs_three_messages_and_a_look_at_all_jobs_the_same(
     notes = with_counted_calls(workspace)
     prepare(workspace)
     workspace.slurm.run("sdiag", "--reset")
-    driver = workspace.drive("--snakefile", "Snakefile", *PROFILE)
+    driver = workspace.drive()
     output = workspace.end(driver)
     assert driver.returncode == 0, output
     found, calls = messages(workspace), Counter(notes.read_text().split())
@@ -107,7 +105,7 @@ def test_queued_jobs_cost_one_look_a_second(workspace: ClusterWorkspace) -> None
     """However many they are, and however often Snakemake asks for them."""
     notes = with_counted_calls(workspace)
     prepare(workspace, "#SBATCH --hold\n")
-    driver = workspace.drive("--snakefile", "Snakefile", *PROFILE)
+    driver = workspace.drive()
     files = [workspace.run_dir("short", f"run{n}") / "job.json" for n in range(RUNS)]
     workspace.wait_for(lambda: all(path.exists() for path in files), "all jobs submitted")
     time.sleep(1)  # what is under way

@@ -182,7 +182,7 @@ def test_the_executor_of_runs_is_argosy_wherever_snakemake_is_started(
     status, output = workspace.snakemake("--executor", "local", "--quiet", "host")
     assert status != 0 and not result.exists()
     assert "runs are started by Snakemake's executor argosy" in output, output
-    snakefile = workspace.path / "workflow/Snakefile"
+    snakefile = workspace.path / "Snakefile"
     command = [BIN / "snakemake", "-s", snakefile, "-d", workspace.path]
     elsewhere = subprocess.run(
         command, cwd="/", env=workspace.environment, capture_output=True, text=True

@@ -11,7 +11,7 @@ from snakemake.exceptions import WorkflowError
 from argosy.errors import ArgosyError
 from argosy.images.build.recipe import image_inputs
 from argosy.images.lockfile import is_imported
-from argosy.jobs.driver_lock import DriverLock, LockedError
+from argosy.jobs.driver import DriverLock, check_executor, put_commands_on_path
 from argosy.jobs.outdated import describe_outdated
 from argosy.jobs.planning import Project, Where, plan_runs
 from argosy.jobs.study_file import StudyFile
@@ -22,12 +22,16 @@ from argosy.study.runs import expand as expand_runs
 
 PROJECT = Path.cwd()
 
-# The rules' commands are those of the environment that runs Snakemake, activated or not.
-shell.prefix(f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
+put_commands_on_path()
 
 
 def config_sources():
-    """What the configuration was merged from: files of the workflow, of the command line, its own words."""
+    """Return what the configuration was merged from: the workflow's files, those of the command line, its keys.
+
+    A module's configuration that the using workflow gives has that workflow as its only source.
+    """
+    if workflow.modifier.skip_configfile:
+        return [Source(f"config of the module {workflow.modifier.namespace}", config)]
     asked = [str(path) for path in workflow.config_settings.configfiles]
     own = [str(path) for path in workflow.configfiles if str(path) not in asked]
     files = [Source(name, load_configfile(name)) for name in [*own, *asked]]
@@ -75,6 +79,11 @@ wildcard_constraints:
     image="[A-Za-z0-9._-]+",
     experiment="[A-Za-z0-9._-]+",
     run="nodes[0-9]+-ranks[0-9]+-repeat[0-9]+",
+
+
+def study_results():
+    """Return the results of all runs of the study."""
+    return expand(f"results/{SITE}/{{run}}/result.json", run=RUNS)
 
 
 def image_lock(wildcards):
@@ -142,12 +151,16 @@ def costs_file(wildcards):
     return str(path) if path.is_file() else []
 
 
-def take_driver_lock():
-    """Keep other Snakemakes from this site's runs until this one ends."""
+def prepare_driver():
+    """Refuse another executor than Argosy's, and keep other Snakemakes from this site's runs until this one ends.
+
+    A workflow that uses this one as a module calls it in its own `onstart`.
+    """
     global DRIVER_LOCK  # It is released with the object.
     try:
+        check_executor(workflow.executor_plugin.name)
         DRIVER_LOCK = DriverLock.take(Path(".snakemake"), SITE)
-    except LockedError as problem:
+    except ArgosyError as problem:
         raise WorkflowError(str(problem))
 
 

@@ -5,6 +5,7 @@ rule image:
         "resources/images/{image}/image.lock",
     log:
         "logs/images/{image}.log",
+    localrule: True
     params:
         site=build_site(),
     message:
@@ -21,6 +22,7 @@ rule pack_image:
         "resources/images/{image}/packed.json",
     log:
         "logs/images/{image}-pack.log",
+    localrule: True
     message:
         "Packing image {wildcards.image}"
     shell:

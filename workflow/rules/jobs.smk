@@ -13,10 +13,11 @@ checkpoint plan_runs:
         runs=f"results/{SITE}/runs.txt",
     log:
         f"logs/{SITE}/plan.log",
+    localrule: True
     params:
         site=SITE,
     message:
-        "Planning the runs of {SITE}"
+        "Planning the runs of {params.site}"
     shell:
         "argosy plan-runs {params.site:q} --output {output.runs:q} 2> >(tee {log:q} >&2)"
 
@@ -29,8 +30,11 @@ checkpoint preflight:
         f"resources/sites/{SITE}.txt",
     log:
         f"logs/{SITE}/preflight.log",
+    localrule: True
+    params:
+        site=SITE,
     message:
-        "Asking Slurm whether it takes the jobs of {SITE}"
+        "Asking Slurm whether it takes the jobs of {params.site}"
     shell:
         "argosy preflight --runs {input.runs:q} --output {output:q} 2> >(tee {log:q} >&2)"
 

@@ -1,6 +1,6 @@
 rule tables:
     input:
-        results=expand(f"results/{SITE}/{{run}}/result.json", run=RUNS),
+        results=study_results(),
         runs=ancient(rules.plan_runs.output.runs),
     output:
         runs=update(f"results/{SITE}/tables/runs.parquet"),
@@ -18,10 +18,12 @@ rule tables:
         problems=update(f"results/{SITE}/tables/problems.parquet"),
     log:
         f"logs/{SITE}/tables.log",
+    localrule: True
     params:
+        site=SITE,
         folder=subpath(output.runs, ancestor=2),
     message:
-        "Collecting the records of {SITE}"
+        "Collecting the records of {params.site}"
     shell:
         "argosy tables {params.folder:q} --runs {input.runs:q} 2> >(tee {log:q} >&2)"
 
@@ -46,13 +48,15 @@ rule write_report:
         ),
     log:
         f"logs/{SITE}/report.log",
+    localrule: True
     params:
+        site=SITE,
         folder=subpath(output.html, parent=True),
         costs=lambda wildcards, input: (
             f"--costs={shlex.quote(input.costs)}" if input.costs else ""
         ),
     message:
-        "Writing the report of {SITE}"
+        "Writing the report of {params.site}"
     shell:
         "argosy report --from-tables {params.folder:q} {params.costs} 2> >(tee {log:q} >&2)"
 
@@ -71,9 +75,11 @@ rule figures:
         ),
     log:
         f"logs/{SITE}/figures.log",
+    localrule: True
     params:
+        site=SITE,
         folder=subpath(input[0], parent=True),
     message:
-        "Drawing the figures of {SITE}"
+        "Drawing the figures of {params.site}"
     shell:
         "argosy figures {params.folder:q} {output:q} > {log:q}"

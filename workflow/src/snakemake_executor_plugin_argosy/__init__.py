@@ -21,6 +21,7 @@ from snakemake_interface_executor_plugins.settings import CommonSettings, Execut
 from argosy.errors import ArgosyError, plain
 from argosy.files import write_text
 from argosy.jobs import job_file
+from argosy.jobs.driver import DriverLock, LockedError
 from argosy.jobs.incarnations import newest_incarnation, read_verdict
 from argosy.jobs.schedulers import make_scheduler
 from argosy.jobs.schedulers.base import Scheduler, SchedulerError, State, Status, describe_queue
@@ -30,6 +31,7 @@ from argosy.jobs.verdicts import (
     settle,
     uncollected,
 )
+from argosy.reading import site_of
 from snakemake_executor_plugin_argosy.cache_folder import provide_cache_folder
 from snakemake_executor_plugin_argosy.timers import end_timers
 
@@ -115,7 +117,7 @@ class Executor(RemoteExecutor):
                 fresh.append(run_dir)
         with self._guard:
             if self._scheduler is None:
-                self._scheduler = make_scheduler(jobs[0].resources.scheduler, self._poll_seconds)
+                self._scheduler = self._take_scheduler(jobs[0])
             if fresh:
                 began = time.monotonic()
                 self._scheduler.submit(fresh)
@@ -127,6 +129,20 @@ class Executor(RemoteExecutor):
             entry = None if run_dir in self._ended else job_file.newest(run_dir)
             job_id = str(entry["job_id"]) if entry else None
             self.report_job_submission(SubmittedJobInfo(job=job, external_jobid=job_id))
+
+    def _take_scheduler(self, job: JobExecutorInterface) -> Scheduler:
+        """Take the site for this driver, and return its scheduler.
+
+        A workflow that uses Argosy's as a module may have no handler that took the site before.
+
+        Raises:
+            WorkflowError: when another driver has the site.
+        """
+        try:
+            self._lock = DriverLock.take(Path(".snakemake"), site_of(_run_dir(job)).name)
+        except LockedError as problem:
+            raise WorkflowError(str(problem)) from None
+        return make_scheduler(job.resources.scheduler, self._poll_seconds)
 
     def run_job(self, job: JobExecutorInterface) -> None:
         """Hand over one job."""
@@ -229,7 +245,18 @@ def _known_end(run_dir: Path) -> Status | None:
 
 
 def _run_dir(job: JobExecutorInterface) -> Path:
-    return Path(job.input.script).absolute().parent
+    """Return the folder of the run whose batch script a job submits.
+
+    Raises:
+        WorkflowError: when the job is no run.
+    """
+    script = job.input.get("script")
+    if script is None:
+        raise WorkflowError(
+            f"rule {job.rule.name}: the executor argosy submits the runs of a study and nothing else; "
+            "write `localrule: True` into the rule"
+        )
+    return Path(script).absolute().parent
 
 
 def _write_log(job: JobExecutorInterface, ending: Ending) -> None:

@@ -39,10 +39,9 @@ def plan_runs(
 @runs.command(hidden=True)
 def start(script: Path) -> None:
     """Refuse what only Snakemake's executor `argosy` may start; any other one would run it right here."""
-    raise ArgosyError(
-        f"{script}: runs are started by Snakemake's executor argosy, and this snakemake has another one: "
-        "leave out --executor, or say --executor argosy"
-    )
+    from argosy.jobs.driver import OTHER_EXECUTOR
+
+    raise ArgosyError(f"{script}: {OTHER_EXECUTOR}")
 
 
 @runs.command()

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from argosy.jobs.driver_lock import DriverLock, LockedError
+from argosy.jobs.driver import DriverLock, LockedError
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from argosy.jobs.driver_lock import DriverLock
+from argosy.jobs.driver import DriverLock
 lock = DriverLock.take(Path(sys.argv[1]), "here")
 print("held", flush=True)
 time.sleep(60)

@@ -1,0 +1,83 @@
+"""What a driver, a Snakemake that starts runs, has to be: the only one of its site, with Argosy's executor.
+
+A second driver would submit every run of the site again.
+
+Snakemake's own lock is a file that stays behind when its process is killed. This one is the kernel's
+and goes with its process, so that after a crash the next start needs no `--unlock`.
+"""
+
+import os
+import socket
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from argosy.errors import ArgosyError
+
+OTHER_EXECUTOR = (
+    "runs are started by Snakemake's executor argosy, and this snakemake has another one: "
+    "leave out --executor, or say --executor argosy"
+)
+
+
+def check_executor(name: str) -> None:
+    """Accept Argosy's executor, and `touch`, which starts nothing.
+
+    Raises:
+        ArgosyError: any other one would run the training right here, on a login node perhaps.
+    """
+    if name not in ("argosy", "touch"):
+        raise ArgosyError(OTHER_EXECUTOR)
+
+
+def put_commands_on_path() -> None:
+    """Have the commands of rules be those of the environment that runs Snakemake, activated or not.
+
+    Snakemake's own way, a prefix of all shell commands, would replace the prefix of a workflow that uses
+    Argosy's as a module.
+    """
+    folder = str(Path(sys.executable).parent)
+    path = os.environ.get("PATH", os.defpath)
+    if path.split(os.pathsep)[0] != folder:
+        os.environ["PATH"] = os.pathsep.join((folder, path))
+
+
+class LockedError(ArgosyError):
+    """Another driver has the site; the text names it."""
+
+
+@dataclass(frozen=True)
+class DriverLock:
+    """A lock that is held."""
+
+    lock: FileLock
+    note: Path
+
+    @classmethod
+    def take(cls, folder: Path, site: str) -> "DriverLock":
+        """Take the lock of `site` below `folder`, a project's .snakemake; again where this process has it.
+
+        Raises:
+            LockedError: when another process holds it.
+        """
+        folder.mkdir(exist_ok=True)
+        note = folder / f"argosy-driver-{site}"
+        # One object in the process: who holds it may take it again.
+        lock = FileLock(folder / f"argosy-driver-{site}.lock", mode=0o600, is_singleton=True)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            owner = (
+                note.read_text(encoding="utf-8").strip() if note.is_file() else "another process"
+            )
+            raise LockedError(
+                f"the runs of {site} are driven by another snakemake ({owner}); wait for it, or end it"
+            ) from None
+        note.write_text(f"process {os.getpid()} on {socket.gethostname()}\n", encoding="utf-8")
+        return cls(lock, note)
+
+    def release(self) -> None:
+        """Give the lock back."""
+        self.lock.release()
