@@ -20,7 +20,8 @@ from argosy.images.lockfile import read_lock
 from argosy.images.packed.index import read_index
 from argosy.images.packed.packing import pack_image
 from argosy.images.packed.unpacking import unpack
-from argosy.images.staging.stage import Place, Wanted, staged
+from argosy.images.staging.folder import Wanted
+from argosy.images.staging.stage import Place, staged
 from argosy.images.store import Store, remove_tree
 
 ROOT = Path(__file__).parents[1]

@@ -9,7 +9,7 @@ from frozen_images import make_image, make_layer
 
 from argosy.images.lockfile import ImageLock
 from argosy.images.packed.packing import pack_image
-from argosy.images.staging.stage import Wanted
+from argosy.images.staging.folder import Wanted
 from argosy.images.store import Store
 
 
@@ -42,7 +42,8 @@ HOLDER = """
 import json, sys
 from pathlib import Path
 from argosy.errors import ArgosyError
-from argosy.images.staging.stage import Place, Wanted, staged
+from argosy.images.staging.folder import Wanted
+from argosy.images.staging.stage import Place, staged
 digest, name, archive, folder, room = json.loads(sys.argv[1])
 said = []
 try:

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -147,3 +148,95 @@ def called(node: ast.Call) -> str:
     if isinstance(node.func, ast.Attribute):
         return "" if ast.unparse(node.func.value) == "reading" else node.func.attr
     return "open" if ast.unparse(node.func) == "open" else ""
+
+
+RUNS_PATH = "argosy/runtime/python"
+
+
+def modules(project: Path) -> dict[str, Path]:
+    """Return the file of each module of the project by the name under which it is imported."""
+    source = project / "workflow/src"
+    found = {}
+    for path in source.rglob("*.py"):
+        # Runs have this folder in PYTHONPATH.
+        top = RUNS_PATH if path.parent.match(RUNS_PATH) else ""
+        parts = path.relative_to(source / top).with_suffix("").parts
+        found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+def imports(name: str, path: Path) -> list[tuple[str, str, str]]:
+    """Return what a module imports anywhere in its file: module, name in it or "", and name here."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found += [(alias.name, "", alias.asname or alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) + 1 - node.level]
+            base = ".".join([*above, node.module or ""]).rstrip(".") if node.level else node.module
+            found += [(base or "", alias.name, alias.asname or alias.name) for alias in node.names]
+    return found
+
+
+def imported_modules(name: str, known: dict[str, Path]) -> set[str]:
+    """Return the project's modules that a module imports."""
+    named = {
+        f"{base}.{member}" if f"{base}.{member}" in known else base
+        for base, member, _ in imports(name, known[name])
+    }
+    return (named & {*known}) - {name}
+
+
+def first_circle(arrows: dict[str, set[str]]) -> list[str]:
+    """Return modules that import each other in a circle, the first one once more at the end."""
+    try:
+        TopologicalSorter(arrows).prepare()
+    except CycleError as error:
+        return [*error.args[1]]
+    return []
+
+
+def test_modules_import_each_other_in_no_circle(project: Path) -> None:
+    known = modules(project)
+    arrows = {name: imported_modules(name, known) for name in known}
+    assert sum(map(len, arrows.values())) > len(known)
+    assert not first_circle(arrows)
+    assert first_circle({**arrows, "argosy.errors": {"argosy.cli"}})
+
+
+def test_no_module_uses_private_names_of_another(project: Path) -> None:
+    known = modules(project)
+    top = {name.split(".")[0] for name in known}
+    found = [
+        f"{name}: {base}.{member}"
+        for name, path in known.items()
+        for base, member, _ in imports(name, path)
+        if base.split(".")[0] in top and any(map(is_private, [*base.split("."), member]))
+    ]
+    assert not found
+
+
+def test_no_module_reaches_private_names_by_attributes(project: Path) -> None:
+    known = modules(project)
+    assert not [
+        f"{name}: {ast.unparse(node)}"
+        for name, path in known.items()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and is_private(node.attr)
+        if module_behind(node, name, known)
+    ]
+
+
+def module_behind(node: ast.Attribute, name: str, known: dict[str, Path]) -> str:
+    """Return the project's module that the attribute is taken of, or ""."""
+    here = {
+        here: f"{base}.{member}".rstrip(".") for base, member, here in imports(name, known[name])
+    }
+    meant = here.get(ast.unparse(node.value), "")
+    return meant if meant in known else ""
+
+
+def is_private(name: str) -> bool:
+    """Whether a name begins with one underscore."""
+    return name.startswith("_") and not name.startswith("__")

@@ -13,8 +13,8 @@ from packed_images import is_whole, let_go, make_packed, start_holder, told
 
 from argosy.errors import ArgosyError
 from argosy.images import strict_modes
-from argosy.images.staging.folder import NodeFolder
-from argosy.images.staging.stage import Place, Wanted, staged
+from argosy.images.staging.folder import NodeFolder, Wanted
+from argosy.images.staging.stage import Place, staged
 from argosy.images.store import Store, remove_tree
 
 ROOM = 100 << 20

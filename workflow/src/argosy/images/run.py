@@ -163,7 +163,8 @@ def _root(
         yield store.root(digest), ()
         return
 
-    from argosy.images.staging.stage import Wanted, staged
+    from argosy.images.staging.folder import Wanted
+    from argosy.images.staging.stage import staged
 
     def say(line: str) -> None:
         on_output(f"argosy: {line}\n".encode())

@@ -9,8 +9,7 @@ from argosy.errors import FULL, ArgosyError
 from argosy.images.packed.index import Index, read_index
 from argosy.images.packed.unpacking import unpack, workers
 from argosy.images.staging import memory, room
-from argosy.images.staging.folder import NodeFolder
-from argosy.images.staging.stage import Wanted
+from argosy.images.staging.folder import NodeFolder, Wanted
 from argosy.images.store import remove_tree
 from argosy.units import amount
 

@@ -26,6 +26,15 @@ REMEDY = "choose another images.folder (or tmpdir) or images.stage in site.yaml"
 
 
 @dataclass(frozen=True)
+class Wanted:
+    """An image by digest and name, and the file that it is packed in."""
+
+    digest: str
+    name: str
+    archive: Path
+
+
+@dataclass(frozen=True)
 class Image:
     """An unpacked image: its frozen tree, the room that it takes, and the lock of those who use it."""
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from argosy.images.staging.folder import NodeFolder
+from argosy.images.staging.folder import NodeFolder, Wanted
 from argosy.images.staging.locks import SHARED, take
 
 MEMORY = Path("/dev/shm")
@@ -32,15 +32,6 @@ class Place:
 
     folder: Path
     room: int | None
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """An image by digest and name, and the file that it is packed in."""
-
-    digest: str
-    name: str
-    archive: Path
 
 
 @dataclass(frozen=True)

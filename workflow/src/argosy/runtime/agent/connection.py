@@ -1,4 +1,4 @@
-"""One client's connection with a `Server`: reads a request, has it answered, reads the next."""
+"""One client's connection with a server: reads a request, has it answered, reads the next."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import contextlib
 import selectors
 import socket
 import time
-from typing import TYPE_CHECKING, Mapping
+from typing import Mapping, Protocol
 
+from .peers import Endpoint
 from .wire import MAX_HEAD, Request, answer, parse_head
-
-if TYPE_CHECKING:
-    from .http_server import Server
 
 _CHUNK = 1 << 18
 # Seconds for a request to come, for its answer to go, and for the next request to begin.
@@ -19,10 +17,44 @@ _READ_TIME, _WRITE_TIME, _IDLE_TIME = 5.0, 30.0, 60.0
 _LINGER_TIME = 1.0
 
 
+class Service(Protocol):
+    """What a server does with requests; all of it in the server's thread."""
+
+    def welcome(self, peer: Endpoint) -> bool:
+        """Whether to serve who connects from there; asked before anything is read."""
+
+    def admit(self, connection: Connection, request: Request) -> int | None:
+        """The status with which to refuse a request before its body is read.
+
+        Who is not refused is no newcomer any more.
+        """
+
+    def handle(self, connection: Connection, request: Request) -> None:
+        """Answer a request, now or later, by the connection's `answer`."""
+
+    def turn(self) -> float:
+        """Do what is due; returns the seconds until something else may be."""
+
+
+class ConnectionOwner(Protocol):
+    """What a connection needs of the server that accepted it."""
+
+    service: Service
+
+    def watch(self, sock: socket.socket, connection: Connection, before: int, after: int) -> None:
+        """Call the connection's `ready` for the events `after`; `before` are those watched until now."""
+
+    def know(self, connection: Connection) -> None:
+        """Keep the connection when others are closed to make room: a request was admitted from it."""
+
+    def forget(self, connection: Connection) -> None:
+        """Drop the connection, which is closed."""
+
+
 class Connection:
     """Never waits: what cannot be done now is done when the socket is ready for it."""
 
-    def __init__(self, server: Server, sock: socket.socket, peer: tuple[str, int]) -> None:
+    def __init__(self, server: ConnectionOwner, sock: socket.socket, peer: Endpoint) -> None:
         self._server = server
         self._socket = sock
         self.peer = peer

@@ -11,37 +11,17 @@ import socket
 import struct
 import threading
 import time
-from typing import Callable, Protocol
+from typing import Callable
 
-from .connection import Connection
+from .connection import Connection, Service
 from .newcomers import Newcomers
 from .peers import Endpoint
-from .wire import Request
 
 _BACKLOG = 4096
 _ACCEPTS = 64  # in one turn, so that nobody who is connected waits for those who are not
 _SWEEP = 1.0  # seconds
 _NO_ROOM_TIME = 0.02  # seconds
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-
-
-class Service(Protocol):
-    """What a server does with requests; all of it in the server's thread."""
-
-    def welcome(self, peer: Endpoint) -> bool:
-        """Whether to serve who connects from there; asked before anything is read."""
-
-    def admit(self, connection: Connection, request: Request) -> int | None:
-        """The status with which to refuse a request before its body is read.
-
-        Who is not refused is no newcomer any more.
-        """
-
-    def handle(self, connection: Connection, request: Request) -> None:
-        """Answer a request, now or later, by the connection's `answer`."""
-
-    def turn(self) -> float:
-        """Do what is due; returns the seconds until something else may be."""
 
 
 class Server(threading.Thread):
