@@ -37,6 +37,7 @@ lint: $(VENV)/.developing ## Style, types, Snakefiles
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/python tests/unused_names.py
 
 .PHONY: test
 test: lint image ## All tests: most files beside each other, those that measure time after them

@@ -72,7 +72,7 @@ def test_a_frozen_image_stays_as_it_is(project_store: Store, root: Path) -> None
 
 def test_tmp_is_writable_and_private(project_store: Store, root: Path) -> None:
     outcome, _ = run(project_store, root, "sh", "-c", "echo x > /tmp/mine")
-    assert outcome.ok
+    assert outcome.status == 0
     _, output = run(project_store, root, "ls", "/tmp")
     assert output == ""
 
@@ -88,7 +88,7 @@ def test_folders_of_the_host_are_mounted(project_store: Store, root: Path, tmp_p
         "/job/copied",
         binds=[Bind(folder, "/job", writable=True)],
     )
-    assert outcome.ok
+    assert outcome.status == 0
     assert (folder / "copied").exists()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from agent_job import RUNTIME
 
-from argosy.images.container import ENGINES, Bind, holds_read_only
+from argosy.images.container import Bind
 from argosy.images.store import Store
 
 pytestmark = pytest.mark.udocker
@@ -138,8 +138,3 @@ def test_none_of_its_attempts_reaches_the_host(
     assert verdict["state"] == "failed"
     assert not (run_dir / "result.json").exists()
     assert {path: state(path) for path in before} == before
-
-
-def test_what_each_engine_holds_is_said_by_one_function() -> None:
-    """proot (P1, P2) has no mounts: nothing of the above is held there."""
-    assert [each for each in ENGINES if holds_read_only(each)] == ["runc", "crun", "R1"]

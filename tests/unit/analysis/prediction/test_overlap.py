@@ -6,7 +6,7 @@ import random
 import pytest
 from step_by_step import backward_and_send
 
-from argosy.analysis.prediction import Allreduce, Horovod, Layer, Model, Span, simulate
+from argosy.analysis.prediction import Allreduce, Horovod, Layer, Model, Span, Step, simulate
 
 FREE = Allreduce(0.0, 0.0)
 # A second of latency, and a second for 10 bytes.
@@ -20,13 +20,18 @@ def model(*layers: tuple[float, float]) -> Model:
     return Model(named, forward_s=3.0, update_s=1.0, data_s=2.0, samples=8)
 
 
+def messages(step: Step) -> int:
+    """Count the allreduces of a step."""
+    return sum(span.name == "allreduce" for span in step.timeline)
+
+
 THREE = model((10, 1.0), (20, 2.0), (30, 4.0))
 
 
 def test_each_gradient_for_itself_as_soon_as_it_is_ready() -> None:
     # Ready after 1, 3, 7 s of the backward pass; messages take 2, 3, 4 s: 1-3, 3-6, 7-11.
     step = simulate(THREE, SLOW, AT_ONCE)
-    assert (step.step_s, step.exposed_s, step.messages) == (17.0, 4.0, 3)
+    assert (step.step_s, step.exposed_s, messages(step)) == (17.0, 4.0, 3)
     assert step.timeline == (
         Span("data", 0.0, 2.0),
         Span("forward", 2.0, 5.0),
@@ -41,7 +46,7 @@ def test_each_gradient_for_itself_as_soon_as_it_is_ready() -> None:
 def test_cycles_gather_what_is_fused() -> None:
     # The cycle at 5 s finds two gradients (4 s, to 9 s), that at 10 s the last one (4 s, to 14 s).
     step = simulate(THREE, SLOW, Horovod(5.0, 1000))
-    assert (step.messages, step.exposed_s) == (2, 7.0)
+    assert (messages(step), step.exposed_s) == (2, 7.0)
     assert [span.layers for span in step.timeline if span.layers] == [
         ("layer0", "layer1"),
         ("layer2",),
@@ -52,14 +57,14 @@ def test_every_cycle_begins_with_a_negotiation() -> None:
     # Idle cycles begin at 0 s; the one at 3 s finds two gradients, asks to 6 s and sends to 10 s; the
     # last one is found at 10 s, and sent from 13 s to 17 s.
     step = simulate(THREE, Allreduce(1.0, 0.1, negotiation_s=3.0), Horovod(1.0, 1000))
-    assert (step.messages, step.exposed_s) == (2, 10.0)
+    assert (messages(step), step.exposed_s) == (2, 10.0)
     assert [span.begin_s - 5 for span in step.timeline if span.layers] == [6.0, 13.0]
 
 
 def test_no_fusion_within_a_cycle() -> None:
     # At 5 s: 2 s and 3 s one after the other, to 10 s; then the last one to 14 s.
     step = simulate(THREE, SLOW, Horovod(5.0, 0))
-    assert (step.messages, step.exposed_s) == (3, 7.0)
+    assert (messages(step), step.exposed_s) == (3, 7.0)
 
 
 def test_a_cycle_that_takes_longer_than_its_time_is_followed_at_once() -> None:
@@ -68,10 +73,10 @@ def test_a_cycle_that_takes_longer_than_its_time_is_followed_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("threshold", "messages"), [(0, 3), (29, 3), (30, 2), (59, 2), (60, 1), (math.inf, 1)]
+    ("threshold", "sent"), [(0, 3), (29, 3), (30, 2), (59, 2), (60, 1), (math.inf, 1)]
 )
-def test_the_threshold_is_the_most_that_is_fused(threshold: float, messages: int) -> None:
-    assert simulate(THREE, SLOW, Horovod(7.0, threshold)).messages == messages
+def test_the_threshold_is_the_most_that_is_fused(threshold: float, sent: int) -> None:
+    assert messages(simulate(THREE, SLOW, Horovod(7.0, threshold))) == sent
 
 
 def test_without_overlap_the_step_is_a_sum() -> None:
@@ -94,19 +99,19 @@ def test_a_perfect_network_leaves_the_wait_for_the_last_cycle() -> None:
 
 def test_one_layer() -> None:
     step = simulate(model((10, 2.0)), SLOW, AT_ONCE)
-    assert (step.step_s, step.messages) == (3 + 2 + 2 + 2 + 1, 1)
+    assert (step.step_s, messages(step)) == (3 + 2 + 2 + 2 + 1, 1)
 
 
 def test_layers_without_parameters_send_nothing() -> None:
     step = simulate(model((10, 1.0), (0, 5.0)), SLOW, AT_ONCE)
-    assert (step.messages, step.exposed_s) == (1, 0.0)
+    assert (messages(step), step.exposed_s) == (1, 0.0)
     assert simulate(model((0, 1.0)), SLOW, AT_ONCE).exposed_s == 0.0
 
 
 def test_a_gradient_that_is_ready_with_the_cycle_is_in_it() -> None:
     # 0.1 + 0.2 is a little more than 0.3.
     step = simulate(model((1, 0.1), (1, 0.2)), FREE, Horovod(0.3, 10))
-    assert step.messages == 1
+    assert messages(step) == 1
     assert step.exposed_s == pytest.approx(0, abs=1e-12)
 
 

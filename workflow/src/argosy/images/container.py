@@ -39,21 +39,14 @@ OWN_ENGINES = ("runc", "crun")
 """Programs that read the same description of a container."""
 
 ISOLATING_ENGINES = (*OWN_ENGINES, "R1")
-"""What they run sees the image and what is mounted, and no other process. R1 is udocker's runc."""
+"""What they run sees the image and what is mounted, and no other process, and cannot write to what is
+mounted read-only. R1 is udocker's runc."""
 
 UNISOLATED_ENGINES = ("P2", "P1")
 """udocker's two ways by proot, for hosts without user namespaces. What they run is an ordinary process of
 the user, whose paths are rewritten as long as it lets them be."""
 
 ENGINES = (*ISOLATING_ENGINES, *UNISOLATED_ENGINES)
-
-
-def holds_read_only(engine: str) -> bool:
-    """Whether the kernel keeps what runs in this engine's containers from writing to read-only folders.
-
-    proot has no namespaces: what runs there has all of the user's rights on the host.
-    """
-    return engine in (*OWN_ENGINES, "R1")
 
 
 # The first process of the container. Its two streams become one, since runc carries two in no certain
@@ -78,7 +71,7 @@ exit "$status"
 class Bind:
     """A folder of the host, seen in the container at `target`.
 
-    What runs inside may write to it only where that is said: see `holds_read_only`.
+    What runs inside may write to it only where that is said: see `ISOLATING_ENGINES`.
     """
 
     source: Path
@@ -116,11 +109,6 @@ class Outcome:
 
     status: int | None
     failed_to_start: bool = False
-
-    @property
-    def ok(self) -> bool:
-        """The command ran and returned 0."""
-        return self.status == 0
 
 
 def run(store: Store, container: Container, on_output: Callable[[bytes], None]) -> Outcome:

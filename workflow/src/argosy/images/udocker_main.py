@@ -1,7 +1,7 @@
 """udocker's command line, with read-only volumes: `python -m argosy.images.udocker_main TARGET… -- …`.
 
 udocker 1.3.17 mounts every volume writable in its R1 mode and has no option for it. The volumes at TARGET
-are read-only here. Its modes by proot cannot do that (see `container.holds_read_only`).
+are read-only here. Its modes by proot cannot do that (see `container.UNISOLATED_ENGINES`).
 """
 
 import sys

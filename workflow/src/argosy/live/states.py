@@ -22,18 +22,6 @@ class RunState(StrEnum):
     COMPLETED = "completed"
 
 
-ENDED = frozenset(
-    {
-        RunState.FAILED,
-        RunState.GONE,
-        RunState.UNREADABLE,
-        RunState.INTERRUPTED,
-        RunState.CANCELLED,
-        RunState.COMPLETED,
-    }
-)
-
-
 @dataclass(frozen=True)
 class RunView:
     """One line of the table."""

@@ -18,12 +18,10 @@ SLOWEST = 10.0
 class Calibration:
     """The corrected training, and how far it is from what was measured.
 
-    All of the model's own work is `own_factor` times as long. `residuals` are relative, predicted
-    over measured less 1, by number of nodes.
+    `residuals` are relative, predicted over measured less 1, by number of nodes.
     """
 
     training: Training
-    own_factor: float
     residuals: Mapping[int, float]
 
 
@@ -55,7 +53,7 @@ def calibrate(
     residuals = {
         nodes: step_s(corrected, nodes) / seconds - 1 for nodes, seconds in measured_s.items()
     }
-    return Calibration(corrected, factor, residuals)
+    return Calibration(corrected, residuals)
 
 
 def _own_factor(training: Training, measured_s: float) -> float:

@@ -71,7 +71,6 @@ class Step:
 
     step_s: float
     exposed_s: float
-    messages: int
     timeline: tuple[Span, ...]
 
 
@@ -95,7 +94,7 @@ def simulate(
         *(_span(message, begin_s, gradients) for message in sent),
         Span("update", backward_end_s + exposed_s, step_s),
     )
-    return Step(step_s, exposed_s, len(sent), timeline)
+    return Step(step_s, exposed_s, timeline)
 
 
 def gradients_of(model: Model) -> Gradients:

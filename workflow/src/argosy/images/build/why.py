@@ -25,7 +25,6 @@ class Finding:
         image: in whose file the line stands, which may be another one than is built.
     """
 
-    chain: str
     image: str
     line: int
     instruction: str
@@ -47,7 +46,7 @@ def explain(
                 reasons = [ABOVE] if unknown and pairs else _reasons(step, pairs, above)
                 shown = tuple(reasons) if missing else ()
                 image = step.context.source.context.name
-                yield Finding(chain.name, image, step.entry.line, step.entry.text, shown)
+                yield Finding(image, step.entry.line, step.entry.text, shown)
             told.add(step.key)
             above = above or missing
             unknown = unknown or (missing and step.base is not None)
