@@ -14,9 +14,7 @@ from argosy.analysis.forecast import Forecast, everything, forecast
 from argosy.analysis.measurements import measurements
 from argosy.analysis.phases import step_times
 from argosy.analysis.prediction.training import step_s
-from argosy.analysis.setups import name_setups
-from argosy.analysis.step_findings import step_findings
-from argosy.results.tables import open_tables
+from argosy.analysis.study_tables import open_study
 
 PACED = Path(__file__).parent / "programs" / "paced.py"
 # Both are large beside what two cores take to be four nodes and their switch.
@@ -103,9 +101,8 @@ def is_inside(point: dict[str, Any]) -> bool | None:
 def error_from_two_nodes(workspace: ClusterWorkspace) -> float:
     """Of the step on four nodes, predicted without anything that was measured on four."""
     tables_dir = workspace.path / "results/testbed/tables"
-    with open_tables(tables_dir) as tables:
-        runs = measurements(tables, step_findings(tables, tables_dir).warm_ups)
-        found = everything(tables, name_setups(tables), runs, step_times(tables), {})
+    with open_study(tables_dir) as tables:
+        found = everything(tables, measurements(tables), step_times(tables), {})
     network = [time for time in found.allreduces["network"] if time.nodes == 2]
     known = forecast(replace(found, allreduces={"network": network}), "paced")
     assert isinstance(known, Forecast), known

@@ -7,15 +7,15 @@ from study_files import completed
 
 from argosy.analysis.accuracy import Outcome, outcomes
 from argosy.analysis.measurements import Point
+from argosy.analysis.study_tables import open_study
 from argosy.results import collect
-from argosy.results.tables import open_tables
 
 ONE = ("digits", Point(1, 1, 1))
 
 
 def found(results: Path) -> dict[tuple[str, Point], Outcome]:
     collect(results, results / "tables")
-    with open_tables(results / "tables") as tables:
+    with open_study(results / "tables") as tables:
         return outcomes(tables)
 
 

@@ -12,6 +12,7 @@ from argosy.analysis.laws import Refused
 from argosy.analysis.measurements import Point
 from argosy.analysis.phases import step_times
 from argosy.analysis.steady import OTHER
+from argosy.analysis.study_tables import StudyTables
 from argosy.results.tables import PHASES, fill
 
 Kind = Literal["strong", "weak"]
@@ -71,7 +72,7 @@ def told(kinds: Mapping[str, Kind], chance: np.random.Generator) -> Mapping[str,
     none = ", ".join(f"NULL::DOUBLE AS {name}" for name in (*PHASES, OTHER))
     tables.execute(f"CREATE VIEW steady_rank AS SELECT *, {none} FROM sums")
     samples: dict[str, dict[Point, float]] = {}
-    for (name, point), step in step_times(tables).items():
+    for (name, point), step in step_times(StudyTables(tables, {}, {}, {})).items():
         samples.setdefault(name, {})[point] = step.samples
     # What was asked is the other kind: it decides nothing.
     return {

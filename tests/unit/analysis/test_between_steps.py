@@ -7,10 +7,9 @@ import pytest
 from study_files import RunFiles, plan
 
 from argosy.analysis.between_steps import between_steps
-from argosy.analysis.step_findings import step_findings
+from argosy.analysis.study_tables import open_study
 from argosy.report import write_report
 from argosy.results import collect
-from argosy.results.tables import open_tables
 
 STEP_S, STEPS, EVERY = 0.1, 60, 10
 
@@ -41,8 +40,7 @@ def _paused(line: str, pause_s: float, offset_s: float) -> str:
 
 def shares(results: Path) -> dict[str, float]:
     collect(results, results / "tables")
-    with open_tables(results / "tables") as tables:
-        step_findings(tables, results / "tables")
+    with open_study(results / "tables") as tables:
         return {run_id: share for (_, run_id), share in between_steps(tables).items()}
 
 

@@ -6,15 +6,14 @@ import pytest
 from study_files import completed, plan
 
 from argosy.analysis.measurements import Measurement, measurements
-from argosy.analysis.step_findings import step_findings
+from argosy.analysis.study_tables import open_study
 from argosy.results import collect
-from argosy.results.tables import open_tables
 
 
 def measured(results: Path) -> list[Measurement]:
     collect(results, results / "tables")
-    with open_tables(results / "tables") as tables:
-        return measurements(tables, step_findings(tables, results / "tables").warm_ups)
+    with open_study(results / "tables") as tables:
+        return measurements(tables)
 
 
 def test_all_samples_over_the_slowest_ranks_time_without_warm_up(tmp_path: Path) -> None:

@@ -7,15 +7,13 @@ from study_files import completed, plan
 
 from argosy.analysis.measurements import Point
 from argosy.analysis.phases import StepTime, step_times
-from argosy.analysis.step_findings import step_findings
+from argosy.analysis.study_tables import open_study
 from argosy.results import collect
-from argosy.results.tables import open_tables
 
 
 def times(results: Path) -> dict[tuple[str, Point], StepTime]:
     collect(results, results / "tables")
-    with open_tables(results / "tables") as tables:
-        step_findings(tables, results / "tables")
+    with open_study(results / "tables") as tables:
         return step_times(tables)
 
 

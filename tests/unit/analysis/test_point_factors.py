@@ -9,9 +9,8 @@ from study_files import plan
 from argosy.analysis.factors import RankTimes
 from argosy.analysis.point_factors import NAMES, point_factors
 from argosy.analysis.rank_times import rank_times
-from argosy.analysis.step_findings import step_findings
+from argosy.analysis.study_tables import open_study
 from argosy.results import collect
-from argosy.results.tables import open_tables
 
 SHARES = {"data": 0.1, "forward": 0.3, "backward": 0.4, "communication": 0.1}
 
@@ -25,8 +24,7 @@ def made(results: Path, nodes: int, repeat: int, step_s: float, **shares: float)
 
 def times(results: Path) -> dict[str, RankTimes]:
     collect(results, results / "tables")
-    with open_tables(results / "tables") as tables:
-        step_findings(tables, results / "tables")
+    with open_study(results / "tables") as tables:
         return {run_id: found for (_, run_id), found in rank_times(tables).items()}
 
 

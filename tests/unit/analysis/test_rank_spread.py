@@ -9,17 +9,15 @@ from study_files import plan
 
 from argosy.analysis.measurements import Point
 from argosy.analysis.rank_spread import rank_spreads, widest
-from argosy.analysis.step_findings import step_findings
+from argosy.analysis.study_tables import open_study
 from argosy.results import collect
-from argosy.results.tables import open_tables
 
 TWO = Point(2, 2, 1)
 
 
 def spreads(results: Path) -> dict[tuple[str, Point], float]:
     collect(results, results / "tables")
-    with open_tables(results / "tables") as tables:
-        step_findings(tables, results / "tables")
+    with open_study(results / "tables") as tables:
         return rank_spreads(tables)
 
 

@@ -8,17 +8,15 @@ import pytest
 from study_files import RunFiles, completed, plan, write_json
 
 from argosy.analysis.measurements import measurements
-from argosy.analysis.setups import NamedSetup, differences, name_setups, names_of_runs, renamed
-from argosy.analysis.step_findings import step_findings
+from argosy.analysis.setups import NamedSetup, differences
+from argosy.analysis.study_tables import open_study
 from argosy.results import collect
-from argosy.results.tables import fetch, open_tables
 
 
 def setups(results: Path) -> dict[str, NamedSetup]:
     collect(results, results / "tables")
-    with open_tables(results / "tables") as tables:
-        step_findings(tables, results / "tables")
-        return name_setups(tables)
+    with open_study(results / "tables") as tables:
+        return dict(tables.setups)
 
 
 @pytest.mark.parametrize(
@@ -68,13 +66,10 @@ def test_throughputs_are_named_by_the_setup(tmp_path: Path) -> None:
         completed(tmp_path, step_s=step_s, repeat=repeat, digest=digest)
     completed(tmp_path, experiment="other")
     collect(tmp_path, tmp_path / "tables")
-    with open_tables(tmp_path / "tables") as tables:
-        warm_ups = step_findings(tables, tmp_path / "tables").warm_ups
-        name_setups(tables)
-        names = names_of_runs(tables)
-        found = measurements(tables, renamed(warm_ups, names))
-        pooled = fetch(
-            tables, "SELECT experiment, count(*) AS n FROM steps GROUP BY ALL ORDER BY ALL"
+    with open_study(tmp_path / "tables") as tables:
+        found = measurements(tables)
+        pooled = tables.fetch(
+            "SELECT experiment, count(*) AS n FROM steps GROUP BY ALL ORDER BY ALL"
         )
     assert [(run.experiment, round(run.samples_per_s or 0)) for run in found] == [
         ("digits #1", 320),

@@ -7,11 +7,9 @@ import pytest
 from stalled_studies import SHARES, STEP_S, stalled
 
 from argosy.analysis.measurements import Point
-from argosy.analysis.setups import name_setups
 from argosy.analysis.stalls import PointStalls, RefusedPoint, stalls
-from argosy.analysis.step_findings import step_findings
+from argosy.analysis.study_tables import open_study
 from argosy.results import collect
-from argosy.results.tables import open_tables
 
 # Ranks of a run are a per mille apart.
 CLOSE = 2e-3
@@ -19,9 +17,8 @@ CLOSE = 2e-3
 
 def found(results: Path) -> Sequence[PointStalls | RefusedPoint]:
     collect(results, results / "tables")
-    with open_tables(results / "tables") as tables:
-        step_findings(tables, results / "tables")
-        return stalls(tables, name_setups(tables)).get("training", [])
+    with open_study(results / "tables") as tables:
+        return stalls(tables).get("training", [])
 
 
 def test_the_parts_of_a_step(tmp_path: Path) -> None:

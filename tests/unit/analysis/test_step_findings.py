@@ -1,16 +1,20 @@
 """What is found in the steps of runs is kept beside the tables, and taken only where it still holds."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
 from study_files import RunFiles, plan, sample_study
 
-from argosy.analysis.step_findings import FILE_NAME, StepFindings, step_findings
+from argosy.analysis.step_findings import FILE_NAME, step_findings
+from argosy.analysis.stragglers import Straggler
 from argosy.analysis.warmup import WarmUp
 from argosy.report import write_report
 from argosy.results import collect
-from argosy.results.tables import TABLES_VERSION, open_tables
+from argosy.results.tables import TABLES_VERSION, Run, open_tables, rows_of
 
 REPORT = ("report.html", "summary.json", "summary.csv")
 
@@ -26,10 +30,20 @@ def made(results: Path, repeat: int, warm_up_s: float = 0.3, slow: float = 1.0) 
     return run
 
 
-def found_in(results: Path) -> StepFindings:
+@dataclass(frozen=True)
+class Found:
+    """The findings, and the rows of their table."""
+
+    warm_ups: Mapping[Run, WarmUp]
+    stragglers: Mapping[Run, Sequence[Straggler]]
+    rank_sums: Sequence[Mapping[str, Any]]
+
+
+def found_in(results: Path) -> Found:
     collect(results, results / "tables")
     with open_tables(results / "tables") as tables:
-        return step_findings(tables, results / "tables")
+        found = step_findings(tables, results / "tables")
+        return Found(found.warm_ups, found.stragglers, rows_of(found.rank_sums))
 
 
 def forget_steps_of(results: Path, run: RunFiles) -> None:

@@ -6,16 +6,14 @@ from pathlib import Path
 import pytest
 from study_files import completed
 
-from argosy.analysis.step_findings import step_findings
+from argosy.analysis.study_tables import open_study
 from argosy.analysis.usage import BOTH, GPUS, PROCESSORS, Unread, Usage, of_widest, unread, usage
 from argosy.results import collect
-from argosy.results.tables import open_tables
 
 
 def used(results: Path) -> tuple[Usage, list[Unread]]:
     collect(results, results / "tables")
-    with open_tables(results / "tables") as tables:
-        step_findings(tables, results / "tables")
+    with open_study(results / "tables") as tables:
         [found] = usage(tables).values()
         return found, unread(tables)
 
@@ -57,8 +55,7 @@ def test_a_node_without_any_telemetry_leaves_no_energy(tmp_path: Path) -> None:
 def test_a_run_without_telemetry_has_no_usage(tmp_path: Path) -> None:
     completed(tmp_path)
     collect(tmp_path, tmp_path / "tables")
-    with open_tables(tmp_path / "tables") as tables:
-        step_findings(tables, tmp_path / "tables")
+    with open_study(tmp_path / "tables") as tables:
         assert usage(tables) == {}
 
 

@@ -16,15 +16,13 @@ from argosy.analysis.measurements import Point, measurements
 from argosy.analysis.phases import step_times
 from argosy.analysis.prediction import Horovod, model_at
 from argosy.analysis.prediction.spread import slowest_of
-from argosy.analysis.setups import name_setups
-from argosy.analysis.step_findings import step_findings
+from argosy.analysis.study_tables import open_study
 from argosy.errors import ArgosyError
 from argosy.report import Rates, write_report
 from argosy.report.plan_words import sentences
 from argosy.report.planning import plan
 from argosy.report.prediction import PredictionSummary, Question
 from argosy.results import collect
-from argosy.results.tables import open_tables
 
 RANKS_ARE_ALIKE = (
     "No steps of two ranks or more say what was the phase `communication`, so the slowest of many ranks is "
@@ -101,9 +99,8 @@ def test_the_slowest_of_many_ranks_makes_the_step(tmp_path: Path) -> None:
     )
     spread = float(said.split()[5]) / 100
     assert spread == pytest.approx(0.05, rel=0.15)
-    with open_tables(results / "tables") as tables:
-        runs = measurements(tables, step_findings(tables, results / "tables").warm_ups)
-        found = everything(tables, name_setups(tables), runs, step_times(tables), {})
+    with open_study(results / "tables") as tables:
+        found = everything(tables, measurements(tables), step_times(tables), {})
     known = forecast(found, "training")
     assert isinstance(known, Forecast)
     many, one = (model_at(known.training, nodes).own_s for nodes in (512, 1))
@@ -214,7 +211,7 @@ def test_what_horovod_was_told_is_predicted_with(
         step_s = {1: STEP_S + repeat / 1e4, 2: 0.24 + repeat / 1e4}
         training(tmp_path / "site", step_s, repeat=repeat, **environment)
     collect(tmp_path / "site", tmp_path / "site/tables")
-    with open_tables(tmp_path / "site/tables") as tables:
+    with open_study(tmp_path / "site/tables") as tables:
         found = horovod_settings(tables)["training", Point(1, 1, 1)]
     told = Horovod(0.040, 0.0) if note else Horovod()
     assert found == told

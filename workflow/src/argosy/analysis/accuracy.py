@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import duckdb
-
 from argosy.analysis.measurements import Point
 from argosy.analysis.statistics import Estimate, mean_estimate, proportion_estimate
-from argosy.results.tables import fetch
+from argosy.analysis.study_tables import StudyTables
 
 # The last value that a rank recorded under a name is its final one.
 _QUERY = """
@@ -43,13 +41,13 @@ class Outcome:
     compared_runs: int
 
 
-def outcomes(tables: duckdb.DuckDBPyConnection) -> dict[tuple[str, Point], Outcome]:
+def outcomes(tables: StudyTables) -> dict[tuple[str, Point], Outcome]:
     """Outcomes by (experiment, point), from the metrics test_accuracy and weights_identical."""
     return {
         (row["experiment"], Point(row["ranks"], row["nodes"], row["ranks_per_node"])): _outcome(
             row["accuracies"] or [], row["identical"], row["compared_runs"]
         )
-        for row in fetch(tables, _QUERY)
+        for row in tables.fetch(_QUERY)
     }
 
 

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 
-import duckdb
-
-from argosy.results.tables import Run, fetch
+from argosy.analysis.study_tables import StudyTables
+from argosy.results.tables import Run
 
 # Throughput is by the slowest rank's seconds, so what it misses is what that rank did between them. Steps
 # of which any is not recorded would seem to lie far apart. Clocks tell no more than a millionth.
@@ -24,12 +23,11 @@ ORDER BY experiment, run_id
 """
 
 
-def between_steps(tables: duckdb.DuckDBPyConnection) -> Mapping[Run, float]:
+def between_steps(tables: StudyTables) -> Mapping[Run, float]:
     """By experiment and run_id: the share of the steady time that is in no step, from 0 to 1.
 
     The steady time lasts from the begin of the slowest rank's first steady step to the end of its last one,
     by the clock of its node, in the run's last job; validation and checkpoints are in it and in no step.
-    Completed runs are in it of which all ranks recorded steps, and the slowest rank every one. The table
-    `steady_rank` has to be there (`step_findings`).
+    Completed runs are in it of which all ranks recorded steps, and the slowest rank every one.
     """
-    return {(row["experiment"], row["run_id"]): row["share"] for row in fetch(tables, _QUERY)}
+    return {(row["experiment"], row["run_id"]): row["share"] for row in tables.fetch(_QUERY)}

@@ -4,10 +4,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import duckdb
-
 from argosy.analysis.prediction import AllreduceTime
-from argosy.results.tables import fetch
+from argosy.analysis.study_tables import StudyTables
 
 # Of a time that a rank did not record it is not known whether that rank was the slowest.
 _QUERY = """
@@ -18,10 +16,10 @@ ORDER BY experiment, runs.ranks, nodes, repeat, bytes, repetition
 """
 
 
-def allreduce_times(tables: duckdb.DuckDBPyConnection) -> Mapping[str, list[AllreduceTime]]:
+def allreduce_times(tables: StudyTables) -> Mapping[str, list[AllreduceTime]]:
     """Single measurements, of the slowest rank, by experiment."""
     found: defaultdict[str, list[AllreduceTime]] = defaultdict(list)
-    for row in fetch(tables, _QUERY):
+    for row in tables.fetch(_QUERY):
         found[row.pop("experiment")].append(AllreduceTime(**row))
     return dict(found)
 
@@ -45,9 +43,9 @@ class RunAllreduce:
     seconds: float
 
 
-def run_allreduces(tables: duckdb.DuckDBPyConnection) -> Mapping[str, list[RunAllreduce]]:
+def run_allreduces(tables: StudyTables) -> Mapping[str, list[RunAllreduce]]:
     """Means of runs, which are independent of each other, by experiment."""
     found: defaultdict[str, list[RunAllreduce]] = defaultdict(list)
-    for row in fetch(tables, _MEANS_OF_RUNS):
+    for row in tables.fetch(_MEANS_OF_RUNS):
         found[row.pop("experiment")].append(RunAllreduce(**row))
     return dict(found)

@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
-import duckdb
-
 from argosy.analysis.batches import Scaling, scaling_of_batches
 from argosy.analysis.collectives import allreduce_times
 from argosy.analysis.forecast_notes import (
@@ -36,6 +34,7 @@ from argosy.analysis.prediction.jobs import FEWEST_JOBS
 from argosy.analysis.rank_spread import rank_spreads, widest
 from argosy.analysis.repeats import Repeats
 from argosy.analysis.setups import NamedSetup
+from argosy.analysis.study_tables import StudyTables
 from argosy.analysis.usage import Usage, of_widest
 
 # What Horovod does over Gloo, where the measurements cannot tell.
@@ -82,15 +81,14 @@ class Forecast:
 
 
 def everything(
-    tables: duckdb.DuckDBPyConnection,
-    setups: Mapping[str, NamedSetup],
+    tables: StudyTables,
     runs: Sequence[Measurement],
     steps: Mapping[tuple[str, Point], StepTime],
     used: Mapping[tuple[str, str], Usage],
 ) -> Measured:
     """What is in the tables, besides what was read of them already."""
     return Measured(
-        setups,
+        tables.setups,
         allreduce_times(tables),
         layer_times(tables),
         steps,

@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping
 
-import duckdb
-
 from argosy.analysis.measurements import Point
 from argosy.analysis.prediction import Horovod
-from argosy.results.tables import fetch
+from argosy.analysis.study_tables import StudyTables
 
 # Repeats are told the same; should they not be, as after a change that is half done, the last counts.
 _QUERY = """
@@ -15,11 +13,11 @@ FROM runs WHERE state = 'completed' ORDER BY started_unix_s
 """
 
 
-def horovod_settings(tables: duckdb.DuckDBPyConnection) -> Mapping[tuple[str, Point], Horovod]:
+def horovod_settings(tables: StudyTables) -> Mapping[tuple[str, Point], Horovod]:
     """Cycle time and fusion threshold by (experiment, point), with Horovod's defaults."""
     default = Horovod()
     found = {}
-    for row in fetch(tables, _QUERY):
+    for row in tables.fetch(_QUERY):
         point = Point(row["ranks"], row["nodes"], row["ranks_per_node"])
         cycle_s, fusion_bytes = row["horovod_cycle_s"], row["horovod_fusion_bytes"]
         found[row["experiment"], point] = Horovod(

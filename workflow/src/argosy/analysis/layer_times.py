@@ -3,11 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import duckdb
-
 from argosy.analysis.measurements import Point
 from argosy.analysis.prediction import Layer, split_layers
-from argosy.results.tables import fetch
+from argosy.analysis.study_tables import StudyTables
 
 # A layer that is ready when the one before it is takes no time of its own. Medians, because a rank that
 # was interrupted once would otherwise count more than the others together.
@@ -32,10 +30,10 @@ class LayerTimes:
     are_timed: bool
 
 
-def layer_times(tables: duckdb.DuckDBPyConnection) -> Mapping[tuple[str, Point], LayerTimes]:
+def layer_times(tables: StudyTables) -> Mapping[tuple[str, Point], LayerTimes]:
     """What was recorded of layers, by (experiment, point)."""
     rows: dict[tuple[str, Point], list[tuple[str, float, float | None]]] = {}
-    for row in fetch(tables, _QUERY):
+    for row in tables.fetch(_QUERY):
         point = Point(row["ranks"], row["nodes"], row["ranks_per_node"])
         layer = (row["name"], row["bytes"], row["ready_s"])
         rows.setdefault((row["experiment"], point), []).append(layer)

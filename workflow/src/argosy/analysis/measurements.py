@@ -4,10 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import duckdb
-
+from argosy.analysis.study_tables import StudyTables
 from argosy.analysis.warmup import WarmUp
-from argosy.results.tables import Run, fetch
 
 ALLREDUCES_ALONE = "it times allreduces alone"
 """Why a run that is to have no throughput is left out."""
@@ -63,9 +61,7 @@ class Measurement:
     started_unix_s: float | None = None
 
 
-def measurements(
-    tables: duckdb.DuckDBPyConnection, warm_ups: Mapping[Run, WarmUp]
-) -> list[Measurement]:
+def measurements(tables: StudyTables) -> list[Measurement]:
     """Throughput of each completed run, in samples/s, by experiment, point and repeat.
 
     It is all ranks' samples over the slowest rank's summed step seconds, in the run's steady state. A
@@ -73,8 +69,8 @@ def measurements(
     missing is left out, since its samples are not all there, and so is one that never became steady.
     """
     return [
-        _measurement(row, warm_ups.get((row["experiment"], row["run_id"])))
-        for row in fetch(tables, _QUERY)
+        _measurement(row, tables.warm_ups.get((row["experiment"], row["run_id"])))
+        for row in tables.fetch(_QUERY)
     ]
 
 

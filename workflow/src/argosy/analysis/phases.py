@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import duckdb
-
 from argosy.analysis.measurements import Point
 from argosy.analysis.steady import OTHER
-from argosy.results.tables import PHASES, fetch
+from argosy.analysis.study_tables import StudyTables
+from argosy.results.tables import PHASES
 
 _COLUMNS = ("step_s", "samples", "steps", *PHASES, OTHER)
 # A phase that is not named took no time; one that no step of a point names stays NULL. Means of
@@ -42,11 +41,10 @@ class StepTime:
     steps: float
 
 
-def step_times(tables: duckdb.DuckDBPyConnection) -> dict[tuple[str, Point], StepTime]:
+def step_times(tables: StudyTables) -> dict[tuple[str, Point], StepTime]:
     """Step times by (experiment, point): means over steps, then ranks, then repeats.
 
-    Steps before the steady state and runs with missing ranks are left out, as for the throughput: the
-    table `steady_rank` has to be there (`step_findings`).
+    Steps before the steady state and runs with missing ranks are left out, as for the throughput.
     """
     return {
         (row["experiment"], Point(row["ranks"], row["nodes"], row["ranks_per_node"])): StepTime(
@@ -55,5 +53,5 @@ def step_times(tables: duckdb.DuckDBPyConnection) -> dict[tuple[str, Point], Ste
             samples=row["samples"],
             steps=row["steps"],
         )
-        for row in fetch(tables, _QUERY)
+        for row in tables.fetch(_QUERY)
     }

@@ -2,10 +2,8 @@
 
 from collections.abc import Mapping
 
-import duckdb
-
 from argosy.analysis.measurements import Point
-from argosy.results.tables import fetch
+from argosy.analysis.study_tables import StudyTables
 
 # Of trainings that may be predicted, from sizes by which they are: one node and two. What all ranks have in
 # common in a step is in its mean. Where a rank waits for others without the phase `communication`, all take
@@ -31,16 +29,15 @@ ORDER BY experiment, ranks, nodes
 """
 
 
-def rank_spreads(tables: duckdb.DuckDBPyConnection) -> dict[tuple[str, Point], float]:
+def rank_spreads(tables: StudyTables) -> dict[tuple[str, Point], float]:
     """The standard deviation of the logarithm of ranks' own work around its mean in a step.
 
     By (experiment, point), of several ranks on one node or two, in the steady state, where layers were
-    recorded and every rank's steps say what was communication. The table `steady_rank` has to be there
-    (`step_findings`).
+    recorded and every rank's steps say what was communication.
     """
     return {
         (row["experiment"], Point(row["ranks"], row["nodes"], row["ranks_per_node"])): row["spread"]
-        for row in fetch(tables, _QUERY)
+        for row in tables.fetch(_QUERY)
     }
 
 

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-import duckdb
 import numpy as np
 
 from argosy.analysis.factors import RankTimes
 from argosy.analysis.steady import OTHER
-from argosy.results.tables import PHASES, fetch
+from argosy.analysis.study_tables import StudyTables
+from argosy.results.tables import PHASES
 
 _LISTS = ", ".join(
     f"list(coalesce({name}, 0) ORDER BY rank) FILTER (run_has_{name}) AS {name}" for name in PHASES
@@ -29,15 +29,14 @@ GROUP BY ALL ORDER BY experiment, run_id
 """
 
 
-def rank_times(tables: duckdb.DuckDBPyConnection) -> Mapping[tuple[str, str], RankTimes]:
+def rank_times(tables: StudyTables) -> Mapping[tuple[str, str], RankTimes]:
     """By experiment and run_id, of each completed run that recorded samples and has all its ranks.
 
-    A phase that no rank of a run recorded is not among its phases; what no phase covers is `other`. The
-    table `steady_rank` has to be there (`step_findings`).
+    A phase that no rank of a run recorded is not among its phases; what no phase covers is `other`.
     """
     return {
         (row["experiment"], row["run_id"]): _times(row)
-        for row in fetch(tables, _QUERY)
+        for row in tables.fetch(_QUERY)
         if sum(row["samples"]) > 0
     }
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import duckdb
 
 from argosy.errors import plain_texts
-from argosy.results.tables import Run, fetch, fill
+from argosy.results.tables import Run, fetch
 
 Found = TypeVar("Found")
 
@@ -24,23 +24,6 @@ _UNTOLD = ("time",)
 """Needs that decide whether a run ends, not what it does."""
 # What Argosy fills in for each rank. In what others say, braces are doubled.
 _FILLED_IN = re.compile(r"(?<!\{)(?:\{\{)*\{(?!\{)")
-
-# Tables of which analyses pool rows by the experiment's name.
-_POOLED = ("steps", "metrics", "printed", "collectives", "layers", "timeline", "telemetry", "gpus")
-
-_NAME_RUNS = """
-CREATE OR REPLACE TEMP TABLE name_of_run (experiment VARCHAR, run_id VARCHAR, setup_name VARCHAR)
-"""
-_RUNS = """
-CREATE OR REPLACE TEMP VIEW runs AS
-SELECT found.* REPLACE (coalesce(setup_name, experiment) AS experiment), experiment AS asked_experiment
-FROM {runs} AS found LEFT JOIN name_of_run USING (experiment, run_id)
-"""
-_RENAMED = """
-CREATE OR REPLACE TEMP {kind} {table} AS
-SELECT found.* REPLACE (coalesce(setup_name, experiment) AS experiment)
-FROM {source} AS found LEFT JOIN name_of_run USING (experiment, run_id)
-"""
 
 
 @dataclass(frozen=True)
@@ -93,20 +76,34 @@ class NamedSetup:
     setup: Setup
 
 
-def name_setups(tables: duckdb.DuckDBPyConnection) -> dict[str, NamedSetup]:
-    """Find the setups by which experiments ran, by name; from then on queries see these names.
+@dataclass(frozen=True)
+class Setups:
+    """The setups by name, and by run its setup's name where that is not its experiment's."""
+
+    by_name: Mapping[str, NamedSetup]
+    of_runs: Mapping[Run, str]
+
+    def renamed(self, found: Mapping[Run, Found]) -> dict[Run, Found]:
+        """Return what was found of runs by the names of their setups instead of their experiments."""
+        return {
+            (self.of_runs.get((experiment, run_id), experiment), run_id): one
+            for (experiment, run_id), one in found.items()
+        }
+
+
+def name_setups(tables: duckdb.DuckDBPyConnection) -> Setups:
+    """Find the setups by which experiments ran.
 
     Where completed runs of an experiment had several, each is an experiment of its own: `digits #1`,
     `digits #2`, by when they began. Runs that did not complete count to the last one, unless they have the
-    setup of another. `runs` gets a column `asked_experiment`. The tables `steady_rank` and those that are
-    read have to be there.
+    setup of another.
     """
     rows = fetch(tables, _QUERY)
     by_experiment: defaultdict[str, list[tuple[Mapping[str, Any], Setup]]] = defaultdict(list)
     for row in rows:
         by_experiment[row["experiment"]].append((row, _setup(row)))
     found: dict[str, NamedSetup] = {}
-    renamed: list[tuple[str, str, str]] = []
+    of_runs: dict[Run, str] = {}
     for experiment, noted in by_experiment.items():
         runs = _with_programs(noted)
         completed = {setup.key: setup for row, setup in runs if row["state"] == "completed"}
@@ -118,11 +115,10 @@ def name_setups(tables: duckdb.DuckDBPyConnection) -> dict[str, NamedSetup]:
         found |= {names[key]: NamedSetup(names[key], experiment, setups[key]) for key in setups}
         if len(setups) > 1:
             last = names[[*setups][-1]]
-            renamed += [
-                (experiment, row["run_id"], names.get(setup.key, last)) for row, setup in runs
-            ]
-    _rename(tables, renamed)
-    return dict(sorted(found.items()))
+            of_runs |= {
+                (experiment, row["run_id"]): names.get(setup.key, last) for row, setup in runs
+            }
+    return Setups(dict(sorted(found.items())), of_runs)
 
 
 def _with_programs(
@@ -137,20 +133,6 @@ def _with_programs(
         (row, replace(setup, programs=setup.programs or known.get(setup.command, {})))
         for row, setup in runs
     ]
-
-
-def names_of_runs(tables: duckdb.DuckDBPyConnection) -> dict[Run, str]:
-    """The names of `name_setups` by experiment and run_id, of experiments that have several."""
-    rows = fetch(tables, "SELECT * FROM name_of_run")
-    return {(row["experiment"], row["run_id"]): row["setup_name"] for row in rows}
-
-
-def renamed(found: Mapping[Run, Found], names: Mapping[Run, str]) -> dict[Run, Found]:
-    """What was `found` of runs before they were named by their setups, by the names that they have now."""
-    return {
-        (names.get((experiment, run_id), experiment), run_id): one
-        for (experiment, run_id), one in found.items()
-    }
 
 
 def differences(one: Setup, other: Setup) -> list[Difference]:
@@ -217,15 +199,3 @@ def _object(text: str) -> dict[str, Any]:
 
 def _image(name: str | None, digest: str | None) -> str | None:
     return None if name is None else f"{name} {digest}"
-
-
-def _rename(tables: duckdb.DuckDBPyConnection, renamed: Sequence[tuple[str, str, str]]) -> None:
-    tables.execute(_NAME_RUNS)
-    fill(tables, "name_of_run", renamed)
-    tables.execute(_RUNS.format(runs="memory.main.runs"))
-    if not renamed:
-        return
-    for table in _POOLED:
-        source = f"memory.main.{table}"
-        tables.execute(_RENAMED.format(kind="VIEW", table=table, source=source))
-    tables.execute(_RENAMED.format(kind="TABLE", table="steady_rank", source="steady_rank"))

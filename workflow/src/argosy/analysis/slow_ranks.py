@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from argosy.analysis.stragglers import Straggler, stragglers
-from argosy.results.tables import fetch
+from argosy.results.tables import asked_of, rows_of
 
 MOST_VALUES = 1_000_000
 """Steps times ranks that are looked at in a run; of longer runs, steps at equal distances."""
 
 _RUNS = """
 SELECT experiment, run_id, ranks, ranks_per_node, first, max(last - first) + 1 AS steps
-FROM runs JOIN steady_rank USING (experiment, run_id)
+FROM runs JOIN given USING (experiment, run_id)
 WHERE state = 'completed' AND ranks > 1 AND len(missing_ranks) = 0
 GROUP BY ALL ORDER BY experiment, run_id
 """
@@ -31,13 +31,16 @@ Run = Mapping[str, Any]
 Whole = NDArray[np.integer[Any]]
 
 
-def slow_ranks(tables: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], list[Straggler]]:
-    """By experiment and run_id: the stragglers of each completed run that has any.
+def slow_ranks(
+    tables: duckdb.DuckDBPyConnection, rank_sums: duckdb.DuckDBPyRelation
+) -> dict[tuple[str, str], list[Straggler]]:
+    """Return the stragglers of each completed run that has any, by experiment and run_id.
 
-    The table `steady_rank` has to be there (`step_findings`).
+    Args:
+        rank_sums: what each rank did in its steady state, see `SteadyStates`.
     """
     found = {}
-    for batch in _batches(fetch(tables, _RUNS)):
+    for batch in _batches(rows_of(asked_of(rank_sums, _RUNS))):
         for run, named in zip(batch, _of_batch(tables, batch), strict=True):
             if named:
                 found[run["experiment"], run["run_id"]] = named

@@ -9,12 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import duckdb
-
 from argosy.analysis.measurements import Point
-from argosy.analysis.setups import NamedSetup, Setup, differences
+from argosy.analysis.setups import Setup, differences
 from argosy.analysis.statistics import Estimate, share_estimate, total_estimate
-from argosy.results.tables import fetch
+from argosy.analysis.study_tables import StudyTables
 
 PARTS = ("compute", "interconnect", "network", "data", "preparation", "fetch")
 """Of a step, in this order. `data` is preparation and fetching where these were not told apart."""
@@ -76,18 +74,15 @@ class _Set:
     sizes: _Sizes
 
 
-def stalls(
-    tables: duckdb.DuckDBPyConnection, setups: Mapping[str, NamedSetup]
-) -> Mapping[str, list[PointStalls | RefusedPoint]]:
+def stalls(tables: StudyTables) -> Mapping[str, list[PointStalls | RefusedPoint]]:
     """By experiment of which stalls are studied, for each size that was measured as it is.
 
     Only runs that differ in nothing but their data, and so in their commands, are held against each other.
-    The table `steady_rank` has to be there (`step_findings`).
     """
     by_base: defaultdict[str, dict[str, _Set]] = defaultdict(dict)
-    for row in fetch(tables, _QUERY):
+    for row in tables.fetch(_QUERY):
         name = row["experiment"]
-        new = _Set(setups[name].setup, row["variant_data"], {})
+        new = _Set(tables.setups[name].setup, row["variant_data"], {})
         sizes = by_base[row["base"]].setdefault(name, new).sizes
         point = Point(row["ranks"], row["nodes"], row["ranks_per_node"])
         runs = sizes.setdefault(point, _Runs([], []))

@@ -4,7 +4,8 @@ The steps of a large study are read once: every rank's sums over its steady stat
 times and factors are made of.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import duckdb
 
@@ -18,7 +19,13 @@ RANK_COLUMNS = (
     *("rank", "first", "steps", "last", "began_s", "ended_s", "timed_s", "samples", "seconds"),
     *(*PHASES, OTHER),
 )
-"""Of `steady_rank`, besides experiment and run_id."""
+"""Of `SteadyStates.rank_sums`, after experiment and run_id.
+
+How many `steps` and `samples` a rank made from the `first` step of the steady state to the `last`; from
+when to when, in seconds of the last job (`began_s`, `ended_s`); what its steps took together (`timed_s`);
+and the sums of `seconds`, of each phase (NULL where no step names it) and of what no phase covers. Where a
+run only approached its steady state, these sums are what they would be in it (`WarmUp.excess`).
+"""
 
 # Ranks wait for each other, so their mean says how long a step took.
 _SERIES = """
@@ -34,11 +41,11 @@ _ALL = "steps"
 _ASKED = "steps SEMI JOIN asked USING (experiment, run_id)"
 
 _STEADY = """
-CREATE OR REPLACE TEMP TABLE steady (experiment VARCHAR, run_id VARCHAR, first BIGINT, excess DOUBLE)
+CREATE TEMP TABLE steady (experiment VARCHAR, run_id VARCHAR, first BIGINT, excess DOUBLE)
 """
 _COVERED = " + ".join(f"coalesce({phase}_s, 0)" for phase in PHASES)
-_STEADY_RANK = f"""
-CREATE OR REPLACE TEMP TABLE steady_rank AS
+_RANK_SUMS = f"""
+CREATE TEMP TABLE new_rank_sums AS
 SELECT experiment, run_id, rank, first, count(*) AS steps, max(step) AS last,
     min(start_s) FILTER (start_s >= 0) AS began_s, max(start_s + seconds) AS ended_s,
     sum(seconds) FILTER (start_s >= 0) AS timed_s,
@@ -50,21 +57,25 @@ ORDER BY experiment, run_id, rank
 """
 
 
-def warm_ups(tables: duckdb.DuckDBPyConnection, asked: Sequence[Run] | None) -> dict[Run, WarmUp]:
-    """The warm-up of each run that recorded steps, by experiment and run_id.
+@dataclass(frozen=True)
+class SteadyStates:
+    """The steady states of runs, by experiment and run_id.
 
-    Queries may join a table afterwards: `steady_rank`, what each rank of these runs did from the `first`
-    step of the steady state to the `last`: how many `steps` and `samples`, from when to when in seconds
-    of the last job (`began_s`, `ended_s`), what its steps took together (`timed_s`), and the sums of
-    `seconds`, of each phase (NULL where no step names it) and of what no phase covers. Where a run only
-    approached its steady state, these sums are what they would be in it (`WarmUp.excess`); runs that never
-    became steady have no rows.
+    `rank_sums` has a row for each rank of each run that became steady, with the columns RANK_COLUMNS.
+    """
+
+    warm_ups: Mapping[Run, WarmUp]
+    rank_sums: duckdb.DuckDBPyRelation
+
+
+def steady_states(tables: duckdb.DuckDBPyConnection, asked: Sequence[Run] | None) -> SteadyStates:
+    """Find the steady state of each run that recorded steps; once for a connection.
 
     Args:
         asked: the runs to look at; None: all.
     """
     if asked is not None:
-        tables.execute("CREATE OR REPLACE TEMP TABLE asked (experiment VARCHAR, run_id VARCHAR)")
+        tables.execute("CREATE TEMP TABLE asked (experiment VARCHAR, run_id VARCHAR)")
         fill(tables, "asked", asked)
     found, steady = {}, []
     for row in fetch(tables, _SERIES.format(steps=_ALL if asked is None else _ASKED)):
@@ -74,5 +85,5 @@ def warm_ups(tables: duckdb.DuckDBPyConnection, asked: Sequence[Run] | None) -> 
             steady.append((*run, row["steps"][one.steps], one.excess))
     tables.execute(_STEADY)
     fill(tables, "steady", steady)
-    tables.execute(_STEADY_RANK)
-    return found
+    tables.execute(_RANK_SUMS)
+    return SteadyStates(found, tables.table("new_rank_sums"))

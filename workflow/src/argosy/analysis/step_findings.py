@@ -14,11 +14,20 @@ import duckdb
 
 from argosy.analysis.slow_ranks import slow_ranks
 from argosy.analysis.statistics import Estimate
-from argosy.analysis.steady import RANK_COLUMNS, warm_ups
+from argosy.analysis.steady import RANK_COLUMNS, steady_states
 from argosy.analysis.stragglers import Straggler
 from argosy.analysis.warmup import WarmUp
 from argosy.files import replacing
-from argosy.results.tables import TABLES_VERSION, Run, fetch, fill, literal, parquet
+from argosy.results.tables import (
+    TABLES_VERSION,
+    Run,
+    asked_of,
+    fetch,
+    fill,
+    literal,
+    parquet,
+    rows_of,
+)
 
 FINDINGS_VERSION = 4
 """Of the rules by which steps are looked at: what others found is looked for again."""
@@ -29,28 +38,27 @@ Row = Mapping[str, Any]
 
 _MADE_FROM = f"files_fingerprint || ' tables {TABLES_VERSION} findings {FINDINGS_VERSION}'"
 _TAKE = f"""
-CREATE OR REPLACE TEMP TABLE kept AS
+CREATE TEMP TABLE kept AS
 SELECT found.* FROM read_parquet($path, hive_partitioning = false) AS found
 JOIN runs USING (experiment, run_id)
 WHERE made_from = {_MADE_FROM}
 """
-_KEPT = "SELECT * EXCLUDE steady_ranks FROM kept"
-_RUNS = "SELECT experiment, run_id FROM runs ORDER BY experiment, run_id"
-_ALL_RANKS = """
-CREATE OR REPLACE TEMP TABLE steady_rank AS
-FROM steady_rank UNION ALL BY NAME
-SELECT experiment, run_id, unnest(steady_ranks, recursive := true) FROM kept
-ORDER BY experiment, run_id, rank
+_OF_RUNS = "SELECT * EXCLUDE steady_ranks FROM given"
+_OF_RANKS = f"""
+SELECT experiment, run_id, {", ".join(RANK_COLUMNS)} FROM (
+    SELECT experiment, run_id, unnest(steady_ranks, recursive := true) FROM given
+)
 """
+_RUNS = "SELECT experiment, run_id FROM runs ORDER BY experiment, run_id"
 
 _WARM_UPS = """
-CREATE OR REPLACE TEMP TABLE warm_up (
+CREATE TEMP TABLE warm_up (
     experiment VARCHAR, run_id VARCHAR, warm_up_steps BIGINT, is_stationary BOOLEAN, reason VARCHAR,
     excess DOUBLE, left_out BOOLEAN
 )
 """
 _STRAGGLERS = """
-CREATE OR REPLACE TEMP TABLE straggler (
+CREATE TEMP TABLE straggler (
     experiment VARCHAR, run_id VARCHAR, place INTEGER, rank INTEGER, node INTEGER, n INTEGER,
     mean DOUBLE, low DOUBLE, high DOUBLE, share DOUBLE
 )
@@ -59,7 +67,7 @@ _FINDINGS = f"""
 WITH of_ranks AS (
     SELECT experiment, run_id,
         list(struct_pack({", ".join(RANK_COLUMNS)}) ORDER BY rank) AS steady_ranks
-    FROM steady_rank GROUP BY ALL
+    FROM rank_sums GROUP BY ALL
 ), of_stragglers AS (
     SELECT experiment, run_id,
         list(struct_pack(rank, node, n, mean, low, high, share) ORDER BY place) AS stragglers
@@ -75,34 +83,49 @@ ORDER BY experiment, run_id
 
 @dataclass(frozen=True)
 class StepFindings:
-    """By experiment and run_id: warm-ups of runs that recorded steps, stragglers of those that have any."""
+    """By experiment and run_id: warm-ups of runs that recorded steps, stragglers of those that have any.
+
+    `rank_sums` is what each rank did in its steady state, see `SteadyStates`.
+    """
 
     warm_ups: Mapping[Run, WarmUp]
     stragglers: Mapping[Run, Sequence[Straggler]]
+    rank_sums: duckdb.DuckDBPyRelation
 
 
 def step_findings(tables: duckdb.DuckDBPyConnection, tables_dir: Path) -> StepFindings:
-    """What is found in the steps of all runs; it looks only at those of which `tables_dir` keeps nothing.
+    """Return what is found in the steps of all runs.
 
-    Queries may join `steady_rank` afterwards, the sums of each rank (see `analysis.steady`).
+    Those are looked at of which `tables_dir` keeps nothing; what is found there is kept, where it can be.
     """
     path = tables_dir / FILE_NAME
-    kept = _kept(tables, path)
+    before = _kept(tables, path)
+    kept = rows_of(asked_of(before, _OF_RUNS)) if before else []
     there = {_run(row) for row in kept}
     asked = [run for row in fetch(tables, _RUNS) if (run := _run(row)) not in there]
-    new = warm_ups(tables, asked if kept else None)
-    slow = slow_ranks(tables)
-    if kept:
-        tables.execute(_ALL_RANKS)
+    new = steady_states(tables, asked if kept else None)
     found = StepFindings(
-        {_run(row): _warm_up(row) for row in kept if row["reason"]} | new,
-        {_run(row): _stragglers(row) for row in kept if row["stragglers"]} | slow,
+        {_run(row): _warm_up(row) for row in kept if row["reason"]} | {**new.warm_ups},
+        {_run(row): _stragglers(row) for row in kept if row["stragglers"]}
+        | slow_ranks(tables, new.rank_sums),
+        _together(tables, new.rank_sums, before) if before else new.rank_sums,
     )
     if asked:
         # Somebody else's tables may be read only; then they are looked at again next time.
         with suppress(OSError, duckdb.Error):
             _keep(tables, found, path)
     return found
+
+
+def _together(
+    tables: duckdb.DuckDBPyConnection,
+    new: duckdb.DuckDBPyRelation,
+    kept: duckdb.DuckDBPyRelation,
+) -> duckdb.DuckDBPyRelation:
+    """Return the sums of new and of kept runs."""
+    both = new.union(asked_of(kept, _OF_RANKS))
+    both.order("experiment, run_id, rank").create("rank_sums_of_all")
+    return tables.table("rank_sums_of_all")
 
 
 def _keep(tables: duckdb.DuckDBPyConnection, found: StepFindings, path: Path) -> None:
@@ -116,17 +139,18 @@ def _keep(tables: duckdb.DuckDBPyConnection, found: StepFindings, path: Path) ->
         for place, one in enumerate(named)
     ]
     fill(tables, "straggler", of_ranks)
+    found.rank_sums.create_view("rank_sums")
     with replacing(path) as target:
         parquet(tables, _FINDINGS, target)
 
 
-def _kept(tables: duckdb.DuckDBPyConnection, path: Path) -> list[dict[str, Any]]:
+def _kept(tables: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckDBPyRelation | None:
     try:
         tables.execute(_TAKE, {"path": literal(path)})
     except duckdb.Error:
         # It is not there yet or damaged: all can be found again.
-        return []
-    return fetch(tables, _KEPT)
+        return None
+    return tables.table("kept")
 
 
 def _run(row: Row) -> Run:

@@ -4,11 +4,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import duckdb
-
 from argosy.analysis.measurements import Point
 from argosy.analysis.statistics import Estimate, total_estimate
-from argosy.results.tables import fetch
+from argosy.analysis.study_tables import StudyTables
 
 PARTS = ("negotiation", "queue", "copies", "operation", "other")
 """Of the exchange of gradients, in this order."""
@@ -79,12 +77,12 @@ def part_of(activity: str) -> str:
     return next(found, "other")
 
 
-def timelines(tables: duckdb.DuckDBPyConnection) -> Mapping[str, list[PointTimeline]]:
+def timelines(tables: StudyTables) -> Mapping[str, list[PointTimeline]]:
     """For each size of which runs with timelines are completed, by experiment."""
-    if not fetch(tables, _ASKED):
+    if not tables.fetch(_ASKED):
         return {}
     found: defaultdict[str, defaultdict[Point, list[_Run]]] = defaultdict(lambda: defaultdict(list))
-    for row in fetch(tables, _QUERY, {"exchanges": [*_EXCHANGES]}):
+    for row in tables.fetch(_QUERY, {"exchanges": [*_EXCHANGES]}):
         parts_s: defaultdict[str, float] = defaultdict(float)
         for activity in row["activities"] or ():
             parts_s[part_of(activity["activity"])] += activity["span_s"]

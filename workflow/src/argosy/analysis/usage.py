@@ -4,9 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import duckdb
-
-from argosy.results.tables import fetch
+from argosy.analysis.study_tables import StudyTables
 
 PROCESSORS, GPUS, BOTH = "processors", "GPUs", "processors and GPUs"
 """Of what a power is."""
@@ -103,13 +101,13 @@ class Unread:
     nodes: int
 
 
-def usage(tables: duckdb.DuckDBPyConnection) -> Mapping[tuple[str, str], Usage]:
+def usage(tables: StudyTables) -> Mapping[tuple[str, str], Usage]:
     """By experiment and run_id, of each completed run that has telemetry.
 
     An energy is given only when every node, or every GPU, of the run has it: part of it would look
-    like a better run. The table `steady_rank` has to be there (`step_findings`).
+    like a better run.
     """
-    return {(row["experiment"], row["run_id"]): _usage(row) for row in fetch(tables, _QUERY)}
+    return {(row["experiment"], row["run_id"]): _usage(row) for row in tables.fetch(_QUERY)}
 
 
 def of_widest(runs: Sequence[Usage]) -> list[Usage]:
@@ -120,9 +118,9 @@ def of_widest(runs: Sequence[Usage]) -> list[Usage]:
     return []
 
 
-def unread(tables: duckdb.DuckDBPyConnection) -> list[Unread]:
+def unread(tables: StudyTables) -> list[Unread]:
     """What telemetry could not read, by what and why."""
-    return [Unread(**row) for row in fetch(tables, _UNREAD)]
+    return [Unread(**row) for row in tables.fetch(_UNREAD)]
 
 
 def _usage(row: Mapping[str, Any]) -> Usage:

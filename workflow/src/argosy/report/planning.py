@@ -7,13 +7,12 @@ from argosy.analysis.forecast import Measured, everything, forecast
 from argosy.analysis.laws import Refused
 from argosy.analysis.measurements import measurements
 from argosy.analysis.phases import step_times
-from argosy.analysis.setups import NamedSetup, name_setups, names_of_runs, renamed
-from argosy.analysis.step_findings import step_findings
+from argosy.analysis.setups import NamedSetup
+from argosy.analysis.study_tables import open_study
 from argosy.analysis.usage import usage
 from argosy.report.costs import NOT_KNOWN, Rates
 from argosy.report.prediction import PredictionSummary, Question, prediction_summary
 from argosy.results import ResultsError
-from argosy.results.tables import open_tables
 
 
 def plan(
@@ -27,16 +26,13 @@ def plan(
 
     Raises ResultsError where there is no answer, with what to do, and for what cannot be read.
     """
-    with open_tables(tables_dir) as tables:
-        warm_ups = step_findings(tables, tables_dir).warm_ups
-        setups = name_setups(tables)
+    with open_study(tables_dir) as tables:
         for asked in filter(None, (experiment, collectives)):
-            _check_setup(asked, setups)
-        if experiment not in setups:
-            there = f"there is {', '.join(setups)}" if setups else "there is none"
+            _check_setup(asked, tables.setups)
+        if experiment not in tables.setups:
+            there = f"there is {', '.join(tables.setups)}" if tables.setups else "there is none"
             raise ResultsError(f"{experiment}: no such experiment in {tables_dir}; {there}")
-        runs = measurements(tables, renamed(warm_ups, names_of_runs(tables)))
-        found = everything(tables, setups, runs, step_times(tables), usage(tables))
+        found = everything(tables, measurements(tables), step_times(tables), usage(tables))
     answers = planned(found, experiment, question, rates, collectives)
     if isinstance(answers, Refused):
         raise ResultsError(f"{experiment}: {answers.reason}")

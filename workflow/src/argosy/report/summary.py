@@ -5,8 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import duckdb
-
 from argosy.analysis.accuracy import Outcome, outcomes
 from argosy.analysis.between_steps import between_steps
 from argosy.analysis.collectives import RunAllreduce, run_allreduces
@@ -18,12 +16,11 @@ from argosy.analysis.phases import StepTime, step_times
 from argosy.analysis.point_factors import point_factors
 from argosy.analysis.rank_times import rank_times
 from argosy.analysis.scaling import PointScaling, scaling
-from argosy.analysis.setups import NamedSetup, name_setups, names_of_runs, renamed
+from argosy.analysis.setups import NamedSetup
 from argosy.analysis.slow_jobs import median_estimate, slow_jobs
 from argosy.analysis.stalls import PointStalls, RefusedPoint, stalls
 from argosy.analysis.statistics import Estimate, outliers, proportion_estimate
-from argosy.analysis.step_findings import step_findings
-from argosy.analysis.stragglers import Straggler
+from argosy.analysis.study_tables import StudyTables, open_study
 from argosy.analysis.timelines import PointTimeline, timelines
 from argosy.analysis.usage import Usage, unread, usage
 from argosy.errors import plain_texts
@@ -46,31 +43,28 @@ from argosy.report.models import (
 )
 from argosy.report.planning import planned
 from argosy.report.usage import usage_summary
-from argosy.results.tables import Run, fetch, open_tables
+from argosy.results.tables import Run
 
 
 def summarise(tables_dir: Path, rates: Rates = NOT_KNOWN) -> Summary:
     """Everything that the report says, from the tables alone. Raises ResultsError."""
-    with open_tables(tables_dir) as tables:
-        found = step_findings(tables, tables_dir)
-        setups = name_setups(tables)
-        names = names_of_runs(tables)
-        measured = measurements(tables, renamed(found.warm_ups, names))
+    with open_study(tables_dir) as tables:
+        measured = measurements(tables)
         between = between_steps(tables)
         return Summary(
             schema_version=SUMMARY_VERSION,
-            sites=[row["site"] for row in fetch(tables, _SITES)],
+            sites=[row["site"] for row in tables.fetch(_SITES)],
             method=Method(),
             rates=rates,
-            experiments=_experiments(tables, setups, measured, between, rates),
-            runs=_runs(tables, measured, renamed(found.stragglers, names), between),
-            failures=[FailureSummary(**row) for row in fetch(tables, _FAILURES)],
+            experiments=_experiments(tables, measured, between, rates),
+            runs=_runs(tables, measured, between),
+            failures=[FailureSummary(**row) for row in tables.fetch(_FAILURES)],
             unread=unread(tables),
-            problems=[ProblemSummary(**row) for row in fetch(tables, _PROBLEMS)],
-            machines=[MachineSummary(**row) for row in fetch(tables, _MACHINES)],
+            problems=[ProblemSummary(**row) for row in tables.fetch(_PROBLEMS)],
+            machines=[MachineSummary(**row) for row in tables.fetch(_MACHINES)],
             provenance=[
                 ProvenanceSummary(row["runs"], plain_texts(json_of(row["provenance"])))
-                for row in fetch(tables, _PROVENANCE)
+                for row in tables.fetch(_PROVENANCE)
             ],
         )
 
@@ -132,14 +126,13 @@ class _Analysis:
 
 
 def _experiments(
-    tables: duckdb.DuckDBPyConnection,
-    setups: Mapping[str, NamedSetup],
+    tables: StudyTables,
     measured: Sequence[Measurement],
     between: Mapping[Run, float],
     rates: Rates,
 ) -> list[ExperimentSummary]:
     states: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for row in fetch(tables, _STATES):
+    for row in tables.fetch(_STATES):
         states[row["experiment"]][row["state"]] = row["runs"]
     by_name: defaultdict[str, list[Measurement]] = defaultdict(list)
     for run in measured:
@@ -151,15 +144,15 @@ def _experiments(
         outcomes(tables),
         rank_times(tables),
         used,
-        setups,
-        stalls(tables, setups),
+        tables.setups,
+        stalls(tables),
         timelines(tables),
         run_allreduces(tables),
         between,
         rates,
-        everything(tables, setups, measured, times, used),
+        everything(tables, measured, times, used),
     )
-    return [_experiment(found, name, dict(states[name])) for name in setups]
+    return [_experiment(found, name, dict(states[name])) for name in tables.setups]
 
 
 def _experiment(found: _Analysis, name: str, states: dict[str, int]) -> ExperimentSummary:
@@ -245,16 +238,15 @@ def _factors(
 
 
 def _runs(
-    tables: duckdb.DuckDBPyConnection,
+    tables: StudyTables,
     measured: Iterable[Measurement],
-    slow: Mapping[Run, Sequence[Straggler]],
     between: Mapping[Run, float],
 ) -> list[RunSummary]:
     by_run = {(run.experiment, run.run_id): run for run in measured}
     far_off, slow_runs = _far_off(measured), _slow_runs(measured)
     kept = {*RunSummary.__dataclass_fields__}
     summaries = []
-    for row in fetch(tables, _RUNS):
+    for row in tables.fetch(_RUNS):
         run = by_run.get((row["experiment"], row["run_id"]))
         summaries.append(
             RunSummary(
@@ -273,7 +265,7 @@ def _runs(
                 warm_up=run.warm_up.reason if run and run.warm_up else None,
                 warm_up_excess=run.warm_up.excess if run and run.warm_up else None,
                 between_steps=between.get((row["experiment"], row["run_id"])),
-                stragglers=list(slow.get((row["experiment"], row["run_id"]), ())),
+                stragglers=list(tables.stragglers.get((row["experiment"], row["run_id"]), ())),
             )
         )
     return summaries

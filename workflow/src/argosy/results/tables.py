@@ -298,8 +298,20 @@ def open_tables(tables_dir: Path) -> duckdb.DuckDBPyConnection:
 def fetch(
     tables: duckdb.DuckDBPyConnection, query: str, parameters: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
-    """All rows of a query as mappings of column to value; texts, a stranger's perhaps, are made plain."""
-    result = tables.execute(query, dict(parameters or {}))
+    """Return all rows of a query, as `rows_of`."""
+    return rows_of(tables.execute(query, dict(parameters or {})))
+
+
+def asked_of(relation: duckdb.DuckDBPyRelation, query: str) -> duckdb.DuckDBPyRelation:
+    """Return what a query, in which the relation is called `given`, finds."""
+    found = relation.query("given", query)
+    if found is None:
+        raise ValueError(f"not a query: {query}")
+    return found
+
+
+def rows_of(result: duckdb.DuckDBPyConnection | duckdb.DuckDBPyRelation) -> list[dict[str, Any]]:
+    """Return all rows as mappings of column to value; texts, a stranger's perhaps, are made plain."""
     names = [column[0] for column in result.description or ()]
     return [dict(zip(names, map(plain_texts, row), strict=True)) for row in result.fetchall()]
 
