@@ -5,8 +5,9 @@ import pytest
 from scaling_studies import studies
 from scipy import optimize
 
-from argosy.analysis.laws.formulas import AMDAHL, LINEAR, USL, Vector
+from argosy.analysis.laws.formulas import AMDAHL, LINEAR, USL
 from argosy.analysis.laws.least_squares import fit_curve, log_rates_at, runs_of
+from argosy.analysis.log_least_squares import Vector
 
 
 def scipys_squares(sizes: Vector, rates: Vector) -> float:

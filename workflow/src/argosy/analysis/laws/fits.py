@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from argosy.analysis.laws.formulas import PEAK, USL, Law, Vector, peak_at
+from argosy.analysis.laws.formulas import PEAK, USL, Law, peak_at
 from argosy.analysis.laws.intervals import (
     Fitted,
     Interval,
@@ -14,6 +14,7 @@ from argosy.analysis.laws.intervals import (
     throughput_interval,
 )
 from argosy.analysis.laws.least_squares import ROUNDING, fit_curve, log_rates_at, runs_of
+from argosy.analysis.log_least_squares import Vector
 
 
 @dataclass(frozen=True)

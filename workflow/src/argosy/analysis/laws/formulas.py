@@ -23,10 +23,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
+from argosy.analysis.log_least_squares import Matrix, Vector
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import nnls
 
-from argosy.analysis.laws.formulas import Law, Matrix, Vector
+from argosy.analysis.laws.formulas import Law
+from argosy.analysis.log_least_squares import Matrix, Vector, first_coefficients, fit_logs
 
-_MOST_STEPS = 50
-_MOST_HALVINGS = 20
+_TOLERANCE = 1e-10
+"""Of the squares, in the last step."""
 # The weight of an observation that the curve has to go through (Lawson and Hanson, "Solving Least
 # Squares Problems", 1974, ch. 22): it stays off by 1e-8 of the others' residuals.
 _PIN = 1e4
@@ -80,7 +80,7 @@ def fit_curve(
         weights = np.append(weights, _PIN)
     columns = law.columns(sizes)
     target = logs if law.of_throughput else np.log(sizes) - logs
-    free = _gauss_newton(columns if cone is None else columns @ cone, target, weights)
+    free = _least_squares(columns if cone is None else columns @ cone, target, weights)
     found = free if cone is None else cone @ free
     return Curve(found, runs.within + _squares(law, runs, found))
 
@@ -97,38 +97,11 @@ def _squares(law: Law, runs: Runs, coefficients: Vector) -> float:
     return float(runs.counts @ residuals**2)
 
 
-def _gauss_newton(columns: Matrix, target: Vector, weights: Vector) -> Vector:
-    """Find b >= 0 with the least weighted squares of target - log(columns @ b).
+def _least_squares(columns: Matrix, target: Vector, weights: Vector) -> Vector:
+    """Return b >= 0 with the least weighted squares of target - log(columns @ b)."""
 
-    Each step is a linear least squares problem with b >= 0, which finds the active bounds exactly;
-    a step that overshoots is halved.
-    """
-    scale = weights / np.exp(target)
-    found = nnls(columns * scale[:, None], weights)[0]
-    squares = _weighted_squares(columns, target, weights, found)
-    if not math.isfinite(squares):
-        found = np.full(columns.shape[1], 1.0)
-        squares = _weighted_squares(columns, target, weights, found)
-    for _ in range(_MOST_STEPS):
-        fitted = columns @ found
-        wanted = weights * (1 + target - np.log(fitted))
-        towards = nnls(columns * (weights / fitted)[:, None], wanted)[0]
-        for _ in range(_MOST_HALVINGS):
-            less = _weighted_squares(columns, target, weights, towards)
-            if less <= squares:
-                break
-            towards = (found + towards) / 2
-        else:
-            return found
-        done = squares - less <= 1e-10 * less
-        found, squares = towards, less
-        if done:
-            return found
-    return found
+    def weigh(residuals: Vector, _: Vector | None) -> tuple[Vector, float]:
+        return weights, float(((weights * residuals) ** 2).sum())
 
-
-def _weighted_squares(columns: Matrix, target: Vector, weights: Vector, found: Vector) -> float:
-    fitted = columns @ found
-    if fitted.min() <= 0:
-        return math.inf
-    return float(((weights * (target - np.log(fitted))) ** 2).sum())
+    begin = first_coefficients(columns, target, weights)
+    return fit_logs(columns, target, begin, weigh, _TOLERANCE)[0]

@@ -8,10 +8,11 @@ import numpy as np
 from scipy.special import stdtrit
 
 from argosy.analysis.laws import Interval, Refused
+from argosy.analysis.log_least_squares import Matrix, Vector
 from argosy.analysis.prediction.algorithms import ALGORITHMS, Algorithm
 from argosy.analysis.prediction.jobs import FEWEST_JOBS, clustered
 from argosy.analysis.prediction.networks import Communication, Level, columns, students
-from argosy.analysis.prediction.robust import Matrix, RobustFit, Vector, robust_fit
+from argosy.analysis.prediction.robust import RobustFit, robust_fit
 from argosy.analysis.statistics import CONFIDENCE
 
 FEWEST_MESSAGE_SIZES = 4

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaincinv, ndtri
 
+from argosy.analysis.log_least_squares import Matrix, Vector
 from argosy.analysis.prediction.calibration import SLOWEST
-from argosy.analysis.prediction.robust import Matrix, Vector
 from argosy.analysis.prediction.training import Training, Unknowns, as_fitted, steps_at
 
 DRAWS = 512

@@ -10,9 +10,9 @@ from bisect import bisect_right
 import numpy as np
 from numpy.typing import NDArray
 
+from argosy.analysis.log_least_squares import Vector
 from argosy.analysis.prediction.networks import Lines
 from argosy.analysis.prediction.overlap import ROUNDING, Gradients, Horovod
-from argosy.analysis.prediction.robust import Vector
 
 PHASES = 16
 

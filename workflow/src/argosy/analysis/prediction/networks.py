@@ -9,8 +9,8 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from argosy.analysis.laws import Interval
+from argosy.analysis.log_least_squares import Matrix, Vector
 from argosy.analysis.prediction.algorithms import ALGORITHMS, Algorithm
-from argosy.analysis.prediction.robust import Matrix, Vector
 from argosy.analysis.statistics import CONFIDENCE
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from argosy.analysis.laws import Interval, Refused
+from argosy.analysis.log_least_squares import Vector
 from argosy.analysis.prediction.draws import DRAWS, Draws, Scatter, drawn
-from argosy.analysis.prediction.robust import Vector
 from argosy.analysis.prediction.training import (
     Training,
     samples_per_step,

@@ -10,15 +10,12 @@ holds for any symmetric scatter (Huber, "Robust Statistics", 1981, eq. 7.6.6).
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import nnls
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
+from argosy.analysis.log_least_squares import Matrix, Vector, first_coefficients, fit_logs
 
 _TAIL = 4.0
-_MOST_STEPS = 100
-_MOST_HALVINGS = 20
+_TOLERANCE = 1e-6
+"""Of the scale, in the last step."""
 # Measurements that agree to nine digits have no scatter to tell.
 _ROUNDING = 1e-9
 
@@ -82,38 +79,21 @@ def robust_fit(columns: Matrix, measured: Vector) -> RobustFit:
 
 
 def _likeliest(columns: Matrix, target: Vector) -> tuple[Vector, float]:
-    """The coefficients and the scale of the residuals, by expectation and maximization.
+    """Return the coefficients and the scale of the residuals, by expectation and maximization.
 
     Both are found together: a step of least squares with the weights, then the next weights.
     """
-    found = nnls(columns / np.exp(target)[:, None], np.ones_like(target))[0]
-    residuals = _residuals(columns, target, found)
-    scale = max(float(np.median(np.abs(residuals))), _ROUNDING)
-    for _ in range(_MOST_STEPS):
-        weights = (_TAIL + 1) / (_TAIL + (residuals / scale) ** 2)
-        found, residuals = _step(columns, target, np.sqrt(weights), found)
-        before, scale = scale, max(float(np.sqrt(np.mean(weights * residuals**2))), _ROUNDING)
-        if abs(scale - before) <= 1e-6 * before:
-            break
-    return found, scale
 
+    def weigh(residuals: Vector, weights: Vector | None) -> tuple[Vector, float]:
+        if weights is None:
+            scale = float(np.median(np.abs(residuals)))
+        else:
+            scale = float(np.sqrt(np.mean((weights * residuals) ** 2)))
+        scale = max(scale, _ROUNDING)
+        return np.sqrt((_TAIL + 1) / (_TAIL + (residuals / scale) ** 2)), scale
 
-def _step(columns: Matrix, target: Vector, weights: Vector, found: Vector) -> tuple[Vector, Vector]:
-    """A Gauss-Newton step, halved until it is none upwards, and its residuals."""
-    fitted, residuals = columns @ found, _residuals(columns, target, found)
-    squares = float(((weights * residuals) ** 2).sum())
-    towards = nnls(columns * (weights / fitted)[:, None], weights * (1 + residuals))[0]
-    for _ in range(_MOST_HALVINGS):
-        tried = _residuals(columns, target, towards)
-        if float(((weights * tried) ** 2).sum()) <= squares:
-            return towards, tried
-        towards = (found + towards) / 2
-    return found, residuals
-
-
-def _residuals(columns: Matrix, target: Vector, found: Vector) -> Vector:
-    with np.errstate(divide="ignore"):
-        return target - np.log(columns @ found)
+    begin = first_coefficients(columns, target, np.ones_like(target))
+    return fit_logs(columns, target, begin, weigh, _TOLERANCE)
 
 
 def _covariance(slopes: Matrix, residuals: Vector) -> Matrix:

@@ -7,11 +7,11 @@ from typing import Literal
 import numpy as np
 
 from argosy.analysis.laws import Refused
+from argosy.analysis.log_least_squares import Matrix, Vector
 from argosy.analysis.prediction.exposed import mean_exposed
 from argosy.analysis.prediction.layers import Model, slowed, with_samples
 from argosy.analysis.prediction.networks import Allreduce, Communication, Lines
 from argosy.analysis.prediction.overlap import Horovod, gradients_of
-from argosy.analysis.prediction.robust import Matrix, Vector
 from argosy.analysis.prediction.spread import slowest_of
 
 
