@@ -15,10 +15,9 @@ from registries import Answer, Layout, Request, between, no_logins, push, regist
 from argosy.errors import ArgosyError
 from argosy.images import free_disk
 from argosy.images.registry.client import Client
-from argosy.images.registry.errors import PassingError, UnreachableError
-from argosy.images.registry.patience import Patience
 from argosy.images.registry.pulling import Pulled, pull
 from argosy.images.registry.reference import Reference
+from argosy.images.registry.retry import PassingError, Patience, UnreachableError
 from argosy.images.store import Store
 
 pytestmark = pytest.mark.udocker

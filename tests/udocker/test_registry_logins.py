@@ -17,9 +17,9 @@ from registries import Answer, Layout, Request, Server, push, registry, serving,
 from argosy.errors import ArgosyError
 from argosy.images import tools
 from argosy.images.registry.client import Client
-from argosy.images.registry.patience import Patience
 from argosy.images.registry.pulling import Pulled, pull
 from argosy.images.registry.reference import Reference
+from argosy.images.registry.retry import Patience
 from argosy.images.store import Store
 
 pytestmark = pytest.mark.udocker

@@ -14,7 +14,7 @@ from argosy.images.build import fetching
 from argosy.images.build.base import Fetched
 from argosy.images.build.fetching import archive_suite
 from argosy.images.registry import client, reference
-from argosy.images.registry.errors import UnreachableError
+from argosy.images.registry.retry import UnreachableError
 from argosy.images.store import Store
 
 

@@ -15,8 +15,8 @@ from argosy.images.registry.manifests import (
     Contents,
     read_contents,
 )
-from argosy.images.registry.patience import Patience
 from argosy.images.registry.reference import Reference
+from argosy.images.registry.retry import Patience
 
 LAYER = {"mediaType": f"{OCI}.layer.v1.tar", "digest": digest_of(b"layer"), "size": 5}
 CONFIG = {"mediaType": f"{OCI}.config.v1+json", "digest": digest_of(b"{}"), "size": 2}

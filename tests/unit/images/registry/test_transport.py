@@ -9,7 +9,7 @@ import requests
 from registries import Answer, Request, serving
 
 from argosy.errors import ArgosyError
-from argosy.images.registry.errors import PassingError, UnreachableError
+from argosy.images.registry.retry import PassingError, UnreachableError
 from argosy.images.registry.transport import exchange, read_body, spoken
 
 SECRET = {"Authorization": "Bearer s3cret", "Accept": "x/y"}

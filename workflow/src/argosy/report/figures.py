@@ -8,16 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from argosy.report import (
-    chart_words,
-    prediction_chart,
-    stall_chart,
-    stall_words,
-    timeline_chart,
-    timeline_words,
-)
+from argosy.report import bar_charts, chart_words, prediction_chart, stall_words, timeline_words
 from argosy.report.models import ExperimentSummary
-from argosy.report.phase_chart import CAPTION, phase_chart, phase_colours
 from argosy.report.size_charts import QUANTITIES, size_chart
 
 _WIDTH, _HEIGHT = 440, 290
@@ -60,22 +52,23 @@ def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
         )
     timed = [point for point in experiment.points if point.phases_s_per_step]
     if timed:
-        chart = phase_chart(experiment, timed)
+        chart = bar_charts.phase_chart(experiment, timed)
         text = chart_words.of_parts(experiment, "in each phase", _told(chart, "at", "phase"))
         spec = finished(chart)
-        yield Drawing("phases", "phases", CAPTION, text, spec, phase_colours(experiment))
+        colours = bar_charts.phase_colours(experiment)
+        yield Drawing("phases", "phases", bar_charts.PHASES_CAPTION, text, spec, colours)
     if stall_words.part_names(experiment):
-        chart = stall_chart.stall_chart(experiment)
+        chart = bar_charts.stall_chart(experiment)
         text = chart_words.of_parts(experiment, "by what it waits for", _told(chart))
         spec = finished(chart)
-        colours = stall_chart.stall_colours(experiment)
-        yield Drawing("stalls", "stalls", stall_chart.CAPTION, text, spec, colours)
+        colours = bar_charts.stall_colours(experiment)
+        yield Drawing("stalls", "stalls", bar_charts.STALLS_CAPTION, text, spec, colours)
     if timeline_words.part_names(experiment):
-        chart = timeline_chart.timeline_chart(experiment)
+        chart = bar_charts.timeline_chart(experiment)
         text = chart_words.of_parts(experiment, "in parts of Horovod's work", _told(chart))
         spec = finished(chart)
-        colours = timeline_chart.timeline_colours(experiment)
-        yield Drawing("timeline", "timeline", timeline_chart.CAPTION, text, spec, colours)
+        colours = bar_charts.timeline_colours(experiment)
+        yield Drawing("timeline", "timeline", bar_charts.TIMELINES_CAPTION, text, spec, colours)
     if prediction := experiment.prediction:
         spec = finished(prediction_chart.prediction_chart(prediction))
         text, caption = prediction_chart.text(prediction), prediction_chart.CAPTION

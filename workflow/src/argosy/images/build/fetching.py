@@ -29,10 +29,9 @@ from argosy.images.flatten import flatten
 from argosy.images.layers import Layer
 from argosy.images.namespaces import count_ids
 from argosy.images.registry.client import Client
-from argosy.images.registry.errors import UnreachableError
-from argosy.images.registry.patience import Patience
 from argosy.images.registry.pulling import pull
 from argosy.images.registry.reference import DOCKER_HUB, Reference
+from argosy.images.registry.retry import Patience, UnreachableError
 from argosy.images.store import Store, remove_tree
 
 Say = Callable[[str], None]

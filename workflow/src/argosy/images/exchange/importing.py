@@ -24,9 +24,9 @@ from argosy.images.freeze import make_frozen, put_in_place
 from argosy.images.layers import Change, Layer
 from argosy.images.lockfile import ImageLock, LockedBase, LockedStep, lock_path, write_lock
 from argosy.images.registry.client import Client
-from argosy.images.registry.patience import Patience
 from argosy.images.registry.pulling import Pulled, pull
 from argosy.images.registry.reference import Reference
+from argosy.images.registry.retry import Patience
 from argosy.images.scratch import sweep
 from argosy.images.store import Store
 

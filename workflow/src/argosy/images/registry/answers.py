@@ -11,9 +11,9 @@ from urllib3.exceptions import HTTPError, InvalidHeader
 from urllib3.util import Retry
 
 from argosy.errors import ArgosyError
-from argosy.images.registry.errors import PassingError
 from argosy.images.registry.logins import Login
 from argosy.images.registry.reference import Reference
+from argosy.images.registry.retry import PassingError
 from argosy.images.registry.transport import read_body
 
 LONGEST_COMPLAINT = 1 << 16

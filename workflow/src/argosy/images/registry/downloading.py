@@ -11,8 +11,8 @@ import requests
 
 from argosy.errors import FULL, ArgosyError
 from argosy.images.registry.client import Client
-from argosy.images.registry.errors import PassingError
 from argosy.images.registry.manifests import Descriptor
+from argosy.images.registry.retry import PassingError
 
 CHUNK = 1 << 18
 ENOUGH = 1 << 20

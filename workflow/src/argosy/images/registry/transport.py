@@ -13,8 +13,8 @@ from requests.auth import AuthBase
 from urllib3.exceptions import HTTPError, NameResolutionError, NewConnectionError
 
 from argosy.errors import ArgosyError
-from argosy.images.registry.errors import PassingError, UnreachableError
 from argosy.images.registry.reference import is_loopback
+from argosy.images.registry.retry import PassingError, UnreachableError
 
 CONNECT_S = 10.0
 READ_S = 60.0

@@ -5,8 +5,7 @@ import time
 import pytest
 
 from argosy.errors import ArgosyError
-from argosy.images.registry.errors import PassingError, UnreachableError
-from argosy.images.registry.patience import LONGEST_WAIT_S, Patience
+from argosy.images.registry.retry import LONGEST_WAIT_S, PassingError, Patience, UnreachableError
 
 
 class Flaky:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import TypeVar
 
-from argosy.images.registry.errors import PassingError
+from argosy.errors import ArgosyError
 
 PAUSES_S = (1.0, 2.0, 4.0, 8.0)
 """Between the tries of one thing, of which there is one more."""
@@ -14,6 +14,22 @@ LONGEST_WAIT_S = 120.0
 """What a registry may ask us to wait; beyond it people should know."""
 
 T = TypeVar("T")
+
+
+class PassingError(ArgosyError):
+    """The registry could not answer this time.
+
+    Args:
+        wait: seconds that it asks to be left alone.
+    """
+
+    def __init__(self, message: str, wait: float = 0.0) -> None:
+        super().__init__(message)
+        self.wait = wait
+
+
+class UnreachableError(PassingError):
+    """Nobody answered at all: no network, no such host, or nothing but silence."""
 
 
 def _say_nothing(line: str) -> None:
