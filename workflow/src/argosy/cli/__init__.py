@@ -3,7 +3,6 @@
 The rooms are imported where they are used: a command should not wait for libraries it has no use for.
 """
 
-import gc
 import os
 import sys
 import threading
@@ -44,13 +43,8 @@ app.add_typer(results)
 app.add_typer(planning)
 
 
-# Cycles are looked for after so many new objects: libraries alone make hundreds of thousands that stay.
-_OBJECTS = 200_000
-
-
 def main() -> None:
     """Run the command line; a user's mistake is one line on standard error and exit status 2."""
-    gc.set_threshold(_OBJECTS)
     try:
         app()
     except SystemExit as end:

@@ -1,10 +1,11 @@
 """The scripts that draw charts in the page: Vega, Vega-Lite and Vega-Embed, as vl-convert has them."""
 
 import contextlib
+import sysconfig
 from importlib.metadata import version
+from pathlib import Path
 
 from argosy.files import write_text
-from argosy.report.kept import folder_of_kept
 
 VEGA_LITE = "6.4"
 """The version in which charts are written, as vl-convert names it."""
@@ -16,7 +17,8 @@ def chart_scripts() -> str:
     vl-convert takes seconds to put it together, so it is kept in the environment that holds vl-convert,
     and made anew where it is not or where nothing may be written.
     """
-    kept = folder_of_kept() / f"vega-embed-{version('vl-convert-python')}-{VEGA_LITE}.js"
+    folder = Path(sysconfig.get_path("data")) / "share" / "argosy"
+    kept = folder / f"vega-embed-{version('vl-convert-python')}-{VEGA_LITE}.js"
     with contextlib.suppress(OSError):
         return kept.read_text(encoding="utf-8")
     # Loading it takes longer than finding what it made before.

@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from importlib.resources import files
 from typing import Any
 
@@ -14,23 +14,17 @@ from argosy.analysis.statistics import scaled
 from argosy.report import numbers
 from argosy.report.chart_scripts import chart_scripts
 from argosy.report.figures import Drawing
-from argosy.report.kept import KeptTemplates
 from argosy.units import amount
-
-_OPTIONS: Mapping[str, Any] = {
-    "autoescape": True,
-    "undefined": StrictUndefined,
-    "trim_blocks": True,
-    "lstrip_blocks": True,
-}
 
 
 def rendered(template: str, **content: Any) -> str:
     """The template's page, with the style sheet and the scripts that all pages have."""
     environment = Environment(
         loader=PackageLoader("argosy.report", "."),
-        bytecode_cache=KeptTemplates(_OPTIONS),
-        **_OPTIONS,
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters |= {
         "number": numbers.number,
