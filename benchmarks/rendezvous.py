@@ -179,7 +179,7 @@ def settings(nodes: int, node: int, port: int) -> Settings:
         "ARGOSY_TOKEN": TOKEN,
     }
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "run.json").write_text('{"schema_version": 1, "command": ["true"]}')
+        Path(folder, "run.json").write_text('{"schema_version": 2, "command": ["true"]}')
         return read_settings({**environment, "ARGOSY_RUN_DIR": folder})
 
 

@@ -79,7 +79,7 @@ def make_wide(site: Path) -> None:
     for rank in range(RANKS):
         chance = random.Random(rank)
         header = {
-            "kind": "header", "schema_version": 1, "rank": rank, "local_rank": rank % 8,
+            "kind": "header", "schema_version": 2, "rank": rank, "local_rank": rank % 8,
             "node": rank // 8, "host": f"host{rank // 8}", "pid": 1, "monotonic": 1000.0,
             "unix": study_files.STARTED + 2,
         }  # fmt: skip

@@ -47,7 +47,17 @@ mkdir -p "$attempt"
 echo '{verdict}' >"$attempt/verdict.json"
 cp "$attempt/verdict.json" result.json
 """
-VERDICT = {"schema_version": 1, "state": "completed", "failure": None}
+VERDICT = {
+    "schema_version": 2,
+    "run_id": "run",
+    "incarnation": "0.0",
+    "state": "completed",
+    "started": 0.0,
+    "ended": 0.0,
+    "seconds": 0.0,
+    "hosts": [],
+    "failure": None,
+}
 QUIET = ("--quiet", "host", "reason")
 PEER_OPTIONS = (
     *("--executor", "slurm", "--jobs", "1000", "--nolock"),

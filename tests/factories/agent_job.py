@@ -46,7 +46,7 @@ class Job:
             path.write_text(textwrap.dedent(program))
             program = [PYTHON, str(path)]
         (folder / "run.json").write_text(
-            json.dumps({"schema_version": 1, "run_id": "run", "command": program, **run})
+            json.dumps({"schema_version": 2, "run_id": "run", "command": program, **run})
         )
         (self.logs / "ranks").mkdir(parents=True)
         self.attempt.mkdir(parents=True)

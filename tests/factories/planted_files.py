@@ -27,7 +27,7 @@ class Outside:
         self.folder = folder
         (folder / "below").mkdir(parents=True)
         self.secret = folder / "secret"
-        self.secret.write_text(f'{{"schema_version": 1, "kind": "step", "name": "{SECRET}"}}\n')
+        self.secret.write_text(f'{{"schema_version": 2, "kind": "step", "name": "{SECRET}"}}\n')
         (folder / "below" / f"{SECRET}.json").write_text("{}")
         for name in NAMES_THAT_ARE_READ:
             (folder / name).write_text(self.secret.read_text())
@@ -72,7 +72,7 @@ def _socket(path: Path) -> None:
 
 
 def _wrong_types(path: Path) -> None:
-    path.write_text(json.dumps({"schema_version": 1, **dict.fromkeys(KEYS_THAT_ARE_READ, 10**300)}))
+    path.write_text(json.dumps({"schema_version": 2, **dict.fromkeys(KEYS_THAT_ARE_READ, 10**300)}))
 
 
 def _endless(path: Path) -> None:

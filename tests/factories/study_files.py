@@ -52,7 +52,7 @@ class RunFiles:
         """The files of agents and job of one incarnation, and result.json if it is completed."""
         hosts = [f"host{node}" for node in range(self.nodes)]
         verdict = {
-            "schema_version": 1,
+            "schema_version": 2,
             "run_id": self.run_id,
             "incarnation": incarnation,
             "state": state,
@@ -79,7 +79,7 @@ class RunFiles:
     ) -> None:
         """How the incarnation began; `continues` is an older one and the steps that it had done."""
         checkpoint = continues and {"incarnation": continues[0], "step": continues[1]}
-        content: dict[str, Any] = {"schema_version": 1, "unix": STARTED, "continues": checkpoint}
+        content: dict[str, Any] = {"schema_version": 2, "unix": STARTED, "continues": checkpoint}
         if programs is not None:
             content["programs"] = programs
         write_json(self.attempt(incarnation) / "claim.json", content)
@@ -101,7 +101,7 @@ class RunFiles:
             "kernel": "6.1.0",
         }
         status = {
-            "schema_version": 1,
+            "schema_version": 2,
             "node": node,
             "host": host,
             "state": state,
@@ -175,7 +175,7 @@ class RunFiles:
     def _header(self, rank: int, unix: float) -> dict[str, Any]:
         return {
             "kind": "header",
-            "schema_version": 1,
+            "schema_version": 2,
             "rank": rank,
             "local_rank": rank % self.ranks_per_node,
             "node": rank // self.ranks_per_node,
@@ -206,7 +206,7 @@ class RunFiles:
         """
         header = {
             "kind": "header",
-            "schema_version": 1,
+            "schema_version": 2,
             "node": node,
             "host": f"host{node}",
             "unix": STARTED,
@@ -288,7 +288,7 @@ def plan(
     path = results / experiment / run_id
     image = {"name": "torch-cpu", "digest": "sha256:" + digest * 32}
     asked = {
-        "schema_version": 1,
+        "schema_version": 2,
         "run_id": run_id,
         "experiment": experiment,
         "site": results.name,
@@ -307,7 +307,7 @@ def plan(
         **({"timeline": True} if timeline else {}),
     }
     provenance = {
-        "schema_version": 1,
+        "schema_version": 2,
         "argosy": {"version": "0.1.0", "git_commit": "0123abc", "git_dirty": False},
         "image": image
         | {

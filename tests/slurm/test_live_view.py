@@ -32,7 +32,7 @@ class Site:
 
     def plan(self, repeat: int, nodes: int = 1) -> RunFiles:
         run = plan(self.project / "results" / "testbed", nodes=nodes, repeat=repeat)
-        content = {"schema_version": 1, "site": {"name": "testbed", "scheduler": "slurm"}}
+        content = {"schema_version": 2, "site": {"name": "testbed", "scheduler": "slurm"}}
         write_json(run.path / "provenance.json", content)
         (run.path / "logs").mkdir()
         return run
@@ -124,7 +124,7 @@ def test_a_cancelled_job_that_wrote_no_verdict(site: Site) -> None:
 def test_watching_ends_with_the_last_run(site: Site) -> None:
     run = site.plan(1)
     verdict = {
-        "schema_version": 1, "run_id": run.run_id, "incarnation": "0.0", "state": "failed",
+        "schema_version": 2, "run_id": run.run_id, "incarnation": "0.0", "state": "failed",
         "started": 0.0, "ended": 2.0, "seconds": 2.0, "hosts": ["node1"],
         "failure": {"node": 0, "rank": None, "cause": "no disk", "at": 1.0},
     }  # fmt: skip
@@ -135,7 +135,7 @@ def test_watching_ends_with_the_last_run(site: Site) -> None:
     site.submit(run, "--time=5", script=script)
     lines = [line for line in site.argosy("status", "--watch").splitlines() if "repeat1" in line]
     assert "failed" in lines[-1]
-    assert lines[-1].rstrip().endswith("node 0 on node1: no disk")
+    assert lines[-1].rstrip().endswith("node 0 (node1): no disk")
 
 
 def test_the_table_comes_while_slurm_is_away(site: Site) -> None:

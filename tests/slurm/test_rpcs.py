@@ -1,5 +1,6 @@
 """What the driver asks of slurmctld, which all users of a cluster share."""
 
+import json
 import os
 import re
 import shlex
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from cluster_workspace import ClusterWorkspace
+from run_files import verdict
 
 pytestmark = [pytest.mark.alone, pytest.mark.slurm, pytest.mark.timeout(300)]
 RUNS = 20
@@ -53,7 +55,7 @@ def with_counted_calls(workspace: ClusterWorkspace) -> Path:
 
 def prepare(workspace: ClusterWorkspace, more: str = "") -> None:
     """A workflow of short jobs, each of which leaves a verdict; `more` are lines of their scripts."""
-    verdict = '{"state": "completed", "failure": null}'
+    said = json.dumps(verdict().content())
     for number in range(RUNS):
         run = workspace.run_dir("short", f"run{number}")
         run.mkdir(parents=True)
@@ -61,7 +63,7 @@ def prepare(workspace: ClusterWorkspace, more: str = "") -> None:
             f"#!/bin/bash\n#SBATCH --job-name=argosy-short-{run.name}\n#SBATCH --output=/dev/null\n"
             f"{more}"
             'attempt="attempts/$SLURM_JOB_ID.0"\nmkdir -p "$attempt"\n'
-            f"echo '{verdict}' | tee result.json >\"$attempt/verdict.json\"\n"
+            f"echo '{said}' | tee result.json >\"$attempt/verdict.json\"\n"
         )
     (workspace.path / "Snakefile").write_text(
         f"""

@@ -34,7 +34,7 @@ def state(path: Path) -> tuple[Any, ...]:
 def run_dir(tmp_path: Path) -> Path:
     folder = tmp_path / "run"
     folder.mkdir()
-    run = {"schema_version": 1, "run_id": "r", "nodes": 1, "spec": "s", "checkpoints": None}
+    run = {"schema_version": 2, "run_id": "r", "nodes": 1, "spec": "s", "checkpoints": None}
     (folder / "run.json").write_text(json.dumps(run))
     for name in ("job.sbatch", "job.json", "provenance.json"):
         (folder / name).write_text("{}")

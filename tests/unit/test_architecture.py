@@ -40,7 +40,19 @@ def imported_rooms(path: Path) -> set[str]:
 
 @pytest.mark.parametrize(
     "room",
-    ["study", "site", "images", "jobs", "live", "runtime", "results", "analysis", "report", "cli"],
+    [
+        "study",
+        "site",
+        "images",
+        "run_folder",
+        "jobs",
+        "live",
+        "runtime",
+        "results",
+        "analysis",
+        "report",
+        "cli",
+    ],
 )
 def test_no_arrow_but_those_in_the_table(project: Path, room: str) -> None:
     allowed = table(project)[room] | SHARED | {room}

@@ -133,7 +133,7 @@ def test_an_unknown_site_names_those_there_are(workspace: Workspace) -> None:
 def test_results_of_an_older_schema_are_told_and_kept(workspace: Workspace) -> None:
     folder = workspace.run_dir("odd", RUN)
     result = folder / "result.json"
-    result.write_text(result.read_text().replace('"schema_version": 1', '"schema_version": 0'))
+    result.write_text(result.read_text().replace('"schema_version": 2', '"schema_version": 1'))
     before = contents(folder)
     status, output = workspace.run(".venv/bin/argosy", "report", "results/local")
     assert status == 0, output
@@ -142,7 +142,12 @@ def test_results_of_an_older_schema_are_told_and_kept(workspace: Workspace) -> N
     assert status == 0, output
     said = " ".join(output.split())
     assert f"Could not be read: odd/{RUN}: " in said
-    assert "result.json: its schema_version is 0, this Argosy reads 1" in said
+    named = "result.json: its schema_version is 1, this Argosy reads 2; it was written by Argosy "
+    assert named in said
+    # Planning would take away what is of something else, so it says so and leaves it.
+    status, output = workspace.snakemake("--quiet", "host")
+    assert status != 0 and "Traceback" not in output
+    assert named in " ".join(output.split())
     assert contents(folder) == before
 
 

@@ -175,8 +175,7 @@ DOCUMENTED = "/path/to/argosy/Snakefile"
 
 @pytest.fixture
 def outer(project: Path, finished: Workspace, tmp_path: Path) -> Callable[..., Workspace]:
-    """Makes the documented workflow that uses Argosy's as a module: its Snakefile, site and configuration."""
-
+    """Makes the documented workflow that uses this one as a module: Snakefile, site, configuration."""
     page = (project / "docs/as-a-module.md").read_text()
     (documented,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
 

@@ -162,7 +162,7 @@ def plant() -> None:
         os.symlink(canary, ranks / f"rank-{number}.log")
     for name in ("verdict.json", "claim.json", "not-started.json"):
         (records / name).symlink_to(CANARIES[0])
-    (records / "result.json").write_text('{"schema_version": 1, "state": "completed"}')
+    (records / "result.json").write_text('{"schema_version": 2, "state": "completed"}')
     os.mkfifo(records / "node-0.json")
     os.mkfifo(JOB / "checkpoints" / INCARNATION / "checkpoint.json")
     os.symlink("/dev/zero", records / "rank-0.jsonl")

@@ -100,7 +100,7 @@ def change(run: RunFiles, name: str, **keys: Any) -> None:
 def test_what_ran_counts_and_not_what_is_planned_since(tmp_path: Path) -> None:
     old, new = completed(tmp_path, repeat=1), completed(tmp_path, repeat=2, digest="cd")
     claim = {
-        "schema_version": 1,
+        "schema_version": 2,
         "unix": 1.0,
         "continues": None,
         "run": json.loads((old.path / "run.json").read_text()),

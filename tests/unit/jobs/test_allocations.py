@@ -9,10 +9,11 @@ import pytest
 import yaml
 
 from argosy.errors import ArgosyError
-from argosy.jobs.allocations import folder_below, split_shared
+from argosy.jobs.allocations import split_shared
 from argosy.jobs.planning import Project, Where, plan_runs, write_runs
 from argosy.jobs.schedulers.slurm.script_options import ScriptOptions
 from argosy.jobs.schedulers.slurm.shared_jobs import runs_of, script_text, write_script
+from argosy.run_folder.folder import allocation_folder
 from argosy.study.config import parse_config
 from argosy.study.runs import Run, expand
 
@@ -131,15 +132,18 @@ def test_checkpoints_are_for_runs_that_go_on_in_another_job() -> None:
 
 @pytest.mark.parametrize(
     "named",
-    [None, 3, "", "study", "study/", "/etc", "../x", "study/..", "./x", "study/allocation/x"],
+    [None, "", "study", "study/", "/etc", "../x", "study/..", "./x", "study/allocation/x"],
 )
-def test_no_other_folder_is_taken_for_that_of_a_job(tmp_path: Path, named: object) -> None:
-    assert folder_below(tmp_path, {"allocation": named}) is None
+def test_no_other_folder_is_taken_for_that_of_a_job(tmp_path: Path, named: str | None) -> None:
+    assert allocation_folder(tmp_path, named) is None
 
 
 def test_the_folder_of_a_job_is_below_that_of_the_site(tmp_path: Path) -> None:
     named = {"allocation": "study/allocation-repeat1"}
-    assert folder_below(tmp_path, named) == tmp_path / "study" / "allocation-repeat1"
+    assert (
+        allocation_folder(tmp_path, named["allocation"])
+        == tmp_path / "study" / "allocation-repeat1"
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,16 @@ from pathlib import Path
 
 import psutil
 import pytest
+from run_files import run_spec
 
 import argosy.runtime
 from argosy.errors import ArgosyError
-from argosy.jobs import job_file
 from argosy.jobs.schedulers import local, time_limit
 from argosy.jobs.schedulers.base import State, Status
 from argosy.jobs.schedulers.local import LocalScheduler
 from argosy.jobs.verdicts import read_ending, settle
+from argosy.run_folder.job_file import add_job, change_job, newest_job, read_jobs
+from argosy.run_folder.models import Job
 
 VERDICT = Path(argosy.runtime.__file__).parent / "verdict.py"
 
@@ -37,9 +39,10 @@ def submitted(*run_dirs: Path) -> LocalScheduler:
 
 
 def pid(run_dir: Path) -> int:
-    entry = job_file.newest(run_dir)
+    entry = newest_job(run_dir)
     assert entry
-    return int(entry["pid"])
+    assert entry.pid
+    return entry.pid
 
 
 def wait_for_end(scheduler: LocalScheduler, run_dir: Path, seconds: float = 10) -> None:
@@ -53,10 +56,10 @@ def test_a_job_runs_to_its_end_and_leaves_its_output(tmp_path: Path) -> None:
     run = run_with(tmp_path / "a run; x", "echo $ARGOSY_JOB_ID")
     scheduler = submitted(run)
     wait_for_end(scheduler, run)
-    entry = job_file.newest(run)
+    entry = newest_job(run)
     assert entry
-    log = run / "logs" / f"{entry['job_id']}.0" / "job.log"
-    assert log.read_text() == f"{entry['job_id']}\n"
+    log = run / "logs" / f"{entry.job_id}.0" / "job.log"
+    assert log.read_text() == f"{entry.job_id}\n"
     assert scheduler.poll() == {}
 
 
@@ -75,11 +78,11 @@ def test_one_job_runs_at_a_time(tmp_path: Path) -> None:
 def test_a_job_that_still_runs_is_attached_to_and_not_submitted_again(tmp_path: Path) -> None:
     run = run_with(tmp_path, "sleep 60")
     first, second = submitted(run), submitted(run)
-    assert len(job_file.entries(run)) == 1
+    assert len(read_jobs(run)) == 1
     second.cancel()
     assert not first.poll()[run].state.active
     third = submitted(run)
-    assert len(job_file.entries(run)) == 2
+    assert len(read_jobs(run)) == 2
     third.cancel()
 
 
@@ -128,9 +131,9 @@ def test_another_process_with_the_same_number_is_not_the_job(tmp_path: Path) -> 
     run = run_with(tmp_path, "sleep 60")
     scheduler = submitted(run)
     mine = pid(run)
-    entry = job_file.newest(run)
+    entry = newest_job(run)
     assert entry
-    job_file.change(run, entry["job_id"], {"pid": os.getpid(), "process_created": 1.0})
+    change_job(run, entry.job_id, pid=os.getpid(), process_created=1.0)
     assert scheduler.poll()[run].state is State.GONE
     os.kill(mine, signal.SIGKILL)
     os.waitpid(mine, 0)
@@ -139,7 +142,9 @@ def test_another_process_with_the_same_number_is_not_the_job(tmp_path: Path) -> 
 def test_a_folder_from_an_older_schema_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     run = run_with(tmp_path, "true")
     (tmp_path / "job.json").write_text(json.dumps({"schema_version": 0, "jobs": []}))
-    with pytest.raises(ArgosyError, match=r"job.json: schema_version 0 is not 1; move this run"):
+    with pytest.raises(
+        ArgosyError, match=r"job.json: its schema_version is 0, this Argosy reads 2"
+    ):
         submitted(run)
     assert (tmp_path / "job.json").read_text() == '{"schema_version": 0, "jobs": []}'
 
@@ -170,8 +175,8 @@ def test_a_copied_run_is_not_the_job_that_runs_in_the_original(tmp_path: Path) -
 def limited(folder: Path, text: str, seconds: float, **run: object) -> Path:
     """A run's folder whose job may take so long."""
     run_dir = run_with(folder, text)
-    content = {"schema_version": 1, "run_id": "one", "nodes": 1, "checkpoints": None, **run}
-    (run_dir / "run.json").write_text(json.dumps({**content, "time_limit_s": seconds}))
+    spec = run_spec(time_limit_s=seconds, **run)
+    (run_dir / "run.json").write_text(json.dumps(spec.content()))
     return run_dir
 
 
@@ -220,8 +225,8 @@ def test_a_job_with_checkpoints_is_warned_before_its_time_limit(tmp_path: Path) 
 def test_a_job_that_heeds_no_signal_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(time_limit, "KILL_WAIT_S", 0.5)
-    run = limited(tmp_path, "trap '' TERM\nsleep 60 & wait", 0.5)
+    monkeypatch.setattr(time_limit, "KILL_WAIT_S", 1)
+    run = limited(tmp_path, "trap '' TERM\nsleep 60 & wait", 1)
     status = ending(submitted(run), run)
     assert status.state is State.TIMEOUT
     settle(run, status)
@@ -237,7 +242,7 @@ def test_a_driver_that_attaches_holds_the_job_to_its_limit(tmp_path: Path) -> No
     limited(tmp_path, LISTENING, 1)
     status = ending(submitted(run), run)
     assert status.state is State.TIMEOUT
-    assert len(job_file.entries(run)) == 1
+    assert len(read_jobs(run)) == 1
     assert "ended by Argosy: time limit" in read_ending(run, status).message
 
 
@@ -253,17 +258,17 @@ def test_a_forged_entry_ends_nobody_else_s_process(tmp_path: Path) -> None:
         leader.wait()
         for process in (orphan.pid, other.pid):
             # Of the one the session has lost its leader; the other is named with the right start time.
-            entry = {
-                "scheduler": "local",
-                "job_id": f"local-{process}",
-                "pid": leader.pid if process == orphan.pid else other.pid,
-                "process_created": other.create_time(),
-                "script_sha256": "of another script",
-            }
-            job_file.add(run, entry)
+            entry = Job(
+                scheduler="local",
+                job_id=f"local-{process}",
+                pid=leader.pid if process == orphan.pid else other.pid,
+                process_created=other.create_time(),
+                script_sha256="of another script",
+            )
+            add_job(run, entry)
             submitted(run).cancel()
-            local._end({run: entry["job_id"]})
-            assert not local._state(run, entry["job_id"]).active
+            local._end({run: entry.job_id})
+            assert not local._state(run, entry.job_id).active
         assert orphan.is_running() and orphan.status() != psutil.STATUS_ZOMBIE
         assert other.is_running() and other.status() != psutil.STATUS_ZOMBIE
     finally:

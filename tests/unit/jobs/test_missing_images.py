@@ -6,12 +6,12 @@ import pytest
 
 from argosy.errors import ArgosyError
 from argosy.images.store import Store
-from argosy.jobs import job_file
 from argosy.jobs.schedulers.base import State
 from argosy.jobs.schedulers.local import LocalScheduler
 from argosy.jobs.schedulers.missing_images import check_images, missing_image
 from argosy.jobs.schedulers.slurm.preflight import check_scripts
 from argosy.jobs.schedulers.slurm.scheduler import SlurmScheduler
+from argosy.run_folder.job_file import read_jobs
 
 DIGEST = f"sha256:{'0123456789abcdef' * 4}"
 
@@ -92,4 +92,4 @@ def test_no_scheduler_starts_the_run(
         assert status.state is State.REFUSED
         assert "argosy image build torch" in status.reason
         assert scheduler.poll() == {}
-    assert job_file.entries(run) == []
+    assert read_jobs(run) == []

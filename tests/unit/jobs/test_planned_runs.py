@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_files import verdict
 
 from argosy.errors import ArgosyError
 from argosy.jobs.outdated import OTHER_PLAN, Programs, describe_outdated
 from argosy.jobs.planning import Project, Where, plan_runs, write_runs
+from argosy.run_folder.folder import RunFolder
 from argosy.study.config import parse_config
 from argosy.study.runs import Run, expand
 
@@ -68,7 +70,7 @@ def test_a_measured_run_keeps_what_says_how_it_was_measured(project: Project) ->
 def measured_as_planned(folder: Path) -> None:
     """A result of what the run is planned for."""
     spec = json.loads((folder / "run.json").read_text())["spec"]
-    (folder / "result.json").write_text(json.dumps({"spec": spec}))
+    (folder / "result.json").write_text(json.dumps(verdict(spec=spec).content()))
     os.utime(folder / "result.json", (LONG_AGO, LONG_AGO))
 
 
@@ -82,10 +84,11 @@ def program(project: Project, text: str) -> Path:
 
 def measured_with(project: Project, folder: Path) -> None:
     """A result of what the run is planned for, with the program as it is."""
-    run = json.loads((folder / "run.json").read_text())
-    programs = Programs(project.workloads_dir).of(run)
+    spec = RunFolder(folder).spec
+    programs = Programs(project.workloads_dir).of(spec)
     assert [*programs] == ["/workloads/train.py"]
-    (folder / "result.json").write_text(json.dumps({"spec": run["spec"], "programs": programs}))
+    result = verdict(spec=spec.spec, programs=programs)
+    (folder / "result.json").write_text(json.dumps(result.content()))
 
 
 def test_a_result_of_another_program_is_taken_away(project: Project) -> None:
@@ -184,7 +187,9 @@ def test_a_place_is_looked_for_before_anything_is_written(project: Project) -> N
         plan_runs(project, Where("local"), runs(), {})
 
 
-@pytest.mark.parametrize("result", ["{}", "{", '{"spec": "of another image"}'])
+@pytest.mark.parametrize(
+    "result", ["{}", "{", json.dumps(verdict(spec="of another image").content())]
+)
 def test_a_result_of_something_else_is_taken_away(project: Project, result: str) -> None:
     (folder,) = planned(project, runs(repeats=1))
     planned(project, runs("false", repeats=1))
@@ -193,14 +198,17 @@ def test_a_result_of_something_else_is_taken_away(project: Project, result: str)
     assert not (folder / "result.json").exists()
 
 
-def test_a_result_from_before_results_said_what_they_are_of(project: Project) -> None:
+@pytest.mark.parametrize("version", [1, 3])
+def test_a_result_of_another_version_is_left_and_named(project: Project, version: int) -> None:
     (folder,) = planned(project, runs(repeats=1))
-    description = json.loads((folder / "run.json").read_text())
-    del description["spec"]
-    (folder / "run.json").write_text(json.dumps(description))
-    (folder / "result.json").write_text("{}")
-    planned(project, runs(repeats=1))
-    assert (folder / "result.json").exists()
+    before = json.dumps({**verdict().content(), "schema_version": version})
+    (folder / "result.json").write_text(before)
+    said = (
+        rf"result\.json: its schema_version is {version}, .* written by Argosy .*: use that version"
+    )
+    with pytest.raises(ArgosyError, match=said):
+        planned(project, runs(repeats=1))
+    assert (folder / "result.json").read_text() == before
 
 
 def test_the_order_of_submission_decides_nothing_else(project: Project) -> None:

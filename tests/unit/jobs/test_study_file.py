@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_files import verdict
 
 from argosy.errors import ArgosyError
 from argosy.jobs.description import Plan
@@ -78,7 +79,7 @@ def test_results_of_something_else_change_it_each_time(project: Project) -> None
     first = written(project)
     result = scripts[0].parent / "result.json"
     for _ in range(2):
-        result.write_text(json.dumps({"spec": "of another command"}))
+        result.write_text(json.dumps(verdict(spec="of another command").content()))
         [(run, cause)] = StudyFile(project, "local").update(CONFIG, plans(project)).items()
         assert run.endswith("repeat1") and cause == "what is asked for has changed"
         second = StudyFile(project, "local").path.read_text()

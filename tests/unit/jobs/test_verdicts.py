@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import run_files
 
-from argosy.jobs import job_file
 from argosy.jobs.outdated import Programs
 from argosy.jobs.schedulers.base import State, Status
 from argosy.jobs.verdicts import read_ending, settle, uncollected
+from argosy.run_folder.job_file import add_job, change_job, script_digest
+from argosy.run_folder.models import Job
 
 COMPLETED = Status(State.COMPLETED, "7")
 
@@ -32,13 +34,15 @@ def verdict(
 ) -> None:
     folder = run_dir / "attempts" / incarnation
     folder.mkdir(parents=True)
-    content = {"schema_version": 1, "state": state, "failure": failure, **more}
-    (folder / "verdict.json").write_text(json.dumps(content))
+    said = run_files.verdict(
+        incarnation=incarnation, state=state, failure=failure, hosts=["n1", "n2"], **more
+    )
+    (folder / "verdict.json").write_text(json.dumps(said.content()))
 
 
 def submitted(run_dir: Path, **more: Any) -> None:
-    digest = job_file.digest(run_dir / "job.sbatch")
-    job_file.add(run_dir, {"scheduler": "slurm", "job_id": "7", "script_sha256": digest, **more})
+    digest = script_digest(run_dir / "job.sbatch")
+    add_job(run_dir, Job(scheduler="slurm", job_id="7", script_sha256=digest, **more))
 
 
 def test_completed(run_dir: Path) -> None:
@@ -51,7 +55,7 @@ def test_a_program_that_failed_is_quoted_with_its_last_line(run_dir: Path) -> No
     ending = read_ending(run_dir, Status(State.FAILED, "7"))
     assert not ending.completed
     assert ending.message == (
-        "local/digits/nodes2-ranks1-repeat1: failed: rank 1 (node 1): exit code 1: "
+        "local/digits/nodes2-ranks1-repeat1: failed: rank 1 (node 1, n2): exit code 1: "
         f"ValueError: no such file: data; see {run_dir}/logs/7.0"
     )
 
@@ -83,11 +87,11 @@ def test_without_a_verdict_the_last_word_of_the_job_is_given(run_dir: Path) -> N
 def test_only_a_folder_that_is_there_is_named(run_dir: Path) -> None:
     verdict(run_dir, "8.0", "failed", {"node": 0, "rank": None, "cause": "x", "at": 0})
     message = read_ending(run_dir, Status(State.FAILED, "8")).message
-    assert message == "local/digits/nodes2-ranks1-repeat1: failed: node 0: x"
+    assert message == "local/digits/nodes2-ranks1-repeat1: failed: node 0 (n1): x"
 
 
 def test_a_script_that_started_no_node_is_settled_with_its_own_word(run_dir: Path) -> None:
-    run = {"schema_version": 1, "run_id": "nodes2-ranks1-repeat1", "nodes": 2}
+    run = {"schema_version": 2, "run_id": "nodes2-ranks1-repeat1", "nodes": 2}
     (run_dir / "run.json").write_text(json.dumps(run))
     (run_dir / "records/7.0").mkdir(parents=True)
     text = "argosy: slurm/x/site.yaml: tmpdir is $T, but T is not set in this batch job\n"
@@ -118,7 +122,7 @@ def test_what_was_completed_while_no_driver_looked_is_collected_once(run_dir: Pa
     verdict(run_dir, "7.0", "completed")
     assert uncollected(run_dir) == COMPLETED
     assert json.loads((run_dir / "result.json").read_text())["state"] == "completed"
-    job_file.change(run_dir, "7", {"collected": True})
+    change_job(run_dir, "7", collected=True)
     assert uncollected(run_dir) is None
 
 
@@ -136,8 +140,8 @@ def test_a_result_of_another_program_is_not_this_run_s(tmp_path: Path) -> None:
     program.write_text("1")
     run_dir = tmp_path / "results/site/study/run"
     run_dir.mkdir(parents=True)
-    asked = {"schema_version": 1, "command": ["python3", "/workloads/train.py"]}
-    (run_dir / "run.json").write_text(json.dumps(asked))
+    asked = run_files.run_spec(command=["python3", "/workloads/train.py"])
+    (run_dir / "run.json").write_text(json.dumps(asked.content()))
     (run_dir / "job.sbatch").write_text("#!/bin/bash\n")
     programs = Programs(program.parent).of(asked)
     submitted(run_dir)

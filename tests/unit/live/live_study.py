@@ -32,7 +32,7 @@ class FakeStudy:
             {"scheduler": scheduler, "job_id": job_id, "submitted": 1_700_000_000.0 + place}
             for place, job_id in enumerate(job_ids)
         ]
-        write_json(run.path / "job.json", {"schema_version": 1, "jobs": entries})
+        write_json(run.path / "job.json", {"schema_version": 2, "jobs": entries})
 
     def queued(self, run: RunFiles, job_id: str, state: State, **more: Any) -> None:
         name = f"argosy-{run.path.parent.name}-{run.run_id}"
@@ -55,7 +55,7 @@ def starts(run: RunFiles, incarnation: str, seconds_ago: float = 60.0) -> None:
     """The traces of a job that has begun: it claimed the run, and its agents are there."""
     write_json(
         run.attempt(incarnation) / "claim.json",
-        {"schema_version": 1, "unix": time.time() - seconds_ago, "continues": None},
+        {"schema_version": 2, "unix": time.time() - seconds_ago, "continues": None},
     )
     (run.path / "incarnation").write_text(f"{incarnation}\n")
     for node in range(run.nodes):
@@ -71,7 +71,7 @@ def ended_in(run: RunFiles, incarnation: str, state: str, failure: Any = None) -
 
 def records(run: RunFiles, incarnation: str, rank: int, steps: Sequence[dict[str, Any]]) -> Path:
     """A rank's file with these steps, of which only what differs is given."""
-    lines = [{"kind": "header", "schema_version": 1, "rank": rank, "unix": 0.0, "monotonic": 0.0}]
+    lines = [{"kind": "header", "schema_version": 2, "rank": rank, "unix": 0.0, "monotonic": 0.0}]
     for number, step in enumerate(steps):
         default = {"kind": "step", "step": number, "epoch": 0, "samples": 32, "phases": {}}
         lines.append({**default, **step})

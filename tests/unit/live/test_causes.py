@@ -13,7 +13,7 @@ def test_the_cause_names_rank_host_and_the_programs_last_line(fake: FakeStudy) -
     ended_in(run, "7.0", "failed", failure)
     log = run.path / "logs/7.0/ranks/rank-1.log"
     log.write_text("10 %\r20 %\r30 %\nValueError: no data\n\n")
-    assert fake.only().note == "rank 1 on host1: exit code 1: ValueError: no data"
+    assert fake.only().note == "rank 1 (node 1, host1): exit code 1: ValueError: no data"
 
 
 @pytest.mark.parametrize(

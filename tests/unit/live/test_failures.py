@@ -25,7 +25,9 @@ def test_failed_and_cancelled_runs_are_told_apart(fake: FakeStudy) -> None:
     said = [*describe(failed_runs(fake.site, planned), fake.site / "report.html")]
     assert said[:4] == [f"The last lines of {rank}:", "    epoch 1", "    epoch 2", ""]
     assert said[4] == "2 runs failed or ended early:"
-    assert said[5].startswith("  digits/nodes1-ranks1-repeat1: rank 0 on host0: killed by signal 9")
+    assert said[5].startswith(
+        "  digits/nodes1-ranks1-repeat1: rank 0 (node 0, host0): killed by signal 9"
+    )
     assert said[6].startswith("  digits/nodes1-ranks1-repeat2: cancelled; see ")
     assert len(said) == 7
     # Those that are asked for no longer are not spoken of.

@@ -56,7 +56,7 @@ def note(run: RunFiles, incarnation: str, pid: int, created: float) -> None:
         "pid": pid,
         "process_created": created,
     }
-    write_json(run.path / "job.json", {"schema_version": 1, "jobs": [entry]})
+    write_json(run.path / "job.json", {"schema_version": 2, "jobs": [entry]})
 
 
 def test_a_job_runs_as_long_as_its_process(

@@ -10,8 +10,8 @@ from live_study import FakeStudy, ended_in, evenly, records, starts
 from study_files import RunFiles
 
 from argosy.jobs.schedulers.base import State
+from argosy.live.last_records import last_records
 from argosy.live.progress import NO_PROGRESS, read_progress
-from argosy.live.tail import last_records
 
 
 def test_all_ranks_speeds_add_up(fake: FakeStudy) -> None:

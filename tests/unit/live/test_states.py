@@ -112,7 +112,7 @@ def test_a_job_submitted_since_the_queue_was_asked_is_not_gone(fake: FakeStudy) 
 
     def ask() -> list[Any]:
         entry = {"scheduler": "slurm", "job_id": "7", "submitted": time.time() + 1}
-        write_json(run.path / "job.json", {"schema_version": 1, "jobs": [entry]})
+        write_json(run.path / "job.json", {"schema_version": 2, "jobs": [entry]})
         return []
 
     fake.ask = ask
@@ -142,8 +142,8 @@ def test_while_slurm_is_silent_the_files_tell(fake: FakeStudy) -> None:
 @pytest.mark.parametrize(
     ("change", "note"),
     [
-        ({"schema_version": 9}, "run.json: schema_version 9 is not 1"),
-        ({"nodes": None}, "run.json lacks nodes"),
+        ({"schema_version": 9}, "run.json: its schema_version is 9, this Argosy reads 2; it was "),
+        ({"nodes": None}, "run.json: nodes: "),
     ],
 )
 def test_a_plan_of_another_kind_is_one_line_of_the_table(
@@ -153,13 +153,14 @@ def test_a_plan_of_another_kind_is_one_line_of_the_table(
     asked = json.loads((run.path / "run.json").read_text()) | change
     write_json(run.path / "run.json", {k: v for k, v in asked.items() if v is not None})
     view = fake.only()
-    assert (view.state, view.note) == (RunState.UNREADABLE, note)
+    assert view.state is RunState.UNREADABLE
+    assert view.note.startswith(note)
 
 
 def test_a_plan_that_is_cut_off_is_one_line_of_the_table(fake: FakeStudy) -> None:
     run = fake.plan()
     (run.path / "run.json").write_text('{"schema')
-    assert fake.only().note == "run.json cannot be read"
+    assert fake.only().note.startswith("run.json: cannot be read as JSON (")
 
 
 def test_a_result_that_snakemake_took_away_is_still_completed(fake: FakeStudy) -> None:

@@ -48,7 +48,7 @@ def test_every_run_is_a_line(study: FakeStudy) -> None:
     assert words[1][-3:] == ["50", "64.0", "gpu07"]
     assert " ".join(words[2][1:6]) == "pending 8 ! JobHeldUser: held"
     assert words[3] == ["mnist"]
-    assert " ".join(words[4][1:]) == "failed 9 1m00s node 0 on host0: a disk is full"
+    assert " ".join(words[4][1:]) == "failed 9 1m00s node 0 (host0): a disk is full"
     assert words[5][1] == "completed"
 
 

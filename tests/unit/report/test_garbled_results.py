@@ -49,6 +49,6 @@ def test_an_image_that_is_none_is_not_named(tmp_path: Path, image: str) -> None:
     site = tmp_path / "results/local"
     sample_study(site)
     for path in site.rglob("provenance.json"):
-        path.write_text(f'{{"schema_version": 1, "image": {image}}}')
+        path.write_text(f'{{"schema_version": 2, "image": {image}}}')
     collect(site, site / "tables")
     assert "<summary>no container," in write_report(site).html.read_text()

@@ -139,7 +139,7 @@ def test_a_failed_run_has_its_cause_and_no_steps(results: Path) -> None:
     with collected(results) as tables:
         rows = fetch(tables, "SELECT state, failure, missing_ranks FROM runs")
         assert fetch(tables, "SELECT * FROM steps") == []
-    failure = "node 1, rank 1: killed by signal 9"
+    failure = "rank 1 (node 1): killed by signal 9"
     assert rows == [{"state": "failed", "failure": failure, "missing_ranks": []}]
 
 
@@ -194,11 +194,11 @@ def test_a_run_of_an_unknown_schema_version_is_told_and_no_other_is_lost(
     good, run = completed(results), completed(results, nodes=2)
     collect(results, results / "tables")
     content = json.loads((run.path / name).read_text())
-    write_json(run.path / name, content | {"schema_version": 2})
+    write_json(run.path / name, content | {"schema_version": 1})
     [problem] = problems(results)
     assert problem["run_id"] == run.run_id
     assert str(run.path / name) in problem["problem"]
-    assert "schema_version is 2, this Argosy reads 1; move the folder" in problem["problem"]
+    assert "schema_version is 1, this Argosy reads 2; it was written by " in problem["problem"]
     with open_tables(results / "tables") as tables:
         assert fetch(tables, "SELECT run_id FROM runs") == [{"run_id": good.run_id}]
         assert fetch(tables, "SELECT DISTINCT run_id FROM steps") == [{"run_id": good.run_id}]
@@ -211,17 +211,17 @@ def test_a_run_of_an_unknown_schema_version_is_told_and_no_other_is_lost(
 def test_an_unknown_version_in_a_rank_file_is_told(results: Path) -> None:
     run = completed(results)
     path = run.rank_file("100.0", 0)
-    path.write_text(path.read_text().replace('"schema_version": 1', '"schema_version": 7'))
+    path.write_text(path.read_text().replace('"schema_version": 2', '"schema_version": 7'))
     [problem] = problems(results)
     assert "rank-0.jsonl: its schema_version is 7" in problem["problem"]
 
 
 def test_broken_files_are_named(results: Path) -> None:
     run = completed(results)
-    (run.path / "run.json").write_text('{"schema_version": 1, "nodes": ')
+    (run.path / "run.json").write_text('{"schema_version": 2, "nodes": ')
     [problem] = problems(results)
     assert "run.json: cannot be read as JSON" in problem["problem"]
-    (run.path / "run.json").write_text('{"schema_version": 1}')
+    (run.path / "run.json").write_text('{"schema_version": 2}')
     [problem] = problems(results)
     assert "run.json: run_id: this key is missing" in problem["problem"]
 

@@ -11,7 +11,7 @@ from argosy.results.tables import fetch, open_tables
 
 HEADER = {
     "kind": "header",
-    "schema_version": 1,
+    "schema_version": 2,
     "node": 0,
     "host": "host0",
     "unix": STARTED + 1,

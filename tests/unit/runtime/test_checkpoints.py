@@ -12,7 +12,7 @@ from agent_job import PYTHON, RUNTIME
 def run(folder: Path, program: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run a program as a rank of incarnation 7.0 of a run that heeds warnings."""
     (folder / "attempts/7.0").mkdir(parents=True, exist_ok=True)
-    (folder / "run.json").write_text('{"schema_version": 1}')
+    (folder / "run.json").write_text('{"schema_version": 2}')
     variables = {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(RUNTIME / "python"),

@@ -11,8 +11,8 @@ from agent_job import RUNTIME
 
 from argosy.runtime import host_files
 
-RUN = {"schema_version": 1, "run_id": "r", "nodes": 1, "spec": "s", "checkpoints": {"warning_s": 1}}
-GOOD = {"schema_version": 1, "state": "completed", "started": 1.0, "ended": 2.0, "host": "n"}
+RUN = {"schema_version": 2, "run_id": "r", "nodes": 1, "spec": "s", "checkpoints": {"warning_s": 1}}
+GOOD = {"schema_version": 2, "state": "completed", "started": 1.0, "ended": 2.0, "host": "n"}
 
 
 def fifo(path: Path) -> None:
@@ -39,11 +39,11 @@ def deep(path: Path) -> None:
 
 
 def long_number(path: Path) -> None:
-    path.write_text('{"schema_version": 1, "started": ' + "9" * 900_000 + "}")
+    path.write_text('{"schema_version": 2, "started": ' + "9" * 900_000 + "}")
 
 
 def not_a_number(path: Path) -> None:
-    path.write_text('{"schema_version": 1, "state": "completed", "started": NaN, "ended": 1e999}')
+    path.write_text('{"schema_version": 2, "state": "completed", "started": NaN, "ended": 1e999}')
 
 
 TRAPS = [fifo, endless, linked, huge, deep, long_number, not_a_number]

@@ -35,7 +35,7 @@ def told(job: Job, node: int, **more: str) -> Settings:
 
 def write_status(job: Job, node: int, host: str, state: str = "running", **more: Any) -> None:
     job.records.mkdir(parents=True, exist_ok=True)
-    content = {"schema_version": 1, "node": node, "host": host, "state": state, **more}
+    content = {"schema_version": 2, "node": node, "host": host, "state": state, **more}
     (job.records / f"node-{node}.json").write_text(json.dumps(content))
 
 
@@ -141,7 +141,7 @@ def test_the_head_notices_who_runs_and_does_not_come(job: Any) -> None:
 def test_all_agents_end_when_a_node_is_known_not_to_start(job: Any) -> None:
     job = job(SLEEPER, nodes=3).start(0, 1)
     job.until_printed("node 1 of 3: agent started")
-    said = {"schema_version": 1, "node": 2, "host": "n3", "cause": "it did not start: x", "at": 1.0}
+    said = {"schema_version": 2, "node": 2, "host": "n3", "cause": "it did not start: x", "at": 1.0}
     began = time.monotonic()
     (job.attempt / "not-started.json").write_text(json.dumps(said))
     assert job.wait() == [1, 1]
@@ -156,7 +156,7 @@ def test_all_agents_end_when_a_node_is_known_not_to_start(job: Any) -> None:
 def test_agents_do_not_wait_for_a_head_that_is_known_not_to_start(job: Any) -> None:
     job = job(SLEEPER).start(1)
     job.until_printed("agent started")
-    said = {"schema_version": 1, "node": 0, "host": None, "cause": "it did not start: y", "at": 1.0}
+    said = {"schema_version": 2, "node": 0, "host": None, "cause": "it did not start: y", "at": 1.0}
     (job.attempt / "not-started.json").write_text(json.dumps(said))
     assert job.wait() == [1]
     assert job.status(1)["failure"]["cause"] == "it did not start: y"

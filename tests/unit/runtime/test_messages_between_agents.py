@@ -47,7 +47,7 @@ def settings(port: int, nodes: int = 2, token: str = "secret") -> Settings:
         "ARGOSY_TOKEN": token,
     }
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "run.json").write_text('{"schema_version": 1, "command": ["true"]}')
+        Path(folder, "run.json").write_text('{"schema_version": 2, "command": ["true"]}')
         return read_settings({**environment, "ARGOSY_RUN_DIR": folder})
 
 

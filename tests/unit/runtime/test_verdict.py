@@ -24,7 +24,7 @@ class Run:
         self.folder = folder
         self.records = folder / "records" / "7.0"
         self.records.mkdir(parents=True)
-        run = {"schema_version": 1, "run_id": "nodes2-ranks1-repeat1", "nodes": 2}
+        run = {"schema_version": 2, "run_id": "nodes2-ranks1-repeat1", "nodes": 2}
         (folder / "run.json").write_text(json.dumps(run))
         self.attempt = folder / "attempts" / "7.0"
         self.attempt.mkdir(parents=True)
@@ -34,7 +34,7 @@ class Run:
 
     def node(self, number: int, state: str, failure: Any = None, **more: Any) -> None:
         status = {
-            "schema_version": 1,
+            "schema_version": 2,
             "node": number,
             "host": f"host{number}",
             "state": state,
@@ -67,7 +67,7 @@ def test_completed(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     code, verdict = run.judge()
     assert code == 0
     assert verdict == {
-        "schema_version": 1,
+        "schema_version": 2,
         "run_id": "nodes2-ranks1-repeat1",
         "incarnation": "7.0",
         "state": "completed",
@@ -91,9 +91,9 @@ def test_a_node_without_a_last_word_is_lost(
     if state == "running":
         run.node(1, state)
     elif state == "cut off":
-        (run.records / "node-1.json").write_text('{"schema_version": 1, "node')
+        (run.records / "node-1.json").write_text('{"schema_version": 2, "node')
     elif state:
-        run.node(1, "completed", schema_version=2)
+        run.node(1, "completed", schema_version=1)
     run.result.write_text("of an earlier incarnation")
     code, verdict = run.judge()
     lost = KILLED if state == "running" else LOST
@@ -119,7 +119,7 @@ def test_the_job_s_own_log_stands_in_for_a_node_s(run: Run) -> None:
 
 
 def test_a_node_that_is_known_not_to_have_started(run: Run) -> None:
-    said = {"schema_version": 1, "node": 1, "host": "n2", "cause": "no python", "at": 12.0}
+    said = {"schema_version": 2, "node": 1, "host": "n2", "cause": "no python", "at": 12.0}
     (run.attempt / "not-started.json").write_text(json.dumps(said))
     run.node(0, "failed", VANISHED)
     verdict = run.judge()[1]
@@ -194,7 +194,7 @@ def test_wrong_arguments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 def slurm_says(run: Run, text: str) -> None:
     (run.folder / "logs").mkdir(exist_ok=True)
     (run.folder / "logs/slurm-7.log").write_text(f"slurmstepd-host0: error: *** {text} ***\n")
-    claim = {"schema_version": 1, "unix": 1000.0, "continues": None}
+    claim = {"schema_version": 2, "unix": 1000.0, "continues": None}
     (run.attempt / "claim.json").write_text(json.dumps(claim))
 
 
@@ -260,9 +260,9 @@ def test_a_stale_incarnation_publishes_nothing(run: Run) -> None:
 @pytest.mark.parametrize("planned", ["of this job", "of another command"])
 def test_a_result_is_of_what_the_run_is_planned_for(run: Run, planned: str) -> None:
     """A job that was left to run while the study was changed has measured something else."""
-    claim = {"schema_version": 1, "unix": 1000.0, "spec": "of this job", "continues": None}
+    claim = {"schema_version": 2, "unix": 1000.0, "spec": "of this job", "continues": None}
     (run.attempt / "claim.json").write_text(json.dumps(claim))
-    asked = {"schema_version": 1, "run_id": "nodes2-ranks1-repeat1", "nodes": 2, "spec": planned}
+    asked = {"schema_version": 2, "run_id": "nodes2-ranks1-repeat1", "nodes": 2, "spec": planned}
     (run.folder / "run.json").write_text(json.dumps(asked))
     run.node(0, "completed")
     run.node(1, "completed")

@@ -27,7 +27,7 @@ class Run:
         self.logs = folder / "logs/7.0"
         self.records.mkdir(parents=True)
         self.logs.mkdir(parents=True)
-        (folder / "run.json").write_text(json.dumps({"schema_version": 1, "nodes": 3}))
+        (folder / "run.json").write_text(json.dumps({"schema_version": 2, "nodes": 3}))
 
     def has(self, *nodes: int) -> None:
         for node in nodes:
@@ -53,7 +53,7 @@ def test_the_node_s_own_word_counts(run: Run) -> None:
     )
     found = run.look()
     assert {key: found[key] for key in ("schema_version", "node", "host", "cause")} == {
-        "schema_version": 1,
+        "schema_version": 2,
         "node": 2,
         "host": "n3",
         "cause": "it did not start: it does not see /results",

@@ -38,21 +38,6 @@ def read_paths(path: Path) -> list[Path]:
     return [Path(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def attempt_folder(run_dir: Path, incarnation: str) -> Path:
-    """What the host wrote of an incarnation (docs/run-folder.md); earlier versions: among its records."""
-    attempt, records = run_dir / "attempts" / incarnation, run_dir / "records" / incarnation
-    if os.path.lexists(attempt):
-        return attempt
-    old = any(os.path.lexists(records / name) for name in ("claim.json", "verdict.json"))
-    return records if old else attempt
-
-
-def rank_log(logs: Path, rank: int) -> Path:
-    """What a rank printed; earlier versions kept it beside the host's logs."""
-    path = logs / "ranks" / f"rank-{rank}.log"
-    return path if os.path.lexists(path.parent) else logs / path.name
-
-
 def write_json(path: Path, value: Any) -> None:
     """Write `value` as indented JSON with a final newline, atomically."""
     write_text(path, _json_text(value))

@@ -20,9 +20,7 @@ from snakemake_interface_executor_plugins.settings import CommonSettings, Execut
 
 from argosy.errors import ArgosyError, plain
 from argosy.files import write_text
-from argosy.jobs import job_file
 from argosy.jobs.driver import DriverLock, LockedError
-from argosy.jobs.incarnations import newest_incarnation, read_verdict
 from argosy.jobs.schedulers import make_scheduler
 from argosy.jobs.schedulers.base import Scheduler, SchedulerError, State, Status, describe_queue
 from argosy.jobs.verdicts import (
@@ -32,6 +30,8 @@ from argosy.jobs.verdicts import (
     uncollected,
 )
 from argosy.reading import site_of
+from argosy.run_folder.folder import RunFolder
+from argosy.run_folder.job_file import change_job, newest_job
 from snakemake_executor_plugin_argosy.cache_folder import provide_cache_folder
 from snakemake_executor_plugin_argosy.timers import end_timers
 
@@ -126,8 +126,8 @@ class Executor(RemoteExecutor):
                 self._tell(())
         for job in jobs:
             run_dir = _run_dir(job)
-            entry = None if run_dir in self._ended else job_file.newest(run_dir)
-            job_id = str(entry["job_id"]) if entry else None
+            noted = None if run_dir in self._ended else newest_job(run_dir)
+            job_id = noted.job_id if noted else None
             self.report_job_submission(SubmittedJobInfo(job=job, external_jobid=job_id))
 
     def _take_scheduler(self, job: JobExecutorInterface) -> Scheduler:
@@ -204,8 +204,8 @@ class Executor(RemoteExecutor):
         """Whether a job that ended well has left no verdict yet that this machine can see."""
         if status.state not in (State.COMPLETED, State.GONE):
             return False
-        incarnation = newest_incarnation(run_dir, status.job_id)
-        if incarnation and read_verdict(run_dir, incarnation):
+        run = RunFolder(run_dir)
+        if run.verdict(run.newest_attempt(status.job_id)):
             return False
         since = self._late_since.setdefault(run_dir, time.monotonic())
         return status.state is State.COMPLETED and time.monotonic() < since + LATE_VERDICT_S
@@ -216,9 +216,7 @@ class Executor(RemoteExecutor):
         settle(run_dir, status)
         ending = read_ending(run_dir, status)
         if status.job_id:
-            job_file.change(
-                run_dir, status.job_id, {"collected": True, "ended": status.state.value}
-            )
+            change_job(run_dir, status.job_id, collected=True, ended=status.state.value)
         _write_log(info.job, ending)
         if ending.completed:
             self.report_job_success(info)

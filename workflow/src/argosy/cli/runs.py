@@ -78,10 +78,10 @@ def status(
     ] = False,
 ) -> None:
     """Show the runs of a study: which wait and why, which run and how fast, which failed."""
-    from argosy.live import folders, study
+    from argosy.live import sites, study
     from argosy.live import watch as view
 
-    runs = study.Study(folders.site_folder(site))
+    runs = study.Study(sites.site_folder(site))
     (view.watch if watch else view.show)(runs, view.make_console())
 
 

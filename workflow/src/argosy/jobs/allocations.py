@@ -4,12 +4,14 @@ A pair of sizes that ran on the same nodes, one just after the other, has the no
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from argosy.errors import ArgosyError
-from argosy.reading import read_object, site_of
+from argosy.reading import site_of
+from argosy.run_folder.folder import RunFolder, allocation_folder
+from argosy.run_folder.models import RunFolderError
 from argosy.site.models import Site
 from argosy.site.placement import Request
 from argosy.study.runs import Run
@@ -56,29 +58,20 @@ def together(asked: Iterable[tuple[str | None, Request]]) -> dict[str, Request]:
     }
 
 
-def allocation_folder(run_dir: Path) -> Path | None:
-    """Return the folder of the job that a planned run shares; None for a job of its own."""
-    try:
-        run = read_object(run_dir / "run.json", site_of(run_dir))
-    except (OSError, ValueError):
-        return None
-    return folder_below(site_of(run_dir), run)
-
-
-def folder_below(site: Path, entry: Mapping[str, object]) -> Path | None:
-    """Return the folder that run.json or an entry of job.json names as `allocation`, if it names one."""
-    experiment, slash, name = str(entry.get("allocation") or "").partition("/")
-    if not slash or "/" in name or {experiment, name} & {"", ".", ".."}:
-        return None
-    return site / experiment / name
-
-
 def split_shared(run_dirs: Iterable[Path]) -> tuple[list[Path], dict[Path, list[Path]]]:
     """Split planned runs into those with a job of their own, and those that share, by the job's folder."""
     alone, shared = [], defaultdict(list)
     for run_dir in run_dirs:
-        if folder := allocation_folder(run_dir):
+        if folder := _folder_of(run_dir):
             shared[folder].append(run_dir)
         else:
             alone.append(run_dir)
     return alone, shared
+
+
+def _folder_of(run_dir: Path) -> Path | None:
+    """Return the folder of the job that a planned run shares; None for a job of its own."""
+    try:
+        return allocation_folder(site_of(run_dir), RunFolder(run_dir).spec.allocation)
+    except RunFolderError:
+        return None

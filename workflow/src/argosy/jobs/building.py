@@ -21,8 +21,9 @@ from argosy.jobs.options import batch_options
 from argosy.jobs.planning import Project
 from argosy.jobs.render import ScriptTemplate
 from argosy.jobs.schedulers import make_scheduler
-from argosy.jobs.schedulers.base import SCRIPT, Scheduler, SchedulerError, State, Status
+from argosy.jobs.schedulers.base import Scheduler, SchedulerError, State, Status
 from argosy.reading import read_end, site_of
+from argosy.run_folder.folder import SCRIPT
 from argosy.site.models import Site
 from argosy.site.placement import Request, place
 

@@ -15,12 +15,12 @@ from argosy.images import tools
 from argosy.images.lockfile import ImageLock
 from argosy.images.store import Store
 from argosy.jobs.launchers import LAUNCHERS, horovod
+from argosy.run_folder.models import SCHEMA_VERSION, CheckpointPlan, Image, RunSpec, Variant
 from argosy.site.models import Site
 from argosy.site.placement import Placement
 from argosy.study.models import Checkpoints
 from argosy.study.runs import Run
 
-SCHEMA_VERSION = 1
 CONTAINER_WORKLOADS = "/workloads/"
 
 
@@ -52,37 +52,32 @@ def spec_digest(plan: Plan) -> str:
     return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()
 
 
-def describe_run(plan: Plan, workloads_dir: Path) -> dict[str, Any]:
-    """The content of run.json."""
+def describe_run(plan: Plan, workloads_dir: Path) -> RunSpec:
+    """Return the content of run.json."""
     run, lock = plan.run, plan.lock
-    variant = {"variant": run.variant.model_dump()} if run.variant else {}
-    timeline = {"timeline": True} if run.timeline else {}
-    allocation = {"allocation": plan.allocation} if plan.allocation else {}
-    hangs = {} if run.hang_timeout is None else {"hang_timeout_s": run.hang_timeout}
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "spec": spec_digest(plan),
-        "run_id": run.run_id,
-        "experiment": run.experiment,
-        "site": plan.site,
-        "hardware": plan.placement.hardware_name,
-        "queue": plan.placement.queue_name,
-        "nodes": run.nodes,
-        "ranks_per_node": run.ranks_per_node,
-        "repeat": run.repeat,
-        "scaling": run.scaling,
-        "image": {"name": lock.name, "digest": lock.digest} if lock else None,
-        "command": _command(run, workloads_dir),
-        "launcher": run.launcher,
-        "rank_environment": _rank_environment(plan),
-        "throughput": run.throughput,
-        "time_limit_s": run.needs.time,
-        "checkpoints": run.checkpoints and _describe_checkpoints(run.checkpoints),
-        **variant,
-        **timeline,
-        **hangs,
-        **allocation,
-    }
+    return RunSpec(
+        spec=spec_digest(plan),
+        run_id=run.run_id,
+        experiment=run.experiment,
+        site=plan.site,
+        hardware=plan.placement.hardware_name,
+        queue=plan.placement.queue_name,
+        nodes=run.nodes,
+        ranks_per_node=run.ranks_per_node,
+        repeat=run.repeat,
+        scaling=run.scaling,
+        image=Image(name=lock.name, digest=lock.digest) if lock else None,
+        command=_command(run, workloads_dir),
+        launcher=run.launcher,
+        rank_environment=_rank_environment(plan),
+        throughput=run.throughput,
+        time_limit_s=run.needs.time,
+        checkpoints=run.checkpoints and _checkpoint_plan(run.checkpoints),
+        variant=run.variant and Variant(of=run.variant.of, data=run.variant.data),
+        timeline=run.timeline,
+        hang_timeout_s=run.hang_timeout,
+        allocation=plan.allocation,
+    )
 
 
 def describe_provenance(plan: Plan, tools: Mapping[str, Any], seed: int) -> dict[str, Any]:
@@ -167,8 +162,8 @@ def _plain(texts: Mapping[str, str]) -> dict[str, str]:
     return {name: text.replace("{", "{{").replace("}", "}}") for name, text in texts.items()}
 
 
-def _describe_checkpoints(checkpoints: Checkpoints) -> dict[str, int]:
-    return {"warning_s": checkpoints.warning, "requeues": checkpoints.requeues}
+def _checkpoint_plan(checkpoints: Checkpoints) -> CheckpointPlan:
+    return CheckpointPlan(warning_s=checkpoints.warning, requeues=checkpoints.requeues)
 
 
 def _describe_image(lock: ImageLock) -> dict[str, Any]:

@@ -4,14 +4,14 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from argosy import reading
 from argosy.errors import plain
 from argosy.reading import site_of
+from argosy.run_folder.models import RunSpec, Verdict, check_version, read_json, try_model
 from argosy.runtime.program_files import changed, programs_of
 
 OTHER_PLAN = "what is asked for has changed"
+DAMAGED = "its result cannot be read"
 MOST_NAMED = 3
 
 
@@ -22,43 +22,38 @@ class Programs:
     workloads: Path
     _digests: dict[str, dict[str, str]] = field(default_factory=dict)
 
-    def of(self, description: Mapping[str, Any]) -> dict[str, str]:
-        """Digests of the files that a run's program is made of (`runtime/program_files.py`).
-
-        Args:
-            description: a run.json.
-        """
-        key = repr((description.get("command"), description.get("rank_environment")))
+    def of(self, spec: RunSpec) -> dict[str, str]:
+        """Return digests of the files that a run's program is made of (`runtime/program_files.py`)."""
+        key = repr((spec.command, spec.rank_environment))
         if key not in self._digests:
-            self._digests[key] = programs_of(description, str(self.workloads))
+            self._digests[key] = programs_of(spec.content(), str(self.workloads))
         return self._digests[key]
 
 
-def why_outdated(folder: Path, description: Mapping[str, Any], programs: Programs) -> str | None:
-    """Say why a run's result is not of what `description`, a run.json, asks for; None if it is, or is none.
+def why_outdated(folder: Path, spec: RunSpec, programs: Programs) -> str | None:
+    """Return why a run's result is not of what `spec` asks for; None if it is, or there is none.
 
-    A result from before results said what they are of is of the run.json beside it, and of any program.
+    Raises:
+        RunFolderError: for a result of another version of Argosy, which is not taken away.
     """
-    result = read_own_object(folder / "result.json")
-    if result is None:
+    path, site = folder / "result.json", site_of(folder)
+    if not path.is_symlink() and not path.exists():
         return None
-    if "spec" in result:
-        is_other = result["spec"] != description["spec"]
-    else:
-        planned = read_own_object(folder / "run.json") or {}
-        is_other = {**planned, "spec": description["spec"]} != description
-    if is_other:
+    found = read_json(path, site)
+    if isinstance(found, dict) and "schema_version" in found:
+        check_version(path, site, found["schema_version"])
+    result = try_model(path, site, Verdict)
+    if result is None:
+        return DAMAGED
+    if result.spec != spec.spec:
         return OTHER_PLAN
-    names = changed_programs(result, description, programs)
+    names = changed_programs(result, spec, programs)
     return f"{_some(names)} {'has' if len(names) == 1 else 'have'} changed" if names else None
 
 
-def changed_programs(
-    result: Mapping[str, Any], description: Mapping[str, Any], programs: Programs
-) -> list[str]:
-    """The files of the program of `description`, a run.json, that are not those of a result or verdict."""
-    before = result.get("programs")
-    return changed(before, programs.of(description)) if isinstance(before, dict) else []
+def changed_programs(result: Verdict, spec: RunSpec, programs: Programs) -> list[str]:
+    """Return the files of the program of `spec` that are not those of a result or verdict."""
+    return [] if result.programs is None else changed(result.programs, programs.of(spec))
 
 
 def describe_outdated(outdated: Mapping[str, str]) -> list[str]:
@@ -73,16 +68,6 @@ def describe_outdated(outdated: Mapping[str, str]) -> list[str]:
     return [
         plain(f"Measured again, since {cause}: {_some(runs)}") for cause, runs in by_cause.items()
     ]
-
-
-def read_own_object(path: Path) -> Mapping[str, Any] | None:
-    """The JSON object in a file; None without a file, and an empty one for what is damaged."""
-    try:
-        return reading.read_object(path, site_of(path.parent))
-    except FileNotFoundError:
-        return None
-    except (ValueError, reading.NotReadError):
-        return {}
 
 
 def _some(names: list[str]) -> str:

@@ -190,7 +190,7 @@ def _write_run(
     )
     if why_outdated(folder, description, programs):
         (folder / "result.json").unlink()
-    is_new = write_json_if_changed(folder / "run.json", description)
+    is_new = write_json_if_changed(folder / "run.json", description.content())
     if is_new or not (folder / "result.json").is_file():
         write_json(folder / "provenance.json", describe_provenance(plan, tools, seed))
     # Slurm opens its log before the script can make a folder for it.

@@ -16,7 +16,7 @@ from argosy import reading
 from argosy.errors import ArgosyError
 from argosy.files import write_json, write_json_if_changed
 from argosy.jobs.description import Plan, describe_run
-from argosy.jobs.outdated import Programs, read_own_object, why_outdated
+from argosy.jobs.outdated import Programs, why_outdated
 from argosy.jobs.planning import Project
 from argosy.study.config import Source, parse_config
 from argosy.study.models import Config
@@ -60,7 +60,7 @@ class StudyFile:
             for plan in plans
         }
         outdated = {run: cause for run, cause in causes.items() if cause}
-        written = read_own_object(self.path) or {}
+        written = self._content(self.path)
         plan_again = bool(outdated) or not self._is_planned()
         content = {
             "schema_version": SCHEMA_VERSION,
@@ -82,8 +82,15 @@ class StudyFile:
 
     def _is_planned(self) -> bool:
         """Whether the scripts were written by the file as it is."""
-        planned = read_own_object(self._planned) or {}
+        planned = self._content(self._planned)
         return self.path.is_file() and planned.get("study") == self._digest()
+
+    def _content(self, path: Path) -> dict[str, Any]:
+        """Return the object in a file; an empty one without it, or for what is damaged."""
+        try:
+            return reading.read_object(path, self.path.parent)
+        except (OSError, ValueError):
+            return {}
 
     def _digest(self) -> str:
         return hashlib.sha256(self.path.read_bytes()).hexdigest()

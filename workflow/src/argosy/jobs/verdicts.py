@@ -3,22 +3,20 @@
 import resource
 import subprocess
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import argosy
-from argosy.errors import ArgosyError, plain
-from argosy.files import rank_log, write_json
-from argosy.jobs import job_file
-from argosy.jobs.allocations import folder_below
-from argosy.jobs.incarnations import incarnations_of, newest_incarnation, read_verdict
-from argosy.jobs.log_tail import last_line
-from argosy.jobs.outdated import Programs, changed_programs, read_own_object
-from argosy.jobs.schedulers.base import SCRIPT, State, Status
-from argosy.reading import site_of
+from argosy.errors import plain
+from argosy.files import write_text
+from argosy.jobs.outdated import Programs, changed_programs
+from argosy.jobs.schedulers.base import State, Status
+from argosy.reading import read_text
+from argosy.run_folder.failures import describe_verdict, last_words
+from argosy.run_folder.folder import SCRIPT, RunFolder
+from argosy.run_folder.job_file import newest_job, script_digest
+from argosy.run_folder.models import RunFolderError
 
 ENDED_FROM_OUTSIDE = {
     State.TIMEOUT: "the time limit was reached; raise needs.time, or let the program save checkpoints",
@@ -42,7 +40,7 @@ class Ending:
     completed: bool
     message: str
     logs: Path
-    """The folder of the incarnation's logs."""
+    """The folder of the attempt's logs."""
 
     @classmethod
     def failed(cls, message: str, logs: Path) -> "Ending":
@@ -51,37 +49,42 @@ class Ending:
 
 
 def read_ending(run_dir: Path, status: Status) -> Ending:
-    """The ending of the newest incarnation of a job that has ended."""
-    name = "/".join(run_dir.parts[-3:])
-    incarnation = newest_incarnation(run_dir, status.job_id) or f"{status.job_id}.0"
-    logs = run_dir / "logs" / incarnation
+    """Return how the newest attempt of a job that has ended came out."""
+    run = RunFolder(run_dir)
+    attempt = run.newest_attempt(status.job_id) or f"{status.job_id}.0"
+    logs = run.logs(attempt)
     if status.state is State.REFUSED:
         return Ending.failed(status.reason, logs)
-    verdict = read_verdict(run_dir, incarnation)
+    verdict = run.verdict(attempt)
     if verdict is None:
-        why = ENDED_FROM_OUTSIDE.get(status.state) or _last_words(run_dir, status.job_id, logs)
-        return Ending.failed(f"{name}: the job ended without a verdict: {why}{_see(logs)}", logs)
-    if verdict["state"] == "completed":
-        return Ending(True, f"{name}: completed", logs)
-    why = f": {_cause(run_dir, verdict['failure'], logs)}" if verdict["failure"] else ""
-    return Ending.failed(f"{name}: {verdict['state']}{why}{_see(logs)}", logs)
+        why = ENDED_FROM_OUTSIDE.get(status.state) or last_words(run, status.job_id, attempt)
+        why = why or f"it left no log; can the compute nodes write to {run_dir}?"
+        return Ending.failed(
+            f"{run.name}: the job ended without a verdict: {why}{_see(logs)}", logs
+        )
+    if verdict.state == "completed":
+        return Ending(True, f"{run.name}: completed", logs)
+    why = describe_verdict(run, verdict)
+    said = f"{verdict.state}: {why}" if why else verdict.state
+    return Ending.failed(f"{run.name}: {said}{_see(logs)}", logs)
 
 
 def settle(run_dir: Path, status: Status) -> None:
     """Have the verdict written for what ended with no time to write one, by the same program.
 
-    The report is then told of every incarnation, and why it ended as far as the queue knows. One that
+    The report is then told of every attempt, and why it ended as far as the queue knows. One that
     Slurm ended to start it again did not know that when it called itself cancelled.
     """
-    newest = newest_incarnation(run_dir, status.job_id)
-    for incarnation in incarnations_of(run_dir, status.job_id):
-        verdict = read_verdict(run_dir, incarnation)
-        restarted = incarnation != newest and verdict and verdict["state"] == "cancelled"
+    run = RunFolder(run_dir)
+    newest = run.newest_attempt(status.job_id)
+    for attempt in run.attempts_of(status.job_id):
+        verdict = run.verdict(attempt)
+        restarted = attempt != newest and verdict and verdict.state == "cancelled"
         if verdict is None or restarted:
-            why = _reason(status.state) if incarnation == newest else ""
+            why = _reason(status.state) if attempt == newest else ""
             if status.state is not State.CANCELLED:
-                _run("watch_start.py", run_dir, incarnation)
-            _run("verdict.py", run_dir, incarnation, why)
+                _run("watch_start.py", run_dir, attempt)
+            _run("verdict.py", run_dir, attempt, why)
 
 
 def _run(program: str, *arguments: str | Path) -> None:
@@ -111,58 +114,31 @@ def _reason(state: State) -> str:
 
 
 def uncollected(run_dir: Path) -> Status | None:
-    """The job that completed this run while no driver looked, if it is of the script and program of now.
+    """Return the job that completed this run while no driver looked, if nothing has changed since.
 
     Its result is put in its place again: Snakemake has taken it away, taking it for a fragment.
     """
-    entry = job_file.newest(run_dir)
-    if not entry or entry.get("collected") or not entry.get("script_sha256"):
+    job = newest_job(run_dir)
+    if not job or job.collected or not job.script_sha256:
         return None
-    job_id = str(entry["job_id"])
-    verdict = read_verdict(run_dir, newest_incarnation(run_dir, job_id) or "")
-    if not verdict or verdict["state"] != "completed":
+    run = RunFolder(run_dir)
+    attempt = run.newest_attempt(job.job_id)
+    verdict = run.verdict(attempt)
+    if not attempt or not verdict or verdict.state != "completed":
         return None
-    if entry["script_sha256"] != job_file.digest(run_dir / SCRIPT):
+    if job.script_sha256 != script_digest(run_dir / SCRIPT):
         return None
     programs = Programs(run_dir.parents[3] / "containers" / "workloads")
-    if changed_programs(verdict, read_own_object(run_dir / "run.json") or {}, programs):
-        return None
-    write_json(run_dir / "result.json", verdict)
-    return Status(State.COMPLETED, job_id)
-
-
-def _cause(run_dir: Path, failure: Mapping[str, Any], logs: Path) -> str:
-    """Who and why; a program that ended by itself is quoted with its last line."""
-    rank, node, cause = failure["rank"], failure["node"], failure["cause"]
-    where = "" if node is None else f"node {node}: "
-    if rank is not None:
-        where = f"rank {rank} (node {node}): "
-        if cause.startswith("exit code"):
-            said = last_line(rank_log(logs, rank), site_of(run_dir))
-            cause += f": {said or 'it printed nothing'}"
-    return f"{where}{cause}"
+    with suppress(RunFolderError):
+        if changed_programs(verdict, run.spec, programs):
+            return None
+    # As it stands: a later version may have noted more than is known here.
+    write_text(
+        run_dir / "result.json", read_text(run.attempt_dir(attempt) / "verdict.json", run.site)
+    )
+    return Status(State.COMPLETED, job.job_id)
 
 
 def _see(logs: Path) -> str:
     """Where to read on, if there is anything."""
     return f"; see {logs}" if logs.is_dir() else ""
-
-
-def _last_words(run_dir: Path, job_id: str | None, logs: Path) -> str:
-    """The last line of the job's own log, or of Slurm's where the job did not come so far."""
-    for path in (logs / "job.log", slurm_log(run_dir, job_id)):
-        if said := last_line(path, site_of(run_dir)):
-            return said
-    return f"it left no log; can the compute nodes write to {run_dir}?"
-
-
-def slurm_log(run_dir: Path, job_id: str | None) -> Path:
-    """Where Slurm writes what a job of the run says before the run has logs of its own."""
-    try:
-        entries = job_file.entries(run_dir)
-    except ArgosyError:
-        entries = []
-    shared = (
-        folder_below(site_of(run_dir), entry) for entry in entries if str(entry["job_id"]) == job_id
-    )
-    return (next(shared, None) or run_dir) / "logs" / f"slurm-{job_id}.log"

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.errors import plain
-from argosy.files import rank_log
-from argosy.live.folders import RunFiles, run_folders
+from argosy.live.sites import run_folders
 from argosy.live.states import RunState
 from argosy.live.study import Study
-from argosy.live.tail import last_lines
 from argosy.live.words import plural
 from argosy.reading import status_of
+from argosy.run_folder.folder import RunFolder
+from argosy.run_folder.log_tail import last_lines
 
 ENDED_EARLY = (RunState.CANCELLED, RunState.INTERRUPTED)
 STATES = (RunState.FAILED, RunState.GONE, RunState.UNREADABLE, *ENDED_EARLY)
@@ -87,23 +87,18 @@ def _names(runs: Sequence[Failed]) -> str:
 
 def _log_of(run_dir: Path) -> Path | None:
     """The log of the rank or node that failed first, else the job's."""
-    run = RunFiles.read(run_dir)
-    started = run.started_last
-    if started is None:
-        return max(run.slurm_logs, default=None)
-    failure = (run.verdict(started.name) or {}).get("failure")
-    failure = failure if isinstance(failure, dict) else {}
-    logs = run.logs(started.name)
-    paths = [logs / "job.log"]
-    if _is_number(failure.get("node")):
-        paths.insert(0, logs / f"node-{failure['node']}.log")
-    if _is_number(failure.get("rank")):
-        paths.insert(0, rank_log(logs, failure["rank"]))
+    run = RunFolder(run_dir)
+    attempt = run.last_started
+    if attempt is None:
+        return max(run.scheduler_logs, default=None)
+    verdict = run.verdict(attempt)
+    failure = verdict.failure if verdict else None
+    paths = [run.logs(attempt) / "job.log"]
+    if failure and failure.node is not None:
+        paths.insert(0, run.logs(attempt) / f"node-{failure.node}.log")
+    if failure and failure.rank is not None:
+        paths.insert(0, run.rank_log(attempt, failure.rank))
     return next((path for path in paths if _has_content(path, run.site)), None)
-
-
-def _is_number(found: object) -> bool:
-    return type(found) is int and found >= 0
 
 
 def _has_content(path: Path, top: Path) -> bool:

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from argosy.errors import ArgosyError, coloured
-from argosy.files import rank_log
-from argosy.live.folders import RunFiles, by_number, run_folders, site_folders
 from argosy.live.newest import newest_job
+from argosy.live.sites import run_folders, site_folders
 from argosy.reading import NotReadError, open_regular, site_of
+from argosy.run_folder.attempts import by_number
+from argosy.run_folder.folder import RunFolder
 
 PAUSE_S = 0.5
 CHUNK_BYTES = 1 << 20
@@ -143,15 +144,19 @@ class Log:
     @property
     def path(self) -> Path | None:
         """Where it is; as long as the job has not begun its own log, Slurm's. None: nowhere yet."""
-        run = RunFiles.read(self._folder)
+        run = RunFolder(self._folder)
         job = newest_job(run, None)
         name = JOB if self._kind == ALL else self._kind
         paths = []
-        if job and job.incarnation:
-            paths.append(_log_file(run.logs(job.incarnation), name))
+        if job and job.attempt:
+            paths.append(_log_file(run, job.attempt, name))
         if name == JOB:
             # Of a job submitted by hand that did not get far, this log is the only trace.
-            paths += [run.slurm_log(job.job_id)] if job else sorted(run.slurm_logs, key=_time)[-1:]
+            paths += (
+                [run.scheduler_log(job.job_id)]
+                if job
+                else sorted(run.scheduler_logs, key=_time)[-1:]
+            )
         return next((path for path in paths if _is_there(path)), None)
 
     @property
@@ -167,16 +172,16 @@ class Log:
         """The logs of the ranks, where they are asked for with the job's log `path`."""
         if self._kind != ALL or path.stem != JOB:
             return []
-        logs = RunFiles.read(self._folder).log_files(path.parent.name)
+        logs = RunFolder(self._folder).log_files(path.parent.name)
         ranks = [each for each in logs if each.name.startswith("rank-")]
         return sorted(ranks, key=lambda each: by_number(each.name))
 
     @property
     def ended(self) -> bool:
         """Whether the newest execution has its verdict."""
-        run = RunFiles.read(self._folder)
+        run = RunFolder(self._folder)
         job = newest_job(run, None)
-        return job is not None and run.verdict(job.incarnation) is not None
+        return job is not None and run.verdict(job.attempt) is not None
 
     def print(self, out: BinaryIO) -> None:
         """Copy what there is.
@@ -207,11 +212,11 @@ class Log:
 
     def _missing(self) -> str:
         name = "/".join(self._folder.parts[-2:])
-        run = RunFiles.read(self._folder)
+        run = RunFolder(self._folder)
         job = newest_job(run, None)
         if job is None:
             return f"{name}: there is no log: it has not been started"
-        there = sorted({path.stem for path in run.log_files(job.incarnation or "-")})
+        there = sorted({path.stem for path in run.log_files(job.attempt or "-")})
         has = f"; there are {_some(there)}" if there else ""
         return f"{name}: there is no log of {JOB if self._kind == ALL else self._kind} yet{has}"
 
@@ -231,10 +236,12 @@ def kind_of(rank: int | None, node: int | None, job: bool) -> str:
     return JOB if job else ALL
 
 
-def _log_file(logs: Path, name: str) -> Path:
+def _log_file(run: RunFolder, attempt: str, name: str) -> Path:
     """The file of a kind of log."""
     kind, _, number = name.partition("-")
-    return rank_log(logs, int(number)) if kind == "rank" else logs / f"{name}.log"
+    if kind == "rank":
+        return run.rank_log(attempt, int(number))
+    return run.logs(attempt) / f"{name}.log"
 
 
 def _time(path: Path) -> float:

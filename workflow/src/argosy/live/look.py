@@ -1,23 +1,21 @@
 """How one run is, from its files and what the scheduler says of its job."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from argosy.jobs import job_file
 from argosy.jobs.schedulers.base import State
 from argosy.jobs.schedulers.slurm.reasons import explain
-from argosy.live import causes
-from argosy.live.folders import RunFiles
-from argosy.live.newest import Job, label, newest_job
+from argosy.jobs.verdicts import ENDED_FROM_OUTSIDE
+from argosy.live.newest import NewestJob, label, newest_job
 from argosy.live.processes import Machine
 from argosy.live.progress import Progress, read_progress, steps_done
 from argosy.live.queue import Answer
 from argosy.live.states import RunState, RunView
-from argosy.live.tail import number, object_if_whole
 from argosy.live.words import span
-from argosy.reading import is_regular, status_of
+from argosy.reading import is_regular
+from argosy.run_folder.failures import describe_verdict, last_words
+from argosy.run_folder.folder import RunFolder
+from argosy.run_folder.models import NodeStatus, RunFolderError, RunSpec, Verdict
 
 OF_QUEUE = {
     State.PENDING: RunState.PENDING,
@@ -43,81 +41,59 @@ class Moment:
 
 
 def look_at(path: Path, moment: Moment) -> RunView:
-    """The run in the folder `path`."""
-    run = RunFiles.read(path)
+    """Return how the run in the folder `path` is."""
+    run = RunFolder(path)
     name = (path.parent.name, path.name)
-    if problem := _unreadable(run):
-        return RunView(*name, RunState.UNREADABLE, note=problem, ended=True)
+    try:
+        spec = run.spec
+    except RunFolderError as problem:
+        note = str(problem).removeprefix(f"{path}/")
+        return RunView(*name, RunState.UNREADABLE, note=note, ended=True)
     job = newest_job(run, moment.answer)
     if job is None:
         return RunView(*name, RunState.PLANNED)
     active = _is_active(run, job, moment)
-    result = None if active else object_if_whole(path / "result.json", run.site)
-    verdict = result or run.verdict(job.incarnation)
+    verdict = (None if active else run.result) or run.verdict(job.attempt)
     if verdict:
         view = _with_verdict(run, verdict, moment.answer is not None)
         return replace(view, ended=not active)
     if job.waits:
         return _waiting(run, job, moment)
-    return _running(run, job, moment) if active else _without_verdict(run, job)
+    return _running(run, spec, job, moment) if active else _without_verdict(run, job)
 
 
-def _unreadable(run: RunFiles) -> str:
-    version = run.asked.get("schema_version")
-    if not run.asked:
-        return f"run.json cannot be read{_why(run)}"
-    if version != job_file.SCHEMA_VERSION:
-        return f"run.json: schema_version {version} is not {job_file.SCHEMA_VERSION}"
-    missing = {"nodes", "ranks_per_node"} - run.asked.keys()
-    if missing:
-        return f"run.json lacks {', '.join(sorted(missing))}"
-    return "" if run.ranks else "run.json: nodes and ranks_per_node are no numbers of a job"
-
-
-def _why(run: RunFiles) -> str:
-    """What stands in the place of a run.json that is none."""
-    try:
-        status_of(run.path / "run.json", run.site)
-    except OSError as problem:
-        return f": {problem.strerror}"
-    return ""
-
-
-def _is_active(run: RunFiles, job: Job, moment: Moment) -> bool:
+def _is_active(run: RunFolder, job: NewestJob, moment: Moment) -> bool:
     """Whether the job is in the queue or runs; while the queue is silent, what its files suggest."""
     if moment.answer is None:
-        return moment.machine.runs(job.entry, job.incarnation or f"{job.job_id}.0")
+        return moment.machine.runs(job.noted, job.attempt or f"{job.job_id}.0")
     if job.listed:
-        is_over = job.shared and run.verdict(job.incarnation) is not None
+        is_over = job.shared and run.verdict(job.attempt) is not None
         return job.listed.state.active and not is_over
     if moment.answer.fresh and job.began <= (moment.answer.asked or 0.0):
         return False
-    return run.verdict(job.incarnation) is None
+    return run.verdict(job.attempt) is None
 
 
-def _with_verdict(run: RunFiles, verdict: Mapping[str, Any], slurm: bool) -> RunView:
-    incarnation = str(verdict.get("incarnation"))
-    state = OF_VERDICT.get(str(verdict.get("state")), RunState.UNREADABLE)
-    listed = verdict.get("hosts")
-    hosts = [str(host) for host in listed if host] if isinstance(listed, list) else []
-    note, progress = causes.of_verdict(run, verdict), Progress()
+def _with_verdict(run: RunFolder, verdict: Verdict, slurm: bool) -> RunView:
+    state = OF_VERDICT[verdict.state]
+    note, progress = describe_verdict(run, verdict), Progress()
     if state in (RunState.COMPLETED, RunState.INTERRUPTED):
-        progress = Progress(steps_done(run.records(incarnation)))
+        progress = Progress(steps_done(run.records(verdict.incarnation)))
     if state is RunState.COMPLETED and not is_regular(run.path / "result.json", run.site):
         note = "its result.json is gone; the next snakemake puts it back, or measures again"
     if state is RunState.INTERRUPTED:
         note = note or "saved a checkpoint and ended; snakemake continues it"
     return RunView(
         run.path.parent.name, run.path.name, state,
-        job=label(incarnation) if slurm else "",
-        nodes=fold(hosts),
-        used_s=number(verdict.get("seconds")),
+        job=label(verdict.incarnation) if slurm else "",
+        nodes=fold([host for host in verdict.hosts if host]),
+        used_s=verdict.seconds,
         progress=progress,
         note=note,
     )  # fmt: skip
 
 
-def _waiting(run: RunFiles, job: Job, moment: Moment) -> RunView:
+def _waiting(run: RunFolder, job: NewestJob, moment: Moment) -> RunView:
     listed = job.listed
     said = listed.reason if listed else ""
     reason = explain(said)
@@ -133,48 +109,48 @@ def _waiting(run: RunFiles, job: Job, moment: Moment) -> RunView:
     )  # fmt: skip
 
 
-def _running(run: RunFiles, job: Job, moment: Moment) -> RunView:
-    nodes = run.nodes(job.incarnation) if job.incarnation else []
+def _running(run: RunFolder, spec: RunSpec, job: NewestJob, moment: Moment) -> RunView:
+    nodes = run.nodes(job.attempt) if job.attempt else []
     used, left = _times(run, job, nodes, moment)
     progress = Progress()
-    if job.incarnation:
-        progress = read_progress(run.records(job.incarnation), run.ranks, moment.now)
-    hosts = [str(node.get("host")) for node in nodes]
+    if job.attempt:
+        progress = read_progress(run.records(job.attempt), spec.ranks, moment.now)
     name = job.label
     if moment.answer is None:
-        name = f"pid {job.entry.get('pid')}" if job.entry else "by hand"
+        name = f"pid {job.noted.pid}" if job.noted else "by hand"
     return RunView(
         run.path.parent.name, run.path.name, RunState.RUNNING,
         job=name,
-        nodes=(job.listed and not job.shared and job.listed.nodes) or fold(hosts),
+        nodes=(job.listed and not job.shared and job.listed.nodes)
+        or fold([node.host for node in nodes]),
         used_s=used, left_s=left, progress=progress,
     )  # fmt: skip
 
 
 def _times(
-    run: RunFiles, job: Job, nodes: list[dict[str, Any]], moment: Moment
+    run: RunFolder, job: NewestJob, nodes: list[NodeStatus], moment: Moment
 ) -> tuple[float | None, float | None]:
     """Time used and left; the queue knows best, and nobody limits what a user runs by hand."""
     if job.listed and job.listed.used_s is not None and moment.answer and not job.shared:
         since = moment.now - (moment.answer.asked or moment.now)
         left = job.listed.left_s
         return job.listed.used_s + since, None if left is None else max(0.0, left - since)
-    starts = [start for node in nodes if (start := number(node.get("started")))]
-    begin = (job.incarnation and run.claimed(job.incarnation)) or min(starts, default=None)
+    begin = (job.attempt and run.claimed_at(job.attempt)) or min(
+        (node.started for node in nodes), default=None
+    )
     if not begin:
         return None, None
     used = max(0.0, moment.now - begin)
-    limit = number(run.asked.get("time_limit_s"))
-    by_hand = moment.answer is None and job.entry is None
+    limit = run.spec.time_limit_s
+    by_hand = moment.answer is None and job.noted is None
     if by_hand or limit is None:
         return used, None
     return used, max(0.0, limit - used)
 
 
-def _without_verdict(run: RunFiles, job: Job) -> RunView:
+def _without_verdict(run: RunFolder, job: NewestJob) -> RunView:
     """A job that has ended and wrote no verdict; nobody has settled it yet."""
     listed = job.listed
-    cause = causes.of_silence(run, job.job_id, job.incarnation, listed.state if listed else None)
     state = RunState.GONE
     if listed:
         state = OF_QUEUE.get(listed.state, RunState.FAILED)
@@ -183,9 +159,17 @@ def _without_verdict(run: RunFiles, job: Job) -> RunView:
         job=job.label,
         nodes=listed.nodes if listed else "",
         used_s=listed.used_s if listed else None,
-        note=cause,
+        note=_why_silent(run, job),
         ended=True,
     )  # fmt: skip
+
+
+def _why_silent(run: RunFolder, job: NewestJob) -> str:
+    """Why a job ended that left no verdict: what the queue knows, else the last words of its log."""
+    if job.listed and job.listed.state in ENDED_FROM_OUTSIDE:
+        return ENDED_FROM_OUTSIDE[job.listed.state]
+    said = last_words(run, job.job_id, job.attempt)
+    return f"ended without a verdict{f': {said}' if said else ' and without a log'}"
 
 
 def fold(hosts: list[str]) -> str:

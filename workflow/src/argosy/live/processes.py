@@ -1,11 +1,11 @@
 """Which jobs of this machine are alive: the scripts that the scheduler `local` runs, or a user by hand."""
 
 import os
-from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
 
 import psutil
+
+from argosy.run_folder.models import Job
 
 SAME_PROCESS_S = 1.0
 """Process ids are used again; one that began at another time than recorded is somebody else's."""
@@ -14,12 +14,12 @@ SAME_PROCESS_S = 1.0
 class Machine:
     """The processes of one moment."""
 
-    def runs(self, entry: Mapping[str, Any] | None, incarnation: str) -> bool:
+    def runs(self, job: Job | None, attempt: str) -> bool:
         """Whether the job's script runs, or what a killed script left behind."""
-        return (entry is not None and _is_alive(entry)) or incarnation in self._incarnations
+        return (job is not None and _is_alive(job)) or attempt in self._attempts
 
     @cached_property
-    def _incarnations(self) -> frozenset[str]:
+    def _attempts(self) -> frozenset[str]:
         """Those whose processes are here: a script hands the name on to all that it starts."""
         found = set()
         for process in psutil.process_iter():
@@ -32,10 +32,12 @@ class Machine:
         return frozenset(found - {""})
 
 
-def _is_alive(entry: Mapping[str, Any]) -> bool:
+def _is_alive(job: Job) -> bool:
+    if job.pid is None or job.process_created is None:
+        return False
     try:
-        process = psutil.Process(int(entry["pid"]))
-        same = abs(process.create_time() - float(entry["process_created"])) <= SAME_PROCESS_S
+        process = psutil.Process(job.pid)
+        same = abs(process.create_time() - job.process_created) <= SAME_PROCESS_S
         return same and process.status() != psutil.STATUS_ZOMBIE
-    except (psutil.Error, KeyError, ValueError, TypeError, OverflowError):
+    except (psutil.Error, ValueError, OverflowError):
         return False

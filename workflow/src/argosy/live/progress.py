@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from argosy.live.tail import last_records, number
+from argosy.live.last_records import last_records, number
 from argosy.reading import entries, site_of, status_of
 
 WINDOW_S = 30.0

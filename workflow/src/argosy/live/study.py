@@ -1,22 +1,20 @@
 """All runs of a site at one moment."""
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from argosy.errors import ArgosyError
 from argosy.jobs.schedulers.base import job_name
-from argosy.live.folders import RunFiles, run_folders
 from argosy.live.look import Moment, look_at
 from argosy.live.processes import Machine
 from argosy.live.progress import steps_done
 from argosy.live.queue import Answer, Queue
+from argosy.live.sites import run_folders
 from argosy.live.states import RunState, RunView
-from argosy.live.tail import object_if_whole
-from argosy.reading import site_of
+from argosy.run_folder.folder import RunFolder
+from argosy.run_folder.models import RunFolderError, Verdict
 
 FINAL = (RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED)
 """They stay as they are until something new is written into the run's folder."""
@@ -88,9 +86,8 @@ def _changed(run: Path) -> int:
 def _scheduler(runs: list[Path]) -> str:
     """Who runs the scripts, as the first readable plan says."""
     for run in runs:
-        site = (object_if_whole(run / "provenance.json", site_of(run)) or {}).get("site")
-        if isinstance(site, dict) and "scheduler" in site:
-            return str(site["scheduler"])
+        if provenance := RunFolder(run).provenance:
+            return provenance.site.scheduler
     return "local"
 
 
@@ -108,7 +105,7 @@ class _Totals:
         done = view.progress.steps
         if view.state is not RunState.RUNNING or done is None:
             return view
-        files = RunFiles.read(run)
+        files = RunFolder(run)
         total = self._of_plan().get(_plan(files)) or _of_older_job(files)
         if total is None or total < done:
             return view
@@ -118,30 +115,30 @@ class _Totals:
         if self._by_plan is None:
             counts: dict[str, set[int]] = {}
             for run, view in self._completed:
-                if view.progress.steps and _is_of_plan(
-                    run, object_if_whole(run / "result.json", site_of(run))
-                ):
-                    counts.setdefault(_plan(RunFiles.read(run)), set()).add(view.progress.steps)
+                folder = RunFolder(run)
+                if view.progress.steps and _is_of_plan(folder, folder.result):
+                    counts.setdefault(_plan(folder), set()).add(view.progress.steps)
             # A program that decides itself when it has learnt enough has no total.
             self._by_plan = {plan: min(each) for plan, each in counts.items() if len(each) == 1}
         return self._by_plan
 
 
-def _plan(run: RunFiles) -> str:
+def _plan(run: RunFolder) -> str:
     """What was asked, but for which repeat it is."""
-    own = ("run_id", "repeat", "spec")
-    return json.dumps({k: v for k, v in run.asked.items() if k not in own}, sort_keys=True)
+    return run.spec.model_dump_json(exclude={"run_id", "repeat", "spec"})
 
 
-def _of_older_job(run: RunFiles) -> int | None:
-    for incarnation in reversed(run.incarnations):
-        verdict = run.verdict(incarnation)
-        if verdict and verdict.get("state") == "completed" and _is_of_plan(run.path, verdict):
-            return steps_done(run.records(incarnation))
+def _of_older_job(run: RunFolder) -> int | None:
+    for attempt in reversed(run.attempts):
+        verdict = run.verdict(attempt)
+        if verdict and verdict.state == "completed" and _is_of_plan(run, verdict):
+            return steps_done(run.records(attempt))
     return None
 
 
-def _is_of_plan(run: Path, verdict: Mapping[str, Any] | None) -> bool:
+def _is_of_plan(run: RunFolder, verdict: Verdict | None) -> bool:
     """Whether a measurement is of what the run is planned for now."""
-    asked = object_if_whole(run / "run.json", site_of(run)) or {}
-    return verdict is not None and verdict.get("spec") == asked.get("spec")
+    try:
+        return verdict is not None and verdict.spec == run.spec.spec
+    except RunFolderError:
+        return False

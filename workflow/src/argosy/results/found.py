@@ -6,13 +6,13 @@ from pathlib import Path
 
 import duckdb
 
-from argosy.errors import plain
+from argosy.errors import ArgosyError, plain
 from argosy.reading import entries
 from argosy.results.errors import ResultsError
 from argosy.results.listing import list_run
 from argosy.results.records import RecordFile, read_problem, record_files
 from argosy.results.rows import Row
-from argosy.results.run_folder import RunFolder, read_run
+from argosy.results.measured_run import MeasuredRun, read_run
 from argosy.results.tables import Run
 from argosy.results.telemetry import TelemetryFile, telemetry_files
 from argosy.results.timeline import Timeline, run_timeline
@@ -22,7 +22,7 @@ from argosy.results.timeline import Timeline, run_timeline
 class NewRun:
     """A run that was read, and the files of its measurement."""
 
-    folder: RunFolder
+    folder: MeasuredRun
     files: Sequence[RecordFile]
     telemetry: Sequence[TelemetryFile]
     timeline: Timeline
@@ -86,7 +86,7 @@ def look(results_dir: Path, runs: Sequence[Path] | None, known: Mapping[Run, str
                 run = read_run(listing)
                 records, telemetry = [*record_files(run)], [*telemetry_files(run)]
                 found.new.append(NewRun(run, records, telemetry, run_timeline(run)))
-        except (ResultsError, OSError) as problem:
+        except (ArgosyError, OSError) as problem:
             found.note(key, problem)
     return found
 

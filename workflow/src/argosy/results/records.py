@@ -20,8 +20,8 @@ import numpy as np
 from argosy.reading import json_of
 from argosy.results.errors import ResultsError
 from argosy.results.lines import is_amount, is_whole, lines, name_files, open_records
-from argosy.results.models import check_version
-from argosy.results.run_folder import RunFolder
+from argosy.run_folder.models import check_version
+from argosy.results.measured_run import MeasuredRun
 from argosy.results.tables import PHASES, fetch, threads
 from argosy.results.timings import (
     COLLECTIVE,
@@ -131,10 +131,10 @@ class RecordFile:
     until_step: int | None = None
 
 
-def record_files(run: RunFolder) -> Iterator[RecordFile]:
+def record_files(run: MeasuredRun) -> Iterator[RecordFile]:
     """The files of the incarnations that are the measurement of a completed run; else none.
 
-    Raises ResultsError for one of an unknown version, OSError for one that cannot be read.
+    Raises RunFolderError for one of an unknown version, OSError for one that cannot be read.
     """
     if run.state != "completed" or run.result is None:
         return
@@ -239,7 +239,7 @@ def _count_lines(path: str) -> int:
 def read_header(path: Path) -> dict[str, Any]:
     """The first line of a file of records; empty when it is cut off or no header.
 
-    Raises ResultsError for an unknown version.
+    Raises RunFolderError for an unknown version.
     """
     with open_records(path) as stream:
         first = stream.readline(_FIRST_LINE_BYTES)
@@ -249,7 +249,7 @@ def read_header(path: Path) -> dict[str, Any]:
         return {}
     if not isinstance(header, dict) or header.get("kind") != "header":
         return {}
-    check_version(path, header.get("schema_version"))
+    check_version(path, path.parents[4], header.get("schema_version"))
     return header
 
 

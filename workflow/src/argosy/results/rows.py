@@ -1,12 +1,13 @@
-"""The rows of a run in the small tables, from the files that `run_folder` has read."""
+"""The rows of a run in the small tables, from the files that `measured_run` has read."""
 
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from argosy.results.models import Failure
-from argosy.results.run_folder import NOT_FAILED, Incarnation, RunFolder
+from argosy.results.measured_run import NOT_FAILED, Attempt, MeasuredRun
+from argosy.run_folder.failures import describe_failure
+from argosy.run_folder.models import Failure
 
 Row = dict[str, Any]
 
@@ -28,7 +29,7 @@ class Completeness:
     """Between the ranks' ends of a step that all have: more than a step's time is the nodes' clocks'."""
 
 
-def run_row(run: RunFolder, found: Completeness) -> Row:
+def run_row(run: MeasuredRun, found: Completeness) -> Row:
     """The row of the table `runs`."""
     current, ran = run.current, run.ran
     return _key(run) | {
@@ -60,7 +61,7 @@ def run_row(run: RunFolder, found: Completeness) -> Row:
         "image_name": ran.image and ran.image.name,
         "image_digest": ran.image and ran.image.digest,
         "programs": json.dumps(run.programs, sort_keys=True),
-        "failure": _sentence(current.failure) if current and current.failure else None,
+        "failure": describe_failure(current.failure) if current and current.failure else None,
         "unreadable_records": found.unreadable_records,
         "repeated_steps": found.repeated_steps,
         "duplicate_steps": found.duplicate_steps,
@@ -75,13 +76,13 @@ def run_row(run: RunFolder, found: Completeness) -> Row:
     }
 
 
-def node_rows(run: RunFolder) -> Iterator[Row]:
+def node_rows(run: MeasuredRun) -> Iterator[Row]:
     """A row of the table `nodes` for each node of the run."""
     for node in run.current.nodes if run.current else ():
         yield _key(run) | {"node": node.node, "host": node.host} | node.machine.model_dump()
 
 
-def failure_rows(run: RunFolder) -> Iterator[Row]:
+def failure_rows(run: MeasuredRun) -> Iterator[Row]:
     """A row of the table `failures` for each incarnation that came to nothing."""
     for incarnation, failure in run.failures():
         yield _key(run) | {
@@ -95,34 +96,23 @@ def failure_rows(run: RunFolder) -> Iterator[Row]:
         }
 
 
-def _telling_log(run: RunFolder, incarnation: Incarnation, failure: Failure) -> str | None:
+def _telling_log(run: MeasuredRun, incarnation: Attempt, failure: Failure) -> str | None:
     """The log to open first: the failed rank's, else the failed node's, else the job's."""
     logs = run.logs(incarnation)
-    rank = f"rank-{failure.rank}.log"
-    # Earlier versions kept ranks' logs beside the host's.
-    names = (f"ranks/{rank}", rank, f"node-{failure.node}.log", "job.log")
+    names = (f"ranks/rank-{failure.rank}.log", f"node-{failure.node}.log", "job.log")
     return next((_in_results(run, incarnation, name) for name in names if name in logs), None)
 
 
-def _hosts(incarnation: Incarnation) -> list[str]:
+def _hosts(incarnation: Attempt) -> list[str | None]:
     if incarnation.verdict:
         return incarnation.verdict.hosts
     return [node.host for node in incarnation.nodes]
 
 
-def _sentence(failure: Failure) -> str:
-    where = [
-        f"{kind} {number}"
-        for kind, number in (("node", failure.node), ("rank", failure.rank))
-        if number is not None
-    ]
-    return f"{', '.join(where)}: {failure.cause}" if where else failure.cause
-
-
-def _key(run: RunFolder) -> Row:
+def _key(run: MeasuredRun) -> Row:
     return {"experiment": run.asked.experiment, "run_id": run.asked.run_id}
 
 
-def _in_results(run: RunFolder, incarnation: Incarnation, log: str) -> str:
+def _in_results(run: MeasuredRun, incarnation: Attempt, log: str) -> str:
     """A log's path below the folder of the site."""
     return f"{run.asked.experiment}/{run.asked.run_id}/logs/{incarnation.name}/{log}"

@@ -8,13 +8,33 @@ from pathlib import Path
 import duckdb
 
 from argosy.results.lines import is_amount, lines, name_files
-from argosy.results.models import TelemetryHeader, as_model
 from argosy.results.records import clock_offset, read_header
 from argosy.results.rows import Row
-from argosy.results.run_folder import RunFolder
+from argosy.results.measured_run import MeasuredRun
 from argosy.results.tables import COLUMNS, Run, fetch, parquet, set_view
+from argosy.run_folder.models import Bytes, Record, Whole, as_model
 
 VIEW = "new_telemetry"
+
+
+class Gpu(Record):
+    """An accelerator of a node, as a telemetry file's header describes it."""
+
+    gpu: Whole | None = None
+    uuid: str | None = None
+    name: str | None = None
+    memory_bytes: Bytes | None = None
+    mig: bool | None = None
+    energy_from_power: bool | None = None
+
+
+class TelemetryHeader(Record):
+    """The first line of a telemetry file, as far as it is about the node's GPUs."""
+
+    gpus: list[Gpu] | None = None
+    driver: str | None = None
+    unread: dict[str, str | None] | None = None
+
 
 _OWN = ("experiment", "run_id", "incarnation", "node", "at_s")
 _SAMPLED = {name: kind for name, kind in COLUMNS["telemetry"].items() if name not in _OWN}
@@ -70,10 +90,10 @@ class TelemetryFile:
     offset_s: float | None
 
 
-def telemetry_files(run: RunFolder) -> Iterator[TelemetryFile]:
+def telemetry_files(run: MeasuredRun) -> Iterator[TelemetryFile]:
     """The files of the incarnations that a completed run is made of; else none.
 
-    Raises ResultsError for one of an unknown version, OSError for one that cannot be read.
+    Raises RunFolderError for one of an unknown version, OSError for one that cannot be read.
     """
     if run.state != "completed" or run.result is None:
         return

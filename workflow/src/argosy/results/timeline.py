@@ -11,7 +11,7 @@ from typing import TypeGuard
 
 from argosy.reading import site_of
 from argosy.results.rows import Row
-from argosy.results.run_folder import RunFolder
+from argosy.results.measured_run import MeasuredRun
 from argosy.results.trace_events import Event, trace_events
 
 NEGOTIATE = "NEGOTIATE_"
@@ -82,7 +82,7 @@ class Timeline:
     unreadable: int = 0
 
 
-def run_timeline(run: RunFolder) -> Timeline:
+def run_timeline(run: MeasuredRun) -> Timeline:
     """The timeline of a completed run that has one; of one that was continued, that of its last job.
 
     Raises OSError for one that cannot be read.
@@ -104,7 +104,7 @@ def read_timeline(path: Path, top: Path) -> Timeline:
     return Timeline(sums.activities, sums.unreadable)
 
 
-def timeline_rows(run: RunFolder, timeline: Timeline) -> Iterator[Row]:
+def timeline_rows(run: MeasuredRun, timeline: Timeline) -> Iterator[Row]:
     """The run's rows of the table `timeline`."""
     for (operation, name), activity in timeline.activities.items():
         if activity.events:

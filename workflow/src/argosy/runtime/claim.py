@@ -33,11 +33,10 @@ _MOST_STEPS = 1 << 53
 
 def main(arguments: Sequence[str]) -> int:
     """Claim the run; 2 for an incarnation that was here before, or a script of an older plan."""
-    # Scripts of earlier versions, which may be in the queue, name no folder of programs.
-    if len(arguments) not in (3, 4):
+    if len(arguments) != 4:
         print("usage: claim.py RUN_DIR INCARNATION SPEC WORKLOADS", file=sys.stderr)
         return 2
-    run_dir, incarnation, spec, workloads = (*arguments, "")[:4]
+    run_dir, incarnation, spec, workloads = arguments
     run = os.path.join(run_dir, "run.json")
     if files.try_object(run).get("spec") != spec:
         print(
@@ -51,9 +50,8 @@ def main(arguments: Sequence[str]) -> int:
         files.write_text(os.path.join(run_dir, FENCE), incarnation + "\n")
         found = newest_checkpoint(run_dir)
         claimed = {**describe(spec, found), **describe_run(run_dir)}
-        if workloads:
-            claimed["programs"] = programs_of(claimed.get("run", {}), workloads)
-            tell_changes(run_dir, found, claimed["programs"])
+        claimed["programs"] = programs_of(claimed.get("run", {}), workloads)
+        tell_changes(run_dir, found, claimed["programs"])
         files.write_text(os.path.join(attempt, "claim.json"), json.dumps(claimed) + "\n")
         if found:
             print(found[0])
@@ -147,22 +145,9 @@ def checkpoints(run_dir: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def last_completion(run_dir: str) -> float:
     """When an incarnation of the run last completed (unix); 0 when none has."""
     found = glob.escape(run_dir)
-    # Earlier versions kept verdicts among the records; those of today's lie where programs cannot write.
     paths = glob.glob(os.path.join(found, "attempts", "*", "verdict.json"))
-    paths += [
-        path
-        for path in glob.glob(os.path.join(found, "records", "*", "verdict.json"))
-        if not os.path.lexists(_attempt_of(path))
-    ]
     verdicts = [each for each in map(files.try_object, paths) if each.get("state") == "completed"]
     return max((files.number(each.get("ended")) or 0.0 for each in verdicts), default=0.0)
-
-
-def _attempt_of(verdict: str) -> str:
-    """The folder in `attempts` of the incarnation whose records hold this file."""
-    records = os.path.dirname(verdict)
-    run_dir = os.path.dirname(os.path.dirname(records))
-    return os.path.join(run_dir, "attempts", os.path.basename(records))
 
 
 def plan_digest(run_dir: str) -> str | None:

@@ -16,23 +16,10 @@ import stat
 import tempfile
 from typing import Any, Mapping
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # of each JSON file of a run (docs/run-folder.md)
 MOST_JSON = 1 << 20  # bytes
 MOST_LOG = 4 << 20
 _LONGEST_NUMBER = 40  # digits; Python takes the square of their count to read more
-
-
-def attempt_folder(run_dir: str, incarnation: str) -> str:
-    """Return the folder of what the host writes of an incarnation.
-
-    Earlier versions wrote it into the incarnation's records; a job of theirs stays there.
-    """
-    attempt = os.path.join(run_dir, "attempts", incarnation)
-    records = os.path.join(run_dir, "records", incarnation)
-    old = any(
-        os.path.lexists(os.path.join(records, name)) for name in ("claim.json", "verdict.json")
-    )
-    return records if old and not os.path.lexists(attempt) else attempt
 
 
 def open_regular(path: str) -> int:

@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
     except (OSError, ValueError) as error:
         print(f"argosy: {os.path.join(run_dir, 'run.json')}: {error!r}", file=sys.stderr)
         return 2
-    attempt = files.attempt_folder(run_dir, incarnation)
+    attempt = os.path.join(run_dir, "attempts", incarnation)
     try:
         verdict = earlier_verdict(attempt, incarnation)
         if verdict is None:
@@ -95,7 +95,7 @@ def read_reports(run_dir: str, incarnation: str, nodes: int) -> list[NodeReport]
     with contextlib.suppress(OSError):
         os.listdir(os.path.join(run_dir, "records", incarnation))
     not_started = files.try_object(
-        os.path.join(files.attempt_folder(run_dir, incarnation), "not-started.json")
+        os.path.join(run_dir, "attempts", incarnation, "not-started.json")
     )
     return [read_report(run_dir, incarnation, node, not_started, nodes) for node in range(nodes)]
 

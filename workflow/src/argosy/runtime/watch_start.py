@@ -96,7 +96,7 @@ class Start:
             run_dir, "logs", f"slurm-{incarnation.rpartition('.')[0]}.log"
         )
         self._records = os.path.join(run_dir, "records", incarnation)
-        self._attempt = files.attempt_folder(run_dir, incarnation)
+        self._attempt = os.path.join(run_dir, "attempts", incarnation)
         self._ended_first: float | None = None
 
     def missing(self) -> list[int]:

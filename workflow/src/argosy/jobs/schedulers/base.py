@@ -10,8 +10,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
-SCRIPT = "job.sbatch"
-
 
 def job_name(run_dir: Path) -> str:
     """The name by which the queue shows a run's job, and by which it is found there again."""

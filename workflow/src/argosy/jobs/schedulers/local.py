@@ -10,15 +10,16 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 import argosy
-from argosy.jobs import job_file
-from argosy.jobs.schedulers.base import SCRIPT, State, Status
+from argosy.jobs.schedulers.base import State, Status
 from argosy.jobs.schedulers.missing_images import missing_image
 from argosy.jobs.schedulers.time_limit import Enforcer
+from argosy.run_folder.folder import SCRIPT
+from argosy.run_folder.job_file import add_job, newest_job, read_jobs, script_digest
+from argosy.run_folder.models import Job
 
 CANCEL_GRACE_S = 8.0
 """From asking a job to end until what is left of it is killed."""
@@ -48,10 +49,10 @@ class LocalScheduler:
         """
         outdated: dict[Path, str] = {}
         for run_dir in run_dirs:
-            entry = job_file.newest(run_dir)
-            job_id = str(entry["job_id"]) if entry else ""
-            runs = entry is not None and _process(run_dir, job_id) is not None
-            if entry and runs and entry["script_sha256"] == job_file.digest(run_dir / SCRIPT):
+            job = newest_job(run_dir)
+            job_id = job.job_id if job else ""
+            runs = job is not None and _process(run_dir, job_id) is not None
+            if job and runs and job.script_sha256 == script_digest(run_dir / SCRIPT):
                 self._running[run_dir] = job_id
                 continue
             if runs:
@@ -84,10 +85,10 @@ class LocalScheduler:
         _end(self._running)
 
     def _state(self, run_dir: Path, job_id: str) -> State:
-        state, entry = _state(run_dir, job_id), _entry(run_dir, job_id)
+        state, job = _state(run_dir, job_id), _job(run_dir, job_id)
         limit = self._limits.get(run_dir)
-        if entry and state is State.RUNNING and (script := _process(run_dir, job_id)):
-            limit = limit or Enforcer(run_dir, entry, lambda: _family(script))
+        if job and state is State.RUNNING and (script := _process(run_dir, job_id)):
+            limit = limit or Enforcer(run_dir, job, lambda: _family(script))
             self._limits[run_dir] = limit
             limit.enforce()
         return State.TIMEOUT if limit and limit.ended and not state.active else state
@@ -116,17 +117,16 @@ def _start(run_dir: Path) -> str:
             start_new_session=True,
             env={**os.environ, "ARGOSY_JOB_ID": job_id},
         )
-    created = psutil.Process(process.pid).create_time()
-    entry = {
-        "scheduler": "local",
-        "job_id": job_id,
-        "submitted": time.time(),
-        "script": str(run_dir / SCRIPT),
-        "script_sha256": job_file.digest(run_dir / SCRIPT),
-        "pid": process.pid,
-        "process_created": created,
-    }
-    job_file.add(run_dir, entry)
+    job = Job(
+        scheduler="local",
+        job_id=job_id,
+        submitted=time.time(),
+        script=str(run_dir / SCRIPT),
+        script_sha256=script_digest(run_dir / SCRIPT),
+        pid=process.pid,
+        process_created=psutil.Process(process.pid).create_time(),
+    )
+    add_job(run_dir, job)
     return job_id
 
 
@@ -168,8 +168,8 @@ def _family(process: psutil.Process) -> list[psutil.Process]:
 
 def _left_behind(run_dir: Path, job_id: str) -> list[psutil.Process]:
     """The nodes of a script that was killed: processes of its session, which has lost its leader."""
-    entry = _entry(run_dir, job_id)
-    if entry is None or psutil.pid_exists(leader := int(entry["pid"])):
+    job = _job(run_dir, job_id)
+    if job is None or job.pid is None or psutil.pid_exists(leader := job.pid):
         return []
     return [
         process
@@ -205,30 +205,30 @@ def _session(pid: int) -> int | None:
 
 
 def _process(run_dir: Path, job_id: str) -> psutil.Process | None:
-    entry = _entry(run_dir, job_id)
-    return _process_of(entry) if entry else None
+    job = _job(run_dir, job_id)
+    return _process_of(job) if job else None
 
 
-def _entry(run_dir: Path, job_id: str) -> Mapping[str, Any] | None:
+def _job(run_dir: Path, job_id: str) -> Job | None:
     """What job.json says of a job of this folder; that of a copied run names another's process."""
     script = str(run_dir / SCRIPT)
-    found = (entry for entry in job_file.entries(run_dir) if entry["job_id"] == job_id)
-    return next((entry for entry in found if entry.get("script", script) == script), None)
+    found = (job for job in read_jobs(run_dir) if job.job_id == job_id)
+    return next((job for job in found if job.script in (None, script)), None)
 
 
-def _process_of(entry: Mapping[str, Any]) -> psutil.Process | None:
-    """The entry's process while it lives; a child that ended is reaped on the way."""
-    if entry.get("scheduler") != "local":
+def _process_of(job: Job) -> psutil.Process | None:
+    """The job's process while it lives; a child that ended is reaped on the way."""
+    if job.scheduler != "local" or job.pid is None or job.process_created is None:
         return None
     try:
-        process = psutil.Process(int(entry["pid"]))
-        if abs(process.create_time() - float(entry["process_created"])) > SAME_PROCESS_S:
+        process = psutil.Process(job.pid)
+        if abs(process.create_time() - job.process_created) > SAME_PROCESS_S:
             return None
         if process.status() == psutil.STATUS_ZOMBIE:
             with suppress(ChildProcessError):
                 os.waitpid(process.pid, os.WNOHANG)
             return None
-        if not _is_of(process, str(entry["job_id"])):
+        if not _is_of(process, job.job_id):
             return None
     except psutil.NoSuchProcess:
         return None

@@ -9,8 +9,8 @@ from pathlib import Path
 from argosy.errors import ArgosyError
 from argosy.images.lockfile import lock_path
 from argosy.images.store import STORE_VARIABLE, Store
-from argosy.jobs.schedulers.base import SCRIPT
 from argosy.reading import read_text, site_of
+from argosy.run_folder.folder import SCRIPT
 
 _STORE = re.compile(rf"^export {STORE_VARIABLE}=(.+)$", re.MULTILINE)
 _DIGEST = re.compile(r"^\s*--digest (sha256:[0-9a-f]{64})$", re.MULTILINE)

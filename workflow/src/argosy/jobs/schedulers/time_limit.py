@@ -3,22 +3,22 @@
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 
-from argosy.files import attempt_folder, write_text
-from argosy.reading import read_object, site_of
+from argosy.files import write_text
+from argosy.run_folder.folder import RunFolder
+from argosy.run_folder.models import Job, RunFolderError
 
 KILL_WAIT_S = 30.0
 """From SIGTERM to SIGKILL; Slurm's default KillWait."""
 
 MARK = "time-limit"
-"""The file of an execution by which verdict.py knows why it ended."""
+"""The file of an attempt by which verdict.py knows why it ended."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,12 @@ class TimeLimit:
     def of_run(cls, run_dir: Path) -> "TimeLimit | None":
         """The limit that run.json names; None where it names none."""
         try:
-            run = read_object(run_dir / "run.json", site_of(run_dir))
-            warning = run["checkpoints"] and float(run["checkpoints"]["warning_s"])
-            return cls(float(run["time_limit_s"]), warning)
-        except (OSError, ValueError, KeyError, TypeError, OverflowError):
+            spec = RunFolder(run_dir).spec
+        except RunFolderError:
             return None
+        if spec.time_limit_s is None:
+            return None
+        return cls(spec.time_limit_s, spec.checkpoints.warning_s if spec.checkpoints else None)
 
 
 class Enforcer:
@@ -44,16 +45,14 @@ class Enforcer:
 
     Args:
         run_dir: the folder of its run.
-        entry: the job in job.json.
+        job: its process.
         family: lists the processes of the job as they are now.
     """
 
-    def __init__(
-        self, run_dir: Path, entry: Mapping[str, Any], family: Callable[[], list[psutil.Process]]
-    ) -> None:
+    def __init__(self, run_dir: Path, job: Job, family: Callable[[], list[psutil.Process]]) -> None:
         self._limit = TimeLimit.of_run(run_dir)
         self._run_dir = run_dir
-        self._entry = entry
+        self._job = job
         self._family = family
         self._warned = False
         self._ended_at: float | None = None
@@ -65,15 +64,15 @@ class Enforcer:
 
     def enforce(self) -> None:
         """Do what is due. The job's script must be alive."""
-        if self._limit is None:
+        if self._limit is None or self._job.process_created is None:
             return
-        left = float(self._entry["process_created"]) + self._limit.seconds - time.time()
+        left = self._job.process_created + self._limit.seconds - time.time()
         if self._ended_at is not None:
             self._kill_in_time(self._ended_at)
         elif left <= 0:
             self._ended_at = time.monotonic()
             # Without a claim it has not come so far that a verdict would be written.
-            attempt = attempt_folder(self._run_dir, f"{self._entry['job_id']}.0")
+            attempt = RunFolder(self._run_dir).attempt_dir(f"{self._job.job_id}.0")
             if attempt.is_dir():
                 write_text(attempt / MARK, "the time limit was reached\n")
             self._signal(signal.SIGTERM)
@@ -88,5 +87,6 @@ class Enforcer:
                     process.kill()
 
     def _signal(self, number: signal.Signals) -> None:
-        with suppress(ProcessLookupError):
-            os.kill(int(self._entry["pid"]), number)
+        if self._job.pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(self._job.pid, number)

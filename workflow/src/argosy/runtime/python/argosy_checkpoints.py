@@ -21,7 +21,7 @@ RESTORED = "ARGOSY_RESTORED"
 WARNED = "ARGOSY_WARNED"
 """Set where the experiment says that its program heeds warnings."""
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 KEPT = 2
 """Checkpoints of one job that are kept: the newest may be the one that is being written."""
 

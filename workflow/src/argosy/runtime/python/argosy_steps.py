@@ -77,7 +77,7 @@ PHASES = ("data", "h2d", "forward", "backward", "communication", "update")
 DISK_FULL_EXIT = 74  # EX_IOERR of sysexits.h
 INTERRUPTED_EXIT = 75  # EX_TEMPFAIL: ended early as asked, to be continued
 
-_SCHEMA_VERSION = 1
+_SCHEMA_VERSION = 2
 _FLUSH_SECONDS = 1.0
 _FILE = "ARGOSY_STEPS_FILE"
 _OWNER = "ARGOSY_STEPS_OWNER"

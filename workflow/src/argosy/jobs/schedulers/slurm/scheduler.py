@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from argosy.jobs import job_file
 from argosy.jobs.allocations import split_shared
-from argosy.jobs.schedulers.base import SCRIPT, State, Status, job_name
+from argosy.jobs.schedulers.base import State, Status, job_name
 from argosy.jobs.schedulers.missing_images import missing_image
 from argosy.jobs.schedulers.slurm.commands import (
     LateError,
@@ -23,6 +22,9 @@ from argosy.jobs.schedulers.slurm.reasons import explain as why_it_waits
 from argosy.jobs.schedulers.slurm.refusals import TOO_MANY_NOW, explain
 from argosy.jobs.schedulers.slurm.shared_jobs import attach_shared, status_of_run, submit_shared
 from argosy.reading import read_text, site_of
+from argosy.run_folder.folder import SCRIPT
+from argosy.run_folder.job_file import add_job, script_digest
+from argosy.run_folder.models import Job
 
 PARALLEL_SUBMISSIONS = 4
 LONGEST_PAUSE_S = 60.0
@@ -233,14 +235,14 @@ def _submit(run_dir: Path) -> Status:
     said = call("sbatch", "--parsable", script, cwd=run_dir)
     # With several clusters it is "id;cluster".
     job_id = said.strip().partition(";")[0]
-    job_file.add(
+    add_job(
         run_dir,
-        {
-            "scheduler": "slurm",
-            "job_id": job_id,
-            "submitted": time.time(),
-            "script_sha256": job_file.digest(script),
-        },
+        Job(
+            scheduler="slurm",
+            job_id=job_id,
+            submitted=time.time(),
+            script_sha256=script_digest(script),
+        ),
     )
     return Status(State.PENDING, job_id)
 

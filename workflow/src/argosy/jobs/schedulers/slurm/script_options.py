@@ -9,10 +9,10 @@ from functools import cached_property
 from pathlib import Path
 
 from argosy.errors import ArgosyError
-from argosy.jobs.schedulers.base import SCRIPT
 from argosy.jobs.schedulers.slurm import spans
 from argosy.jobs.schedulers.slurm.gres import GPU_OPTIONS
 from argosy.reading import read_object, read_text, site_of
+from argosy.run_folder.folder import SCRIPT
 from argosy.site.models import Site, read_site
 from argosy.site.values import Options
 

@@ -14,15 +14,16 @@ from pathlib import Path
 
 import argosy
 from argosy.files import write_text
-from argosy.jobs import job_file
 from argosy.jobs.allocations import BETWEEN_RUNS_S
-from argosy.jobs.incarnations import newest_incarnation, read_verdict
 from argosy.jobs.render import ScriptTemplate
-from argosy.jobs.schedulers.base import SCRIPT, State, Status, job_name
+from argosy.jobs.schedulers.base import State, Status, job_name
 from argosy.jobs.schedulers.slurm.commands import Patience, call, script_of
 from argosy.jobs.schedulers.slurm.queue import Listed
 from argosy.jobs.schedulers.slurm.script_options import ScriptOptions
 from argosy.reading import site_of
+from argosy.run_folder.folder import SCRIPT, RunFolder
+from argosy.run_folder.job_file import add_job, read_jobs, script_digest
+from argosy.run_folder.models import Job
 
 TEMPLATE = "allocation.sbatch.j2"
 
@@ -77,7 +78,7 @@ def attach_shared(
 
 def _digest(run_dir: Path) -> str | None:
     try:
-        return job_file.digest(run_dir / SCRIPT)
+        return script_digest(run_dir / SCRIPT)
     except OSError:
         return None
 
@@ -88,22 +89,20 @@ def _has_ended(run_dir: Path, job: Listed) -> bool:
 
 
 def _is_noted(run_dir: Path, job_id: str) -> bool:
-    return any(str(entry["job_id"]) == job_id for entry in job_file.entries(run_dir))
+    return any(job.job_id == job_id for job in read_jobs(run_dir))
 
 
 def note(folder: Path, run_dirs: Sequence[Path], job_id: str) -> None:
     """Note the job that these runs share in the job.json of each."""
     for run_dir in run_dirs:
-        job_file.add(
-            run_dir,
-            {
-                "scheduler": "slurm",
-                "job_id": job_id,
-                "submitted": time.time(),
-                "script_sha256": job_file.digest(run_dir / SCRIPT),
-                "allocation": str(folder.relative_to(site_of(run_dir))),
-            },
+        job = Job(
+            scheduler="slurm",
+            job_id=job_id,
+            submitted=time.time(),
+            script_sha256=script_digest(run_dir / SCRIPT),
+            allocation=str(folder.relative_to(site_of(run_dir))),
         )
+        add_job(run_dir, job)
 
 
 def write_script(folder: Path, run_dirs: Sequence[Path]) -> Path:
@@ -139,7 +138,7 @@ def script_text(folder: Path, run_dirs: Sequence[Path]) -> str:
             "folder": folder,
             "verdict": Path(argosy.__file__).parent / "runtime" / "verdict.py",
             "python": sys.executable,
-            "runs": {run_dir: job_file.digest(run_dir / SCRIPT) for run_dir in run_dirs},
+            "runs": {run_dir: script_digest(run_dir / SCRIPT) for run_dir in run_dirs},
         }
     )
 
@@ -161,15 +160,15 @@ def runs_of(script: str) -> dict[Path, str]:
 
 def status_of_run(run_dir: Path, job: Listed) -> Status | None:
     """Return how a run of a shared job is while the job is not over; None: as the job is."""
-    incarnation = f"{job.job_id}.{job.restarts}"
-    newest = newest_incarnation(run_dir, job.job_id)
-    verdict = read_verdict(run_dir, newest) if newest else None
-    come_to = verdict["state"] if verdict else None
+    run = RunFolder(run_dir)
+    newest = run.newest_attempt(job.job_id)
+    verdict = run.verdict(newest)
+    come_to = verdict.state if verdict else None
     if come_to == "completed":
         return Status(State.COMPLETED, job.job_id, job.restarts, nodes=job.nodes)
     if job.state is not State.RUNNING:
         return None
-    if newest != incarnation:
+    if newest != f"{job.job_id}.{job.restarts}":
         turn = f"its turn in job {job.job_id}"
         return Status(State.PENDING, job.job_id, job.restarts, turn, job.nodes)
     # A run that was cancelled may be of a job on its way back into the queue: that decides.

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from study_files import STARTED, RunFiles, plan, write_json
 
-from argosy.results import ResultsError
 from argosy.results.listing import list_run
-from argosy.results.run_folder import NO_VERDICT, read_run
+from argosy.results.measured_run import NO_VERDICT, read_run
+from argosy.run_folder.models import RunFolderError
 
 FAILURE = {"node": 0, "rank": None, "cause": "the container did not start", "at": STARTED}
 
@@ -72,7 +72,7 @@ def test_jobs_are_in_the_order_of_job_json(run: RunFiles) -> None:
     run.execute("2.0", state="failed", failure=FAILURE)
     run.execute("1.0", state="cancelled")
     jobs = [{"scheduler": "slurm", "job_id": job, "submitted": 0} for job in ("2", "1")]
-    write_json(run.path / "job.json", {"schema_version": 1, "jobs": jobs})
+    write_json(run.path / "job.json", {"schema_version": 2, "jobs": jobs})
     assert read_run(list_run(run.path)).state == "cancelled"
 
 
@@ -88,5 +88,5 @@ def test_a_result_without_its_records_is_refused(run: RunFiles) -> None:
     run.execute("7.0")
     content = (run.path / "result.json").read_text().replace("7.0", "8.0")
     (run.path / "result.json").write_text(content)
-    with pytest.raises(ResultsError, match=r"names incarnation 8\.0"):
+    with pytest.raises(RunFolderError, match=r"names incarnation 8\.0"):
         read_run(list_run(run.path))

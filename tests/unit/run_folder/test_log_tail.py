@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.jobs.log_tail import last_line
+from argosy.run_folder.log_tail import last_line
 
 
 @pytest.mark.parametrize(

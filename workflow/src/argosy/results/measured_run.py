@@ -1,23 +1,23 @@
-"""One run folder: what was asked, its incarnations, and which of them is the measurement."""
+"""A run as its files tell it: what was asked, its attempts, and which of them is the measurement."""
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from argosy.files import attempt_folder
 from argosy.reading import site_of
-from argosy.results.errors import ResultsError
 from argosy.results.listing import Listing
-from argosy.results.models import (
-    Asked,
+from argosy.run_folder.attempts import by_number, in_order
+from argosy.run_folder.job_file import read_jobs
+from argosy.run_folder.models import (
     Claim,
     Experiment,
     Failure,
-    Jobs,
     NodeStatus,
     Provenance,
+    RunFolderError,
+    RunSpec,
     Verdict,
     as_model,
     read_model,
@@ -31,7 +31,7 @@ NO_VERDICT = "ended without a verdict: killed before it could write one, or its 
 
 
 @dataclass(frozen=True)
-class Incarnation:
+class Attempt:
     """One execution of a run's job, as far as its files tell."""
 
     name: str
@@ -90,22 +90,22 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class RunFolder:
+class MeasuredRun:
     """A run as its folder tells it. `incarnations` are in the order of submission."""
 
     listing: Listing
-    asked: Asked
+    asked: RunSpec
     planned: Experiment
     result: Verdict | None
     provenance: str | None
-    incarnations: tuple[Incarnation, ...]
+    incarnations: tuple[Attempt, ...]
 
     @property
     def ranks(self) -> int:
-        return self.asked.nodes * self.asked.ranks_per_node
+        return self.asked.ranks
 
     @property
-    def current(self) -> Incarnation | None:
+    def current(self) -> Attempt | None:
         """The incarnation that `result.json` names, else the newest; None before the first."""
         if self.result:
             named = (one for one in self.incarnations if one.name == self.result.incarnation)
@@ -113,7 +113,7 @@ class RunFolder:
         return self.incarnations[-1] if self.incarnations else None
 
     @property
-    def ran(self) -> Asked:
+    def ran(self) -> RunSpec:
         """What was asked when the current incarnation began; run.json may say by now what is asked next."""
         claim = self.current.claim if self.current else None
         return claim.run if claim and claim.run else self.asked
@@ -164,7 +164,7 @@ class RunFolder:
         # A verdict whose copy was never made is not a result: the job died between the two writes.
         return "unfinished" if self.current.state == "completed" else self.current.state
 
-    def failures(self) -> Iterator[tuple[Incarnation, Failure]]:
+    def failures(self) -> Iterator[tuple[Attempt, Failure]]:
         """Each incarnation that came to nothing, with the cause that it left."""
         current = self.current.name if self.current else None
         for incarnation in self.incarnations:
@@ -180,25 +180,25 @@ class RunFolder:
         folder = self.listing.path / "records" / incarnation
         return [folder / name for name in self.listing.records.get(incarnation, ())]
 
-    def logs(self, incarnation: Incarnation) -> list[str]:
+    def logs(self, incarnation: Attempt) -> list[str]:
         """Names of an incarnation's log files: the job's first, then nodes and ranks by number."""
         found = (log for log in self.listing.logs.get(incarnation.name, ()) if log.endswith(".log"))
-        return sorted(found, key=lambda log: (log != "job.log", _by_number(Path(log).name)))
+        return sorted(found, key=lambda log: (log != "job.log", by_number(Path(log).name)))
 
 
-def read_run(listing: Listing) -> RunFolder:
-    """Read the small files of a run folder; raise ResultsError for one that breaks the contract."""
+def read_run(listing: Listing) -> MeasuredRun:
+    """Read the small files of a run folder; raise RunFolderError for one that breaks the contract."""
     folder, files, top = listing.path, listing.files, site_of(listing.path)
-    asked = read_model(folder / "run.json", top, Asked)
+    asked = read_model(folder / "run.json", top, RunSpec)
     if (asked.experiment, asked.run_id) != (folder.parent.name, folder.name):
-        raise ResultsError(
+        raise RunFolderError(
             f"{folder / 'run.json'}: is of run {asked.experiment}/{asked.run_id}, but its folder "
             f"is {folder.parent.name}/{folder.name}; move a copied or renamed folder away"
         )
     result = folder / "result.json"
     path = folder / "provenance.json"
     provenance = read_object(path, top) if path.name in files else None
-    run = RunFolder(
+    run = MeasuredRun(
         listing=listing,
         asked=asked,
         planned=as_model(path, provenance or {}, Provenance).experiment,
@@ -209,7 +209,7 @@ def read_run(listing: Listing) -> RunFolder:
         ),
     )
     if run.result and run.current is None:
-        raise ResultsError(
+        raise RunFolderError(
             f"{result}: names incarnation {run.result.incarnation}, of which there are no records; "
             "move the run folder away and run it again"
         )
@@ -217,34 +217,23 @@ def read_run(listing: Listing) -> RunFolder:
 
 
 def _incarnation_names(listing: Listing) -> list[str]:
-    """Incarnations by order of submission; a job that left logs but no records is one too."""
-    submitted: Mapping[str, int] = {}
-    if "job.json" in listing.files:
-        entries = read_model(listing.path / "job.json", site_of(listing.path), Jobs).jobs
-        submitted = {str(job.job_id): place for place, job in enumerate(entries)}
-
-    def order(name: str) -> tuple[int, list[tuple[str, int]]]:
-        return submitted.get(name.rpartition(".")[0], -1), _by_number(name)
-
-    return sorted({*listing.attempts, *listing.records, *listing.logs}, key=order)
+    """Attempts by order of submission; a job that left logs but no records is one too."""
+    jobs = read_jobs(listing.path) if "job.json" in listing.files else []
+    names = {*listing.attempts, *listing.records, *listing.logs}
+    return in_order(names, [job.job_id for job in jobs])
 
 
-def _read_incarnation(listing: Listing, name: str) -> Incarnation:
+def _read_incarnation(listing: Listing, name: str) -> Attempt:
     folder, files = listing.path / "records" / name, listing.records.get(name, ())
     top = site_of(listing.path)
     nodes = [file for file in files if re.fullmatch(r"node-.*\.json", file)]
-    attempt, written = attempt_folder(listing.path, name), listing.attempts.get(name, files)
+    attempt, written = listing.path / "attempts" / name, listing.attempts.get(name, ())
     verdict, claim = attempt / "verdict.json", attempt / "claim.json"
-    return Incarnation(
+    return Attempt(
         name=name,
         verdict=read_model(verdict, top, Verdict) if verdict.name in written else None,
         nodes=tuple(
-            read_model(folder / node, top, NodeStatus) for node in sorted(nodes, key=_by_number)
+            read_model(folder / node, top, NodeStatus) for node in sorted(nodes, key=by_number)
         ),
         claim=read_model(claim, top, Claim) if claim.name in written else None,
     )
-
-
-def _by_number(name: str) -> list[tuple[str, int]]:
-    """A sort key that puts node-2 before node-10."""
-    return [(text, int(digits or 0)) for text, digits in re.findall(r"(\D*)(\d*)", name)]

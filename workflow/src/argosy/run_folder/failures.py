@@ -1,0 +1,48 @@
+"""Why an attempt came to nothing, in words: one way for the driver, the live table and the report."""
+
+from argosy.run_folder.folder import RunFolder
+from argosy.run_folder.log_tail import last_line
+from argosy.run_folder.models import Failure, Verdict
+
+
+def who_failed(failure: Failure, host: str | None = None) -> str:
+    """Return the rank or node that failed, `rank 1 (node 0, n1)`; "" where it is the whole job."""
+    if failure.rank is None:
+        return _node(failure, f" ({host})" if host else "")
+    where = _node(failure, f", {host}" if host else "")
+    return f"rank {failure.rank} ({where})" if where else f"rank {failure.rank}"
+
+
+def _node(failure: Failure, host: str) -> str:
+    return "" if failure.node is None else f"node {failure.node}{host}"
+
+
+def describe_failure(failure: Failure, host: str | None = None) -> str:
+    """Return who failed, where it is known, and why."""
+    who = who_failed(failure, host)
+    return f"{who}: {failure.cause}" if who else failure.cause
+
+
+def describe_verdict(run: RunFolder, verdict: Verdict) -> str:
+    """Return who failed, on which host, and why, "" without a failure.
+
+    A program that ended by itself is quoted with its last line.
+    """
+    failure = verdict.failure
+    if failure is None:
+        return ""
+    hosts = dict(enumerate(verdict.hosts))
+    host = hosts.get(failure.node) if failure.node is not None else None
+    text = describe_failure(failure, host)
+    if failure.rank is not None and failure.cause.startswith("exit code"):
+        said = last_line(run.rank_log(verdict.incarnation, failure.rank), run.site)
+        text += f": {said or 'it printed nothing'}"
+    return text
+
+
+def last_words(run: RunFolder, job_id: str | None, attempt: str | None) -> str:
+    """Return the last line of an attempt's log, or of the scheduler's where it did not come so far."""
+    logs = [run.scheduler_log(job_id)] if job_id else []
+    if attempt:
+        logs.insert(0, run.logs(attempt) / "job.log")
+    return next((said for log in logs if (said := last_line(log, run.site))), "")

@@ -1,0 +1,176 @@
+"""A run's folder, read when asked for; what is missing, cut off or no file of its schema is left out."""
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from argosy.reading import entries, folders_in, read_text, site_of
+from argosy.run_folder.attempts import KINDS, MOST_ATTEMPTS, by_number, in_order, is_attempt, job_of
+from argosy.run_folder.job_file import read_jobs
+from argosy.run_folder.models import (
+    Claim,
+    FileModel,
+    Job,
+    NodeStatus,
+    Provenance,
+    RunFolderError,
+    RunSpec,
+    Verdict,
+    read_model,
+    try_model,
+)
+
+SCRIPT = "job.sbatch"
+_NAME_BYTES = 4096
+
+
+def allocation_folder(site: Path, named: str | None) -> Path | None:
+    """Return the folder of a shared job below that of the site, as run.json or job.json has named it."""
+    experiment, slash, name = (named or "").partition("/")
+    if not slash or "/" in name or {experiment, name} & {"", ".", ".."}:
+        return None
+    return site / experiment / name
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The files of a run, in results/<site>/<experiment>/<run>."""
+
+    path: Path
+
+    @property
+    def site(self) -> Path:
+        """The folder of the run's site: what is below it is not trusted."""
+        return site_of(self.path)
+
+    @property
+    def name(self) -> str:
+        """The run with its site, as it is called in messages."""
+        return "/".join(self.path.parts[-3:])
+
+    @cached_property
+    def spec(self) -> RunSpec:
+        """run.json; raises RunFolderError."""
+        return read_model(self.path / "run.json", self.site, RunSpec)
+
+    @cached_property
+    def jobs(self) -> list[Job]:
+        """The jobs that a driver submitted, the newest last."""
+        with suppress(RunFolderError):
+            return read_jobs(self.path)
+        return []
+
+    def job(self, job_id: str | None) -> Job | None:
+        """Return what was noted of a job."""
+        return next((job for job in self.jobs if job.job_id == job_id), None)
+
+    @property
+    def result(self) -> Verdict | None:
+        """result.json, of a completed run alone."""
+        return self._read("result.json", Verdict)
+
+    @property
+    def provenance(self) -> Provenance | None:
+        """provenance.json."""
+        return self._read("provenance.json", Provenance)
+
+    # ---- attempts
+
+    @cached_property
+    def attempts(self) -> list[str]:
+        """All attempts that left anything, the oldest first."""
+        names = {name for kind in KINDS for name in self._folders(kind) if is_attempt(name)}
+        return in_order(names, [job.job_id for job in self.jobs])
+
+    def attempts_of(self, job_id: str | None) -> list[str]:
+        """Return the attempts of a job, the oldest first."""
+        return [name for name in self.attempts if job_of(name) == job_id]
+
+    def newest_attempt(self, job_id: str | None) -> str | None:
+        """Return the newest attempt of a job."""
+        found = self.attempts_of(job_id)
+        return found[-1] if found else None
+
+    @cached_property
+    def last_started(self) -> str | None:
+        """The attempt that the run's results are of: the last one to claim it."""
+        try:
+            name = read_text(self.path / "incarnation", self.site, _NAME_BYTES).strip()
+        except OSError:
+            name = ""
+        if name in self.attempts:
+            return name
+        return self.attempts[-1] if self.attempts else None
+
+    def verdict(self, attempt: str | None) -> Verdict | None:
+        """Return what an attempt came to, as it said itself."""
+        return self._read(f"attempts/{attempt}/verdict.json", Verdict) if attempt else None
+
+    def claim(self, attempt: str) -> Claim | None:
+        """Return how an attempt began."""
+        return self._read(f"attempts/{attempt}/claim.json", Claim)
+
+    def claimed_at(self, attempt: str) -> float:
+        """Return when an attempt began (unix); 0 when it did not say."""
+        claim = self.claim(attempt)
+        return claim.unix if claim else 0.0
+
+    def nodes(self, attempt: str) -> list[NodeStatus]:
+        """Return what the agents of an attempt wrote last."""
+        paths = self._files(self.records(attempt), r"node-.*\.json")
+        paths.sort(key=lambda path: by_number(path.name))
+        return [node for path in paths if (node := try_model(path, self.site, NodeStatus))]
+
+    # ---- paths
+
+    def attempt_dir(self, attempt: str) -> Path:
+        """Return the folder of what the host wrote of an attempt."""
+        return self.path / "attempts" / attempt
+
+    def records(self, attempt: str) -> Path:
+        """Return the folder of an attempt's records."""
+        return self.path / "records" / attempt
+
+    def logs(self, attempt: str) -> Path:
+        """Return the folder of an attempt's logs."""
+        return self.path / "logs" / attempt
+
+    def rank_log(self, attempt: str, rank: int) -> Path:
+        """Return the file of what a rank printed."""
+        return self.logs(attempt) / "ranks" / f"rank-{rank}.log"
+
+    def log_files(self, attempt: str) -> list[Path]:
+        """Return the logs of an attempt that there are, in no order."""
+        logs = self.logs(attempt)
+        return [*self._files(logs, r".*\.log"), *self._files(logs / "ranks", r"rank-.*\.log")]
+
+    def scheduler_log(self, job_id: str) -> Path:
+        """Return the file of what the scheduler says of a job before its own logs are there."""
+        job = self.job(job_id)
+        shared = allocation_folder(self.site, job.allocation) if job else None
+        return (shared or self.path) / "logs" / f"slurm-{job_id}.log"
+
+    @property
+    def scheduler_logs(self) -> list[Path]:
+        """Those of all jobs of the run's own."""
+        return self._files(self.path / "logs", r"slurm-.*\.log")
+
+    def _read(self, name: str, model: type[FileModel]) -> FileModel | None:
+        return try_model(self.path / name, self.site, model)
+
+    def _folders(self, kind: str) -> list[str]:
+        with suppress(OSError):
+            return folders_in(self.path / kind, self.site, MOST_ATTEMPTS)
+        return []
+
+    def _files(self, folder: Path, pattern: str) -> list[Path]:
+        """Return the regular files in a folder whose names fit."""
+        with suppress(OSError):
+            return [
+                folder / each.name
+                for each in entries(folder, self.site)
+                if re.fullmatch(pattern, each.name) and each.is_file(follow_symlinks=False)
+            ]
+        return []

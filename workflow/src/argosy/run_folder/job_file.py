@@ -1,0 +1,53 @@
+"""job.json: which jobs were submitted for a run, so that a later driver finds them again."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from argosy.files import write_json
+from argosy.reading import open_regular, site_of
+from argosy.run_folder.models import Job, JobFile, read_model
+
+
+def read_jobs(run_dir: Path) -> list[Job]:
+    """Return the jobs of a run, the newest last.
+
+    Raises:
+        RunFolderError: when the file cannot be read, or is of another schema version.
+    """
+    path = run_dir / "job.json"
+    if not path.is_symlink() and not path.exists():
+        return []
+    return read_model(path, site_of(run_dir), JobFile).jobs
+
+
+def newest_job(run_dir: Path) -> Job | None:
+    """Return the job that was submitted last; raises as `read_jobs`."""
+    found = read_jobs(run_dir)
+    return found[-1] if found else None
+
+
+def add_job(run_dir: Path, job: Job) -> None:
+    """Note a submitted job."""
+    _write(run_dir, [*read_jobs(run_dir), job])
+
+
+def change_job(run_dir: Path, job_id: str, **changes: Any) -> None:
+    """Note more about a submitted job; nothing happens where it is not known."""
+    found = read_jobs(run_dir)
+    if any(job.job_id == job_id for job in found):
+        _write(
+            run_dir,
+            [job.model_copy(update=changes) if job.job_id == job_id else job for job in found],
+        )
+
+
+def script_digest(script: Path) -> str:
+    """Return what a job's script was, to know whether it is still the one that would be submitted."""
+    with open_regular(script, site_of(script.parent)) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _write(run_dir: Path, jobs: list[Job]) -> None:
+    content = JobFile(jobs=jobs).model_dump(mode="json", exclude_defaults=True)
+    write_json(run_dir / "job.json", {"schema_version": JobFile().schema_version, **content})

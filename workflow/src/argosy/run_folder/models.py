@@ -1,0 +1,319 @@
+"""The JSON files of a run's folder: each file's schema, for those who write it and those who read it.
+
+A key that is not named here is left alone: a newer writer may say more within one schema version.
+"""
+
+import math
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+)
+
+from argosy.errors import ArgosyError, plain
+from argosy.reading import NotReadError, json_of, read_bytes
+from argosy.validation import describe
+
+SCHEMA_VERSION: Literal[2] = 2
+"""Of each JSON file; the copies of it in `runtime/` are held to it by a test."""
+MOST_NODES = 1 << 20
+MOST_RANKS_PER_NODE = 1 << 10
+
+Whole = Annotated[int, Field(ge=0, lt=1 << 31)]
+"""As the tables hold it."""
+Bytes = Annotated[int, Field(ge=0, lt=1 << 63)]
+
+
+class RunFolderError(ArgosyError):
+    """A file of a run's folder that cannot be read as docs/run-folder.md says."""
+
+
+class Record(BaseModel):
+    """An object in a file."""
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+
+class File(Record):
+    """The object at the top of a file."""
+
+    schema_version: Literal[2] = SCHEMA_VERSION
+
+    def content(self) -> dict[str, Any]:
+        """Return what is written into the file."""
+        return self.model_dump(mode="json")
+
+
+def _left_out(value: object) -> bool:
+    """Leave out a key that was not asked for: that must not look like a change of the runs there are."""
+    return value is None or value is False
+
+
+class Image(Record):
+    """A frozen image, by its name and digest."""
+
+    name: str
+    digest: str
+
+
+class Variant(Record):
+    """Of which experiment a run is, but for its data."""
+
+    of: str
+    data: Literal["synthetic", "warm"]
+
+
+class CheckpointPlan(Record):
+    """How long before its time limit a run is warned, in seconds, and how often it may go on after that."""
+
+    warning_s: int
+    requeues: int
+
+
+def _number(text: str | None) -> float | None:
+    """Return a positive number, as libraries read it from a variable; None where it is none."""
+    try:
+        value = float(text or "nan")
+    except ValueError:
+        return None
+    return value if 0 <= value < math.inf else None
+
+
+class RunSpec(File):
+    """run.json: what was asked."""
+
+    spec: str | None = None
+    """A digest of all that decides the outcome."""
+    run_id: str
+    experiment: str
+    site: str
+    hardware: str | None = None
+    """The entry of the site's file; None: of a site that has one kind of nodes."""
+    queue: str | None = None
+    nodes: Annotated[int, Field(strict=True, ge=1, le=MOST_NODES)]
+    ranks_per_node: Annotated[int, Field(strict=True, ge=1, le=MOST_RANKS_PER_NODE)]
+    repeat: Whole
+    scaling: Literal["strong", "weak"]
+    image: Image | None
+    """None for a run without a container."""
+    command: list[str] = []
+    launcher: str | None = None
+    rank_environment: dict[str, str] = {}
+    throughput: str | None = None
+    time_limit_s: Annotated[int, Field(ge=0)] | None = None
+    checkpoints: CheckpointPlan | None = None
+    variant: Annotated[Variant | None, Field(exclude_if=_left_out)] = None
+    timeline: Annotated[bool, Field(exclude_if=_left_out)] = False
+    """Whether Horovod was to write one."""
+    hang_timeout_s: Annotated[int | None, Field(exclude_if=_left_out)] = None
+    allocation: Annotated[str | None, Field(exclude_if=_left_out)] = None
+    """The folder of the job that the run shares, below that of the site."""
+
+    @property
+    def ranks(self) -> int:
+        """The ranks of the whole job."""
+        return self.nodes * self.ranks_per_node
+
+    @property
+    def horovod_cycle_s(self) -> float | None:
+        """How often Horovod was to look for gradients; None: its default."""
+        milliseconds = _number(self.rank_environment.get("HOROVOD_CYCLE_TIME"))
+        return None if milliseconds is None else milliseconds / 1000
+
+    @property
+    def horovod_fusion_bytes(self) -> float | None:
+        """How many bytes Horovod was to exchange at once; None: its default."""
+        return _number(self.rank_environment.get("HOROVOD_FUSION_THRESHOLD"))
+
+
+class Failure(Record):
+    """The first failure of a job; `rank` is None when it was not a rank's."""
+
+    node: Whole | None
+    rank: Whole | None
+    cause: str
+
+
+class Verdict(File):
+    """verdict.json and result.json: how an attempt ended. Times in seconds since the epoch."""
+
+    run_id: str
+    incarnation: str
+    spec: str | None = None
+    """Of the run.json that the attempt was started for."""
+    programs: dict[str, str] | None = None
+    """As in the attempt's claim."""
+    state: Literal["completed", "failed", "interrupted", "cancelled"]
+    started: float
+    ended: float
+    seconds: float
+    hosts: list[str | None]
+    """By node; None for one that left no status."""
+    failure: Failure | None
+
+
+class Machine(Record):
+    """A node's hardware, as its agent saw it."""
+
+    cpu_model: str | None = None
+    cpus: Whole | None = None
+    memory_bytes: Bytes | None = None
+    kernel: str | None = None
+    engine: str | None = None
+
+
+class NodeStatus(File):
+    """node-<n>.json: what the agent of a node knew last."""
+
+    node: Whole
+    host: str
+    state: Literal["running", "completed", "failed", "interrupted", "cancelled"]
+    started: float
+    ended: float | None
+    machine: Machine
+    failure: Failure | None
+
+
+class Checkpoint(Record):
+    """The point from which an attempt goes on: `step` steps were done by `incarnation`."""
+
+    incarnation: str
+    step: Whole
+
+
+class Experiment(Record):
+    """A run's section of config.yaml, of claim.json or provenance.json."""
+
+    command: list[str] = []
+    """Without the paths of the machine that run.json has in that of a run without a container."""
+    needs: dict[str, int] = {}
+    environment: dict[str, str] = {}
+
+
+class Claim(File):
+    """claim.json: when an attempt began (unix), and by which description."""
+
+    unix: float = 0.0
+    spec: str | None = None
+    """Of the batch script, and of the run.json that it was made with."""
+    continues: Checkpoint | None
+    run: RunSpec | None = None
+    experiment: Experiment | None = None
+    programs: dict[str, str] = {}
+    """Digests of the files that the program was made of then; none: it was not looked."""
+
+
+class SiteOfRun(Record):
+    """What provenance.json says of the site."""
+
+    scheduler: str = "local"
+
+
+class Provenance(File):
+    """provenance.json, as far as anybody reads it."""
+
+    experiment: Experiment = Experiment()
+    site: SiteOfRun = SiteOfRun()
+
+
+class Job(Record):
+    """A job that was submitted for a run; what schedulers note beside is their own."""
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False, extra="allow")
+
+    scheduler: str | None = None
+    job_id: Annotated[str, BeforeValidator(lambda each: str(each) if type(each) is int else each)]
+    submitted: float = 0.0
+    """Unix."""
+    script: str | None = None
+    script_sha256: str | None = None
+    pid: int | None = None
+    """Of a job that is a process of this machine, as `process_created` (unix)."""
+    process_created: float | None = None
+    allocation: str | None = None
+    """The folder of a job that runs share, below that of the site."""
+    collected: bool = False
+    """Whether a driver has seen its end."""
+    ended: str | None = None
+
+
+class JobFile(File):
+    """job.json: the jobs that were submitted for a run, the newest last."""
+
+    jobs: list[Job] = []
+
+
+Model = TypeVar("Model", bound=Record)
+FileModel = TypeVar("FileModel", bound=File)
+
+
+def read_model(path: Path, top: Path, model: type[FileModel]) -> FileModel:
+    """Read `path` below `top` as `model`.
+
+    Raises:
+        RunFolderError: naming the file, the key, and what to do.
+    """
+    return as_model(path, read_object(path, top), model)
+
+
+def as_model(path: Path, content: dict[str, Any], model: type[Model]) -> Model:
+    """Return the `content` of `path` as `model`; raises as `read_model`."""
+    try:
+        return model.model_validate(content)
+    except ValidationError as problem:
+        raise RunFolderError(describe(problem, path, model)) from problem
+
+
+def try_model(path: Path, top: Path, model: type[FileModel]) -> FileModel | None:
+    """Return what `read_model` does; None for what is missing, not whole yet or not as it should be."""
+    try:
+        return read_model(path, top, model)
+    except RunFolderError:
+        return None
+
+
+def read_object(path: Path, top: Path) -> dict[str, Any]:
+    """Read a JSON object of the known schema version from `path` below `top`; raises as `read_model`."""
+    try:
+        found = json_of(read_bytes(path, top))
+    except (OSError, ValueError) as problem:
+        why = problem.strerror if isinstance(problem, NotReadError) else problem
+        raise RunFolderError(
+            f"{path}: cannot be read as JSON ({why}); move its run folder away and run it again"
+        ) from problem
+    if not isinstance(found, dict):
+        raise RunFolderError(f"{path}: holds no JSON object; move its run folder away")
+    check_version(path, top, found.get("schema_version"))
+    return found
+
+
+def read_json(path: Path, top: Path) -> Any:
+    """Return what stands in a file of JSON below `top`; None where that cannot be told."""
+    try:
+        return json_of(read_bytes(path, top))
+    except (OSError, ValueError):
+        return None
+
+
+def check_version(path: Path, top: Path, version: object) -> None:
+    """Raise RunFolderError unless `version` is the one that this Argosy reads."""
+    if version != SCHEMA_VERSION or isinstance(version, bool):
+        raise RunFolderError(
+            f"{path}: its schema_version is {version}, this Argosy reads {SCHEMA_VERSION}; "
+            f"it was written by {_writer(path, top)}: use that version for {top}, or move the folder away"
+        )
+
+
+def _writer(path: Path, top: Path) -> str:
+    """Name the version of Argosy that planned the run to which a file belongs."""
+    run_dir = top.joinpath(*path.relative_to(top).parts[:2])
+    try:
+        provenance = read_json(run_dir / "provenance.json", top)
+        return f"Argosy {plain(str(provenance['argosy']['version']))}"
+    except (LookupError, TypeError):
+        return "another version of Argosy"
