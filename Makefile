@@ -9,7 +9,7 @@ WORKERS := 2
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-$(VENV)/.ready: requirements.lock pyproject.toml workflow/scripts/make-venv.sh workflow/src/argosy/results/plain_steps.c
+$(VENV)/.ready: requirements.lock pyproject.toml workflow/scripts/make-venv.sh
 	bash workflow/scripts/make-venv.sh $(VENV)
 
 # What the tests and the style need besides; users of the workflow do without.

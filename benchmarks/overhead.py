@@ -58,7 +58,7 @@ def in_container(store: Store, root: Path, engine: str, folder: Path) -> None:
             **SETTINGS,
             "PATH": "/opt/venv/bin:/usr/bin:/bin",
             "PYTHONPATH": "/argosy",
-            "ARGOSY_STEPS_FILE": "/job/steps.jsonl",
+            "ARGOSY_STEPS_FILE": "/job/rank-0.steps",
         },
         engine=engine,
         workdir="/job",
@@ -73,7 +73,7 @@ def natively(root: Path, folder: Path) -> None:
         cwd=folder,
         env={
             **training_environment(root),
-            "ARGOSY_STEPS_FILE": str(folder / "steps.jsonl"),
+            "ARGOSY_STEPS_FILE": str(folder / "rank-0.steps"),
         },
         stdout=subprocess.DEVNULL,
         check=False,

@@ -1,8 +1,8 @@
 """`make bench-report`: large studies from records to the finished report, beside bare engines.
 
-One run of 1,024 ranks and 10,000 steps (1.8 GB of JSON Lines), and 1,000 runs of 1,000 lines each.
-Mean: an engine reads the mean time of a step by rank from the same files, and makes no table. Copy: it
-writes what it finds in these files to one Parquet file, as it is.
+One run of 1,024 ranks and 10,000 steps (1.0 GB of rows), and 1,000 runs of 1,000 steps each.
+Bare copy: NumPy reads the same rows, unchecked, and DuckDB writes their columns to one Parquet file. Mean:
+DuckDB reads the mean time of a step by rank from the same steps as JSON Lines (1.8 GB), and makes no table.
 """
 
 import json
@@ -16,7 +16,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import step_files
 import study_files
 
 REPEATS = 3
@@ -24,29 +26,35 @@ RANKS, STEPS = 1024, 10_000
 RUNS, ROWS = 1000, 1000
 SIZES = (1, 2, 4, 5, 10)
 ARGOSY = Path(sys.executable).with_name("argosy")
-FILES = 'files = sys.argv[1] + "/*/*/records/*/rank-*.jsonl"'
-DUCKDB = f"""
+MEAN_OF_LINES = """
 import sys, duckdb
-{FILES}
-lines = "read_json($files, filename = true)"
 duckdb.execute("SET enable_progress_bar = false")
-if len(sys.argv) > 2:
-    query, more = f"COPY (FROM {{lines}}) TO $target (COMPRESSION zstd)", {{"target": sys.argv[2]}}
-else:
-    query, more = f"SELECT filename, avg(seconds) FROM {{lines}} GROUP BY ALL", {{}}
-duckdb.execute(query, {{"files": files, **more}}).fetchall()
+query = "SELECT filename, avg(seconds) FROM read_json($files, filename = true) GROUP BY ALL"
+duckdb.execute(query, {"files": sys.argv[1] + "/*.jsonl"}).fetchall()
 """
-POLARS = f"""
-import sys, polars
-{FILES}
-lines = polars.scan_ndjson(files, include_file_paths="filename", infer_schema_length=1000)
-if len(sys.argv) > 2:
-    lines.sink_parquet(sys.argv[2], compression="zstd")
-else:
-    mean = polars.col("seconds").mean()
-    lines.group_by("filename").agg(mean).collect(engine="streaming")
+COPY_OF_ROWS = """
+import sys, duckdb, numpy
+from pathlib import Path
+from arro3.core import Array, RecordBatch, RecordBatchReader, Schema, Field, DataType
+whole = ["step", "epoch", "samples"]
+real = ["start", "seconds", "data", "h2d", "forward", "backward", "communication", "update"]
+row = numpy.dtype([*((n, "<i8") for n in whole), *((n, "<f8") for n in real), ("check", "<u8")])
+types = {n: DataType.int64() for n in ("rank", *whole)} | {n: DataType.float64() for n in real}
+schema = Schema([Field(n, kind) for n, kind in types.items()])
+
+def batch(path):
+    rows = numpy.fromfile(path, row, offset=row.itemsize)
+    rank = numpy.full(len(rows), int(path.stem.partition("-")[2]))
+    columns = [numpy.ascontiguousarray(rows[n]) for n in (*whole, *real)]
+    return RecordBatch.from_arrays([Array.from_numpy(c) for c in (rank, *columns)], schema=schema)
+
+paths = Path(sys.argv[1]).glob("*/*/records/*/rank-*.steps")
+steps = RecordBatchReader.from_batches(schema, map(batch, paths))
+duckdb.execute("SET enable_progress_bar = false")
+duckdb.register("steps", steps)
+duckdb.execute("COPY steps TO $target (FORMAT parquet, COMPRESSION zstd)", {"target": sys.argv[2]})
 """
-BARE = {"DuckDB": DUCKDB, "polars": POLARS}
+COPY, MEAN = "bare copy", "mean of lines"
 
 
 @dataclass(frozen=True)
@@ -73,29 +81,39 @@ def main() -> None:
 
 
 def make_wide(site: Path) -> None:
-    """One run of many ranks, whose steps differ in every digit."""
+    """One run of many ranks, whose steps differ in every digit, and the same steps as lines beside it."""
     run = study_files.plan(site, "wide", RANKS // 8, 8)
     run.execute()
+    run.steps(steps=0)
+    lines = lines_of(site)
+    lines.mkdir()
     for rank in range(RANKS):
-        chance = random.Random(rank)
-        header = {
-            "kind": "header", "schema_version": 2, "rank": rank, "local_rank": rank % 8,
-            "node": rank // 8, "host": f"host{rank // 8}", "pid": 1, "monotonic": 1000.0,
-            "unix": study_files.STARTED + 2,
-        }  # fmt: skip
-        with run.rank_file("100.0", rank).open("w") as file:
-            file.write(json.dumps(header) + "\n")
-            file.writelines(step_lines(chance))
+        with (
+            run.steps_file("100.0", rank).open("ab") as rows,
+            (lines / f"rank-{rank}.jsonl").open("w") as text,
+        ):
+            for step in steps(random.Random(rank)):
+                rows.write(step_files.row(step))
+                text.write(json.dumps({"kind": "step", **step}) + "\n")
 
 
-def step_lines(chance: random.Random) -> Iterator[str]:
+def lines_of(site: Path) -> Path:
+    """Where the lines are that are compared with a site."""
+    return site.with_suffix(".lines")
+
+
+def steps(chance: random.Random) -> Iterator[dict[str, Any]]:
     start = 1000.0
     for step in range(STEPS):
         seconds = 0.02 * (1 + 0.1 * chance.random())
-        yield (
-            f'{{"kind": "step", "step": {step}, "epoch": 0, "start": {start!r}, "seconds": {seconds!r}, '
-            f'"samples": 32, "phases": {{"data": {0.1 * seconds!r}, "backward": {0.5 * seconds!r}}}}}\n'
-        )
+        yield {
+            "step": step,
+            "epoch": 0,
+            "start": start,
+            "seconds": seconds,
+            "samples": 32,
+            "phases": {"data": 0.1 * seconds, "backward": 0.5 * seconds},
+        }
         start += seconds
 
 
@@ -116,11 +134,10 @@ def measured(name: str, site: Path) -> dict[str, list[Cost]]:
     for repeat in range(REPEATS):
         for old in (site / "tables").glob("*"):
             old.unlink()
-        copied = str(site.with_suffix(".parquet"))
-        for engine, program in BARE.items():
-            costs[f"mean by {engine}"].append(run(sys.executable, "-c", program, str(site)))
-        for engine, program in BARE.items():
-            costs[f"copy by {engine}"].append(run(sys.executable, "-c", program, str(site), copied))
+        if lines_of(site).exists():
+            program, copied = "-c", str(site.with_suffix(".parquet"))
+            costs[COPY].append(run(sys.executable, program, COPY_OF_ROWS, str(site), copied))
+            costs[MEAN].append(run(sys.executable, program, MEAN_OF_LINES, str(lines_of(site))))
         costs["tables"].append(run(str(ARGOSY), "tables", str(site)))
         costs["report"].append(run(str(ARGOSY), "report", "--from-tables", str(site)))
         took = ", ".join(f"{step} {of_step[-1].seconds:.1f} s" for step, of_step in costs.items())
@@ -160,17 +177,26 @@ def run(*command: str) -> Cost:
 
 
 def print_table(figures: dict[str, dict[str, list[Cost]]]) -> None:
-    print(f"{'':24}{'seconds, median':>24}{'over the mean':>16}{'memory, MB':>12}")
+    print(
+        f"{'':24}{'seconds, median':>24}{'over ' + COPY:>16}{'over ' + MEAN:>20}{'memory, MB':>12}"
+    )
     for study, costs in figures.items():
         for step, of_step in costs.items():
             seconds = [cost.seconds for cost in of_step]
-            ratio = statistics.median(
-                one.seconds / mean.seconds
-                for one, mean in zip(of_step, costs["mean by DuckDB"], strict=True)
-            )
             spread = f"{statistics.median(seconds):.2f} ({min(seconds):.2f} to {max(seconds):.2f})"
+            over_copy, over_mean = (ratio(of_step, costs.get(bare)) for bare in (COPY, MEAN))
             memory = max(cost.memory_mb for cost in of_step)
-            print(f"{study + ' ' + step:24}{spread:>24}{ratio:>16.2f}{memory:>12.0f}")
+            print(
+                f"{study + ' ' + step:24}{spread:>24}{over_copy:>16}{over_mean:>20}{memory:>12.0f}"
+            )
+
+
+def ratio(ours: list[Cost], bare: list[Cost] | None) -> str:
+    """The median of those of each turn, where there is something to compare with."""
+    if not bare:
+        return ""
+    ratios = [one.seconds / other.seconds for one, other in zip(ours, bare, strict=True)]
+    return f"{statistics.median(ratios):.2f}"
 
 
 def as_json(figures: dict[str, dict[str, list[Cost]]]) -> dict[str, object]:

@@ -89,7 +89,7 @@ def recording_s() -> float:
     with tempfile.TemporaryDirectory(prefix="argosy-bench-") as folder:
         done = subprocess.run(
             [PYTHON, "-c", RECORDING, str(STEPS)],
-            env={"PYTHONPATH": str(RUNTIME), "ARGOSY_STEPS_FILE": f"{folder}/steps.jsonl"},
+            env={"PYTHONPATH": str(RUNTIME), "ARGOSY_STEPS_FILE": f"{folder}/rank-0.steps"},
             capture_output=True,
             text=True,
             check=True,
@@ -127,7 +127,7 @@ def below_an_agent(root: Path, folder: Path) -> None:
         0,
         **training_environment(root),
         SWITCH=str(folder / "switch"),
-        STEPS_BEGIN=str(folder / "steps.jsonl"),
+        STEPS_BEGIN=str(folder / "rank-0.steps"),
         RECORDER=str(RUNTIME / "argosy_steps.py"),
     )
     job.agents[0].wait()

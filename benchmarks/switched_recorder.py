@@ -5,12 +5,13 @@ begin are noted, with what is the same cost for both.
 """
 
 import importlib.util
-import json
 import mmap
 import os
 import time
 from contextlib import nullcontext
 from pathlib import Path
+
+import argosy_records
 
 INTERRUPTED_EXIT = 0
 _NO_PHASE = nullcontext()
@@ -29,7 +30,7 @@ class Recorder:
         with Path(os.environ["SWITCH"]).open("rb") as file:
             self._switch = mmap.mmap(file.fileno(), 1, access=mmap.ACCESS_READ)
         self._begins = os.open(os.environ["STEPS_BEGIN"], os.O_WRONLY | os.O_CREAT, 0o600)
-        self._lines = []
+        self._rows = [argosy_records.row_header(0, 0, 0.0, 0.0)]
         self._written = time.monotonic()
 
     def __getattr__(self, name):
@@ -55,11 +56,13 @@ class Recorder:
         return _Unrecorded()
 
     def _note(self, start, samples, epoch):
-        record = {"kind": "step", "start": start, "samples": samples, "epoch": epoch}
-        self._lines.append(json.dumps(record) + "\n")
+        row = argosy_records.row(
+            step=0, epoch=epoch, samples=samples, start=start, seconds=0.0, phases={}
+        )
+        self._rows.append(row)
         if start - self._written > 1:
-            os.write(self._begins, "".join(self._lines).encode())
-            self._lines = []
+            os.write(self._begins, b"".join(self._rows))
+            self._rows = []
             self._written = start
 
 

@@ -4,7 +4,6 @@ From minute to minute these machines differ by a quarter. Samples per second are
 begin in a turn, from the start of one to the start of the next: by all their time, and by the median step.
 """
 
-import json
 import multiprocessing
 import os
 import signal
@@ -17,11 +16,11 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from argosy.analysis.statistics import paired_ratio_estimate
+from argosy.runtime.agent.step_rows import Step, read_steps
 
 TURNS = 24
 TURN_S = 0.5
@@ -33,7 +32,7 @@ STEPS_WRITTEN_S = 1.5
 PATIENCE_S = 120.0
 
 Way = Callable[[Path], None]
-"""Trains with a folder of its own, until it is killed, and has its steps in `steps.jsonl` there."""
+"""Trains with a folder of its own, until it is killed, and has its steps in `rank-0.steps` there."""
 
 Turn = tuple[float, float]
 """When it began and ended, on the monotonic clock."""
@@ -55,14 +54,14 @@ class Training:
     """A training under way, to be used in a `with` statement, which ends it."""
 
     def __init__(self, way: Way, folder: Path) -> None:
-        self._steps_file = folder / "steps.jsonl"
+        self._steps_file = folder / "rank-0.steps"
         # Its own process, since a container is waited for with handlers of signals.
         self._runner = multiprocessing.get_context("fork").Process(target=way, args=(folder,))
 
     def __enter__(self) -> "Training":
         self._runner.start()
         latest = time.monotonic() + PATIENCE_S
-        while not any(record["epoch"] > 0 for record in self._records()):
+        while not any(step.epoch for step in self._steps()):
             time.sleep(0.2)
             if time.monotonic() > latest or not self._runner.is_alive():
                 self.__exit__()
@@ -79,18 +78,17 @@ class Training:
         children = psutil.Process(self._runner.pid).children(recursive=True)
         return [each for each in children if each.status() != psutil.STATUS_ZOMBIE]
 
-    def _records(self) -> list[dict[str, Any]]:
+    def _steps(self) -> list[Step]:
         if not self._steps_file.exists():
             return []
-        whole = self._steps_file.read_text().rpartition("\n")[0]
-        records = map(json.loads, whole.splitlines())
-        return [record for record in records if record["kind"] == "step"]
+        with self._steps_file.open("rb") as file:
+            return [step for step in read_steps(file.fileno()) if step]
 
     def rates(self, turns: Sequence[Turn]) -> list[Rates | None]:
         """Of each turn; None where something held it up for nearly all of it."""
         time.sleep(STEPS_WRITTEN_S)
-        records = self._records()
-        return [_rates(records, *turn) for turn in turns]
+        steps = self._steps()
+        return [_rates(steps, *turn) for turn in turns]
 
 
 def signal_all(processes: Sequence[psutil.Process], number: int) -> None:
@@ -107,14 +105,14 @@ def lasting(seconds: float) -> Turn:
     return began + SETTLING_S, time.monotonic()
 
 
-def _rates(records: list[dict[str, Any]], began: float, ended: float) -> Rates | None:
-    within = [record for record in records if began <= record["start"] <= ended]
+def _rates(steps: list[Step], began: float, ended: float) -> Rates | None:
+    within = [step for step in steps if began <= step.start <= ended]
     if len(within) < FEWEST_STEPS:
         return None
-    seconds = [after["start"] - one["start"] for one, after in pairwise(within)]
+    seconds = [after.start - one.start for one, after in pairwise(within)]
     return Rates(
-        whole=sum(record["samples"] for record in within[:-1]) / sum(seconds),
-        median_step=max(record["samples"] for record in within) / statistics.median(seconds),
+        whole=sum(step.samples for step in within[:-1]) / sum(seconds),
+        median_step=max(step.samples for step in within) / statistics.median(seconds),
     )
 
 

@@ -12,7 +12,7 @@ SECRET = "the-word-that-nobody-may-see"
 ENDLESS = 1 << 40
 
 NAMES_THAT_ARE_READ = (
-    *("rank-0.log", "node-0.log", "job.log", "rank-0.jsonl", "node-0.jsonl"),
+    *("rank-0.log", "node-0.log", "job.log", "rank-0.jsonl", "rank-0.steps"),
     *("verdict.json", "claim.json", "node-0.json", "result.json", "run.json"),
 )
 KEYS_THAT_ARE_READ = (

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import step_files
+
 STARTED = 1_800_000_000.0
 PHASES = {"data": 0.1, "forward": 0.3, "backward": 0.4, "update": 0.1}
 """Shares of a step's time; the rest, a tenth, is in no phase."""
@@ -40,6 +42,9 @@ class RunFiles:
 
     def rank_file(self, incarnation: str, rank: int) -> Path:
         return self.records(incarnation) / f"rank-{rank}.jsonl"
+
+    def steps_file(self, incarnation: str, rank: int) -> Path:
+        return self.records(incarnation) / f"rank-{rank}.steps"
 
     def execute(
         self,
@@ -141,18 +146,18 @@ class RunFiles:
         shares = PHASES if phases is None else phases
         for rank in range(self.ranks) if ranks is None else ranks:
             at = 1000.0 + rank
-            lines = [self._header(rank, STARTED + 2)]
+            lines, rows = [self._header(rank, STARTED + 2)], []
             for step in range(first_step, steps):
                 seconds = (warm_up_s if step < 5 else step_s) * (1 - 0.001 * rank)
                 in_phases = {name: share * seconds for name, share in shares.items()}
-                lines.append(_step(step, at, seconds, samples, in_phases))
+                rows.append(_step(step, at, seconds, samples, in_phases))
                 at += seconds
             if rank == 0:
                 lines += [
                     {"kind": "metric", "name": name, "value": value, "at": at}
                     for name, value in (metrics or {}).items()
                 ]
-            self._write_rank(rank, lines, incarnation)
+            self._write_rank(rank, lines, rows, incarnation)
 
     def timed_steps(
         self,
@@ -165,12 +170,12 @@ class RunFiles:
     ) -> None:
         """Records of a rank whose steps take these `seconds`; what is not its own work is waiting."""
         at = 1000.0 + rank
-        lines = [self._header(rank, STARTED + 2 + clock_offset_s)]
+        lines, rows = [self._header(rank, STARTED + 2 + clock_offset_s)], []
         for step, (own_s, step_s) in enumerate(zip(own_work_s, seconds, strict=True)):
             in_phases = {"backward": float(own_s), "communication": float(step_s - own_s)}
-            lines.append(_step(step, at, float(step_s), samples, in_phases))
+            rows.append(_step(step, at, float(step_s), samples, in_phases))
             at += float(step_s)
-        self._write_rank(rank, lines, "100.0")
+        self._write_rank(rank, lines, rows, "100.0")
 
     def _header(self, rank: int, unix: float) -> dict[str, Any]:
         return {
@@ -185,9 +190,18 @@ class RunFiles:
             "monotonic": 1000.0 + rank,
         }
 
-    def _write_rank(self, rank: int, lines: Sequence[Mapping[str, Any]], incarnation: str) -> None:
+    def _write_rank(
+        self,
+        rank: int,
+        lines: Sequence[Mapping[str, Any]],
+        steps: Iterable[Mapping[str, Any]],
+        incarnation: str,
+    ) -> None:
         text = "".join(json.dumps(line) + "\n" for line in lines)
         self.rank_file(incarnation, rank).write_text(text)
+        header = step_files.header(rank, lines[0]["unix"], lines[0]["monotonic"], lines[0]["node"])
+        rows = (step_files.row(step) for step in steps)
+        step_files.write_rows(self.steps_file(incarnation, rank), [header, *rows])
 
     def telemetry(
         self,
@@ -256,7 +270,6 @@ def _step(
     step: int, at: float, seconds: float, samples: int, phases_s: Mapping[str, float]
 ) -> dict[str, Any]:
     return {
-        "kind": "step",
         "step": step,
         "epoch": step // 10,
         "start": at,

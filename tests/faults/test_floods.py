@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import step_files
 from agent_job import ADDRESS, Job, another_user, jobs, require_namespaces
 from strangers import STRANGERS, beset
 
@@ -83,8 +84,7 @@ def ports_of(job: Job) -> list[int]:
 
 def trained(job: Job, nodes: int) -> list[int]:
     """The steps that each rank has recorded."""
-    files = [job.records / f"rank-{rank}.jsonl" for rank in range(nodes)]
-    return [path.read_text().count('"kind": "step"') for path in files]
+    return [step_files.count(job.records / f"rank-{rank}.steps") for rank in range(nodes)]
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import step_files
 from agent_job import Job, jobs
 
 STEPS = """
@@ -72,7 +73,7 @@ def test_ranks_that_do_nothing_are_named_with_their_places_and_ended(job: Any) -
         (line,) = said.stdout.splitlines()
         assert re.fullmatch(f"argosy: run run failed: {HANG}{place}", line), place
         assert one.failures() == [line.partition("failed: ")[2]] * 2
-        assert (one.records / "rank-0.jsonl").read_text().count('"kind": "step"') > 10
+        assert step_files.count(one.records / "rank-0.steps") > 10
         assert "Python stacks of rank 0, pid" in (one.logs / "ranks/rank-0.log").read_text()
         assert list((one.folder / "tmp").iterdir()) == []
         assert one.left_nothing()
@@ -112,8 +113,8 @@ def test_by_default_a_loop_ends_within_75_seconds_and_a_long_validation_goes_on(
     loop = job(STEPS + LOOP).start()
     waiting = STEPS.replace("time.sleep(600)", "time.sleep(75)")
     validation = job(waiting + VALIDATE).start()
-    file = loop.records / "rank-1.jsonl"
-    loop.until(lambda: file.exists() and file.read_text().count('"kind": "step"') > 10)
+    file = loop.records / "rank-1.steps"
+    loop.until(lambda: step_files.count(file) > 10)
     assert loop.wait(90) == [1, 1]
     assert time.time() - file.stat().st_mtime < 75
     assert "rank 1 is at program.py:1" in loop.failures()[0]

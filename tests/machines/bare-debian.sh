@@ -2,14 +2,13 @@
 # Shows that Argosy starts on a Debian 12 that has nothing but Python and make: no git, curl, pip, venv,
 # container tools or subordinate ids, and an ordinary user. The machine is a root file system made for
 # this, in namespaces of its own; making and entering it needs root and mmdebstrap.
-#   bare-debian.sh [COMMAND]        default: set up, build a small image; then, with a C compiler and zstd,
-#                                   run the tests that need no Slurm and no browser (those that need podman
-#                                   or the like skip themselves)
+#   bare-debian.sh [COMMAND]        default: set up, build a small image; then, with zstd, run the tests
+#                                   that need no Slurm and no browser (those that need podman or the
+#                                   like skip themselves)
 set -euo pipefail
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 command=${1:-make setup && .venv/bin/argosy image build small}
-# What is found without a compiler is made anew with one.
-tests="touch pyproject.toml && make .venv/.developing image"
+tests="make .venv/.developing image"
 tests+=" && .venv/bin/pytest -m 'not slurm' --ignore=tests/slurm --ignore=tests/browser"
 suite=bookworm
 
@@ -55,6 +54,6 @@ on_machine() {
 on_machine "$command"
 if [ $# = 0 ]; then
     chroot "$root" apt-get update -qq
-    chroot "$root" apt-get install -y -qq --no-install-recommends gcc libc6-dev zstd
+    chroot "$root" apt-get install -y -qq --no-install-recommends zstd
     on_machine "$tests"
 fi

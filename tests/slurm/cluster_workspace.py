@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import step_files
 from cluster import Cluster
 from cluster.processes import wait_until
 from workspace import BIN, Workspace
@@ -97,8 +98,7 @@ class ClusterWorkspace(Workspace):
     def steps_done(self, run_id: str, incarnation: str = "*", rank: int = 0) -> int:
         """How many steps a rank has recorded."""
         folder = self.run_dir("count", run_id) / "records"
-        files = folder.glob(f"{incarnation}/rank-{rank}.jsonl")
-        return sum(path.read_text().count('"kind": "step"') for path in files)
+        return sum(map(step_files.count, folder.glob(f"{incarnation}/rank-{rank}.steps")))
 
     def wait_for(self, condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
         """Wait until something has come about."""

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import step_files
 from workspace import BIN, Workspace
 
 PROGRAM = Path(__file__).parent / "programs/waiting.py"
@@ -43,8 +44,7 @@ def jobs(workspace: Workspace) -> int:
 def steps_measured(workspace: Workspace) -> int:
     folder = workspace.run_dir("changing", RUN)
     incarnation = json.loads((folder / "result.json").read_text())["incarnation"]
-    lines = (folder / "records" / incarnation / "rank-0.jsonl").read_text().splitlines()
-    return sum('"kind": "step"' in line for line in lines)
+    return step_files.count(folder / "records" / incarnation / "rank-0.steps")
 
 
 def test_one_command_measures_what_changed(workspace: Workspace) -> None:

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from step_files import all_steps
 from workspace import Workspace
 
 pytestmark = pytest.mark.udocker
@@ -32,6 +33,7 @@ def test_tensorflow_learns_and_all_ranks_end_with_the_same_weights(workspace: Wo
     assert by_name["weights_identical"] == [True, True]
     assert len(set(by_name["weights_sha256"])) == 1
     assert min(by_name["test_accuracy"]) >= 0.96
-    steps = [each for each in found if each["kind"] == "step"]
-    assert {each["samples"] for each in steps} == {32}
-    assert all(each["phases"]["communication"] > 0 for each in steps)
+    files = (folder / "records" / incarnation).glob("rank-*.steps")
+    steps = [step for path in files for step in all_steps(path)]
+    assert {step.samples for step in steps} == {32}
+    assert all(step.phases["communication"] > 0 for step in steps)

@@ -61,8 +61,6 @@ fi
     exit 2
 }
 "${pip[@]}" install -qq --disable-pip-version-check --no-deps --editable .
-"$venv/bin/python" -c 'import sys; from argosy.results.plain_steps import is_compiled; sys.exit(not is_compiled())' ||
-    echo "environment: no C compiler (cc) that works: the steps of large studies are read at half the speed" >&2
 # The scripts that draw a report's charts take seconds to put together.
 "$venv/bin/python" -c 'from argosy.report.chart_scripts import chart_scripts; chart_scripts()' ||
     echo "environment: the first report will try to make the scripts of its charts" >&2

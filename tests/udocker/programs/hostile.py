@@ -165,7 +165,8 @@ def plant() -> None:
     (records / "result.json").write_text('{"schema_version": 2, "state": "completed"}')
     os.mkfifo(records / "node-0.json")
     os.mkfifo(JOB / "checkpoints" / INCARNATION / "checkpoint.json")
-    os.symlink("/dev/zero", records / "rank-0.jsonl")
+    for name in ("rank-0.steps", "rank-0.jsonl"):
+        os.symlink("/dev/zero", records / name)
     # Takes the place of what says how the command ended.
     shutil.rmtree("/run/argosy/status", ignore_errors=True)
     os.mkfifo("/run/argosy/status")

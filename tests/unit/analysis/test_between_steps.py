@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from study_files import RunFiles, plan
+import step_files
+from step_files import all_steps, as_record, rows, write_rows
+from study_files import STARTED, RunFiles, plan
 
 from argosy.analysis.between_steps import between_steps
 from argosy.analysis.study_tables import open_study
@@ -20,22 +22,14 @@ def validating(results: Path, pause_s: float, repeat: int = 1, offset_s: float =
     run.execute()
     run.steps(step_s=STEP_S, warm_up_s=STEP_S, steps=STEPS)
     for rank in range(run.ranks):
-        path = run.rank_file("100.0", rank)
-        path.write_text("".join(_paused(line, pause_s, rank * offset_s) for line in _lines(path)))
+        path = run.steps_file("100.0", rank)
+        header = step_files.header(rank, STARTED + 2 + rank * offset_s, 1000.0 + rank)
+        paused = (
+            as_record(step) | {"start": step.start + step.step // EVERY * pause_s}
+            for step in all_steps(path)
+        )
+        write_rows(path, [header, *map(step_files.row, paused)])
     return run
-
-
-def _lines(path: Path) -> list[str]:
-    return path.read_text().splitlines(keepends=True)
-
-
-def _paused(line: str, pause_s: float, offset_s: float) -> str:
-    record = json.loads(line)
-    if record["kind"] == "header":
-        record["unix"] += offset_s
-    if record["kind"] == "step":
-        record["start"] += record["step"] // EVERY * pause_s
-    return json.dumps(record) + "\n"
 
 
 def shares(results: Path) -> dict[str, float]:
@@ -59,9 +53,9 @@ def test_steps_without_a_pause_leave_nothing(tmp_path: Path) -> None:
 def test_a_step_that_is_not_recorded_is_no_pause(tmp_path: Path) -> None:
     run = validating(tmp_path, 0.0)
     for rank, expected in enumerate([{run.run_id: 0.0}, {}]):
-        path = run.rank_file("100.0", rank)
-        lines = _lines(path)
-        path.write_text("".join(lines[:20] + lines[30:]))
+        path = run.steps_file("100.0", rank)
+        parts = rows(path)
+        write_rows(path, parts[:20] + parts[30:])
         # The slowest rank is the one that has all its steps, as long as there is one.
         assert shares(tmp_path) == expected
 

@@ -40,7 +40,7 @@ def test_steps_go_before_printed_throughput(tmp_path: Path) -> None:
 
 def test_a_run_with_a_missing_rank_is_left_out(tmp_path: Path) -> None:
     run = completed(tmp_path, nodes=3)
-    run.rank_file("100.0", 2).unlink()
+    run.steps_file("100.0", 2).unlink()
     [found] = measured(tmp_path)
     assert found.samples_per_s is None
     assert found.left_out == "no steps of 1 of its 3 ranks"

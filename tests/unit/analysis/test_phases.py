@@ -51,5 +51,5 @@ def test_overlapping_phases_leave_no_negative_rest(tmp_path: Path) -> None:
 
 
 def test_runs_with_missing_ranks_are_left_out(tmp_path: Path) -> None:
-    completed(tmp_path, nodes=2).rank_file("100.0", 0).unlink()
+    completed(tmp_path, nodes=2).steps_file("100.0", 0).unlink()
     assert times(tmp_path) == {}

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from step_files import rows, write_rows
 from study_files import RunFiles, plan
 
 from argosy.analysis import slow_ranks as module
@@ -45,9 +46,9 @@ def test_a_slow_rank_and_a_slow_node_in_runs_of_their_own(tmp_path: Path) -> Non
 
 def test_steps_that_a_rank_lacks_are_not_looked_at(tmp_path: Path) -> None:
     run = made(tmp_path, {1: 1.5})
-    path = run.rank_file("100.0", 3)
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[:10] + lines[12:]))
+    path = run.steps_file("100.0", 3)
+    parts = rows(path)
+    write_rows(path, parts[:10] + parts[12:])
     [straggler] = named(tmp_path)[run.run_id]
     assert straggler.rank == 1
 

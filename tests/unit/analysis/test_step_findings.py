@@ -115,7 +115,7 @@ def test_a_run_whose_files_changed_is_looked_at_again(tmp_path: Path) -> None:
     run, other = made(tmp_path, 1), made(tmp_path, 2)
     assert {found.steps for found in found_in(tmp_path).warm_ups.values()} == {5}
     for rank in range(run.ranks):
-        run.rank_file("100.0", rank).unlink()
+        run.steps_file("100.0", rank).unlink()
     run.steps(step_s=0.1, warm_up_s=0.1, steps=40)
     found = found_in(tmp_path).warm_ups
     assert found["digits", run.run_id].steps == 0

@@ -1,12 +1,12 @@
 """A study in every state, and a queue that says what a test wants."""
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import step_files
 from study_files import RunFiles, plan, write_json
 
 from argosy.jobs.schedulers.base import State
@@ -71,12 +71,9 @@ def ended_in(run: RunFiles, incarnation: str, state: str, failure: Any = None) -
 
 def records(run: RunFiles, incarnation: str, rank: int, steps: Sequence[dict[str, Any]]) -> Path:
     """A rank's file with these steps, of which only what differs is given."""
-    lines = [{"kind": "header", "schema_version": 2, "rank": rank, "unix": 0.0, "monotonic": 0.0}]
-    for number, step in enumerate(steps):
-        default = {"kind": "step", "step": number, "epoch": 0, "samples": 32, "phases": {}}
-        lines.append({**default, **step})
-    path = run.rank_file(incarnation, rank)
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    path = run.steps_file(incarnation, rank)
+    rows = (step_files.row({"step": number, **step}) for number, step in enumerate(steps))
+    step_files.write_rows(path, [step_files.header(rank), *rows])
     return path
 
 

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+import step_files
 from live_study import FakeStudy, ended_in, evenly, records, starts
 from study_files import RunFiles
 
@@ -43,11 +44,11 @@ def test_time_between_steps_counts(fake: FakeStudy) -> None:
     assert found.samples_per_s == pytest.approx(32, rel=0.05)
 
 
-def test_a_line_that_is_being_written_is_passed_over(fake: FakeStudy) -> None:
+def test_a_row_that_is_being_written_is_passed_over(fake: FakeStudy) -> None:
     run = fake.plan()
     path = records(run, "7.0", 0, evenly(20))
-    with path.open("a") as file:
-        file.write('{"kind": "step", "step": 20, "epo')
+    with path.open("ab") as file:
+        file.write(step_files.row({"step": 20})[:50])
     assert read_progress(run.records("7.0"), 1, time.time()).steps == 20
 
 

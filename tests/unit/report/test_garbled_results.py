@@ -26,7 +26,11 @@ def test_whatever_stands_in_records_there_is_a_report(
         site = Path("results/local")
         sample_study(site)
         files = sorted(path for path in site.rglob("*.json*") if path.is_file())
+        files += sorted(site.rglob("*.steps"))
         for path in chance.sample(files, chance.choice((1, 3, 10, 30))):
+            if path.suffix == ".steps":
+                garble_rows(path, chance)
+                continue
             change = garbled_lines if path.suffix == ".jsonl" else garbled
             path.write_text(change(path.read_text(), chance))
         collect(site, site / "tables")
@@ -35,6 +39,15 @@ def test_whatever_stands_in_records_there_is_a_report(
         assert HARMFUL not in page and ESCAPE[0] not in page and ESCAPE[-1] not in page, number
         assert "root:x:0" not in page, number
         assert ESCAPE[0] not in report.csv.read_text(), number
+
+
+def garble_rows(path: Path, chance: random.Random) -> None:
+    """Replace, remove or add bytes anywhere."""
+    rows = bytearray(path.read_bytes())
+    for _ in range(chance.choice((1, 3, 30))):
+        begin, size = chance.randrange(len(rows)), chance.choice((0, 1, 8, 96))
+        rows[begin : begin + size] = chance.randbytes(chance.choice((0, 1, 8, 96)))
+    path.write_bytes(rows)
 
 
 @pytest.mark.parametrize("unix", [1e308, -1e308, 1e12, -1e12])

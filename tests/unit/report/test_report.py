@@ -16,6 +16,7 @@ import jsonschema
 import pytest
 from planned_studies import allreduce_s, network, training
 from rich.console import Console
+from step_files import change_clock, rows, write_rows
 from study_files import STARTED, completed, plan, sample_study
 
 from argosy.report import ReportFiles, make_report, write_report
@@ -268,10 +269,11 @@ def test_a_site_without_runs(tmp_path: Path) -> None:
 
 def test_remarks_say_what_was_left_out(tmp_path: Path) -> None:
     run = completed(tmp_path / "site", nodes=2)
-    run.rank_file("100.0", 1).write_text('{"kind": "hea')
+    path = run.steps_file("100.0", 1)
+    path.write_bytes(path.read_bytes()[:50])
     text = Page(reported(tmp_path / "site").html.read_text()).text
     assert "Left out of the throughput: no steps of 1 of its 2 ranks." in text
-    assert "Lines of records that could not be read: 1." in text
+    assert "Records that could not be read: 1." in text
 
 
 def test_points_of_several_widths_are_held_apart(tmp_path: Path) -> None:
@@ -304,9 +306,9 @@ def test_a_folder_that_cannot_be_read_is_told_first(tmp_path: Path) -> None:
 def test_what_is_odd_about_records_is_told(tmp_path: Path) -> None:
     results = tmp_path / "site"
     run = completed(results, nodes=2)
-    path = run.rank_file("100.0", 1)
-    lines = path.read_text().replace(f'"unix": {STARTED + 2}', f'"unix": {STARTED + 3602}')
-    path.write_text(lines + lines.splitlines()[-1] + "\n")
+    path = run.steps_file("100.0", 1)
+    change_clock(path, 1, STARTED + 3602, 1001.0)
+    write_rows(path, [*rows(path), rows(path)[-1]])
     text = Page(reported(results).html.read_text()).text
     assert "Steps recorded twice, of which the first counts: 1." in text
     assert "Its nodes' clocks differ by 1 h 00 min." in text

@@ -11,7 +11,8 @@ import jsonschema
 import pytest
 from horovod_timelines import Event, add_timeline, begin, end, exchange, fused
 from rich.console import Console
-from study_files import plan
+from step_files import change_clock
+from study_files import STARTED, plan
 
 from argosy.analysis.timelines import part_of
 from argosy.report import write_report
@@ -124,10 +125,7 @@ def test_steps_before_the_last_job_count_no_more_than_its_timeline(tmp_path: Pat
     run.claim("101.0", continues=("100.0", 5))
     run.steps("100.0", steps=5)
     run.steps("101.0", first_step=5, steps=STEPS)
-    before = run.rank_file("100.0", 0)
-    header, *steps = before.read_text().splitlines()
-    earlier = json.loads(header) | {"unix": json.loads(header)["unix"] - 1000}
-    before.write_text("\n".join([json.dumps(earlier), *steps]) + "\n")
+    change_clock(run.steps_file("100.0", 0), 0, STARTED + 2 - 1000, 1000.0)
     events = [event for step in range(10) for event in exchange(100_000 * step)]
     add_timeline(run, events, "101.0")
     experiment, _ = written(tmp_path / "site")

@@ -11,8 +11,6 @@ from study_files import STARTED, completed, plan, sample_study, write_json
 from argosy.results import ResultsError, collect, long_lines
 from argosy.results.tables import COLUMNS, fetch, open_tables
 
-pytestmark = pytest.mark.usefixtures("reader")
-
 KILLED = {"node": 1, "rank": 1, "cause": "killed by signal 9", "at": STARTED + 5}
 
 
@@ -213,7 +211,23 @@ def test_an_unknown_version_in_a_rank_file_is_told(results: Path) -> None:
     path = run.rank_file("100.0", 0)
     path.write_text(path.read_text().replace('"schema_version": 2', '"schema_version": 7'))
     [problem] = problems(results)
-    assert "rank-0.jsonl: its schema_version is 7" in problem["problem"]
+    assert "rank-0.jsonl: its schema_version is 7, this Argosy reads 2" in problem["problem"]
+
+
+def test_steps_as_lines_are_of_an_earlier_version(results: Path) -> None:
+    run = completed(results)
+    path = run.rank_file("100.0", 0)
+    header = path.read_text().replace('"schema_version": 2', '"schema_version": 1')
+    step = {"kind": "step", "step": 0, "start": 1.0, "seconds": 0.5, "samples": 4, "phases": {}}
+    path.write_text(header + json.dumps(step) + "\n")
+    run.steps_file("100.0", 0).unlink()
+    [problem] = problems(results)
+    assert problem["problem"] == (
+        f"{path}: an earlier version of Argosy wrote it, with steps as lines of JSON, which this one does "
+        "not read; move the run folder away and run it again"
+    )
+    with open_tables(results / "tables") as tables:
+        assert fetch(tables, "FROM runs") == []
 
 
 def test_broken_files_are_named(results: Path) -> None:
@@ -237,7 +251,9 @@ def test_a_result_whose_times_are_none_is_told(results: Path, key: str, value: s
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-@pytest.mark.parametrize("name", [".", "records", "records/100.0/rank-0.jsonl"])
+@pytest.mark.parametrize(
+    "name", [".", "records", "records/100.0/rank-0.jsonl", "records/100.0/rank-0.steps"]
+)
 def test_what_may_not_be_read_is_named(results: Path, name: str) -> None:
     run = completed(results)
     (run.path / name).chmod(0)

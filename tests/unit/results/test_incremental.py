@@ -9,8 +9,6 @@ from study_files import completed, plan, sample_study
 from argosy.results import collect
 from argosy.results.tables import COLUMNS, fetch, open_tables
 
-pytestmark = pytest.mark.usefixtures("reader")
-
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:

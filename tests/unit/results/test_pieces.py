@@ -2,13 +2,10 @@
 
 from pathlib import Path
 
-import pytest
 from study_files import RunFiles, plan
 
 from argosy.results import collect
 from argosy.results.tables import fetch, open_tables
-
-pytestmark = pytest.mark.usefixtures("reader")
 
 
 def continued(results: Path) -> RunFiles:

@@ -10,8 +10,6 @@ from study_files import completed
 from argosy.results import collect
 from argosy.results.tables import fetch, open_tables
 
-pytestmark = pytest.mark.usefixtures("reader")
-
 
 def rows(results: Path, query: str) -> list[dict[str, Any]]:
     collect(results, results / "tables")

@@ -115,7 +115,7 @@ def test_files_are_private_and_nothing_temporary_stays(job: Any) -> None:
     job = job(RECORD_A_STEP, nodes=1).start()
     assert job.wait() == [0]
     names = sorted(path.name for path in job.records.iterdir())
-    assert names == ["node-0.json", "rank-0.jsonl", "telemetry-0.jsonl"]
+    assert names == ["node-0.json", "rank-0.jsonl", "rank-0.steps", "telemetry-0.jsonl"]
     assert {path.stat().st_mode & 0o777 for path in job.records.iterdir()} == {0o600}
     assert (job.logs / "ranks/rank-0.log").stat().st_mode & 0o777 == 0o600
     assert job.records.stat().st_mode & 0o777 == 0o700
@@ -278,7 +278,8 @@ TRAPPING = (
     + """
 import os
 records = os.path.join(os.environ["ARGOSY_RUN_DIR"], "records", os.environ["ARGOSY_INCARNATION"])
-for name in ("rank-0.jsonl", "printed.jsonl", "node-0.json", "stacks-0.txt", "not-started-0.json"):
+own = ("rank-0.steps", "rank-0.jsonl")
+for name in (*own, "printed.jsonl", "node-0.json", "stacks-0.txt", "not-started-0.json"):
     path = os.path.join(records, name)
     if os.path.exists(path):
         os.unlink(path)

@@ -52,7 +52,7 @@ def run(path: Path | None) -> list[int]:
 
 
 def test_five_passes_are_watched_and_recorded_once(tmp_path: Path) -> None:
-    assert run(tmp_path / "rank-0.jsonl") == [0] * 5 + [1] * 5 + [0] * 2
+    assert run(tmp_path / "rank-0.steps") == [0] * 5 + [1] * 5 + [0] * 2
     lines: list[dict[str, Any]] = [
         json.loads(line) for line in (tmp_path / "rank-0.jsonl").read_text().splitlines()
     ]

@@ -11,6 +11,12 @@ from typing import Any
 
 import pytest
 from agent_job import PYTHON, RUNTIME, require_namespaces
+from step_files import all_steps, argosy_records
+
+from argosy.results import tables
+from argosy.run_folder.models import SCHEMA_VERSION
+from argosy.runtime.agent import step_rows
+from argosy.runtime.agent.step_rows import ROW_BYTES, Header, Step, header_of
 
 
 def run(
@@ -27,21 +33,28 @@ def run(
 
 
 def recorded(program: str, folder: Path, **environment: str) -> list[dict[str, Any]]:
-    path = folder / "rank-5.jsonl"
-    done = run(program, path, **environment)
+    """The lines that a program records; its steps are in `steps_in(folder)`."""
+    done = run(program, folder / "rank-5.steps", **environment)
     assert (done.returncode, done.stderr) == (0, "")
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return [json.loads(line) for line in (folder / "rank-5.jsonl").read_text().splitlines()]
+
+
+def steps_in(folder: Path) -> Sequence[Step]:
+    return all_steps(folder / "rank-5.steps")
 
 
 def test_the_header_says_who_and_when_by_both_clocks(tmp_path: Path) -> None:
     (header,) = recorded("", tmp_path, ARGOSY_RANK="5", ARGOSY_LOCAL_RANK="1", ARGOSY_NODE="2")
-    assert (header["kind"], header["schema_version"]) == ("header", 1)
+    assert (header["kind"], header["schema_version"]) == ("header", SCHEMA_VERSION)
     assert (header["rank"], header["local_rank"], header["node"]) == (5, 1, 2)
     assert header["host"]
     assert header["pid"] > 0
     assert abs(header["unix"] - time.time()) < 60
     assert abs(header["monotonic"] - time.monotonic()) < 60
-    assert (tmp_path / "rank-5.jsonl").stat().st_mode & 0o777 == 0o600
+    of_steps = header_of((tmp_path / "rank-5.steps").read_bytes())
+    assert of_steps == Header(5, 2, header["unix"], header["monotonic"])
+    for name in ("rank-5.jsonl", "rank-5.steps"):
+        assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
 
 
 def test_a_step_has_its_phases_and_the_wait_for_its_batch(tmp_path: Path) -> None:
@@ -62,22 +75,23 @@ def test_a_step_has_its_phases_and_the_wait_for_its_batch(tmp_path: Path) -> Non
                         time.sleep(0.04)
                 time.sleep(0.01)
     """
-    _, *steps = recorded(program, tmp_path)
-    assert [(s["step"], s["epoch"], s["samples"]) for s in steps] == [
+    recorded(program, tmp_path)
+    steps = steps_in(tmp_path)
+    assert [(step.step, step.epoch, step.samples) for step in steps] == [
         (0, 0, 2),
         (1, 0, 1),
         (2, 1, 2),
         (3, 1, 1),
     ]
     for step in steps:
-        phases = step["phases"]
+        phases = step.phases
         assert set(phases) == {"data", "forward", "backward", "communication"}
         assert phases["data"] >= 0.05
         assert phases["forward"] >= 0.04
-        assert 0.02 <= phases["backward"] < step["seconds"] - 0.14
+        assert 0.02 <= phases["backward"] < step.seconds - 0.14
         assert phases["communication"] >= 0.04
-        assert sum(phases.values()) + 0.01 <= step["seconds"] < 2
-    assert steps[0]["start"] + steps[0]["seconds"] <= steps[1]["start"]
+        assert sum(phases.values()) + 0.01 <= step.seconds < 2
+    assert steps[0].start + steps[0].seconds <= steps[1].start
 
 
 def test_a_step_left_by_an_exception_is_not_recorded(tmp_path: Path) -> None:
@@ -90,8 +104,19 @@ def test_a_step_left_by_an_exception_is_not_recorded(tmp_path: Path) -> None:
         except ValueError:
             pass
     """
-    _, *steps = recorded(program, tmp_path)
-    assert [step["step"] for step in steps] == [0, 1]
+    recorded(program, tmp_path)
+    assert [step.step for step in steps_in(tmp_path)] == [0, 1]
+
+
+def test_an_epoch_that_counts_none_is_not_known(tmp_path: Path) -> None:
+    program = """
+    for epoch in (2, 2.0, 2**31 - 1, 2**31, -1, 0.5, float("nan"), "first", None):
+        with steps.step(samples=1, epoch=epoch):
+            pass
+    """
+    recorded(program, tmp_path)
+    unknown = [None] * 6
+    assert [step.epoch for step in steps_in(tmp_path)] == [2, 2, 2**31 - 1, *unknown]
 
 
 def test_metrics(tmp_path: Path) -> None:
@@ -124,14 +149,26 @@ def test_times_of_operations_are_counted_by_name_and_size(tmp_path: Path) -> Non
     ]
 
 
-def test_lines_reach_the_file_within_a_second_of_steps(tmp_path: Path) -> None:
+def test_steps_reach_the_file_within_a_second_of_steps(tmp_path: Path) -> None:
     program = """
     for _ in range(13):
         with steps.step(samples=1):
             time.sleep(0.1)
     os._exit(0)
     """
-    assert len(recorded(program, tmp_path)) >= 10
+    recorded(program, tmp_path)
+    assert len(steps_in(tmp_path)) >= 9
+
+
+def test_steps_are_written_with_every_metric(tmp_path: Path) -> None:
+    program = """
+    with steps.step(samples=1):
+        pass
+    steps.metric("m", 1)
+    os.kill(os.getpid(), 9)
+    """
+    assert run(program, tmp_path / "rank-5.steps").returncode == -9
+    assert len(steps_in(tmp_path)) == 1
 
 
 def test_only_the_process_that_made_the_recorder_writes(tmp_path: Path) -> None:
@@ -146,7 +183,8 @@ def test_only_the_process_that_made_the_recorder_writes(tmp_path: Path) -> None:
     again = "import argosy_steps; argosy_steps.Recorder().metric('grandchild', 1)"
     subprocess.run([sys.executable, "-c", again], check=True)
     """
-    assert [line["kind"] for line in recorded(program, tmp_path)] == ["header", "step"]
+    assert [line["kind"] for line in recorded(program, tmp_path)] == ["header"]
+    assert len(steps_in(tmp_path)) == 1
 
 
 @pytest.mark.parametrize(
@@ -158,23 +196,26 @@ def test_only_the_process_that_made_the_recorder_writes(tmp_path: Path) -> None:
         ("steps.metric('m', [1])", "TypeError: argosy_steps: a metric is a number"),
         *(
             (f"with steps.step(samples={samples}): pass", "not a whole number from 0")
-            for samples in ("-5", "32.5", "float('nan')", "float('inf')", "None")
+            for samples in ("-5", "32.5", "10**15", "float('nan')", "float('inf')", "None")
         ),
     ],
 )
 def test_misuse(tmp_path: Path, program: str, error: str) -> None:
-    assert error in run(program, tmp_path / "rank-0.jsonl").stderr
+    assert error in run(program, tmp_path / "rank-0.steps").stderr
 
 
 def test_a_second_program_of_a_rank_is_told_that_it_cannot_record(tmp_path: Path) -> None:
-    assert run("", tmp_path / "file").returncode == 0
-    assert "only one program of a rank can record" in run("", tmp_path / "file").stderr
+    path = tmp_path / "rank-0.steps"
+    assert run("", path).returncode == 0
+    before = path.read_bytes()
+    assert "only one program of a rank can record" in run("", path).stderr
+    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("last", ["", "steps.metric('m', 1)"])
 def test_a_full_disk_is_one_line_and_an_exit_code(tmp_path: Path, last: str) -> None:
     require_namespaces()
-    # Room for two pages: the header, and what fills the rest. The steps wait for the end.
+    # Room for three pages: two headers, and what fills the rest. The steps wait for the end.
     program = f"""
     open(os.environ["DISK"] + "/other", "wb").write(bytes(4096))
     for _ in range(100):
@@ -182,14 +223,55 @@ def test_a_full_disk_is_one_line_and_an_exit_code(tmp_path: Path, last: str) -> 
             pass
     {last}
     """
-    script = 'mount -t tmpfs -o size=8k none "$DISK" && "$@"'
+    script = 'mount -t tmpfs -o size=12k none "$DISK" && "$@"'
     wrapper = ["unshare", "-rm", "sh", "-c", script, "sh"]
-    path = tmp_path / "file"
+    path = tmp_path / "rank-0.steps"
     done = run(program, path, wrapper, DISK=str(tmp_path))
     assert done.returncode == 74
     assert done.stderr == (
         f"argosy_steps: no space left on device while writing {path}: free space and run again\n"
     )
+
+
+def test_after_a_full_disk_rows_begin_where_rows_begin(tmp_path: Path) -> None:
+    require_namespaces()
+    # A page has room for the header and 41 rows, and two thirds of one.
+    program = """
+    other = os.environ["DISK"] + "/other"
+    open(other, "wb").write(bytes(4096))
+    for number in range(100):
+        with steps.step(samples=number):
+            pass
+    try:
+        steps._log.flush()
+    except SystemExit:
+        os.unlink(other)
+    for number in range(3):
+        with steps.step(samples=1000 + number):
+            pass
+    steps.metric("m", 1)
+    import shutil
+    shutil.copy(os.environ["ARGOSY_STEPS_FILE"], os.environ["KEPT"])
+    """
+    script = 'mount -t tmpfs -o size=12k none "$DISK" && "$@"'
+    wrapper = ["unshare", "-rm", "sh", "-c", script, "sh"]
+    disk, kept = tmp_path / "disk", tmp_path / "kept"
+    disk.mkdir()
+    done = run(program, disk / "rank-0.steps", wrapper, DISK=str(disk), KEPT=str(kept))
+    assert done.returncode == 0, done.stderr
+    found = [step.samples for step in all_steps(kept)]
+    assert found == [*range(len(found) - 3), 1000, 1001, 1002]
+    assert len(found) == 4096 // ROW_BYTES - 1 + 3
+
+
+def test_writer_and_reader_have_the_same_layout() -> None:
+    for name in ("MAGIC", "BYTE_ORDER", "CHECK_BASE", "ROW_BYTES", "PHASES", "MOST_STEP"):
+        assert getattr(argosy_records, name) == getattr(step_rows, name), name
+    for name in ("HEADER", "ROW"):
+        assert getattr(argosy_records, name).format == getattr(step_rows, name).format
+    assert argosy_records.STEPS_VERSION == step_rows.VERSION
+    assert argosy_records.SCHEMA_VERSION == SCHEMA_VERSION
+    assert step_rows.PHASES == tables.PHASES
 
 
 def test_without_argosy_it_does_nothing_and_costs_little() -> None:

@@ -7,6 +7,7 @@ import textwrap
 from pathlib import Path
 
 from agent_job import PYTHON, RUNTIME
+from step_files import all_steps
 
 
 def run(folder: Path, program: str, **more: str) -> subprocess.CompletedProcess[str]:
@@ -56,7 +57,7 @@ def test_one_that_fails_leaves_the_others_as_they_are(tmp_path: Path) -> None:
 def test_steps_are_numbered_on_from_the_checkpoint(tmp_path: Path) -> None:
     run(tmp_path, SAVE)
     restored = tmp_path / "checkpoints/7.0/step-000000003"
-    records = tmp_path / "rank-0.jsonl"
+    records = tmp_path / "rank-0.steps"
     done = run(
         tmp_path,
         "print(steps.restored)\nwith steps.step(samples=1):\n    pass",
@@ -64,8 +65,7 @@ def test_steps_are_numbered_on_from_the_checkpoint(tmp_path: Path) -> None:
         ARGOSY_STEPS_FILE=str(records),
     )
     assert done.stdout == f"{restored}\n"
-    step = json.loads(records.read_text().splitlines()[1])
-    assert (step["kind"], step["step"]) == ("step", 3)
+    assert [step.step for step in all_steps(records)] == [3]
 
 
 def test_a_warning_is_seen_whichever_way_it_comes(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import step_files
 from agent_job import PYTHON
 
 from argosy.runtime.agent.failure import Failure
@@ -241,6 +242,7 @@ def test_whatever_else_is_printed_is_one(data: bytes) -> None:
 class Rank:
     pid: int
     steps_file: str
+    lines_file: str = "none"
     words: int = 0
 
 
@@ -256,7 +258,7 @@ def test_steps_words_and_files_are_signs_of_life(
     ]
     with subprocess.Popen(writer, stdin=subprocess.PIPE, text=True) as process:
         assert process.stdin
-        records = tmp_path / "rank-0.jsonl"
+        records = tmp_path / "rank-0.steps"
         rank = Rank(process.pid, str(records))
         watched = Activity()
 
@@ -267,8 +269,8 @@ def test_steps_words_and_files_are_signs_of_life(
 
         assert is_quiet() and is_quiet()
         assert watched.pace is None
-        step = '{"kind": "step", "step": 0, "seconds": %s}\n'
-        records.write_text(step % 0.5 + step % 1.5 + step % 0.7 + '{"kind": "st')
+        steps = [step_files.row({"seconds": seconds}) for seconds in (0.5, 1.5, 0.7)]
+        step_files.write_rows(records, [step_files.header(), *steps, steps[0][:50]])
         assert not is_quiet()
         assert watched.pace == 0.7
         assert is_quiet()

@@ -32,7 +32,8 @@ def test_it_is_python_3_8_and_imports_only_the_standard_library(path: Path) -> N
 
 # And torch, where the program has imported it already.
 NEIGHBOURS = (
-    *("argosy_checkpoints", "argosy_stacks", "argosy_steps", "host_files", "program_files"),
+    *("argosy_checkpoints", "argosy_records", "argosy_stacks", "argosy_steps"),
+    *("host_files", "program_files"),
     "torch",
 )
 

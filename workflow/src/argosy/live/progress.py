@@ -7,13 +7,17 @@ from pathlib import Path
 from typing import Literal
 
 from argosy.live.last_records import last_records, number
-from argosy.reading import entries, site_of, status_of
+from argosy.reading import entries, open_regular, site_of, status_of
+from argosy.runtime.agent.step_rows import Step, last_steps
 
 WINDOW_S = 30.0
 """Over which a speed is taken: long enough to be steady, short enough to be of now."""
 
-LAST_STEP_BYTES = 8 * 1024
-"""A few metrics may follow the last step."""
+LAST_STEP_ROWS = 10
+"""The last row may be damaged."""
+HEADER_BYTES = 64 * 1024
+PACE_ROWS = 340
+"""32 KB."""
 
 PATIENCE_S = 15.0
 PATIENCE_STEPS = 5
@@ -66,27 +70,32 @@ def read_progress(records: Path, ranks: int, now: float) -> Progress:
 
 def steps_done(records: Path) -> int | None:
     """Steps of rank 0, those that an earlier incarnation did and saved among them."""
-    for record in last_records(records / "rank-0.jsonl", _site(records), LAST_STEP_BYTES):
-        step = number(record.get("step"))
-        if record.get("kind") == "step" and step is not None:
-            return int(step) + 1
+    for step in _last_steps(records / "rank-0.steps", LAST_STEP_ROWS):
+        return step.step + 1
     return None
 
 
 def _pace(path: Path) -> _Pace | None:
     """Samples over time of a rank's last steps, with what passed between them."""
-    samples, begin, end, longest = 0.0, 0.0, None, 0.0
-    for record in last_records(path, _site(path.parent)):
-        start, seconds, count = (number(record.get(key)) for key in ("start", "seconds", "samples"))
-        if record.get("kind") != "step" or start is None or seconds is None or count is None:
-            continue
-        end = start + seconds if end is None else end
-        if samples and start < end - WINDOW_S:
+    samples, begin, end, longest = 0, 0.0, None, 0.0
+    for step in _last_steps(path, PACE_ROWS):
+        end = step.start + step.seconds if end is None else end
+        if samples and step.start < end - WINDOW_S:
             break
-        begin, samples, longest = start, samples + count, max(longest, seconds)
+        begin, samples = step.start, samples + step.samples
+        longest = max(longest, step.seconds)
     if end is None or end <= begin:
         return None
-    return _Pace(samples / (end - begin), longest)
+    rate = number(samples / (end - begin))
+    return None if rate is None else _Pace(rate, longest)
+
+
+def _last_steps(path: Path, most: int) -> list[Step]:
+    try:
+        with open_regular(path, _site(path.parent)) as file:
+            return last_steps(file.fileno(), most)
+    except OSError:
+        return []
 
 
 def _printed(path: Path, steps: int | None, now: float) -> Progress:
@@ -114,11 +123,11 @@ def _printed(path: Path, steps: int | None, now: float) -> Progress:
 
 
 def _of_ranks(records: Path, ranks: int) -> list[Path]:
-    """The records that there are, of a run of so many ranks."""
+    """The files of steps that there are, of a run of so many ranks."""
     found = []
     with suppress(OSError):
         for each in entries(records, _site(records)):
-            rank = re.fullmatch(r"rank-([0-9]{1,9})\.jsonl", each.name)
+            rank = re.fullmatch(r"rank-([0-9]{1,9})\.steps", each.name)
             if rank and int(rank[1]) < ranks:
                 found.append(records / each.name)
     return found

@@ -209,7 +209,7 @@ def _ends(times: Sequence[AllreduceSummary]) -> list[str]:
 def remarks(run: RunSummary) -> list[str]:
     """What a reader should know of a run's records."""
     found = (
-        (run.unreadable_records, "Lines of records that could not be read: {:,}."),
+        (run.unreadable_records, "Records that could not be read: {:,}."),
         (run.duplicate_steps, "Steps recorded twice, of which the first counts: {:,}."),
         (run.missing_steps, "Steps that other ranks recorded and these did not: {:,}."),
         (run.repeated_steps, "Steps done again after an interruption, counted once: {:,}."),

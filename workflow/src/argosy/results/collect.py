@@ -116,24 +116,24 @@ def _is_up_to_date(old: _Tables, found: Found) -> bool:
 
 
 def _make_tables(tables_dir: Path, found: Found, work: Path) -> None:
-    files = [file for run in found.new for file in run.files]
+    files = without_long_lines([file for run in found.new for file in run.files], work)
     of_nodes = without_long_lines([file for run in found.new for file in run.telemetry], work)
     steps, parts = Steps(), {}
     damaged: Mapping[Run, int] = {}
     with duckdb.connect(config={"memory_limit": _MEMORY, "threads": threads()}) as database:
         database.execute("SET temp_directory = $path", {"path": str(work / "spilled")})
         create_tables(database)
-        if of_ranks := [file for file in files if file.rank is not None]:
+        if of_ranks := [file for run in found.new for file in run.steps]:
             parts["steps"] = work / "steps.parquet"
-            steps = write_steps(database, of_ranks, work / "others", parts["steps"])
+            steps = write_steps(database, of_ranks, parts["steps"])
         if of_nodes:
             parts["telemetry"] = work / "telemetry.parquet"
             damaged = write_telemetry(database, of_nodes, parts["telemetry"])
-        printed = without_long_lines([file for file in files if file.rank is None], work)
-        load_others(database, [*steps.more, *printed])
+        load_others(database, files)
         others = count_others(database)
-        for run, unreadable in damaged.items():
-            others[run]["unreadable"] += unreadable
+        for counts in (damaged, steps.unreadable):
+            for run, unreadable in counts.items():
+                others[run]["unreadable"] += unreadable
         for new in found.new:
             others[new.key]["unreadable"] += new.timeline.unreadable
         rows: Mapping[str, Iterable[Row]] = {
@@ -159,7 +159,7 @@ def _completeness(run: NewRun, steps: Steps, others: Mapping[Run, Counter[str]])
     lines = others.get(run.key, Counter())
     return Completeness(
         unreadable_records=lines["unreadable"],
-        repeated_steps=lines["repeated"] + steps.repeated.get(run.key, 0),
+        repeated_steps=steps.repeated.get(run.key, 0),
         duplicate_steps=steps.duplicates.get(run.key, 0),
         missing_steps=steps.missing.get(run.key, 0),
         missing_ranks=tuple(rank for rank in range(run.folder.ranks) if rank not in ranks),

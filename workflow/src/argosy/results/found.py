@@ -13,6 +13,7 @@ from argosy.results.listing import list_run
 from argosy.results.records import RecordFile, read_problem, record_files
 from argosy.results.rows import Row
 from argosy.results.measured_run import MeasuredRun, read_run
+from argosy.results.step_files import StepFile, step_files
 from argosy.results.tables import Run
 from argosy.results.telemetry import TelemetryFile, telemetry_files
 from argosy.results.timeline import Timeline, run_timeline
@@ -23,6 +24,7 @@ class NewRun:
     """A run that was read, and the files of its measurement."""
 
     folder: MeasuredRun
+    steps: Sequence[StepFile]
     files: Sequence[RecordFile]
     telemetry: Sequence[TelemetryFile]
     timeline: Timeline
@@ -30,7 +32,8 @@ class NewRun:
     @property
     def paths(self) -> list[str]:
         """Of the files of its measurement."""
-        return [*(file.path for file in self.files), *(file.path for file in self.telemetry)]
+        kinds = (self.steps, self.files, self.telemetry)
+        return [file.path for files in kinds for file in files]
 
     @property
     def key(self) -> Run:
@@ -84,8 +87,9 @@ def look(results_dir: Path, runs: Sequence[Path] | None, known: Mapping[Run, str
                 found.kept.append(key)
             else:
                 run = read_run(listing)
-                records, telemetry = [*record_files(run)], [*telemetry_files(run)]
-                found.new.append(NewRun(run, records, telemetry, run_timeline(run)))
+                steps, records = [*step_files(run)], [*record_files(run)]
+                telemetry = [*telemetry_files(run)]
+                found.new.append(NewRun(run, steps, records, telemetry, run_timeline(run)))
         except (ArgosyError, OSError) as problem:
             found.note(key, problem)
     return found

@@ -26,7 +26,7 @@ class Listing:
     fingerprint: str
 
 
-_READ = (".json", ".jsonl", ".log")
+_READ = (".json", ".jsonl", ".steps", ".log")
 """Ends of the names of what is read, which nothing but a file should have."""
 _MOST_INCARNATIONS = 10_000
 

@@ -30,25 +30,11 @@ def without_long_lines(files: Sequence[File], work: Path) -> list[File]:
     return [_shortened(file, work) if _has_long_line(file.path) else file for file in files]
 
 
-def copy_lines(source: BinaryIO, target: BinaryIO, begin: int, end: int) -> None:
-    """Copy the lines at the bytes from `begin` to `end`, with a stand-in for each that is too long."""
-    if end - begin > LONGEST_LINE:
-        source.seek(begin)
-        target.writelines(_short_lines(source, end - begin))
-        return
-    target.flush()
-    while begin < end and (
-        sent := os.sendfile(target.fileno(), source.fileno(), begin, end - begin)
-    ):
-        begin += sent
-    target.seek(0, os.SEEK_END)
-
-
 def _shortened(file: File, work: Path) -> File:
     target = work.joinpath(*Path(file.path).parts[-5:])
     target.parent.mkdir(parents=True, exist_ok=True)
     with open_records(file.path) as source, target.open("wb") as copy:
-        copy_lines(source, copy, 0, os.fstat(source.fileno()).st_size)
+        copy.writelines(_short_lines(source, os.fstat(source.fileno()).st_size))
     return replace(file, path=str(target))
 
 

@@ -8,24 +8,22 @@ from typing import Any
 
 import duckdb
 
-from argosy.results.long_lines import without_long_lines
-from argosy.results.plain_steps import is_compiled
-from argosy.results.records import (
-    STEPS,
-    RecordFile,
-    hold_steps,
-    name_records,
-    with_more_lines,
-)
+from argosy.reading import NotReadError
 from argosy.results.step_batches import StepBatches
-from argosy.results.tables import Run, fetch, parquet, set_view
+from argosy.results.step_files import StepFile
+from argosy.results.tables import PHASES, Run, fetch, parquet, set_view
+from argosy.runtime.agent.step_rows import MOST_STEP
 
 VIEW = "new_steps"
 
 # The type keeps DuckDB from looking at the texts of each row, which takes it as long as all numbers.
-_BATCHES = """
+# To it NaN is equal to NaN.
+_TIMES = ("start_s", *(f"{phase}_s" for phase in PHASES))
+_BATCHES = f"""
 SELECT * REPLACE (
-    CAST(experiment AS new_experiment) AS experiment, CAST(run_id AS new_run_id) AS run_id
+    CAST(experiment AS new_experiment) AS experiment, CAST(run_id AS new_run_id) AS run_id,
+    CASE WHEN epoch BETWEEN 0 AND {MOST_STEP} THEN epoch END AS epoch,
+    {", ".join(f"nullif({time}, 'NaN'::DOUBLE) AS {time}" for time in _TIMES)}
 )
 FROM new_batch
 """
@@ -80,14 +78,13 @@ FROM new_rank GROUP BY ALL
 class Steps:
     """What was found among the steps of the newly read runs, by run.
 
-    `counts` is how many good steps were recorded, by experiment, run_id and rank; `repeated` how many
-    more a later job did again, but for those among the lines of `more`: files with all that is recorded
-    besides steps.
+    `counts` is how many steps were recorded, by experiment, run_id and rank; `repeated` how many more a
+    later job did again; `unreadable` how many rows are damaged or cut off.
     """
 
     counts: Mapping[tuple[str, str, int], int] = field(default_factory=dict)
-    more: Sequence[RecordFile] = ()
     repeated: Mapping[Run, int] = field(default_factory=dict)
+    unreadable: Mapping[Run, int] = field(default_factory=dict)
     duplicates: Mapping[Run, int] = field(default_factory=dict)
     missing: Mapping[Run, int] = field(default_factory=dict)
     clock_spreads_s: Mapping[Run, float] = field(default_factory=dict)
@@ -105,16 +102,13 @@ class Steps:
 
 
 def write_steps(
-    database: duckdb.DuckDBPyConnection, files: Sequence[RecordFile], work: Path, part: Path
+    database: duckdb.DuckDBPyConnection, files: Sequence[StepFile], part: Path
 ) -> Steps:
     """Write the steps in `files` to `part`, each once, in the order of the files.
 
-    Other lines may be put into files below the folder `work`.
+    Raises NotReadError for a file that cannot be read.
     """
-    plain = _write_plain(database, files, work, part) if is_compiled() else None
-    if plain is None:
-        files = without_long_lines(files, work)
-        parquet(database, STEPS, part, name_records(database, files))
+    batches = _write_batches(database, files, part)
     set_view(database, VIEW, part)
     database.execute(_RANKS)
     counts = {
@@ -128,39 +122,35 @@ def write_steps(
     missing = _by_run(database, _MISSING, "missing")
     return Steps(
         counts=counts,
-        more=plain.more if plain else with_more_lines(files, counts),
-        repeated=plain.repeated if plain else {},
+        repeated=batches.repeated,
+        unreadable=batches.unreadable,
         duplicates=duplicates,
         missing={run: missing[run] + duplicates.get(run, 0) for run in missing},
         clock_spreads_s=_by_run(database, _CLOCKS, "spread_s"),
     )
 
 
-def _write_plain(
-    database: duckdb.DuckDBPyConnection, files: Sequence[RecordFile], work: Path, part: Path
-) -> StepBatches | None:
-    """Write the steps by the compiled reader.
-
-    None where DuckDB has to read all: a file has steps of another form, or cannot be read; of what is
-    wrong there DuckDB tells.
-    """
+def _write_batches(
+    database: duckdb.DuckDBPyConnection, files: Sequence[StepFile], part: Path
+) -> StepBatches:
     for column in ("experiment", "run_id"):
         names = sorted({getattr(file, column) for file in files})
         database.execute(
             "CREATE OR REPLACE TABLE new_name AS SELECT unnest($names) AS name", {"names": names}
         )
         database.execute(f"CREATE TYPE new_{column} AS ENUM (FROM new_name)")
-    batches = StepBatches(files, work)
+    batches = StepBatches(files)
     database.register("new_batch", batches.stream())
     try:
         parquet(database, _BATCHES, part)
     except duckdb.Error:
         if batches.problem:
-            return None
+            path, why = Path(str(batches.problem.filename)), batches.problem.strerror
+            raise NotReadError(path, why or "cannot be read") from None
         raise
     finally:
         database.unregister("new_batch")
-    return None if hold_steps(database, batches.more) else batches
+    return batches
 
 
 def _write_once(database: duckdb.DuckDBPyConnection, part: Path) -> None:

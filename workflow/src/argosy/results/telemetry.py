@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 
 from argosy.results.lines import is_amount, lines, name_files
-from argosy.results.records import clock_offset, read_header
+from argosy.results.records import Header, read_header
 from argosy.results.rows import Row
 from argosy.results.measured_run import MeasuredRun
 from argosy.results.tables import COLUMNS, Run, fetch, parquet, set_view
@@ -100,14 +100,15 @@ def telemetry_files(run: MeasuredRun) -> Iterator[TelemetryFile]:
     for piece in run.pieces:
         for path in run.records(piece.incarnation):
             if number := re.fullmatch(r"telemetry-(\d+)\.jsonl", path.name):
-                _read_header(path)
+                header = read_header(path)
+                _model_of(path, header)
                 yield TelemetryFile(
                     path=str(path),
                     experiment=run.asked.experiment,
                     run_id=run.asked.run_id,
                     incarnation=piece.incarnation,
                     node=int(number[1]),
-                    offset_s=clock_offset(path, run.result.started),
+                    offset_s=header.offset_s(run.result.started),
                 )
 
 
@@ -145,7 +146,11 @@ def unread_rows(files: Sequence[TelemetryFile]) -> Iterator[Row]:
 
 
 def _read_header(path: Path) -> TelemetryHeader:
-    return as_model(path, read_header(path), TelemetryHeader)
+    return _model_of(path, read_header(path))
+
+
+def _model_of(path: Path, header: Header) -> TelemetryHeader:
+    return as_model(path, dict(header.keys), TelemetryHeader)
 
 
 def _key(file: TelemetryFile) -> Row:

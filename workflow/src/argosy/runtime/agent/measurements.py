@@ -12,6 +12,7 @@ from .files import open_for_append, open_regular, write_all, write_cause
 from .output import Trouble
 from .printed_numbers import NoNumberError, rate_record, refused
 from .settings import Settings
+from .step_rows import NoStepsError, read_steps
 
 # Throughput stands in short lines; a search in very long ones could take for ever (bytes).
 _LONGEST_LINE = 4096
@@ -108,14 +109,25 @@ def printed_path(settings: Settings) -> str:
 
 def something_measured(settings: Settings) -> bool:
     """Whether rank 0 printed a throughput or recorded a step."""
-    steps = os.path.join(settings.records, "rank-0.jsonl")
-    return _holds(printed_path(settings), "printed") or _holds(steps, "step", "collective")
+    return (
+        _holds(printed_path(settings), "printed")
+        or _holds_steps(settings.steps_file(0))
+        or _holds(settings.lines_file(0), "collective")
+    )
 
 
-def _holds(path: str, *kinds: str) -> bool:
+def _holds_steps(path: str) -> bool:
+    try:
+        with open(open_regular(path), "rb") as file:
+            return any(step is not None for step in read_steps(file.fileno()))
+    except (OSError, NoStepsError):
+        return False
+
+
+def _holds(path: str, kind: str) -> bool:
     try:
         with open(open_regular(path), encoding="utf-8", errors="replace") as file:
-            return any(_kind(line) in kinds for line in file)
+            return any(_kind(line) == kind for line in file)
     except OSError:
         return False
 

@@ -94,6 +94,11 @@ class Rank:
         return self._settings.steps_file(self.number)
 
     @property
+    def lines_file(self) -> str:
+        """Where it records all else."""
+        return self._settings.lines_file(self.number)
+
+    @property
     def words(self) -> int:
         """How often it has printed something so far."""
         return self.pump.words if self.pump else 0

@@ -90,6 +90,10 @@ class Settings:
 
     def steps_file(self, rank: int) -> str:
         """The file in which a rank records its steps."""
+        return os.path.join(self.records, f"rank-{rank}.steps")
+
+    def lines_file(self, rank: int) -> str:
+        """The file in which a rank records all else."""
         return os.path.join(self.records, f"rank-{rank}.jsonl")
 
     @property

@@ -51,7 +51,7 @@ Steps are numbered on from those that the checkpoint holds.
 nothing, so the calls can stay in the program. The same holds in processes that a rank starts,
 such as workers of a data loader.
 
-Lines are collected and written within a second of steps, at every metric, and at the end. When
+Records are collected and written within a second of steps, at every metric, and at the end. When
 the disk is full the program ends with exit code 74 and says so in one line.
 
 This file and its neighbours need nothing but Python 3.8; the format of the records
@@ -60,28 +60,18 @@ is docs/run-folder.md.
 
 from __future__ import annotations
 
-import atexit
-import errno
-import json
 import math
-import os
-import socket
-import sys
 import time
 from types import TracebackType
 from typing import Any, Iterable, Iterator, Optional, Tuple, TypeVar
 
 import argosy_checkpoints
+import argosy_records
+from argosy_records import PHASES
 
-PHASES = ("data", "h2d", "forward", "backward", "communication", "update")
-DISK_FULL_EXIT = 74  # EX_IOERR of sysexits.h
 INTERRUPTED_EXIT = 75  # EX_TEMPFAIL: ended early as asked, to be continued
 
-_SCHEMA_VERSION = 2
-_FLUSH_SECONDS = 1.0
-_FILE = "ARGOSY_STEPS_FILE"
-_OWNER = "ARGOSY_STEPS_OWNER"
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+_MOST_SAMPLES = 10**15 - 1
 
 Batch = TypeVar("Batch")
 LayerTime = Tuple[str, int, Optional[float]]
@@ -99,7 +89,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self._warning = argosy_checkpoints.Warning.of_this_process()
-        self._log = _Log.of_this_process()
+        self._log = argosy_records.Log.of_this_process()
         self._count = argosy_checkpoints.restored_step()
         self._open = False
         self._loading_since: float | None = None
@@ -131,9 +121,9 @@ class Recorder:
 
         Args:
             samples: how many samples this rank works on; may be corrected inside the step by
-                setting its `samples`. What is no whole number from 0 when the step ends raises
-                ValueError.
-            epoch: counted from 0.
+                setting its `samples`. What is no whole number from 0 below 10^15 when the step
+                ends raises ValueError.
+            epoch: counted from 0; what is no whole number below 2^31 is recorded as not known.
         """
         return Step(self, samples, epoch)
 
@@ -216,16 +206,15 @@ class Recorder:
         number, self._count = self._count, self._count + 1
         if self._log is None:
             return
-        record = {
-            "kind": "step",
-            "step": number,
-            "epoch": step.epoch,
-            "start": step.start,
-            "seconds": time.monotonic() - step.start,
-            "samples": _count(step.samples),
-            "phases": step.phases,
-        }
-        self._log.add(record)
+        row = argosy_records.row(
+            step=number,
+            epoch=_epoch(step.epoch),
+            samples=_count(step.samples),
+            start=step.start,
+            seconds=time.monotonic() - step.start,
+            phases=step.phases,
+        )
+        self._log.add_step(row)
 
 
 class Step:
@@ -295,104 +284,26 @@ class _Phase:
         self._step._leave()
 
 
-class _Log:
-    """The file of one rank: lines are collected, and written about once a second."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._pid = os.getpid()
-        self._lines: list[str] = []
-        self._flushed = time.monotonic()
-        try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-            self._file = os.open(path, flags, 0o600)
-        except FileExistsError:
-            raise RuntimeError(
-                f"argosy_steps: {path} exists: only one program of a rank can record its steps"
-            ) from None
-        except OSError as error:
-            self._give_up(error)
-        self.add(_header())
-        self.flush()
-        atexit.register(self._flush_at_exit)
-
-    @classmethod
-    def of_this_process(cls) -> _Log | None:
-        """The log to write, if Argosy asks for one and this is the rank's own process."""
-        path = os.environ.get(_FILE)
-        if not path:
-            return None
-        owner = os.environ.get(_OWNER, "")
-        if owner == str(os.getpid()):
-            raise RuntimeError("argosy_steps: this process has a Recorder already; share it")
-        if owner:
-            return None
-        # Processes that this one starts inherit the mark and leave the file alone.
-        os.environ[_OWNER] = str(os.getpid())
-        return cls(path)
-
-    def add(self, record: dict[str, Any]) -> None:
-        """Add a line."""
-        self._lines.append(json.dumps(record))
-        if time.monotonic() - self._flushed >= _FLUSH_SECONDS:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write what was collected."""
-        self._flushed = time.monotonic()
-        lines, self._lines = self._lines, []
-        # A forked child has inherited lines that are its parent's to write.
-        if not lines or os.getpid() != self._pid:
-            return
-        rest = memoryview(("\n".join(lines) + "\n").encode())
-        try:
-            while rest:
-                rest = rest[os.write(self._file, rest) :]
-        except OSError as error:
-            self._give_up(error)
-
-    def _flush_at_exit(self) -> None:
-        try:
-            self.flush()
-        except SystemExit:
-            # Here Python no longer heeds an exit code.
-            sys.stdout.flush()
-            os._exit(DISK_FULL_EXIT)
-
-    def _give_up(self, error: OSError) -> None:
-        if error.errno not in _FULL:
-            raise error
-        reason = os.strerror(error.errno or 0).lower()
-        print(
-            f"argosy_steps: {reason} while writing {self._path}: free space and run again",
-            file=sys.stderr,
-            flush=True,
-        )
-        raise SystemExit(DISK_FULL_EXIT)
-
-
-def _header() -> dict[str, Any]:
-    return {
-        "kind": "header",
-        "schema_version": _SCHEMA_VERSION,
-        "rank": int(os.environ.get("ARGOSY_RANK", "0")),
-        "local_rank": int(os.environ.get("ARGOSY_LOCAL_RANK", "0")),
-        "node": int(os.environ.get("ARGOSY_NODE", "0")),
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-        "unix": time.time(),
-        "monotonic": time.monotonic(),
-    }
-
-
 def _count(samples: Any) -> int:
-    try:
-        count = int(samples)
-    except (TypeError, ValueError, OverflowError):
-        count = -1
-    if count < 0 or count != samples:
-        raise ValueError(f"argosy_steps: samples is {samples!r}, not a whole number from 0")
+    count = _whole(samples, _MOST_SAMPLES)
+    if count is None:
+        raise ValueError(
+            f"argosy_steps: samples is {samples!r}, not a whole number from 0 below 10^15"
+        )
     return count
+
+
+def _epoch(epoch: Any) -> int:
+    count = _whole(epoch, argosy_records.MOST_STEP)
+    return argosy_records.UNKNOWN_EPOCH if count is None else count
+
+
+def _whole(value: Any, most: int) -> int | None:
+    try:
+        count = int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return count if 0 <= count <= most and count == value else None
 
 
 def _plain(value: Any) -> Any:

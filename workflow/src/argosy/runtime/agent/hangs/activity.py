@@ -13,14 +13,15 @@ from collections import deque
 from typing import Iterable, Protocol
 
 from ..files import open_regular
+from ..step_rows import last_steps
 from .processes import bytes_moved, family, processes
 
 # Less than this, read or written since the last sign, may be anything, such as a monitor's samples (bytes).
 _LEAST_BYTES = 1 << 20
 # Seconds without other signs until processes' counters are looked at, and between two looks.
 _CALM, _EVERY = 15.0, 5.0
-# Seconds between two readings of new steps, and how much of a file is read for it (bytes).
-_PACE_EVERY, _TAIL = 5.0, 4096
+# Seconds between two readings of new steps, and how much of a file is read for it (rows, bytes).
+_PACE_EVERY, _TAIL_ROWS, _TAIL = 5.0, 40, 4096
 _STEPS_KEPT = 1000
 # An agent that was stopped for a while has not seen what happened meanwhile (seconds).
 _LONGEST_BEAT = 5.0
@@ -40,6 +41,10 @@ class Watched(Protocol):
     @property
     def steps_file(self) -> str:
         """Where it records its steps."""
+
+    @property
+    def lines_file(self) -> str:
+        """Where it records all else."""
 
 
 class Activity:
@@ -67,9 +72,10 @@ class Activity:
         self.quiet += min(now - self._looked, _LONGEST_BEAT)
         self._looked = now
         ranks = list(ranks)
-        recorded = [self._has_recorded(rank.steps_file, now) for rank in ranks]
+        recorded = [rank for rank in ranks if self._has_recorded(rank)]
+        self._learn_pace(recorded, now)
         printed = [self._has_printed(rank) for rank in ranks]
-        if any(recorded) or any(printed):
+        if recorded or any(printed):
             self.quiet, self._moved = 0.0, {}
         elif self.quiet > _CALM and now > self._moved_looked + _EVERY:
             self._moved_looked = now
@@ -81,19 +87,26 @@ class Activity:
         self._words[rank.pid] = rank.words
         return rank.words != before
 
-    def _has_recorded(self, path: str, now: float) -> bool:
+    def _has_recorded(self, rank: Watched) -> bool:
+        # Both are looked at, so that the second is not news the next time.
+        steps, lines = self._has_changed(rank.steps_file), self._has_changed(rank.lines_file)
+        return steps or lines
+
+    def _has_changed(self, path: str) -> bool:
         try:
             status = os.stat(path)
         except OSError:
             return False
         before = self._files.get(path)
         self._files[path] = (status.st_size, status.st_mtime_ns)
-        if before == self._files[path]:
-            return False
-        if not self._steps or now > self._pace_looked + _PACE_EVERY:
-            self._pace_looked = now
-            self._steps.extend(_seconds_of_last_steps(path))
-        return True
+        return before != self._files[path]
+
+    def _learn_pace(self, ranks: Iterable[Watched], now: float) -> None:
+        for rank in ranks:
+            if not self._steps or now > self._pace_looked + _PACE_EVERY:
+                self._pace_looked = now
+                self._steps.extend(_seconds_of_last_steps(rank.steps_file))
+                self._steps.extend(_seconds_of_last_collectives(rank.lines_file))
 
     def _has_moved(self, ranks: Iterable[Watched]) -> bool:
         everybody = processes()
@@ -111,6 +124,14 @@ class Activity:
 def _seconds_of_last_steps(path: str) -> list[float]:
     try:
         with open(open_regular(path), "rb") as file:
+            return [step.seconds for step in last_steps(file.fileno(), _TAIL_ROWS)]
+    except OSError:
+        return []
+
+
+def _seconds_of_last_collectives(path: str) -> list[float]:
+    try:
+        with open(open_regular(path), "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
             lines = file.read().splitlines()
     except OSError:
@@ -119,7 +140,7 @@ def _seconds_of_last_steps(path: str) -> list[float]:
     for line in lines:
         try:
             record = json.loads(line)
-            if record["kind"] in ("step", "collective"):
+            if record["kind"] == "collective":
                 found.append(float(record["seconds"]))
         except (ValueError, KeyError, TypeError):
             continue

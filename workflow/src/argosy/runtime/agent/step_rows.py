@@ -1,0 +1,141 @@
+"""Steps out of a file of rows, as python/argosy_records.py writes it (docs/run-folder.md).
+
+Agents and the host's programs read them by this. A rank may have written anything: nothing in a file is
+believed that was not checked, and little of it is held at a time.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import struct
+from typing import Dict, Iterator, List, NamedTuple, Optional
+
+PHASES = ("data", "h2d", "forward", "backward", "communication", "update")
+
+VERSION = 1
+MAGIC = b"\x89STEPS\r\n"
+BYTE_ORDER = 0x01020304
+CHECK_BASE = 0x5354455053544550
+"""What the check of a row is counted from: a row of zeros is none."""
+ROW_BYTES = 96
+"""Of a row, and of the header."""
+
+MOST_STEP = 2**31 - 1
+"""Of steps and epochs: far beyond any training, and its square is a number of 64 bits."""
+MOST_SAMPLES = 10**15 - 1
+"""Of a step of a rank."""
+MOST_SECONDS = 1e300
+"""What is above is no time, nor is what is below 0."""
+
+HEADER = struct.Struct("<8s6I2d40x")
+ROW = struct.Struct("<3q8d")
+WORDS = struct.Struct("<12Q")
+_BEGIN = struct.Struct("<8s2I")
+
+_WORD_MASK = 2**64 - 1
+_BLOCK_ROWS = 1000
+
+
+class NoStepsError(ValueError):
+    """The file is none of steps, or not one that can be read; the text says why."""
+
+
+class Header(NamedTuple):
+    """Whose steps a file has, and one instant by both clocks (seconds)."""
+
+    rank: int
+    node: int
+    unix: float
+    monotonic: float
+
+
+class Step(NamedTuple):
+    """A step: `start` by the monotonic clock; `phases` only has those that were recorded (seconds)."""
+
+    step: int
+    epoch: Optional[int]
+    samples: int
+    start: float
+    seconds: float
+    phases: Dict[str, float]
+
+
+def header_of(begin: bytes) -> Optional[Header]:
+    """Return the header in the first bytes of a file; None where it was not yet, or never, written whole.
+
+    Raises NoStepsError.
+    """
+    if len(begin) < ROW_BYTES:
+        return None
+    magic, byte_order, version = _BEGIN.unpack_from(begin)
+    if magic != MAGIC:
+        raise NoStepsError("is no file of steps")
+    if byte_order != BYTE_ORDER:
+        raise NoStepsError("is in another byte order than little-endian")
+    if version != VERSION:
+        raise NoStepsError(f"its version is {version}, this Argosy reads {VERSION}")
+    *_, header_bytes, row_bytes, rank, node, unix, monotonic = HEADER.unpack_from(begin)
+    if not _has_good_check(begin[:ROW_BYTES]) or {header_bytes, row_bytes} != {ROW_BYTES}:
+        raise NoStepsError("its header is damaged")
+    return Header(rank, node, unix, monotonic)
+
+
+def read_steps(file: int) -> Iterator[Optional[Step]]:
+    """Go through the steps of an open file, with None for each row that is damaged or cut off.
+
+    What is written meanwhile may or may not be among them. Raises NoStepsError, OSError.
+    """
+    begin = os.pread(file, ROW_BYTES, 0)
+    if header_of(begin) is None:
+        if begin:
+            yield None
+        return
+    place = ROW_BYTES
+    while True:
+        block = os.pread(file, _BLOCK_ROWS * ROW_BYTES, place)
+        whole = len(block) - len(block) % ROW_BYTES
+        for at in range(0, whole, ROW_BYTES):
+            yield _step_of(block[at : at + ROW_BYTES])
+        place += whole
+        if whole == 0:
+            if block:
+                yield None
+            return
+
+
+def last_steps(file: int, most: int) -> List[Step]:
+    """Return the good steps among the last `most` whole rows of an open file, the newest first.
+
+    None of a file that is not one of steps. Raises OSError.
+    """
+    try:
+        if header_of(os.pread(file, ROW_BYTES, 0)) is None:
+            return []
+    except NoStepsError:
+        return []
+    rows = os.fstat(file).st_size // ROW_BYTES - 1
+    first = max(0, rows - most)
+    block = os.pread(file, (rows - first) * ROW_BYTES, (1 + first) * ROW_BYTES)
+    whole = len(block) - len(block) % ROW_BYTES
+    found = (_step_of(block[at - ROW_BYTES : at]) for at in range(whole, 0, -ROW_BYTES))
+    return [step for step in found if step is not None]
+
+
+def _step_of(row: bytes) -> Optional[Step]:
+    if not _has_good_check(row):
+        return None
+    step, epoch, samples, start, seconds, *phases = ROW.unpack_from(row)
+    # NaN stands for a phase that was not recorded.
+    recorded = {PHASES[n]: time for n, time in enumerate(phases) if not math.isnan(time)}
+    if not (0 <= step <= MOST_STEP and 0 <= samples <= MOST_SAMPLES):
+        return None
+    if not all(0 <= time <= MOST_SECONDS for time in (start, seconds, *recorded.values())):
+        return None
+    known = epoch if 0 <= epoch <= MOST_STEP else None
+    return Step(step, known, samples, start, seconds, recorded)
+
+
+def _has_good_check(row: bytes) -> bool:
+    *words, check = WORDS.unpack(row)
+    return bool((CHECK_BASE + sum(words)) & _WORD_MASK == check)

@@ -1,0 +1,210 @@
+"""The files of a rank's records, written for `argosy_steps`: JSON Lines, and steps as rows of fixed width.
+
+docs/run-folder.md describes both. What is recorded is collected, and written about once a second.
+"""
+
+from __future__ import annotations
+
+import atexit
+import errno
+import json
+import math
+import os
+import socket
+import struct
+import sys
+import time
+from typing import Any, Mapping
+
+PHASES = ("data", "h2d", "forward", "backward", "communication", "update")
+DISK_FULL_EXIT = 74  # EX_IOERR of sysexits.h
+
+SCHEMA_VERSION = 2
+STEPS_VERSION = 1
+LINES_SUFFIX = ".jsonl"
+MAGIC = b"\x89STEPS\r\n"
+BYTE_ORDER = 0x01020304
+CHECK_BASE = 0x5354455053544550
+HEADER = struct.Struct("<8s6I2d40x")
+ROW = struct.Struct("<3q8d")
+WORDS = struct.Struct("<11Q")
+CHECK = struct.Struct("<Q")
+ROW_BYTES = ROW.size + CHECK.size
+UNKNOWN_EPOCH = -1
+MOST_STEP = 2**31 - 1
+
+_WORD_MASK = 2**64 - 1
+_FLUSH_SECONDS = 1.0
+_FILE = "ARGOSY_STEPS_FILE"
+_OWNER = "ARGOSY_STEPS_OWNER"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Log:
+    """The files of one rank: `path`, of steps, and the lines beside it."""
+
+    def __init__(self, path: str) -> None:
+        self._pid = os.getpid()
+        self._lines: list[str] = []
+        self._rows: list[bytes] = []
+        self._flushed = time.monotonic()
+        self._row_file = _File(path, ROW_BYTES)
+        self._line_file = _File(os.path.splitext(path)[0] + LINES_SUFFIX, 1)
+        unix, monotonic = time.time(), time.monotonic()
+        self.add(_line_header(unix, monotonic))
+        rank, node = _number("ARGOSY_RANK"), _number("ARGOSY_NODE")
+        self._rows.append(row_header(rank, node, unix, monotonic))
+        self.flush()
+        atexit.register(self._flush_at_exit)
+
+    @classmethod
+    def of_this_process(cls) -> Log | None:
+        """The log to write, if Argosy asks for one and this is the rank's own process."""
+        path = os.environ.get(_FILE)
+        if not path:
+            return None
+        owner = os.environ.get(_OWNER, "")
+        if owner == str(os.getpid()):
+            raise RuntimeError("argosy_steps: this process has a Recorder already; share it")
+        if owner:
+            return None
+        # Processes that this one starts inherit the mark and leave the files alone.
+        os.environ[_OWNER] = str(os.getpid())
+        return cls(path)
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Add a line."""
+        self._lines.append(json.dumps(record))
+        self._flush_in_time()
+
+    def add_step(self, row: bytes) -> None:
+        """Add a `row`."""
+        self._rows.append(row)
+        self._flush_in_time()
+
+    def flush(self) -> None:
+        """Write what was collected."""
+        self._flushed = time.monotonic()
+        lines, self._lines = self._lines, []
+        rows, self._rows = self._rows, []
+        # A forked child has inherited records that are its parent's to write.
+        if os.getpid() != self._pid:
+            return
+        if lines:
+            self._line_file.write(("\n".join(lines) + "\n").encode())
+        if rows:
+            self._row_file.write(b"".join(rows))
+
+    def _flush_in_time(self) -> None:
+        if time.monotonic() - self._flushed >= _FLUSH_SECONDS:
+            self.flush()
+
+    def _flush_at_exit(self) -> None:
+        try:
+            self.flush()
+        except SystemExit:
+            # Here Python no longer heeds an exit code.
+            sys.stdout.flush()
+            os._exit(DISK_FULL_EXIT)
+
+
+class _File:
+    """A file of records that are `width` bytes each; 1: of any length."""
+
+    def __init__(self, path: str, width: int) -> None:
+        self._path = path
+        self._width = width
+        self._end = 0
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            self._file = os.open(path, flags, 0o600)
+        except FileExistsError:
+            raise RuntimeError(
+                f"argosy_steps: {path} exists: only one program of a rank can record its steps"
+            ) from None
+        except OSError as error:
+            self._give_up(error)
+
+    def write(self, data: bytes) -> None:
+        """Write at the end; after a full disk, over what was written of a row then."""
+        rest, end = memoryview(data), self._end
+        try:
+            while rest:
+                written = os.pwrite(self._file, rest, end)
+                rest, end = rest[written:], end + written
+        except OSError as error:
+            self._give_up(error)
+        finally:
+            self._end = end - end % self._width
+
+    def _give_up(self, error: OSError) -> None:
+        if error.errno not in _FULL:
+            raise error
+        reason = os.strerror(error.errno or 0).lower()
+        print(
+            f"argosy_steps: {reason} while writing {self._path}: free space and run again",
+            file=sys.stderr,
+            flush=True,
+        )
+        raise SystemExit(DISK_FULL_EXIT)
+
+
+def row(
+    *,
+    step: int,
+    epoch: int,
+    samples: int,
+    start: float,
+    seconds: float,
+    phases: Mapping[str, float],
+) -> bytes:
+    """Return the row of a step; times in seconds, those of phases by name where recorded."""
+    # NaN says that a phase was not recorded. A loop over PHASES would take longer than all else.
+    get = phases.get
+    return with_check(
+        ROW.pack(
+            step,
+            epoch,
+            samples,
+            start,
+            seconds,
+            get("data", math.nan),
+            get("h2d", math.nan),
+            get("forward", math.nan),
+            get("backward", math.nan),
+            get("communication", math.nan),
+            get("update", math.nan),
+        )
+    )
+
+
+def with_check(body: bytes) -> bytes:
+    """Return the eleven words of a row, or of a header, with their check behind them."""
+    check = (CHECK_BASE + sum(WORDS.unpack(body))) & _WORD_MASK
+    return body + CHECK.pack(check)
+
+
+def row_header(rank: int, node: int, unix: float, monotonic: float) -> bytes:
+    """Return the begin of a file of steps: whose it is, and one instant by both clocks in seconds."""
+    sizes = (ROW_BYTES, ROW_BYTES)
+    return with_check(
+        HEADER.pack(MAGIC, BYTE_ORDER, STEPS_VERSION, *sizes, rank, node, unix, monotonic)
+    )
+
+
+def _line_header(unix: float, monotonic: float) -> dict[str, Any]:
+    return {
+        "kind": "header",
+        "schema_version": SCHEMA_VERSION,
+        "rank": _number("ARGOSY_RANK"),
+        "local_rank": _number("ARGOSY_LOCAL_RANK"),
+        "node": _number("ARGOSY_NODE"),
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "unix": unix,
+        "monotonic": monotonic,
+    }
+
+
+def _number(name: str) -> int:
+    return int(os.environ.get(name, "0"))
