@@ -44,6 +44,10 @@ def project(fake: FakeStudy) -> Path:
             ("logs", "local/"),
             "digits/nodes1-ranks1-repeat1: there is no log: it has not been started",
         ),
+        (
+            ("records", "local/"),
+            "digits/nodes1-ranks1-repeat1: there are no records: it has not been started",
+        ),
     ],
 )
 def test_a_mistake_is_one_line(project: Path, arguments: tuple[str, ...], message: str) -> None:

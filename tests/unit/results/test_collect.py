@@ -222,10 +222,8 @@ def test_steps_as_lines_are_of_an_earlier_version(results: Path) -> None:
     path.write_text(header + json.dumps(step) + "\n")
     run.steps_file("100.0", 0).unlink()
     [problem] = problems(results)
-    assert problem["problem"] == (
-        f"{path}: an earlier version of Argosy wrote it, with steps as lines of JSON, which this one does "
-        "not read; move the run folder away and run it again"
-    )
+    said = f"{path}: its schema_version is 1, this Argosy reads 2; it was written by "
+    assert problem["problem"].startswith(said)
     with open_tables(results / "tables") as tables:
         assert fetch(tables, "FROM runs") == []
 

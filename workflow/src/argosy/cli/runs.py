@@ -114,3 +114,14 @@ def logs(
     from argosy.live.logs import show_log
 
     show_log(run, rank=rank, node=node, job=job, follow=follow)
+
+
+@runs.command()
+def records(
+    run: Annotated[str, typer.Argument(help="EXPERIMENT/RUN, or a part of it that only it has.")],
+    rank: Annotated[int | None, typer.Option(help="What this rank recorded.")] = None,
+) -> None:
+    """Print what a run's newest job has recorded so far as JSON Lines, a rank after the other."""
+    from argosy.live.records import show_records
+
+    show_records(run, rank)
