@@ -2,8 +2,10 @@
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-# Tests wait more than they compute, but their waits are made for a machine that is not crowded.
-WORKERS := 2
+# Tests wait more than they compute.
+WORKERS := 3
+# At how many random moments tests of kills kill; 50 to be thorough.
+MOMENTS := 10
 
 .PHONY: help
 help: ## Show this list
@@ -43,9 +45,13 @@ lint: $(VENV)/.developing ## Style, types, Snakefiles
 test: lint image ## All tests: most files beside each other, those that measure time after them
 	@# Both parts run, whatever the first finds.
 	@status=0; \
-	$(BIN)/pytest -m "not alone" --numprocesses $(WORKERS) --dist loadfile || status=1; \
+	$(BIN)/pytest -m "not alone" --numprocesses $(WORKERS) --dist loadfile --moments $(MOMENTS) || status=1; \
 	$(BIN)/pytest -m alone || status=1; \
 	exit $$status
+
+.PHONY: test-quick
+test-quick: lint ## Style, types, and the tests that need no image, no Slurm and little time
+	@$(BIN)/pytest tests/unit tests/golden -m "not alone and not slow and not container" --numprocesses 2
 
 .PHONY: schema
 schema: $(VENV)/.ready ## Write docs/summary.schema.json anew

@@ -2,7 +2,7 @@
 
 Compared are all files by path, mode and content, and what the configuration says. What is written by chance
 or with the time (logs, compiled Python) is compared by path and mode alone. podman's side of the ordinary
-ones is a test as well (tests/udocker/test_same_as_podman.py), from which the Dockerfiles come.
+ones is a test as well (tests/containers/test_same_as_podman.py), from which the Dockerfiles come.
 """
 
 import json
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "tests/udocker")]
+sys.path[:0] = [str(ROOT / "tests/containers")]
 
 from test_same_as_podman import BASE, ORDINARY, fill, listing, podman  # noqa: E402
 

@@ -103,6 +103,19 @@ def no_store_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ARGOSY_STORE", raising=False)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let tests of kills be as thorough as there is time for."""
+    parser.addoption(
+        "--moments", type=int, default=10, help="random moments at which a test of kills kills"
+    )
+
+
+@pytest.fixture(scope="session")
+def moments(pytestconfig: pytest.Config) -> int:
+    """How many random moments a test of kills tries."""
+    return int(pytestconfig.getoption("moments"))
+
+
 def pytest_configure() -> None:
     """Tests interrupt what they start; started in the background of a shell, all would ignore it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)

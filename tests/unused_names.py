@@ -14,8 +14,8 @@ from itertools import chain
 from pathlib import Path
 
 SOURCE = Path("workflow/src")
-OTHER_USERS = ("Snakefile", "rules/*.smk", "src/**/*.j2")
-"""Files below workflow/ that are not Python: every word in them is a use."""
+OTHER_USERS = ("Snakefile", "workflow/rules/*.smk", "workflow/src/**/*.j2")
+"""Files that are not Python: every word in them is a use."""
 DECORATED = re.compile(r"\.(command|callback)\b|\b\w+_(validator|serializer)\b|\boverload\b")
 """Decorators of typer, pydantic and typing, by which a function is used."""
 READ_BY_OTHERS = {
@@ -23,6 +23,7 @@ READ_BY_OTHERS = {
     "argosy/report/models.py": "fields of summary.json; the Makefile writes its schema",
     "argosy/runtime/agent/status.py: RankStatus.local_rank": "a field of status.json",
     "argosy/images/exchange/members.py: Member._proc_": "called by tarfile",
+    "argosy/images/exchange/streams.py: Hashing.readinto": "called by io.BufferedReader",
     "argosy/images/exchange/streams.py: Hashing.readable": "called by io",
     "snakemake_executor_plugin_argosy/__init__.py": "Snakemake's interface of executors",
 }
@@ -131,7 +132,7 @@ def unused(modules: list[Module], words: set[str]) -> Iterator[str]:
 
 def main() -> int:
     """Print what is unused."""
-    others = chain.from_iterable(Path("workflow").glob(pattern) for pattern in OTHER_USERS)
+    others = chain.from_iterable(Path().glob(pattern) for pattern in OTHER_USERS)
     words = {word for path in others for word in re.findall(r"\w+", path.read_text())}
     found = [
         line

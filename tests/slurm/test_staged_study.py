@@ -14,7 +14,7 @@ from workspace import BIN
 from argosy.images.lockfile import read_lock
 from argosy.images.store import Store
 
-pytestmark = [pytest.mark.slurm, pytest.mark.udocker, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slurm, pytest.mark.container, pytest.mark.timeout(600)]
 
 
 def change_site(workspace: ClusterWorkspace, **images: str) -> None:

@@ -18,7 +18,7 @@ from argosy.study.config import parse_config
 from argosy.study.order import in_blocks
 from argosy.study.runs import expand
 
-pytestmark = [pytest.mark.slurm, pytest.mark.udocker, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.slurm, pytest.mark.container, pytest.mark.timeout(1500)]
 DIGITS = {
     "image": "torch-cpu",
     "command": "python3 /workloads/torch/digits.py",

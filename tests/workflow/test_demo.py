@@ -11,7 +11,7 @@ from workspace import Workspace
 
 from argosy.results.tables import fetch, open_tables
 
-pytestmark = pytest.mark.udocker
+pytestmark = pytest.mark.container
 RUNS = ("nodes1-ranks1-repeat1", "nodes2-ranks1-repeat1")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from workspace import Workspace
 
-pytestmark = pytest.mark.udocker
+pytestmark = pytest.mark.container
 RUN = "nodes1-ranks1-repeat1"
 
 

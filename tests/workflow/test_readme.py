@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from workspace import Workspace
 
-pytestmark = pytest.mark.udocker
+pytestmark = pytest.mark.container
 
 # Running it is what runs this test.
 NOT_AGAIN = "make test"

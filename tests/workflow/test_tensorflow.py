@@ -6,7 +6,7 @@ import pytest
 from step_files import all_steps
 from workspace import Workspace
 
-pytestmark = pytest.mark.udocker
+pytestmark = pytest.mark.container
 RUN = "nodes2-ranks1-repeat1"
 
 

@@ -97,6 +97,7 @@ def described(root: Path) -> dict[str, object]:
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(stack=stacks(), begun=st.integers(1, 3))
 def test_layers_laid_over_a_frozen_tree_come_to_the_same_as_all_at_once(

@@ -137,6 +137,7 @@ def archive(target: str) -> bytes:
     return content.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @settings(
     max_examples=BUILDS,

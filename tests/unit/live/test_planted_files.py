@@ -126,6 +126,7 @@ def read_each(run: Path, job: str, said: io.StringIO) -> None:
     print(verdicts.read_ending(run, status).message, file=said)
 
 
+@pytest.mark.slow
 def test_whatever_lies_where_a_file_is_read(
     fake: FakeStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,6 +222,7 @@ def test_a_table_does_not_choose_files_of_the_reader(tmp_path: Path, name: str) 
     assert 'href=".//' not in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["summary.json", "tables/runs.parquet"])
 def test_files_of_a_site_are_files(tmp_path: Path, file: str) -> None:
     outside = Outside(tmp_path / "outside")

@@ -81,15 +81,6 @@ def test_a_rank_that_there_is_not(run: RunFiles) -> None:
     assert done.returncode == 2
 
 
-def test_steps_of_an_earlier_version_are_told(run: RunFiles) -> None:
-    path = run.rank_file("7.0", 0)
-    path.write_text(path.read_text().replace('"schema_version": 2', '"schema_version": 1'))
-    run.steps_file("7.0", 0).unlink()
-    done = argosy(project(run), "records", RUN, "--rank", "0")
-    assert "an earlier version of Argosy recorded the steps" in done.stderr
-    assert done.stdout == path.read_text()
-
-
 def test_what_a_terminal_would_act_on_is_left_out(run: RunFiles) -> None:
     with run.rank_file("7.0", 0).open("a") as file:
         file.write('{"kind": "\x1b]0;owned\x07"}\n')
@@ -109,6 +100,7 @@ def test_the_next_program_may_have_seen_enough(run: RunFiles) -> None:
         assert process.wait() == 0
 
 
+@pytest.mark.slow
 def test_whatever_a_program_puts_there_is_not_followed(run: RunFiles, tmp_path: Path) -> None:
     outside = Outside(tmp_path / "outside")
     for path in (run.steps_file("7.0", 0), run.rank_file("7.0", 0), run.records("7.0")):

@@ -172,17 +172,6 @@ def test_a_result_that_snakemake_took_away_is_still_completed(fake: FakeStudy) -
     assert "result.json" in view.note
 
 
-def test_steps_that_an_earlier_version_recorded_are_told(fake: FakeStudy) -> None:
-    run = fake.plan()
-    ended_in(run, "7.0", "completed")
-    run.rank_file("7.0", 0).write_text('{"kind": "header", "schema_version": 1}\n')
-    view = fake.only()
-    assert (view.state, view.progress.steps) == (RunState.COMPLETED, None)
-    assert view.note == (
-        "an earlier Argosy recorded its steps, which this one does not read; run it again"
-    )
-
-
 def test_a_site_without_a_plan_is_a_mistake(fake: FakeStudy) -> None:
     (fake.site / "tables").mkdir(parents=True)
     with pytest.raises(ArgosyError, match="no run is planned here"):

@@ -72,6 +72,7 @@ def as_row(rank: int, number: int, step: Mapping[str, Any]) -> dict[str, Any]:
     return {"rank": rank, "step": number, "start_s": step["start"], **whole, **times}
 
 
+@pytest.mark.slow
 @HARD
 @given(ranks=st.lists(OF_RANK, min_size=1, max_size=3), part_rows=st.sampled_from([1, 5, 20_000]))
 def test_the_tables_say_what_was_recorded(
@@ -99,6 +100,7 @@ def test_the_tables_say_what_was_recorded(
     assert set(odd.values()) == {0}
 
 
+@pytest.mark.slow
 @HARD
 @given(first=st.integers(1, 30), until=st.integers(0, 30), after=st.integers(1, 30))
 def test_a_continued_run_has_each_step_once(
@@ -271,6 +273,7 @@ def test_a_file_that_is_not_one_of_these_steps_is_told(
     assert problem_of(run).startswith(f"{path}: {said}")
 
 
+@pytest.mark.slow
 @HARD
 @given(seed=st.integers(0, 2**32), size=st.integers(0, 2000), has_header=st.booleans())
 def test_whatever_stands_in_a_file_no_number_is_made_of_it(

@@ -247,7 +247,7 @@ def test_a_wrong_environment_is_one_line(job: Any, change: dict[str, str], said:
     ("run", "said"),
     [
         ({"command": []}, "command is []: not a list of strings"),
-        ({"schema_version": 9}, "schema_version is 9, but this agent reads 1"),
+        ({"schema_version": 9}, "schema_version is 9, but this agent reads 2"),
         ({"rank_environment": {"A": "{rnk}"}}, "rank_environment: A: cannot fill in '{rnk}'"),
         ({"throughput": "("}, "throughput: not a regular expression"),
         ({"throughput": "x"}, "throughput has 0 groups"),

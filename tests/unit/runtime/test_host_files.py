@@ -59,7 +59,7 @@ def run_dir(tmp_path: Path) -> Path:
     folder = tmp_path / "run"
     (folder / "logs/7.0").mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps(RUN))
-    assert host(folder, "claim.py", "s").returncode == 0
+    assert host(folder, "claim.py", "s", str(tmp_path)).returncode == 0
     return folder
 
 

@@ -39,7 +39,7 @@ def test_each_node_has_a_file_in_which_the_ranks_work_shows(
     assert job.wait() == [0, 0], job.outputs()
     for node in range(2):
         header, *records = lines(job, node)
-        assert (header["kind"], header["schema_version"]) == ("header", 1)
+        assert (header["kind"], header["schema_version"]) == ("header", 2)
         assert (header["node"], header["interval_s"]) == (node, 1.0)
         samples = [record for record in records if record["kind"] == "node"]
         assert samples[0]["cpu_s"] == 0

@@ -69,6 +69,14 @@ def split_shared(run_dirs: Iterable[Path]) -> tuple[list[Path], dict[Path, list[
     return alone, shared
 
 
+def repeat_of(run_dir: Path) -> int:
+    """Return the repeat that a planned run is of; 0 where its run.json cannot be read."""
+    try:
+        return RunFolder(run_dir).spec.repeat
+    except RunFolderError:
+        return 0
+
+
 def _folder_of(run_dir: Path) -> Path | None:
     """Return the folder of the job that a planned run shares; None for a job of its own."""
     try:

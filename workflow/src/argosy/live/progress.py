@@ -15,7 +15,6 @@ WINDOW_S = 30.0
 
 LAST_STEP_ROWS = 10
 """The last row may be damaged."""
-HEADER_BYTES = 64 * 1024
 PACE_ROWS = 340
 """32 KB."""
 

@@ -1,4 +1,4 @@
-"""What a run's newest execution has recorded so far, as JSON Lines."""
+"""What a run's newest attempt has recorded so far, as JSON Lines."""
 
 import json
 import os
@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from argosy.errors import ArgosyError, plain
-from argosy.live.folders import RunFiles, by_number
 from argosy.live.logs import find_run
 from argosy.live.newest import newest_job
-from argosy.live.progress import has_older_layout
 from argosy.reading import NotReadError, entries, open_regular
+from argosy.run_folder.attempts import by_number
+from argosy.run_folder.folder import RunFolder
 from argosy.runtime.agent.step_rows import NoStepsError, Step, read_steps
 
 LONGEST_LINE = 8 << 20
@@ -25,11 +25,12 @@ def show_records(run: str, rank: int | None) -> None:
     """What the command does; it ends quietly when the user, or the next program, has seen enough.
 
     Raises:
-        ArgosyError: when it is not clear which run, or there are no records of it.
+        ArgosyError: when it is not clear which run, there are no records of it, or another version
+            of Argosy wrote them.
     """
-    files = RunFiles.read(find_run(run))
+    folder = RunFolder(find_run(run))
     try:
-        _print(files, _paths(files, rank), sys.stdout.buffer)
+        _print(folder, _paths(folder, rank), sys.stdout.buffer)
     except KeyboardInterrupt:
         return
     except BrokenPipeError:
@@ -37,13 +38,13 @@ def show_records(run: str, rank: int | None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _paths(run: RunFiles, rank: int | None) -> list[Path]:
+def _paths(run: RunFolder, rank: int | None) -> list[Path]:
     """The files of records, rank by rank, of each the lines first."""
-    name = "/".join(run.path.parts[-2:])
+    name = f"{run.spec.experiment}/{run.spec.run_id}"
     job = newest_job(run, None)
-    if job is None or job.incarnation is None:
+    if job is None or job.attempt is None:
         raise ArgosyError(f"{name}: there are no records: it has not been started")
-    folder, found = run.records(job.incarnation), []
+    folder, found = run.records(job.attempt), []
     try:
         names = (each.name for each in entries(folder, run.site))
         found = [folder / each for each in names if _NAME.fullmatch(each)]
@@ -59,12 +60,7 @@ def _paths(run: RunFiles, rank: int | None) -> list[Path]:
     return sorted(found, key=lambda path: (by_number(path.stem), path.suffix))
 
 
-def _print(run: RunFiles, paths: Sequence[Path], out: BinaryIO) -> None:
-    if has_older_layout(paths[0].parent):
-        _say(
-            f"{paths[0].parent}: an earlier version of Argosy recorded the steps, as lines, which reports "
-            "do not read; run it again"
-        )
+def _print(run: RunFolder, paths: Sequence[Path], out: BinaryIO) -> None:
     for path in paths:
         out.writelines(_records(path, run.site))
     out.flush()

@@ -10,9 +10,9 @@ from argosy.errors import ArgosyError, plain
 from argosy.reading import entries
 from argosy.results.errors import ResultsError
 from argosy.results.listing import list_run
+from argosy.results.measured_run import MeasuredRun, read_run
 from argosy.results.records import RecordFile, read_problem, record_files
 from argosy.results.rows import Row
-from argosy.results.measured_run import MeasuredRun, read_run
 from argosy.results.step_files import StepFile, step_files
 from argosy.results.tables import Run
 from argosy.results.telemetry import TelemetryFile, telemetry_files

@@ -16,7 +16,6 @@ from argosy.results.errors import ResultsError
 from argosy.results.lines import is_amount, lines, name_files, open_records
 from argosy.results.measured_run import MeasuredRun
 from argosy.results.tables import fetch
-from argosy.run_folder.models import check_version
 from argosy.results.timings import (
     COLLECTIVE,
     COLLECTIVES,
@@ -25,6 +24,7 @@ from argosy.results.timings import (
     LAYER_ROWS,
     LAYERS,
 )
+from argosy.run_folder.models import check_version
 
 _FIRST_LINE_BYTES = 65536
 

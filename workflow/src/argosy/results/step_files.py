@@ -10,7 +10,7 @@ from pathlib import Path
 from argosy.reading import open_regular
 from argosy.results.errors import ResultsError
 from argosy.results.lines import site_of_records
-from argosy.results.measured_run import Piece, MeasuredRun
+from argosy.results.measured_run import MeasuredRun, Piece
 from argosy.runtime.agent.step_rows import ROW_BYTES, Header, NoStepsError, header_of
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import duckdb
 
 from argosy.results.lines import is_amount, lines, name_files
+from argosy.results.measured_run import MeasuredRun
 from argosy.results.records import Header, read_header
 from argosy.results.rows import Row
-from argosy.results.measured_run import MeasuredRun
 from argosy.results.tables import COLUMNS, Run, fetch, parquet, set_view
 from argosy.run_folder.models import Bytes, Record, Whole, as_model
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TypeGuard
 
 from argosy.reading import site_of
-from argosy.results.rows import Row
 from argosy.results.measured_run import MeasuredRun
+from argosy.results.rows import Row
 from argosy.results.trace_events import Event, trace_events
 
 NEGOTIATE = "NEGOTIATE_"

@@ -1,12 +1,13 @@
 """The scheduler of a Slurm cluster."""
 
 import time
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
-from argosy.jobs.allocations import split_shared
+from argosy.jobs.allocations import repeat_of, split_shared
 from argosy.jobs.schedulers.base import State, Status, job_name
 from argosy.jobs.schedulers.missing_images import missing_image
 from argosy.jobs.schedulers.slurm.commands import (
@@ -115,23 +116,26 @@ class SlurmScheduler:
     # ---- submitting
 
     def _submit_waiting(self, listed: list[Listed]) -> None:
-        """Nothing is submitted without a look at the queue just before: no run gets two jobs."""
+        """Submit the runs that wait, one repeat after the other, several runs of it at a time.
+
+        Nothing is submitted without a look at the queue just before: no run gets two jobs.
+        """
         mine: dict[Path, list[Listed]] = {}
         for job in listed:
             if job.state.active:
                 mine.setdefault(job.work_dir, []).append(job)
         alone, shared = split_shared([*self._waiting])
+        by_repeat: defaultdict[int, list[Callable[[], None]]] = defaultdict(list)
+        for run in alone:
+            by_repeat[repeat_of(run)].append(partial(self._submit_one, run, mine.get(run, [])))
+        for folder, runs in shared.items():
+            submit = partial(self._submit_shared, folder, runs, mine.get(folder, []))
+            by_repeat[repeat_of(runs[0])].append(submit)
         with ThreadPoolExecutor(PARALLEL_SUBMISSIONS) as pool:
-            tries = [
-                *(pool.submit(self._submit_one, run, mine.get(run, [])) for run in alone),
-                *(
-                    pool.submit(self._submit_shared, folder, runs, mine.get(folder, []))
-                    for folder, runs in shared.items()
-                ),
-            ]
             # Within: an interrupt waits for what is being submitted, and cancels or leaves that too.
-            for each in tries:
-                each.result()
+            for _, block in sorted(by_repeat.items()):
+                for each in [pool.submit(submit) for submit in block]:
+                    each.result()
 
     def _submit_one(self, run_dir: Path, in_queue: list[Listed]) -> None:
         try:

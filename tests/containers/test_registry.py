@@ -19,7 +19,7 @@ from argosy.images.lockfile import ImageLock, read_lock
 from argosy.images.registry.reference import Reference
 from argosy.images.store import Store
 
-pytestmark = pytest.mark.udocker
+pytestmark = pytest.mark.container
 
 LOWER = tar_of(
     {

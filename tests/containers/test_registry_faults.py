@@ -20,7 +20,7 @@ from argosy.images.registry.reference import Reference
 from argosy.images.registry.retry import PassingError, Patience, UnreachableError
 from argosy.images.store import Store
 
-pytestmark = pytest.mark.udocker
+pytestmark = pytest.mark.container
 
 SIZE = 3_000_000
 LITTLE = 900_000

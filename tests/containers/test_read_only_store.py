@@ -12,7 +12,7 @@ from argosy.images.lockfile import ImageLock
 from argosy.images.packed.packing import pack_image
 from argosy.images.store import Store
 
-pytestmark = pytest.mark.udocker
+pytestmark = pytest.mark.container
 
 READ_ONLY = (
     'mount --bind "$ARGOSY_STORE" "$ARGOSY_STORE" && '

@@ -24,7 +24,7 @@ from argosy.images.lockfile import ImageLock
 from argosy.images.store import Store
 
 pytestmark = [
-    pytest.mark.udocker,
+    pytest.mark.container,
     pytest.mark.skipif(
         not (shutil.which("podman") and shutil.which("skopeo")), reason="no podman or no skopeo"
     ),

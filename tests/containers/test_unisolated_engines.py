@@ -14,7 +14,7 @@ from argosy.images.engines import choose_engine, engine_of_host
 from argosy.images.lockfile import ImageLock
 from argosy.images.store import Store
 
-pytestmark = [pytest.mark.alone, pytest.mark.udocker]
+pytestmark = [pytest.mark.alone, pytest.mark.container, pytest.mark.udocker]
 
 # Where it sees processes of its own alone it does not start; where it sees the host's, it does.
 HOSTILE = """FROM docker.io/library/debian:bookworm-slim

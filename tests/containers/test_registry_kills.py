@@ -12,9 +12,8 @@ from registries import Answer, Layout, Request, between, no_logins, push, regist
 from argosy.images.build.builder import build_image
 from argosy.images.store import Store, remove_tree
 
-pytestmark = [pytest.mark.udocker, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.container, pytest.mark.timeout(300)]
 
-MOMENTS = 20
 LAYERS = 4
 
 
@@ -40,13 +39,13 @@ def slowly(request: Request, number: int, ask: object) -> Answer:
     return ask()  # type: ignore[operator,no-any-return]
 
 
-def test_at_twenty_moments(
-    project_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_at_random_moments(
+    project_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moments: int
 ) -> None:
     variables = no_logins(tmp_path)
     monkeypatch.setenv("REGISTRY_AUTH_FILE", variables["REGISTRY_AUTH_FILE"])
     seed = random.randrange(1 << 30)
-    moments = random.Random(seed)
+    chance = random.Random(seed)
     store = Store(tmp_path / "store")
     store.path.mkdir()
     store.tools.symlink_to(project_store.tools)
@@ -66,9 +65,9 @@ def test_at_twenty_moments(
         )
         builds = Builds(tmp_path / "project", store.path)
         whole_s = min(without_results(builds).whole() for _ in range(2))
-        for number in range(MOMENTS):
+        for number in range(moments):
             without_results(builds)
-            killed += builds.killed(whole_s, moments)
+            killed += builds.killed(whole_s, chance)
             parts += bool(list(store.blobs.glob("*")))
             assert whole_blobs_are_whole(store), (seed, number)
             lock = build_image(store, folder, tmp_path / "image.lock", tmp_path / "build.log")
@@ -79,6 +78,6 @@ def test_at_twenty_moments(
             assert (root / "added").is_file()
             # Nothing is left of what was killed either.
             assert list(store.blobs.iterdir()) == []
-    assert killed > MOMENTS / 4, "most builds had ended before they were to be killed"
+    assert killed > moments / 4, "most builds had ended before they were to be killed"
     assert parts, "no pull was cut off in its middle"
     assert list((store.path / "builds").iterdir()) == []

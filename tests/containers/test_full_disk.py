@@ -9,7 +9,7 @@ import pytest
 from argosy.images.store import Store
 from argosy.images.tools import require_runtime
 
-pytestmark = pytest.mark.udocker
+pytestmark = pytest.mark.container
 
 BUILD = """
 import subprocess, sys

@@ -21,7 +21,7 @@ from argosy.images.store import Store, remove_tree
 
 BASE = "docker.io/library/debian:bookworm-slim"
 pytestmark = [
-    pytest.mark.udocker,
+    pytest.mark.container,
     pytest.mark.timeout(900),
     pytest.mark.skipif(not shutil.which("podman"), reason="no podman"),
 ]

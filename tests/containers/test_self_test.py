@@ -8,7 +8,7 @@ from argosy.images import container
 from argosy.images.container import Bind, Container
 from argosy.images.store import Store
 
-pytestmark = pytest.mark.udocker
+pytestmark = pytest.mark.container
 PATH = {"PATH": "/opt/venv/bin:/usr/bin:/bin"}
 
 # A Horovod whose optimizer forgets to average, as it did with Keras 3.

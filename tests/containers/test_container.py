@@ -18,7 +18,7 @@ from argosy.images import container
 from argosy.images.container import Bind, Container, Outcome
 from argosy.images.store import Store
 
-pytestmark = pytest.mark.udocker
+pytestmark = pytest.mark.container
 PATH = {"PATH": "/opt/venv/bin:/usr/bin:/bin"}
 
 
@@ -124,15 +124,18 @@ def test_a_missing_image_or_folder_is_one_clear_error(project_store: Store, tmp_
 @pytest.mark.parametrize("below", [(), ("nohup",)])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_nothing_is_left_when_the_runner_is_ended(
-    project: Path, torch_digest: str, tmp_path: Path, number: signal.Signals, below: tuple[str]
+    project_store: Store,
+    torch_digest: str,
+    tmp_path: Path,
+    number: signal.Signals,
+    below: tuple[str],
 ) -> None:
     marker = f"argosy-test-{os.getpid()}-{number}"
     program = f"import time; print('{marker}', flush=True); time.sleep(60)"
     command = [sys.executable, "-m", "argosy.images.run", "--digest", torch_digest]
     runner = subprocess.Popen(
         [*below, *command, "--log-dir", tmp_path, "--", "python3", "-c", program],
-        cwd=project,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
+        env={**os.environ, "TMPDIR": str(tmp_path), "ARGOSY_STORE": str(project_store.path)},
         stdout=subprocess.PIPE,
     )
     assert runner.stdout

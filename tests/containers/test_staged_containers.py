@@ -17,7 +17,7 @@ from argosy.images.staging.folder import NodeFolder
 from argosy.images.staging.stage import MEMORY
 from argosy.images.store import Store
 
-pytestmark = [pytest.mark.udocker, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
 TEXT = "FROM docker.io/library/debian:bookworm-slim\nCOPY file /file\n"
 
 Runner = Callable[..., "subprocess.Popen[str]"]

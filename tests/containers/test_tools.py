@@ -16,7 +16,7 @@ from argosy.errors import ArgosyError
 from argosy.images import tools
 from argosy.images.store import Store
 
-pytestmark = pytest.mark.udocker
+pytestmark = [pytest.mark.container, pytest.mark.udocker]
 
 Install = Callable[[Store, str | None], str]
 

@@ -18,7 +18,7 @@ from argosy.images.engines import choose_engine, engine_of_host, try_engine
 from argosy.images.store import Store
 from argosy.images.trusted_root import trusted_root
 
-pytestmark = [pytest.mark.alone, pytest.mark.udocker]
+pytestmark = [pytest.mark.alone, pytest.mark.container, pytest.mark.udocker]
 
 WORKING = ("runc", "crun", "R1")
 """Engines that start a container on hosts of tests: all that are there but those that need proot."""

@@ -10,7 +10,7 @@ from agent_job import RUNTIME, Job, jobs
 
 from argosy.images.store import Store
 
-pytestmark = pytest.mark.udocker
+pytestmark = [pytest.mark.container, pytest.mark.udocker]
 
 # The token itself is nowhere in this program.
 HOSTILE = r"""

@@ -15,7 +15,6 @@ from argosy.images.packed.index import read_index
 from argosy.images.staging.stage import Place, staged
 from argosy.images.store import Store
 
-MOMENTS = 13
 """Of each."""
 
 SIZE = 20_000_000
@@ -34,13 +33,13 @@ def wait_for(folder: Path, pattern: str) -> None:
         time.sleep(0.002)
 
 
-def test_packing(tmp_path: Path) -> None:
+def test_packing(tmp_path: Path, moments: int) -> None:
     store, seed = Store(tmp_path / ".argosy"), random.randrange(1 << 30)
-    moments = random.Random(seed)
+    chance = random.Random(seed)
     wanted = make_packed(store, tmp_path, "image", SIZE)
     lock = tmp_path / "resources/images/image/image.lock"
     partial = 0
-    for number in range(MOMENTS):
+    for number in range(moments):
         wanted.archive.unlink(missing_ok=True)
         packer = subprocess.Popen(
             [sys.executable, "-m", "argosy.cli", "image", "pack", "image"],
@@ -51,7 +50,7 @@ def test_packing(tmp_path: Path) -> None:
         )
         if number % 2:
             wait_for(wanted.archive.parent, ".sha256-*")
-        kill_after(moments.uniform(0, 0.05 if number % 2 else 1.0), packer)
+        kill_after(chance.uniform(0, 0.05 if number % 2 else 1.0), packer)
         partial += any(wanted.archive.parent.glob(".sha256-*"))
         if wanted.archive.exists():
             # What carries the image's name is whole.
@@ -63,19 +62,19 @@ def test_packing(tmp_path: Path) -> None:
     assert partial > 0, "none was killed while it packed"
 
 
-def test_unpacking(tmp_path: Path) -> None:
+def test_unpacking(tmp_path: Path, moments: int) -> None:
     store, seed = Store(tmp_path / ".argosy"), random.randrange(1 << 30)
-    moments = random.Random(seed)
+    chance = random.Random(seed)
     wanted = make_packed(store, tmp_path, "image", SIZE)
     name = wanted.digest.replace(":", "-")
     partial = 0
-    for number in range(MOMENTS):
+    for number in range(moments):
         node = tmp_path / f"node-{number}"
         node.mkdir()
         holder = start_holder(wanted, node, 1 << 30)
         if number % 2:
             wait_for(node, "argosy-*/.making-*")
-        kill_after(moments.uniform(0, 0.05 if number % 2 else 0.5), holder)
+        kill_after(chance.uniform(0, 0.05 if number % 2 else 0.5), holder)
         partial += any(node.glob("argosy-*/.making-*"))
         for root in node.glob("argosy-*/sha256-*/root"):
             assert is_whole(root, "image", SIZE), seed

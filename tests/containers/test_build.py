@@ -23,7 +23,7 @@ from argosy.images.container import Container
 from argosy.images.lockfile import ImageLock, read_lock
 from argosy.images.store import Store, remove_tree
 
-pytestmark = pytest.mark.udocker
+pytestmark = pytest.mark.container
 BASE = "FROM docker.io/library/debian:bookworm-slim\n"
 
 

@@ -11,7 +11,7 @@ from registries import Answer, Layout, Request, between, push, registry, tar_of
 from argosy.images import tools
 from argosy.images.store import Store
 
-pytestmark = pytest.mark.udocker
+pytestmark = [pytest.mark.container, pytest.mark.udocker]
 
 PASSWORD = "s3cret"
 HTPASSWD = "joe:$2y$04$GzB.jGhCEo.aNOmKU5PJ3uuBdhKlE1hQquRrsApywzsYaVM60FT82\n"

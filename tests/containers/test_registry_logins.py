@@ -22,7 +22,7 @@ from argosy.images.registry.reference import Reference
 from argosy.images.registry.retry import Patience
 from argosy.images.store import Store
 
-pytestmark = pytest.mark.udocker
+pytestmark = pytest.mark.container
 
 PASSWORD = "pass: word"
 HTPASSWD = "joe:$2y$04$cF4YKXkdli68CFPx3Af8j.hxMa0KEvK1qJKswfQlVM3TyX1XFGNEu\n"

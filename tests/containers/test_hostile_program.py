@@ -13,7 +13,7 @@ from agent_job import RUNTIME
 from argosy.images.container import Bind
 from argosy.images.store import Store
 
-pytestmark = pytest.mark.udocker
+pytestmark = [pytest.mark.container, pytest.mark.udocker]
 
 PROGRAM = Path(__file__).parent / "programs"
 INCARNATION = "7.0"

@@ -10,7 +10,7 @@ from argosy.images.build.builder import build_image
 from argosy.images.lockfile import ImageLock
 from argosy.images.store import Store
 
-pytestmark = pytest.mark.udocker
+pytestmark = pytest.mark.container
 BASE = "FROM docker.io/library/debian:bookworm-slim"
 
 

@@ -19,7 +19,7 @@ from argosy.images.nvidia import (
 )
 from argosy.images.store import Store
 
-pytestmark = pytest.mark.udocker
+pytestmark = [pytest.mark.container, pytest.mark.udocker]
 VERSION = "999.10.01"
 MODULE = (
     "NVRM version: NVIDIA UNIX {} " + VERSION + "  Thu Jan  1 00:00:00 UTC 2026\nGCC version:\n"
