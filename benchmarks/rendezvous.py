@@ -22,17 +22,26 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from argosy.runtime.agent.rendezvous.store.local_server import serve_ranks
+
 from argosy.images.store import Store
-from argosy.runtime.agent.client import HeadClient
-from argosy.runtime.agent.coordinator import Coordinator
-from argosy.runtime.agent.entries import NEWS, NEWS_REQUEST, PUT, Entry, Value, encode, pack
-from argosy.runtime.agent.local_server import serve_ranks
-from argosy.runtime.agent.messages import Report
-from argosy.runtime.agent.mirror import Mirror
-from argosy.runtime.agent.rendezvous import Outbox, Rendezvous
-from argosy.runtime.agent.server import BEAT_PATH, NEWS_PATH, PUT_PATH, serve_head
+from argosy.runtime.agent.coordination.coordinator import Coordinator
+from argosy.runtime.agent.coordination.server import BEAT_PATH, NEWS_PATH, PUT_PATH, serve_head
+from argosy.runtime.agent.rendezvous.kv_codec import (
+    NEWS,
+    NEWS_REQUEST,
+    PUT,
+    Entry,
+    Value,
+    encode,
+    pack,
+)
+from argosy.runtime.agent.rendezvous.kv_replica import KvReplica
+from argosy.runtime.agent.rendezvous.store import Outbox, Rendezvous
 from argosy.runtime.agent.settings import Settings, read_settings
-from argosy.runtime.agent.signing import Nonces, Signer
+from argosy.runtime.agent.transport.client import HeadClient
+from argosy.runtime.agent.transport.messages import Report
+from argosy.runtime.agent.transport.signing import Nonces, Signer
 
 ADDRESS = "127.0.0.1"
 PER_NODE = 8
@@ -170,7 +179,7 @@ def _turn(turns: list[tuple[int, list[tuple[bytes, bool]]]]) -> bool:
 
 def settings(nodes: int, node: int, port: int) -> Settings:
     environment = {
-        "ARGOSY_INCARNATION": "1.0",
+        "ARGOSY_ATTEMPT": "1.0",
         "ARGOSY_NODE": str(node),
         "ARGOSY_NODES": str(nodes),
         "ARGOSY_RANKS_PER_NODE": str(PER_NODE),
@@ -228,7 +237,7 @@ def start_agent(nodes: int, node: int, head: int) -> int:
     outbox = Outbox()
     rendezvous = Rendezvous(node, outbox)
     told = settings(nodes, node, head)
-    Mirror(told, rendezvous, outbox, ordered=lambda: None, trouble=print).start()
+    KvReplica(told, rendezvous, outbox, ordered=lambda: None, trouble=print).start()
     return serve_ranks(told, rendezvous, print)[1]
 
 

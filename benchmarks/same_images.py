@@ -22,9 +22,9 @@ sys.path[:0] = [str(ROOT / "tests/containers")]
 
 from test_same_as_podman import BASE, ORDINARY, fill, listing, podman  # noqa: E402
 
-from argosy.images.build.builder import build_image  # noqa: E402
-from argosy.images.exchange.exporting import export_image  # noqa: E402
-from argosy.images.exchange.importing import import_image  # noqa: E402
+from argosy.images.builder.builder import build_image  # noqa: E402
+from argosy.images.interchange.exporting import export_image  # noqa: E402
+from argosy.images.interchange.importing import import_image  # noqa: E402
 from argosy.images.lockfile import ImageLock  # noqa: E402
 from argosy.images.store import Store, remove_tree  # noqa: E402
 

@@ -50,7 +50,7 @@ cp "$attempt/verdict.json" result.json
 VERDICT = {
     "schema_version": 2,
     "run_id": "run",
-    "incarnation": "0.0",
+    "attempt": "0.0",
     "state": "completed",
     "started": 0.0,
     "ended": 0.0,

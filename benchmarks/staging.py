@@ -16,10 +16,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from argosy.images.bundle.index import read_index
+from argosy.images.bundle.packing import pack_image
+from argosy.images.bundle.unpacking import unpack
 from argosy.images.lockfile import read_lock
-from argosy.images.packed.index import read_index
-from argosy.images.packed.packing import pack_image
-from argosy.images.packed.unpacking import unpack
 from argosy.images.staging.folder import Wanted
 from argosy.images.staging.stage import Place, staged
 from argosy.images.store import Store, remove_tree

@@ -60,8 +60,8 @@ def measure(path: Path, cluster: Cluster) -> list[dict[str, float]]:
 def split(run_dir: Path) -> dict[str, float]:
     """The parts of one run's start, in seconds; a part lasts until the slowest node or rank has it."""
     result = json.loads((run_dir / "result.json").read_text())
-    records = run_dir / "records" / result["incarnation"]
-    launched = float((run_dir / "attempts" / result["incarnation"] / "launched").read_text())
+    records = run_dir / "records" / result["attempt"]
+    launched = float((run_dir / "attempts" / result["attempt"] / "launched").read_text())
     nodes = [json.loads(path.read_text()) for path in records.glob("node-*.json")]
     ranks = [metrics(path) for path in records.glob("rank-*.jsonl")]
     agents = max(node["started"] for node in nodes)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.images.build.recipe import plan
+from argosy.images.builder.recipe import plan
 from argosy.images.store import Store, remove_tree
 from argosy.images.tools import ensure_udocker
 
@@ -36,7 +36,7 @@ def torch_digest(
     project: Path, project_store: Store, tmp_path_factory: pytest.TempPathFactory
 ) -> str:
     """The digest of the frozen torch-cpu image, built if it is not."""
-    from argosy.images.build.builder import build_image
+    from argosy.images.builder.builder import build_image
 
     folder = tmp_path_factory.mktemp("torch-cpu")
     image = project / "containers" / "torch-cpu"

@@ -22,9 +22,9 @@ READ_BY_OTHERS = {
     "argosy/runtime/python/": "researchers' programs import these modules",
     "argosy/report/models.py": "fields of summary.json; the Makefile writes its schema",
     "argosy/runtime/agent/status.py: RankStatus.local_rank": "a field of status.json",
-    "argosy/images/exchange/members.py: Member._proc_": "called by tarfile",
-    "argosy/images/exchange/streams.py: Hashing.readinto": "called by io.BufferedReader",
-    "argosy/images/exchange/streams.py: Hashing.readable": "called by io",
+    "argosy/images/interchange/members.py: Member._proc_": "called by tarfile",
+    "argosy/images/interchange/streams.py: Hashing.readinto": "called by io.BufferedReader",
+    "argosy/images/interchange/streams.py: Hashing.readable": "called by io",
     "snakemake_executor_plugin_argosy/__init__.py": "Snakemake's interface of executors",
 }
 """Beginnings of what has users that are not in the workflow, and who they are."""

@@ -17,8 +17,8 @@ import pytest
 
 from argosy.errors import ArgosyError
 from argosy.images import container
-from argosy.images.build.builder import build_image
-from argosy.images.build.workspace import MOST_LAYERS, OverlayWorkspace
+from argosy.images.builder.builder import build_image
+from argosy.images.builder.workspace import MOST_LAYERS, OverlayWorkspace
 from argosy.images.container import Container
 from argosy.images.lockfile import ImageLock, read_lock
 from argosy.images.store import Store, remove_tree
@@ -361,7 +361,7 @@ def test_a_killed_build_goes_on_at_the_last_whole_step(
 BUILD = """
 import sys
 from pathlib import Path
-from argosy.images.build.builder import build_image
+from argosy.images.builder.builder import build_image
 from argosy.images.store import Store
 folder = Path(sys.argv[2])
 build_image(Store(Path(sys.argv[1])), folder, folder / "image.lock", folder / "build.log")

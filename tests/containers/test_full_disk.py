@@ -15,7 +15,7 @@ BUILD = """
 import subprocess, sys
 from pathlib import Path
 from argosy.errors import ArgosyError
-from argosy.images.build.builder import build_image
+from argosy.images.builder.builder import build_image
 from argosy.images.store import Store
 
 disk, folder, tools = map(Path, sys.argv[1:])

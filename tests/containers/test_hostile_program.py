@@ -16,7 +16,7 @@ from argosy.images.store import Store
 pytestmark = [pytest.mark.container, pytest.mark.udocker]
 
 PROGRAM = Path(__file__).parent / "programs"
-INCARNATION = "7.0"
+ATTEMPT = "7.0"
 HARMLESS = {
     # What reaches the container's own terminal, whose other end is a pipe's, or nobody.
     "push input into the terminal",
@@ -38,20 +38,20 @@ def run_dir(tmp_path: Path) -> Path:
     (folder / "run.json").write_text(json.dumps(run))
     for name in ("job.sbatch", "job.json", "provenance.json"):
         (folder / name).write_text("{}")
-    (folder / "logs" / INCARNATION).mkdir(parents=True)
+    (folder / "logs" / ATTEMPT).mkdir(parents=True)
     host(folder, "claim.py", "s")
     return folder
 
 
 def host(run_dir: Path, program: str, *more: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, RUNTIME / program, run_dir, INCARNATION, *more]
+    command = [sys.executable, RUNTIME / program, run_dir, ATTEMPT, *more]
     return subprocess.run(command, capture_output=True, text=True, timeout=20)
 
 
 def binds_of(run_dir: Path, runtime: Path, workloads: Path) -> list[Bind]:
     """As job.sbatch has them."""
-    writable = [f"records/{INCARNATION}", f"logs/{INCARNATION}/ranks"]
-    writable += [f"checkpoints/{INCARNATION}", "output"]
+    writable = [f"records/{ATTEMPT}", f"logs/{ATTEMPT}/ranks"]
+    writable += [f"checkpoints/{ATTEMPT}", "output"]
     return [
         Bind(run_dir, "/job"),
         *(Bind(run_dir / name, f"/job/{name}", writable=True) for name in writable),
@@ -118,7 +118,7 @@ def test_none_of_its_attempts_reaches_the_host(
     binds = binds_of(run_dir, tmp_path / "argosy", tmp_path / "workloads")
     # A folder that every image has stands in for the program's own.
     binds.append(Bind(PROGRAM, "/data"))
-    command = ["python3", "/data/hostile.py", INCARNATION, *map(str, canaries)]
+    command = ["python3", "/data/hostile.py", ATTEMPT, *map(str, canaries)]
     root = project_store.root(torch_digest)
     status, output = contained(project_store, root, engine, binds, command)
     said = output.splitlines()
@@ -134,7 +134,7 @@ def test_none_of_its_attempts_reaches_the_host(
     judged = host(run_dir, "verdict.py")
     assert time.monotonic() - began < 10
     assert judged.returncode == 1, judged
-    verdict = json.loads((run_dir / f"attempts/{INCARNATION}/verdict.json").read_text())
+    verdict = json.loads((run_dir / f"attempts/{ATTEMPT}/verdict.json").read_text())
     assert verdict["state"] == "failed"
     assert not (run_dir / "result.json").exists()
     assert {path: state(path) for path in before} == before

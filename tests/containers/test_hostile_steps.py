@@ -6,7 +6,7 @@ import pytest
 from canaries import holds_secret, make_canaries, state
 
 from argosy.errors import ArgosyError
-from argosy.images.build.builder import build_image
+from argosy.images.builder.builder import build_image
 from argosy.images.lockfile import ImageLock
 from argosy.images.store import Store
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from argosy.errors import ArgosyError
-from argosy.images.build import cache
-from argosy.images.build.builder import build_image
-from argosy.images.exchange.exporting import export_image
-from argosy.images.exchange.importing import import_image
+from argosy.images.builder import cache
+from argosy.images.builder.builder import build_image
 from argosy.images.flatten import flatten
-from argosy.images.keeping.inventory import find_layers
+from argosy.images.gc.inventory import find_layers
+from argosy.images.interchange.exporting import export_image
+from argosy.images.interchange.importing import import_image
 from argosy.images.layers import Change, mark_for_overlay, read_overlay
 from argosy.images.lockfile import ImageLock
 from argosy.images.store import Store

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from killed_builds import Builds
 
-from argosy.images.build.builder import build_image
+from argosy.images.builder.builder import build_image
 from argosy.images.lockfile import ImageLock
 from argosy.images.store import Store
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from argosy.images.build.builder import build_image
+from argosy.images.builder.builder import build_image
+from argosy.images.bundle.packing import pack_image
 from argosy.images.lockfile import ImageLock
-from argosy.images.packed.packing import pack_image
 from argosy.images.store import Store
 
 pytestmark = pytest.mark.container

@@ -11,9 +11,9 @@ from registries import Layout, between, no_logins, push, registry, tar_of
 
 from argosy.errors import ArgosyError
 from argosy.images.archive import layer_tar
-from argosy.images.build.builder import build_image
-from argosy.images.exchange.importing import import_from_registry, import_image
-from argosy.images.keeping.prune import Limits, prune
+from argosy.images.builder.builder import build_image
+from argosy.images.gc.prune import Limits, prune
+from argosy.images.interchange.importing import import_from_registry, import_image
 from argosy.images.layers import read_overlay
 from argosy.images.lockfile import ImageLock, read_lock
 from argosy.images.registry.reference import Reference

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from argosy.images.build.builder import build_image
-from argosy.images.exchange.exporting import export_image
-from argosy.images.exchange.importing import import_image
+from argosy.images.builder.builder import build_image
+from argosy.images.interchange.exporting import export_image
+from argosy.images.interchange.importing import import_image
 from argosy.images.lockfile import ImageLock
 from argosy.images.store import Store, remove_tree
 

@@ -142,7 +142,7 @@ def test_programs_and_libraries_of_packages_are_found_in_and_outside_of_usr(tmp_
 
 NOT_ROOT = """
 from argosy.images import tools
-from argosy.images.build import fetching
+from argosy.images.builder import fetching
 print(tools._may_install(), fetching._as_ordinary_user())
 """
 

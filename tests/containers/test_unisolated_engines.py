@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from no_namespaces import CHOOSE, install_proot, without_namespaces
 
-from argosy.images.build.builder import build_image
+from argosy.images.builder.builder import build_image
 from argosy.images.engines import choose_engine, engine_of_host
 from argosy.images.lockfile import ImageLock
 from argosy.images.store import Store

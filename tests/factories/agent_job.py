@@ -31,11 +31,11 @@ with argosy_steps.Recorder().step(samples=1):
 
 
 class Job:
-    """One incarnation of a run, with a folder as docs/run-folder.md describes it."""
+    """One attempt of a run, with a folder as docs/run-folder.md describes it."""
 
     def __init__(self, folder: Path, program: str | list[str], **run: Any) -> None:
         self.folder = folder
-        self.incarnation = f"{uuid.uuid4().hex}.0"
+        self.attempt = f"{uuid.uuid4().hex}.0"
         self.token = "secret-of-the-job"
         self.nodes = run.setdefault("nodes", 2)
         self.ranks_per_node = run.setdefault("ranks_per_node", 1)
@@ -49,7 +49,7 @@ class Job:
             json.dumps({"schema_version": 2, "run_id": "run", "command": program, **run})
         )
         (self.logs / "ranks").mkdir(parents=True)
-        self.attempt.mkdir(parents=True)
+        self.attempt_dir.mkdir(parents=True)
         self.holder = subprocess.Popen(
             [PYTHON, RUNTIME / "reserve_port.py", ADDRESS], stdout=subprocess.PIPE
         )
@@ -58,21 +58,21 @@ class Job:
 
     @property
     def logs(self) -> Path:
-        return self.folder / "logs" / self.incarnation
+        return self.folder / "logs" / self.attempt
 
     @property
-    def attempt(self) -> Path:
-        return self.folder / "attempts" / self.incarnation
+    def attempt_dir(self) -> Path:
+        return self.folder / "attempts" / self.attempt
 
     @property
     def records(self) -> Path:
-        return self.folder / "records" / self.incarnation
+        return self.folder / "records" / self.attempt
 
     def environment(self, node: int) -> dict[str, str]:
         return {
             **os.environ,
             "ARGOSY_RUN_DIR": str(self.folder),
-            "ARGOSY_INCARNATION": self.incarnation,
+            "ARGOSY_ATTEMPT": self.attempt,
             "ARGOSY_NODE": str(node),
             "ARGOSY_NODES": str(self.nodes),
             "ARGOSY_RANKS_PER_NODE": str(self.ranks_per_node),
@@ -88,7 +88,7 @@ class Job:
             with (self.logs / f"node-{node}.log").open("wb") as log:
                 self.agents[node] = subprocess.Popen(
                     # Agents do not let others see their variables; what they are called is seen.
-                    [*self.wrapper, PYTHON, RUNTIME / "agent", self.incarnation],
+                    [*self.wrapper, PYTHON, RUNTIME / "agent", self.attempt],
                     env={**self.environment(node), **environment},
                     stdout=log,
                     stderr=subprocess.STDOUT,
@@ -134,7 +134,7 @@ class Job:
 
     def processes(self) -> list[int]:
         """All living processes of the job, wherever they have got to."""
-        mark = self.incarnation.encode()
+        mark = self.attempt.encode()
         return [int(path.name) for path in Path("/proc").glob("[0-9]*") if _has(path, mark)]
 
     def left_nothing(self) -> bool:
@@ -144,7 +144,7 @@ class Job:
 
     def verdict(self) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [PYTHON, RUNTIME / "verdict.py", self.folder, self.incarnation],
+            [PYTHON, RUNTIME / "verdict.py", self.folder, self.attempt],
             capture_output=True,
             text=True,
         )

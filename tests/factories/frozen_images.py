@@ -4,8 +4,8 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from argosy.images.build import cache
-from argosy.images.build.cache import CachedStep
+from argosy.images.builder import cache
+from argosy.images.builder.cache import CachedStep
 from argosy.images.config import ImageConfig
 from argosy.images.freeze import GrowingTree
 from argosy.images.layers import Change, read_overlay

@@ -44,6 +44,6 @@ def fused(at_us: float, tensors: int) -> list[Event]:
     return sorted(events, key=lambda event: event["ts"])
 
 
-def add_timeline(run: RunFiles, events: Iterable[Event], incarnation: str = "100.0") -> None:
+def add_timeline(run: RunFiles, events: Iterable[Event], attempt: str = "100.0") -> None:
     """Put a timeline into the records of a run."""
-    (run.records(incarnation) / "timeline.json").write_text(written(events))
+    (run.records(attempt) / "timeline.json").write_text(written(events))

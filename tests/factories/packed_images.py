@@ -7,8 +7,8 @@ from pathlib import Path
 
 from frozen_images import make_image, make_layer
 
+from argosy.images.bundle.packing import pack_image
 from argosy.images.lockfile import ImageLock
-from argosy.images.packed.packing import pack_image
 from argosy.images.staging.folder import Wanted
 from argosy.images.store import Store
 

@@ -16,7 +16,7 @@ NAMES_THAT_ARE_READ = (
     *("verdict.json", "claim.json", "node-0.json", "result.json", "run.json"),
 )
 KEYS_THAT_ARE_READ = (
-    *("nodes", "ranks_per_node", "incarnation", "state", "failure", "jobs", "unix", "hosts"),
+    *("nodes", "ranks_per_node", "attempt", "state", "failure", "jobs", "unix", "hosts"),
 )
 
 

@@ -24,7 +24,7 @@ def verdict(**keys: Any) -> Verdict:
     """Return a verdict.json, or result.json, of a run that completed."""
     said = {
         "run_id": "nodes1-ranks1-repeat1",
-        "incarnation": "7.0",
+        "attempt": "7.0",
         "state": "completed",
         "started": 0.0,
         "ended": 1.0,

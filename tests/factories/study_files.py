@@ -30,36 +30,36 @@ class RunFiles:
     def ranks(self) -> int:
         return self.nodes * self.ranks_per_node
 
-    def records(self, incarnation: str) -> Path:
-        folder = self.path / "records" / incarnation
+    def records(self, attempt: str) -> Path:
+        folder = self.path / "records" / attempt
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
-    def attempt(self, incarnation: str) -> Path:
-        folder = self.path / "attempts" / incarnation
+    def attempt(self, attempt: str) -> Path:
+        folder = self.path / "attempts" / attempt
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
-    def rank_file(self, incarnation: str, rank: int) -> Path:
-        return self.records(incarnation) / f"rank-{rank}.jsonl"
+    def rank_file(self, attempt: str, rank: int) -> Path:
+        return self.records(attempt) / f"rank-{rank}.jsonl"
 
-    def steps_file(self, incarnation: str, rank: int) -> Path:
-        return self.records(incarnation) / f"rank-{rank}.steps"
+    def steps_file(self, attempt: str, rank: int) -> Path:
+        return self.records(attempt) / f"rank-{rank}.steps"
 
     def execute(
         self,
-        incarnation: str = "100.0",
+        attempt: str = "100.0",
         state: str = "completed",
         seconds: float = 60.0,
         failure: Mapping[str, Any] | None = None,
         started: float = STARTED,
     ) -> None:
-        """The files of agents and job of one incarnation, and result.json if it is completed."""
+        """The files of agents and job of one attempt, and result.json if it is completed."""
         hosts = [f"host{node}" for node in range(self.nodes)]
         verdict = {
             "schema_version": 2,
             "run_id": self.run_id,
-            "incarnation": incarnation,
+            "attempt": attempt,
             "state": state,
             "started": started,
             "ended": started + seconds,
@@ -67,31 +67,29 @@ class RunFiles:
             "hosts": hosts,
             "failure": failure,
         }
-        write_json(self.attempt(incarnation) / "verdict.json", verdict)
+        write_json(self.attempt(attempt) / "verdict.json", verdict)
         for node, host in enumerate(hosts):
-            self.node_status(
-                incarnation, node, host, state, ended=STARTED + seconds, failure=failure
-            )
-        self.logs(incarnation)
+            self.node_status(attempt, node, host, state, ended=STARTED + seconds, failure=failure)
+        self.logs(attempt)
         if state == "completed":
             write_json(self.path / "result.json", verdict)
 
     def claim(
         self,
-        incarnation: str = "100.0",
+        attempt: str = "100.0",
         continues: tuple[str, int] | None = None,
         programs: Mapping[str, str] | None = None,
     ) -> None:
-        """How the incarnation began; `continues` is an older one and the steps that it had done."""
-        checkpoint = continues and {"incarnation": continues[0], "step": continues[1]}
+        """How the attempt began; `continues` is an older one and the steps that it had done."""
+        checkpoint = continues and {"attempt": continues[0], "step": continues[1]}
         content: dict[str, Any] = {"schema_version": 2, "unix": STARTED, "continues": checkpoint}
         if programs is not None:
             content["programs"] = programs
-        write_json(self.attempt(incarnation) / "claim.json", content)
+        write_json(self.attempt(attempt) / "claim.json", content)
 
     def node_status(
         self,
-        incarnation: str,
+        attempt: str,
         node: int,
         host: str,
         state: str,
@@ -116,10 +114,10 @@ class RunFiles:
             "ranks": [],
             "failure": failure,
         }
-        write_json(self.records(incarnation) / f"node-{node}.json", status)
+        write_json(self.records(attempt) / f"node-{node}.json", status)
 
-    def logs(self, incarnation: str) -> None:
-        folder = self.path / "logs" / incarnation
+    def logs(self, attempt: str) -> None:
+        folder = self.path / "logs" / attempt
         (folder / "ranks").mkdir(parents=True, exist_ok=True)
         names = [f"node-{node}" for node in range(self.nodes)]
         names += [f"ranks/rank-{rank}" for rank in range(self.ranks)]
@@ -128,7 +126,7 @@ class RunFiles:
 
     def steps(
         self,
-        incarnation: str = "100.0",
+        attempt: str = "100.0",
         *,
         step_s: float = 0.1,
         samples: int = 32,
@@ -157,7 +155,7 @@ class RunFiles:
                     {"kind": "metric", "name": name, "value": value, "at": at}
                     for name, value in (metrics or {}).items()
                 ]
-            self._write_rank(rank, lines, rows, incarnation)
+            self._write_rank(rank, lines, rows, attempt)
 
     def timed_steps(
         self,
@@ -195,19 +193,19 @@ class RunFiles:
         rank: int,
         lines: Sequence[Mapping[str, Any]],
         steps: Iterable[Mapping[str, Any]],
-        incarnation: str,
+        attempt: str,
     ) -> None:
         text = "".join(json.dumps(line) + "\n" for line in lines)
-        self.rank_file(incarnation, rank).write_text(text)
+        self.rank_file(attempt, rank).write_text(text)
         header = step_files.header(rank, lines[0]["unix"], lines[0]["monotonic"], lines[0]["node"])
         rows = (step_files.row(step) for step in steps)
-        step_files.write_rows(self.steps_file(incarnation, rank), [header, *rows])
+        step_files.write_rows(self.steps_file(attempt, rank), [header, *rows])
 
     def telemetry(
         self,
         node: int,
         gpus: int = 0,
-        incarnation: str = "100.0",
+        attempt: str = "100.0",
         *,
         interval_s: float = 5.0,
         cpu_j: Callable[[float], float] = lambda second: 100 * second,
@@ -255,15 +253,15 @@ class RunFiles:
                 for gpu in range(gpus)
             ]
         text = "".join(json.dumps(line) + "\n" for line in lines)
-        (self.records(incarnation) / f"telemetry-{node}.jsonl").write_text(text)
+        (self.records(attempt) / f"telemetry-{node}.jsonl").write_text(text)
 
-    def printed(self, values: Sequence[float], incarnation: str = "100.0") -> None:
+    def printed(self, values: Sequence[float], attempt: str = "100.0") -> None:
         lines = [
             {"kind": "printed", "samples_per_second": value, "at": 1000.0 + place}
             for place, value in enumerate(values)
         ]
         text = "".join(json.dumps(line) + "\n" for line in lines)
-        (self.records(incarnation) / "printed.jsonl").write_text(text)
+        (self.records(attempt) / "printed.jsonl").write_text(text)
 
 
 def _step(
@@ -291,7 +289,7 @@ def plan(
     timeline: bool = False,
     environment: Mapping[str, str] | None = None,
     site_environment: Mapping[str, str] | None = None,
-    needs: Mapping[str, int] | None = None,
+    resources: Mapping[str, int] | None = None,
     command: str = "python3 train.py",
     hardware: str | None = None,
     digest: str = "ab",
@@ -331,8 +329,13 @@ def plan(
         "experiment": {
             "image": "torch-cpu",
             "command": command.split(),
-            "needs": {"cpus_per_rank": 1, "gpus_per_rank": 0, "memory_per_rank": 2048, "time": 600}
-            | {**(needs or {})},
+            "resources": {
+                "cpus_per_rank": 1,
+                "gpus_per_rank": 0,
+                "memory_per_rank": 2048,
+                "time": 600,
+            }
+            | {**(resources or {})},
             **({"environment": {**environment}} if environment else {}),
         },
         "site": {"name": results.name, "scheduler": "local"},

@@ -22,12 +22,12 @@ from agent_job import (
     require_namespaces,
 )
 
-from argosy.runtime.agent.connection import Connection
-from argosy.runtime.agent.http_server import Server, listen
-from argosy.runtime.agent.messages import Order
-from argosy.runtime.agent.peers import Endpoint
-from argosy.runtime.agent.signing import NONCE_HEADER, Signer, digest_of
-from argosy.runtime.agent.wire import Request
+from argosy.runtime.agent.transport.connection import Connection
+from argosy.runtime.agent.transport.http_codec import Request
+from argosy.runtime.agent.transport.http_server import Server, listen
+from argosy.runtime.agent.transport.messages import Order
+from argosy.runtime.agent.transport.peers import Endpoint
+from argosy.runtime.agent.transport.signing import NONCE_HEADER, Signer, digest_of
 
 # Which of two failures came first is told within a second.
 pytestmark = pytest.mark.alone
@@ -44,7 +44,7 @@ time.sleep(600)
 # Does as Horovod does when a peer is gone: ends with exit code 1, a moment later.
 PEERS = """
 import os, socket, subprocess, sys, time
-meeting = "\\0" + os.environ["ARGOSY_INCARNATION"]
+meeting = "\\0" + os.environ["ARGOSY_ATTEMPT"]
 if os.environ["ARGOSY_RANK"] == "0":
     server = socket.socket(socket.AF_UNIX)
     server.bind(meeting)
@@ -137,7 +137,7 @@ def test_a_killed_agent_is_missed_and_its_ranks_end_with_it(job: Any) -> None:
     assert job.left_nothing()
     verdict = job.verdict()
     assert verdict.returncode == 1
-    lost = f"the agent of node 1 was killed; see logs/{job.incarnation}/node-1.log"
+    lost = f"the agent of node 1 was killed; see logs/{job.attempt}/node-1.log"
     assert f"failed: node 1: {lost}" in verdict.stdout
 
 
@@ -350,7 +350,7 @@ def _rendezvous_port(job: Job) -> int:
 ON_A_SMALL_DISK = """
 cd "$ARGOSY_RUN_DIR" && mkdir disk && mount -t tmpfs -o size=400k none disk &&
 cp run.json program.py disk && ARGOSY_RUN_DIR="$PWD/disk" "$@"; code=$?
-"$1" "$VERDICT" disk "$ARGOSY_INCARNATION" > verdict.txt 2>&1
+"$1" "$VERDICT" disk "$ARGOSY_ATTEMPT" > verdict.txt 2>&1
 cp -r disk/records disk/logs disk/attempts . ; exit $code
 """
 ENDLESS_OUTPUT = "while True: print('x' * 1000)"
@@ -398,7 +398,7 @@ def test_a_full_disk_is_told_from_the_space_kept_back(
     assert "Traceback" not in job.output(0)
     assert job.output(0).splitlines()[-1].startswith("argosy: ")
     assert cause in (job.folder / "verdict.txt").read_text()
-    assert json.loads((job.attempt / "verdict.json").read_text())["state"] == "failed"
+    assert json.loads((job.attempt_dir / "verdict.json").read_text())["state"] == "failed"
 
 
 def test_as_the_first_process_of_a_container_it_reaps_orphans(job: Any) -> None:

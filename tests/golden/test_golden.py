@@ -23,10 +23,10 @@ from argosy.images.config import ImageConfig
 from argosy.images.lockfile import ImageLock, LockedBase
 from argosy.jobs import planning
 from argosy.jobs.building import Build, write_script
-from argosy.jobs.planning import Project, Where, plan_runs, write_runs
+from argosy.jobs.planning import Project, Target, plan_runs, write_runs
 from argosy.jobs.schedulers.slurm.shared_jobs import script_text
 from argosy.site.models import read_site
-from argosy.study.models import Checkpoints, Needs
+from argosy.study.models import Checkpoints, Resources
 from argosy.study.runs import Run
 
 GOLDEN = Path(__file__).parent
@@ -83,7 +83,7 @@ def write(
     monkeypatch.setattr(sys, "executable", "/project/.venv/bin/python")
     monkeypatch.setattr(planning, "nvml_module", lambda: "/project/.venv/pynvml.py")
     monkeypatch.setattr(planning, "describe_provenance", lambda *_: {})
-    where = Where(cases[0].site, cases[0].hardware)
+    where = Target(cases[0].site, cases[0].hardware)
     return write_runs(
         project, plan_runs(project, where, [run_of(case) for case in cases], {LOCK.name: LOCK})
     )
@@ -136,7 +136,7 @@ def run_of(case: Case) -> Run:
         command=("python3", "/workloads/torch/digits.py"),
         launcher="horovod",
         runtime=case.runtime,
-        needs=Needs(
+        resources=Resources(
             cpus_per_rank=case.cpus,
             gpus_per_rank=case.gpus,
             memory_per_rank=1024,

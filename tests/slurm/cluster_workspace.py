@@ -77,7 +77,7 @@ class ClusterWorkspace(Workspace):
                     "launcher": "plain",
                     "command": f"{sys.executable} {COUNT} --steps {steps}",
                     "scale": {"nodes": nodes, "repeats": repeats},
-                    "needs": {"time": "10m", **more.pop("needs", {})},
+                    "resources": {"time": "10m", **more.pop("resources", {})},
                     **more,
                 }
             }
@@ -95,17 +95,17 @@ class ClusterWorkspace(Workspace):
         found: list[dict[str, Any]] = json.loads(path.read_text())["jobs"] if path.exists() else []
         return found
 
-    def steps_done(self, run_id: str, incarnation: str = "*", rank: int = 0) -> int:
+    def steps_done(self, run_id: str, attempt: str = "*", rank: int = 0) -> int:
         """How many steps a rank has recorded."""
         folder = self.run_dir("count", run_id) / "records"
-        return sum(map(step_files.count, folder.glob(f"{incarnation}/rank-{rank}.steps")))
+        return sum(map(step_files.count, folder.glob(f"{attempt}/rank-{rank}.steps")))
 
     def wait_for(self, condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
         """Wait until something has come about."""
         wait_until(condition, what, seconds)
 
     def failures(self) -> list[dict[str, Any]]:
-        """What the report says of incarnations that came to nothing, of failed runs too."""
+        """What the report says of attempts that came to nothing, of failed runs too."""
         for command in ("tables", "report"):
             status, output = self.run(BIN / "argosy", command, "results/testbed")
             assert status == 0, output

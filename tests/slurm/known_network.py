@@ -34,7 +34,7 @@ def paced(repeats: int = 1) -> dict[str, Any]:
         "image": "torch-cpu",
         "command": f"{command} --kib{kib} --backward{seconds}",
         "scale": {"kind": "weak", "nodes": [1, 2, 4], "repeats": repeats},
-        "needs": {"time": "10m"},
+        "resources": {"time": "10m"},
     }
 
 
@@ -45,7 +45,7 @@ def collectives(nodes: list[int], repeats: int = 1) -> dict[str, Any]:
         "image": "torch-cpu",
         "command": " ".join([command, *map(str, KIB)]),
         "scale": {"kind": "weak", "nodes": nodes, "repeats": repeats},
-        "needs": {"time": "10m"},
+        "resources": {"time": "10m"},
     }
 
 

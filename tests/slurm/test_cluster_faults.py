@@ -33,7 +33,7 @@ def whole(study: ClusterWorkspace) -> None:
     assert result["state"] == "completed"
     assert len(study.jobs(RUN)) == 1
     for rank in (0, 1):
-        assert study.steps_done(RUN, result["incarnation"], rank) == 100
+        assert study.steps_done(RUN, result["attempt"], rank) == 100
 
 
 def test_a_node_that_goes_down(study: ClusterWorkspace) -> None:
@@ -45,14 +45,14 @@ def test_a_node_that_goes_down(study: ClusterWorkspace) -> None:
     output = study.end(driver)
     assert driver.returncode == 0, output
     whole(study)
-    assert study.result(RUN)["incarnation"] == f"{job}.1"
+    assert study.result(RUN)["attempt"] == f"{job}.1"
     [failure] = study.failures()
-    assert failure["incarnation"] == f"{job}.0"
+    assert failure["attempt"] == f"{job}.0"
     assert "node failure" in failure["cause"]
 
 
 def test_a_slurmd_that_dies_while_its_job_lives_on(study: ClusterWorkspace) -> None:
-    """Slurm gives the node up after 15 s and starts the run again: two incarnations at once."""
+    """Slurm gives the node up after 15 s and starts the run again: two attempts at once."""
     study.count([2], steps=350)
     driver = study.drive()
     job = begun(study, driver)
@@ -64,12 +64,12 @@ def test_a_slurmd_that_dies_while_its_job_lives_on(study: ClusterWorkspace) -> N
         output = study.end(driver)
         assert driver.returncode == 0, output
         result = study.result(RUN)
-        assert result["incarnation"] == f"{job}.1"
+        assert result["attempt"] == f"{job}.1"
         assert study.steps_done(RUN, f"{job}.1") == 350
         # The one that lived on has seen that the run is another's, and is gone.
         assert not [each for each in node.processes() if "count.py" in " ".join(each.command)]
         [failure] = study.failures()
-        assert failure["incarnation"] == f"{job}.0"
+        assert failure["attempt"] == f"{job}.0"
         assert failure["state"] == "failed"
     finally:
         node.start_slurmd()
@@ -82,7 +82,7 @@ def test_requeued_by_hand(study: ClusterWorkspace) -> None:
     output = study.end(driver)
     assert driver.returncode == 0, output
     whole(study)
-    assert study.result(RUN)["incarnation"] == f"{job}.1"
+    assert study.result(RUN)["attempt"] == f"{job}.1"
     [failure] = study.failures()
     assert "job requeue" in failure["cause"]
 
@@ -96,7 +96,7 @@ def test_cancelled_by_hand(study: ClusterWorkspace) -> None:
     assert f"testbed/count/{RUN}: cancelled" in output
     assert not (study.run_dir("count", RUN) / "result.json").exists()
     [failure] = study.failures()
-    assert (failure["incarnation"], failure["state"]) == (f"{job}.0", "cancelled")
+    assert (failure["attempt"], failure["state"]) == (f"{job}.0", "cancelled")
 
 
 def test_killed_by_hand_with_no_time_for_a_last_word(study: ClusterWorkspace) -> None:
@@ -108,7 +108,7 @@ def test_killed_by_hand_with_no_time_for_a_last_word(study: ClusterWorkspace) ->
     assert driver.returncode != 0
     assert f"testbed/count/{RUN}: cancelled" in output
     [failure] = study.failures()
-    assert (failure["incarnation"], failure["state"]) == (f"{job}.0", "cancelled")
+    assert (failure["attempt"], failure["state"]) == (f"{job}.0", "cancelled")
 
 
 def test_slurmctld_that_starts_again(study: ClusterWorkspace) -> None:
@@ -142,7 +142,7 @@ def test_slurmctld_that_is_away_for_a_minute(study: ClusterWorkspace) -> None:
 
 
 def test_the_time_limit(study: ClusterWorkspace) -> None:
-    study.count([2], steps=3000, needs={"time": "1m"})
+    study.count([2], steps=3000, resources={"time": "1m"})
     driver = study.drive()
     output = study.end(driver)
     assert driver.returncode == 1

@@ -74,18 +74,18 @@ QUEUES = {
 
 
 @pytest.mark.parametrize(
-    ("needs", "changes", "keys", "words"),
+    ("resources", "changes", "keys", "words"),
     [
         (
             {"memory_per_rank": "9G"},
             {"hardware__cpu__memory": "1T"},
-            "config.yaml: experiments.count.needs.memory_per_rank",
+            "config.yaml: experiments.count.resources.memory_per_rank",
             "it asks 2 nodes of partition main for mem=9216M; 0 of 4 give it (the largest has 4000M)",
         ),
         (
             {"cpus_per_rank": 8},
             {"hardware__cpu__cores": 64},
-            "config.yaml: experiments.count.needs.cpus_per_rank",
+            "config.yaml: experiments.count.resources.cpus_per_rank",
             "2 nodes of partition main for cpus-per-task=8; 0 of 4 give it (the largest has 4 CPUs)",
         ),
         ({}, {"queues": QUEUES}, f"{SITE}: queues.main.options.partition", "nowhere"),
@@ -95,7 +95,7 @@ QUEUES = {
                 "hardware__cpu__gpus": 8,
                 "hardware__cpu__options": {"gres": "gpu:a100_3g.20gb:{gpus}"},
             },
-            f"{SITE}: hardware.cpu.options.gres, or config.yaml: experiments.count.needs.gpus_per_rank",
+            f"{SITE}: hardware.cpu.options.gres, or config.yaml: experiments.count.resources.gpus_per_rank",
             "gpu:a100_3g.20gb:2",
         ),
         (
@@ -108,12 +108,12 @@ QUEUES = {
 )
 def test_only_what_the_script_asks_for_is_blamed(
     workspace: ClusterWorkspace,
-    needs: dict[str, Any],
+    resources: dict[str, Any],
     changes: dict[str, Any],
     keys: str,
     words: str,
 ) -> None:
-    workspace.count([8 if "options" in changes else 2], needs=needs)
+    workspace.count([8 if "options" in changes else 2], resources=resources)
     edit_site(workspace, **{"queues__main__limits": [{}], **changes})
     line = complaint(workspace)
     assert f"error: {keys}: Slurm refuses count/" in line
@@ -185,7 +185,7 @@ return slurm.SUCCESS
             [
                 f"partition=main ({SITE}: queues.main.options.partition)",
                 "nodes=2 (config.yaml: experiments.count.scale.nodes)",
-                "time=10 (config.yaml: experiments.count.needs.time)",
+                "time=10 (config.yaml: experiments.count.resources.time)",
             ],
         ),
     ],
@@ -215,7 +215,7 @@ def test_what_the_site_is_known_not_to_have(workspace: ClusterWorkspace) -> None
     assert f"{SITE}: no queue takes 8 nodes for 10m on cpu: main: at most 4 nodes" in complaint(
         workspace
     )
-    workspace.count([2], needs={"time": "2d"})
+    workspace.count([2], resources={"time": "2d"})
     assert "main: at most 1d with 2 nodes" in complaint(workspace)
 
 
@@ -223,7 +223,7 @@ def test_what_the_site_is_known_not_to_have(workspace: ClusterWorkspace) -> None
     ("study", "key"),
     [
         ({"nodes": [2, 8]}, "experiments.count.scale.nodes"),
-        ({"nodes": [2], "needs": {"time": "20m"}}, "experiments.count.needs.time"),
+        ({"nodes": [2], "resources": {"time": "20m"}}, "experiments.count.resources.time"),
     ],
 )
 def test_what_only_slurm_knows(

@@ -33,11 +33,11 @@ def each_step_once(workspace: ClusterWorkspace, count: int) -> bool:
     return True
 
 
-def incarnations(workspace: ClusterWorkspace) -> dict[str, str]:
-    """The state of each incarnation that has a verdict."""
+def attempts(workspace: ClusterWorkspace) -> dict[str, str]:
+    """The state of each attempt that has a verdict."""
     verdicts = workspace.run_dir("count", RUN).glob("attempts/*/verdict.json")
     found = [json.loads(path.read_text()) for path in sorted(verdicts)]
-    return {each["incarnation"]: each["state"] for each in found}
+    return {each["attempt"]: each["state"] for each in found}
 
 
 def test_a_warned_job_saves_and_goes_back_to_the_queue_and_on(workspace: ClusterWorkspace) -> None:
@@ -49,7 +49,7 @@ def test_a_warned_job_saves_and_goes_back_to_the_queue_and_on(workspace: Cluster
     workspace.slurm.run("scancel", "--batch", "--signal=USR1", job["job_id"])
     output = workspace.end(driver)
     assert driver.returncode == 0, output
-    states = incarnations(workspace)
+    states = attempts(workspace)
     assert states == {f"{job['job_id']}.0": "interrupted", f"{job['job_id']}.1": "completed"}
     assert "1 requeued" in output
     assert each_step_once(workspace, 100)
@@ -59,11 +59,11 @@ def test_a_warned_job_saves_and_goes_back_to_the_queue_and_on(workspace: Cluster
 
 def test_the_time_limit_warns_in_time(workspace: ClusterWorkspace) -> None:
     """A minute is the shortest limit; forty seconds before it the ranks have saved and gone."""
-    workspace.count([2], steps=400, checkpoints={"warning": "40s"}, needs={"time": "1m"})
+    workspace.count([2], steps=400, checkpoints={"warning": "40s"}, resources={"time": "1m"})
     driver = workspace.drive()
     output = workspace.end(driver)
     assert driver.returncode == 0, output
-    states = [*incarnations(workspace).values()]
+    states = [*attempts(workspace).values()]
     assert states[-1] == "completed"
     assert len(states) > 1
     assert set(states[:-1]) == {"interrupted"}
@@ -102,7 +102,7 @@ def test_a_preempted_job_goes_on_where_it_was(workspace: ClusterWorkspace) -> No
     )  # fmt: skip
     output = workspace.end(driver)
     assert driver.returncode == 0, output
-    assert [*incarnations(workspace).values()] == ["interrupted", "completed"]
+    assert [*attempts(workspace).values()] == ["interrupted", "completed"]
     assert each_step_once(workspace, 100)
 
 

@@ -17,7 +17,7 @@ RUNS = """\
 #!/bin/bash
 mkdir -p attempts/$SLURM_JOB_ID.0 records/$SLURM_JOB_ID.0 logs/$SLURM_JOB_ID.0
 echo "hello from $SLURM_NODELIST" >logs/$SLURM_JOB_ID.0/job.log
-echo $SLURM_JOB_ID.0 >incarnation
+echo $SLURM_JOB_ID.0 >attempt
 exec sleep 300
 """
 
@@ -124,7 +124,7 @@ def test_a_cancelled_job_that_wrote_no_verdict(site: Site) -> None:
 def test_watching_ends_with_the_last_run(site: Site) -> None:
     run = site.plan(1)
     verdict = {
-        "schema_version": 2, "run_id": run.run_id, "incarnation": "0.0", "state": "failed",
+        "schema_version": 2, "run_id": run.run_id, "attempt": "0.0", "state": "failed",
         "started": 0.0, "ended": 2.0, "seconds": 2.0, "hosts": ["node1"],
         "failure": {"node": 0, "rank": None, "cause": "no disk", "at": 1.0},
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Runs of a repeat in one job (`needs.same_allocation`), on a real cluster."""
+"""Runs of a repeat in one job (`resources.same_allocation`), on a real cluster."""
 
 import re
 import shutil
@@ -44,7 +44,7 @@ def configure(study: ClusterWorkspace, repeats: int = 1, program: str = "", **mo
                 "launcher": "plain",
                 "command": f"bash -c {program!r}" if program else command,
                 "scale": {"nodes": [*NODES], "repeats": repeats},
-                "needs": {"time": "5m", "same_allocation": True, **more.pop("needs", {})},
+                "resources": {"time": "5m", "same_allocation": True, **more.pop("resources", {})},
                 **({"throughput": "rate ([0-9]+)"} if program else {}),
                 **more,
             }
@@ -144,7 +144,7 @@ def test_the_table_tells_those_whose_turn_is_to_come_from_the_one_that_runs(
 
 def test_a_run_that_takes_too_long_ends_alone(study: ClusterWorkspace) -> None:
     program = 'test "$WORLD_SIZE" != 2 && echo rate 5 || sleep 300'
-    configure(study, program=program, needs={"time": "1m"}, hang_timeout="off")
+    configure(study, program=program, resources={"time": "1m"}, hang_timeout="off")
     driver = study.drive("--keep-going")
     output = study.end(driver, 400)
     assert driver.returncode != 0
@@ -199,9 +199,9 @@ def test_what_a_job_has_completed_is_not_done_again_when_it_is_requeued(
     assert list(submitted(study)) == [job_id]
     ended = sorted((study.result(each.name) for each in folders), key=lambda each: each["ended"])
     assert [each["state"] for each in ended] == ["completed"] * 3
-    assert [each["incarnation"] for each in ended] == [f"{job_id}.0", f"{job_id}.1", f"{job_id}.1"]
+    assert [each["attempt"] for each in ended] == [f"{job_id}.0", f"{job_id}.1", f"{job_id}.1"]
     [failure] = study.failures()
-    assert failure["incarnation"] == f"{job_id}.0"
+    assert failure["attempt"] == f"{job_id}.0"
     assert failure["cause"] == f"superseded: the run was started again as {job_id}.1"
 
 
@@ -263,10 +263,10 @@ def test_slurm_is_asked_for_the_whole_job_before_anything_runs(study: ClusterWor
     text = site.read_text()
     site.write_text(text.replace("limits: [{nodes: 4, time: 1d}]", "limits: [{nodes: 4}]"))
     assert site.read_text() != text
-    configure(study, needs={"time": "10h"})
+    configure(study, resources={"time": "10h"})
     driver = study.drive()
     output = " ".join(study.end(driver).split())
     assert driver.returncode != 0
-    assert "config.yaml: experiments.count.needs.time" in output, output
+    assert "config.yaml: experiments.count.resources.time" in output, output
     assert "count/allocation-repeat1" in output, output
     assert not any(study.jobs(run_id(nodes)) for nodes in NODES)

@@ -36,7 +36,7 @@ def test_each_node_unpacks_the_image_once_and_keeps_it(
                 "launcher": "plain",
                 "command": "python3 /workloads/count.py --steps 3",
                 "scale": {"nodes": [2], "repeats": 2},
-                "needs": {"time": "10m"},
+                "resources": {"time": "10m"},
             }
         }
     )
@@ -48,7 +48,7 @@ def test_each_node_unpacks_the_image_once_and_keeps_it(
     for repeat in (1, 2):
         result = workspace.result(f"nodes2-ranks1-repeat{repeat}")
         folder = workspace.run_dir("count", f"nodes2-ranks1-repeat{repeat}") / "logs"
-        logs = (folder / result["incarnation"]).glob("node-*.log")
+        logs = (folder / result["attempt"]).glob("node-*.log")
         said.append([log.read_text().count("argosy: unpacked the image in") for log in logs])
     assert result["state"] == "completed"
     # Whichever was second ran on the same nodes, as nothing else is on the cluster.

@@ -23,7 +23,7 @@ DIGITS = {
     "image": "torch-cpu",
     "command": "python3 /workloads/torch/digits.py",
     "scale": {"nodes": [1, 2, 4], "repeats": 3},
-    "needs": {"time": "10m"},
+    "resources": {"time": "10m"},
 }
 RUNS = [f"nodes{nodes}-ranks1-repeat{repeat}" for nodes in (1, 2, 4) for repeat in (1, 2, 3)]
 
@@ -47,9 +47,9 @@ def study(
 
 def metrics(run_dir: Path) -> dict[str, list[Any]]:
     """All values of each metric that a completed run recorded."""
-    incarnation = json.loads((run_dir / "result.json").read_text())["incarnation"]
+    attempt = json.loads((run_dir / "result.json").read_text())["attempt"]
     found: dict[str, list[Any]] = {}
-    for path in sorted((run_dir / "records" / incarnation).glob("rank-*.jsonl")):
+    for path in sorted((run_dir / "records" / attempt).glob("rank-*.jsonl")):
         for line in map(json.loads, path.read_text().splitlines()):
             if line["kind"] == "metric":
                 found.setdefault(line["name"], []).append(line["value"])
@@ -128,23 +128,23 @@ def test_a_changed_site_file_plans_anew_and_measures_nothing_again(study: Cluste
 def test_by_hand_the_script_leaves_the_same_files(study: ClusterWorkspace) -> None:
     run_dir = study.run_dir("digits", "nodes2-ranks1-repeat1")
     first = study.result(run_dir.name, "digits")
-    before = files_of(run_dir, first["incarnation"])
+    before = files_of(run_dir, first["attempt"])
     (run_dir / "result.json").unlink()
     job_id = study.slurm.run("sbatch", "--parsable", run_dir / "job.sbatch", cwd="/").stdout.strip()
     study.wait_for((run_dir / "result.json").exists, "the job by hand completes", 120)
     time.sleep(1)
     second = study.result(run_dir.name, "digits")
-    assert second["incarnation"] == f"{job_id}.0"
-    assert files_of(run_dir, second["incarnation"]) == before
+    assert second["attempt"] == f"{job_id}.0"
+    assert files_of(run_dir, second["attempt"]) == before
     assert metrics(run_dir)["weights_identical"] == [True, True]
     status, output = study.run(BIN / "snakemake", "--profile", "slurm/testbed")
     assert status == 0
     assert "Running digits" not in output
 
 
-def files_of(run_dir: Path, incarnation: str) -> set[str]:
-    """The files of a run, without those of other incarnations."""
-    job_id = incarnation.rpartition(".")[0]
+def files_of(run_dir: Path, attempt: str) -> set[str]:
+    """The files of a run, without those of other attempts."""
+    job_id = attempt.rpartition(".")[0]
     names = {str(path.relative_to(run_dir)) for path in run_dir.rglob("*") if path.is_file()}
     mine = {name for name in names if not re.search(r"\d{5,}", name) or job_id in name}
-    return {name.replace(incarnation, "J.0").replace(job_id, "J") for name in mine}
+    return {name.replace(attempt, "J.0").replace(job_id, "J") for name in mine}

@@ -46,7 +46,7 @@ def imported_rooms(path: Path) -> set[str]:
         "images",
         "run_folder",
         "jobs",
-        "live",
+        "monitor",
         "runtime",
         "results",
         "analysis",
@@ -100,7 +100,7 @@ BY_PATH = {
 
 
 def test_copy_and_add_reach_files_of_images_by_rooted_alone(project: Path) -> None:
-    text = (project / "workflow/src/argosy/images/build/copying.py").read_text()
+    text = (project / "workflow/src/argosy/images/builder/copying.py").read_text()
     nodes = [*ast.walk(ast.parse(text))]
     assert not {node.attr for node in nodes if isinstance(node, ast.Attribute)} & BY_PATH
     imported = {a.name for n in nodes if isinstance(n, ast.Import) for a in n.names}
@@ -131,7 +131,7 @@ TRUSTED = {
 """Files that open others than those a program or a stranger left, and what."""
 
 
-@pytest.mark.parametrize("room", ["results", "live", "jobs", "report", "analysis"])
+@pytest.mark.parametrize("room", ["results", "monitor", "jobs", "report", "analysis"])
 def test_what_programs_left_is_read_by_the_one_reader(project: Path, room: str) -> None:
     source = project / "workflow/src/argosy"
     found = {
@@ -252,3 +252,35 @@ def module_behind(node: ast.Attribute, name: str, known: dict[str, Path]) -> str
 def is_private(name: str) -> bool:
     """Whether a name begins with one underscore."""
     return name.startswith("_") and not name.startswith("__")
+
+
+def test_the_table_of_changes_leads_to_files_that_exist(project: Path) -> None:
+    section = page(project).partition("## Where to change what")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (?!to change|---)(.+) \| (.+) \|$", section, flags=re.MULTILINE)
+    assert len(rows) >= 12
+    for change, places in rows:
+        for place in re.findall(r"`([^`]+)`", places):
+            below = (project / "workflow/src/argosy" / place, project / place)
+            assert any(path.exists() for path in below), f"{change}: {place}"
+
+
+def test_the_page_is_an_introduction(project: Path) -> None:
+    """Two pages: reasons belong to the README.md of their folder."""
+    assert len(page(project).splitlines()) <= 130
+    for room in table(project):
+        folder = project / "workflow/src/argosy" / room
+        assert (folder / "README.md").is_file() or (folder / "__init__.py").is_file()
+
+
+def test_what_a_readme_or_the_security_page_names_exists(project: Path) -> None:
+    """Files in backticks, as seen from the page's own folder, the packages' or the root."""
+    source = project / "workflow/src/argosy"
+    pages = [
+        *source.glob("*/README.md"),
+        project / "workflow/rules/README.md",
+        project / "SECURITY.md",
+    ]
+    for path in pages:
+        for name in re.findall(r"`([\w./-]+\.(?:py|j2|js|sh))`", path.read_text()):
+            folders = (path.parent, source, project, source / "runtime", source / "images")
+            assert any((folder / name).exists() for folder in folders), f"{path.name}: {name}"

@@ -30,7 +30,7 @@ def argosy(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         (("plan", "results/local", "digits"), "results/local: no such folder"),
         (("plan", "results", "digits", "--nodes", "1,x"), "--nodes 1,x: give numbers of nodes"),
         (
-            ("plan-runs", "local", "--output", "runs.txt"),
+            ("render", "local", "--output", "runs.txt"),
             "results/local/study.json: cannot be read (FileNotFoundError",
         ),
     ],

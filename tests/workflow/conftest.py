@@ -36,5 +36,5 @@ def digits() -> dict[str, Any]:
         "image": "torch-cpu",
         "command": "python3 /workloads/torch/digits.py",
         "scale": {"nodes": [1, 2], "repeats": 1},
-        "needs": {"time": "10m"},
+        "resources": {"time": "10m"},
     }

@@ -23,7 +23,7 @@ def configure(workspace: Workspace, steps: str, repeats: int = 1) -> None:
                 "launcher": "plain",
                 "command": f"python3 /workloads/waiting.py {OPTIONS} --steps {steps}",
                 "scale": {"nodes": [1], "repeats": repeats},
-                "needs": {"time": "2m"},
+                "resources": {"time": "2m"},
             }
         }
     )
@@ -43,8 +43,8 @@ def jobs(workspace: Workspace) -> int:
 
 def steps_measured(workspace: Workspace) -> int:
     folder = workspace.run_dir("changing", RUN)
-    incarnation = json.loads((folder / "result.json").read_text())["incarnation"]
-    return step_files.count(folder / "records" / incarnation / "rank-0.steps")
+    attempt = json.loads((folder / "result.json").read_text())["attempt"]
+    return step_files.count(folder / "records" / attempt / "rank-0.steps")
 
 
 def test_one_command_measures_what_changed(workspace: Workspace) -> None:

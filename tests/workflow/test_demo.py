@@ -27,10 +27,10 @@ def finished(workspace: Workspace) -> Workspace:
 
 
 def metrics(run_dir: Path) -> dict[str, list[Any]]:
-    """The metrics of the finished incarnation, by name, a value of each rank."""
-    incarnation = json.loads((run_dir / "result.json").read_text())["incarnation"]
+    """The metrics of the finished attempt, by name, a value of each rank."""
+    attempt = json.loads((run_dir / "result.json").read_text())["attempt"]
     found: dict[str, list[Any]] = {}
-    for path in sorted((run_dir / "records" / incarnation).glob("rank-*.jsonl")):
+    for path in sorted((run_dir / "records" / attempt).glob("rank-*.jsonl")):
         for line in path.read_text().splitlines():
             record = json.loads(line)
             if record["kind"] == "metric":
@@ -65,10 +65,10 @@ def test_it_learns_and_all_ranks_end_with_the_same_weights(
 
 def test_each_rank_has_a_log_and_the_checkpoint_is_there(finished: Workspace) -> None:
     folder = finished.run_dir("digits", RUNS[1])
-    incarnation = json.loads((folder / "result.json").read_text())["incarnation"]
-    assert "test accuracy" in (folder / "logs" / incarnation / "ranks/rank-0.log").read_text()
-    assert (folder / "logs" / incarnation / "ranks/rank-1.log").exists()
-    kept = sorted((folder / "checkpoints" / incarnation).iterdir())
+    attempt = json.loads((folder / "result.json").read_text())["attempt"]
+    assert "test accuracy" in (folder / "logs" / attempt / "ranks/rank-0.log").read_text()
+    assert (folder / "logs" / attempt / "ranks/rank-1.log").exists()
+    kept = sorted((folder / "checkpoints" / attempt).iterdir())
     assert len(kept) == 2
     for checkpoint in kept:
         assert (checkpoint / "state.pt").stat().st_size > 100_000
@@ -143,18 +143,18 @@ def test_a_dry_run_and_snakemakes_own_report_work(finished: Workspace) -> None:
 def test_by_hand_the_script_leaves_the_same_files(finished: Workspace) -> None:
     folder = finished.run_dir("digits", RUNS[0])
 
-    def names(incarnation: str) -> set[str]:
+    def names(attempt: str) -> set[str]:
         return {
-            str(path.relative_to(folder)).replace(incarnation, "")
+            str(path.relative_to(folder)).replace(attempt, "")
             for kind in ("records", "logs")
-            for path in (folder / kind / incarnation).iterdir()
+            for path in (folder / kind / attempt).iterdir()
         }
 
-    earlier = json.loads((folder / "result.json").read_text())["incarnation"]
+    earlier = json.loads((folder / "result.json").read_text())["attempt"]
     status, output = finished.run("bash", folder / "job.sbatch")
     assert status == 0, output
     assert "test accuracy" in output
-    later = json.loads((folder / "result.json").read_text())["incarnation"]
+    later = json.loads((folder / "result.json").read_text())["attempt"]
     assert later.startswith("hand-")
     # The output goes to the terminal and to job.log, where it always is.
     assert names(later) == names(earlier)

@@ -42,10 +42,10 @@ def mine(workspace: Workspace) -> list[psutil.Process]:
     for process in psutil.process_iter():
         try:
             words = " ".join(process.cmdline())
-            incarnation = process.environ().get("ARGOSY_INCARNATION", "")
+            attempt = process.environ().get("ARGOSY_ATTEMPT", "")
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
-        known = (workspace.run_dir("faults", RUN) / "logs" / incarnation).is_dir() and incarnation
+        known = (workspace.run_dir("faults", RUN) / "logs" / attempt).is_dir() and attempt
         if known or str(workspace.path) in words:
             found.append(process)
     return found
@@ -117,8 +117,8 @@ def test_after_all_that_it_completes_beset_by_strangers_and_its_timeline_is_in_t
     assert connections[0] > STRANGERS
     assert (faults.path / TARGET).exists()
     folder = faults.run_dir("faults", RUN)
-    incarnation = json.loads((folder / "result.json").read_text())["incarnation"]
-    file = folder / "records" / incarnation / "timeline.json"
+    attempt = json.loads((folder / "result.json").read_text())["attempt"]
+    file = folder / "records" / attempt / "timeline.json"
     assert file.stat().st_mode & 0o777 == 0o600
     results = faults.path / "results/local"
     with open_tables(results / "tables") as tables:

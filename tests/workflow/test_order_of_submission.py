@@ -22,7 +22,7 @@ def configure(workspace: Workspace, repeats: int) -> list[Path]:
         "launcher": "plain",
         "command": f"python3 /workloads/waiting.py {OPTIONS}",
         "scale": {"nodes": [1], "repeats": repeats},
-        "needs": {"time": "2m"},
+        "resources": {"time": "2m"},
     }
     experiments = dict.fromkeys(NAMES, program)
     workspace.configure(experiments)

@@ -37,7 +37,7 @@ def test_a_variable_stands_in_no_arguments_and_in_no_file_that_others_read(
                 "command": f"python3 /workloads/keeping.py {digest}",
                 "environment": {"TOKEN": SECRET},
                 "scale": {"nodes": [1], "ranks_per_node": 2, "repeats": 1},
-                "needs": {"time": "2m", "memory_per_rank": "500M"},
+                "resources": {"time": "2m", "memory_per_rank": "500M"},
             }
         }
     )

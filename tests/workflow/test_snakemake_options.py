@@ -18,7 +18,7 @@ EXPERIMENT = {
     "command": "bash -c 'echo rate 5'",
     "throughput": "rate ([0-9]+)",
     "scale": {"nodes": [1], "repeats": 2},
-    "needs": {"time": "2m"},
+    "resources": {"time": "2m"},
 }
 RUNS = ["nodes1-ranks1-repeat1", "nodes1-ranks1-repeat2"]
 ALL_RULES = [

@@ -31,7 +31,7 @@ def test_known_waits_come_back(workspace: Workspace) -> None:
                 "launcher": "plain",
                 "command": f"python3 /workloads/waiting.py {options}",
                 "scale": {"kind": "weak", "nodes": [2], "ranks_per_node": 2, "repeats": 1},
-                "needs": {"time": "2m"},
+                "resources": {"time": "2m"},
             }
         },
         studies={"stalls": {"waiting": {"synthetic": "--synthetic", "warm": "--warm"}}},

@@ -15,17 +15,17 @@ def test_tensorflow_learns_and_all_ranks_end_with_the_same_weights(workspace: Wo
         "image": "tensorflow-cpu",
         "command": "python3 /workloads/tensorflow/digits.py",
         "scale": {"nodes": [2], "repeats": 1},
-        "needs": {"time": "10m"},
+        "resources": {"time": "10m"},
     }
     workspace.configure({"digits": experiment})
     status, output = workspace.snakemake()
     assert status == 0, output
 
     folder = workspace.run_dir("digits", RUN)
-    incarnation = json.loads((folder / "result.json").read_text())["incarnation"]
+    attempt = json.loads((folder / "result.json").read_text())["attempt"]
     found = [
         json.loads(line)
-        for path in (folder / "records" / incarnation).glob("rank-*.jsonl")
+        for path in (folder / "records" / attempt).glob("rank-*.jsonl")
         for line in path.read_text().splitlines()
     ]
     metrics = [(each["name"], each["value"]) for each in found if each["kind"] == "metric"]
@@ -33,7 +33,7 @@ def test_tensorflow_learns_and_all_ranks_end_with_the_same_weights(workspace: Wo
     assert by_name["weights_identical"] == [True, True]
     assert len(set(by_name["weights_sha256"])) == 1
     assert min(by_name["test_accuracy"]) >= 0.96
-    files = (folder / "records" / incarnation).glob("rank-*.steps")
+    files = (folder / "records" / attempt).glob("rank-*.steps")
     steps = [step for path in files for step in all_steps(path)]
     assert {step.samples for step in steps} == {32}
     assert all(step.phases["communication"] > 0 for step in steps)

@@ -9,11 +9,11 @@ from snakemake.common.configfile import load_configfile
 from snakemake.exceptions import WorkflowError
 
 from argosy.errors import ArgosyError
-from argosy.images.build.recipe import image_inputs
+from argosy.images.builder.recipe import image_inputs
 from argosy.images.lockfile import is_imported
 from argosy.jobs.driver import DriverLock, check_executor, put_commands_on_path
 from argosy.jobs.outdated import describe_outdated
-from argosy.jobs.planning import Project, Where, plan_runs
+from argosy.jobs.planning import Project, Target, plan_runs
 from argosy.jobs.study_file import StudyFile
 from argosy.site.models import read_site
 from argosy.study.config import Source, parse_config
@@ -42,7 +42,7 @@ try:
     STUDY = parse_config(config, config_sources())
     SITE = STUDY.site
     FACTS = read_site(Path("slurm") / SITE)
-    WHERE = Where(SITE, STUDY.hardware, STUDY.queue)
+    WHERE = Target(SITE, STUDY.hardware, STUDY.queue)
     RUNS = {f"{run.experiment}/{run.run_id}": run for run in expand_runs(STUDY)}
     # The first to be submitted has the highest.
     PRIORITIES = {

@@ -19,7 +19,7 @@ checkpoint plan_runs:
     message:
         "Planning the runs of {params.site}"
     shell:
-        "argosy plan-runs {params.site:q} --output {output.runs:q} 2> >(tee {log:q} >&2)"
+        "argosy render {params.site:q} --output {output.runs:q} 2> >(tee {log:q} >&2)"
 
 
 checkpoint preflight:

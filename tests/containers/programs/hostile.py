@@ -16,8 +16,8 @@ import termios
 from collections.abc import Callable
 from pathlib import Path
 
-INCARNATION, CANARIES = sys.argv[1], sys.argv[2:]
-NEXT = INCARNATION.rpartition(".")[0] + ".1"
+ATTEMPT, CANARIES = sys.argv[1], sys.argv[2:]
+NEXT = ATTEMPT.rpartition(".")[0] + ".1"
 LIBC = ctypes.CDLL(None, use_errno=True)
 JOB = Path("/job")
 ATTEMPTS: dict[str, Callable[[], object]] = {}
@@ -73,14 +73,14 @@ def through_descriptors() -> None:
 
 
 HOST_FILES = [
-    *("run.json", "job.sbatch", "job.json", "provenance.json", "result.json", "incarnation"),
-    *(f"attempts/{INCARNATION}/{name}" for name in ("verdict.json", "claim.json", "warning")),
-    *(f"attempts/{INCARNATION}/{name}" for name in ("not-started.json", "time-limit", "launched")),
-    *(f"logs/{INCARNATION}/{name}" for name in ("job.log", "node-0.log")),
+    *("run.json", "job.sbatch", "job.json", "provenance.json", "result.json", "attempt"),
+    *(f"attempts/{ATTEMPT}/{name}" for name in ("verdict.json", "claim.json", "warning")),
+    *(f"attempts/{ATTEMPT}/{name}" for name in ("not-started.json", "time-limit", "launched")),
+    *(f"logs/{ATTEMPT}/{name}" for name in ("job.log", "node-0.log")),
 ]
 for name in HOST_FILES:
     ATTEMPTS[f"write {name}"] = lambda name=name: write(JOB / name)
-for name in ("run.json", "job.sbatch", f"attempts/{INCARNATION}/claim.json"):
+for name in ("run.json", "job.sbatch", f"attempts/{ATTEMPT}/claim.json"):
     ATTEMPTS[f"remove {name}"] = lambda name=name: (JOB / name).unlink()
     ATTEMPTS[f"replace {name}"] = lambda name=name: os.replace(write_own(), JOB / name)
 for name in ("attempts", "records", "logs", "checkpoints"):
@@ -89,7 +89,7 @@ for name in ("attempts", "records", "logs", "checkpoints"):
         os.rename(JOB / name, JOB / f"{name}-old"),
         os.symlink("/tmp", JOB / name),
     )
-for name in (f"records/{INCARNATION}", f"logs/{INCARNATION}/ranks", "output"):
+for name in (f"records/{ATTEMPT}", f"logs/{ATTEMPT}/ranks", "output"):
     ATTEMPTS[f"swap the mount {name}"] = lambda name=name: os.rename(
         JOB / name, JOB / f"{name}-old"
     )
@@ -154,7 +154,7 @@ ATTEMPTS |= {
 
 def plant() -> None:
     """Leave traps wherever it may write: links out, FIFOs, endless and hostile JSON."""
-    records, ranks = JOB / "records" / INCARNATION, JOB / "logs" / INCARNATION / "ranks"
+    records, ranks = JOB / "records" / ATTEMPT, JOB / "logs" / ATTEMPT / "ranks"
     for number, canary in enumerate(CANARIES):
         for name in ("verdict.json", "claim.json", "warning", "launched", "not-started.json"):
             trap = records / f"{name}.{number}.tmp"
@@ -164,7 +164,7 @@ def plant() -> None:
         (records / name).symlink_to(CANARIES[0])
     (records / "result.json").write_text('{"schema_version": 2, "state": "completed"}')
     os.mkfifo(records / "node-0.json")
-    os.mkfifo(JOB / "checkpoints" / INCARNATION / "checkpoint.json")
+    os.mkfifo(JOB / "checkpoints" / ATTEMPT / "checkpoint.json")
     for name in ("rank-0.steps", "rank-0.jsonl"):
         os.symlink("/dev/zero", records / name)
     # Takes the place of what says how the command ended.

@@ -28,8 +28,8 @@ def setups(results: Path) -> dict[str, NamedSetup]:
         ({"timeline": True}, "timeline", True),
         ({"environment": {"LR": "0.1"}}, "variable LR", True),
         ({"site_environment": {"NCCL_DEBUG": "INFO"}}, "variable NCCL_DEBUG", False),
-        ({"needs": {"cpus_per_rank": 2}}, "cpus_per_rank", False),
-        ({"needs": {"gpus_per_rank": 1}}, "gpus_per_rank", False),
+        ({"resources": {"cpus_per_rank": 2}}, "cpus_per_rank", False),
+        ({"resources": {"gpus_per_rank": 1}}, "gpus_per_rank", False),
         ({"hardware": "gpu"}, "hardware", False),
     ],
 )
@@ -48,8 +48,10 @@ def test_what_was_run_otherwise_is_another_setup(
 
 
 def test_size_repeat_time_and_what_argosy_fills_in_are_no_setup(tmp_path: Path) -> None:
-    completed(tmp_path, needs={"time": 60}, site_environment={"HOROVOD_RANK": "{rank}"})
-    completed(tmp_path, nodes=2, needs={"time": 600}, site_environment={"HOROVOD_RANK": "{size}"})
+    completed(tmp_path, resources={"time": 60}, site_environment={"HOROVOD_RANK": "{rank}"})
+    completed(
+        tmp_path, nodes=2, resources={"time": 600}, site_environment={"HOROVOD_RANK": "{size}"}
+    )
     completed(tmp_path, repeat=2, site_environment={"HOROVOD_RANK": "{{{rank}}}"})
     assert [*setups(tmp_path)] == ["digits"]
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from argosy.errors import ArgosyError
-from argosy.images.build import builder, fetching
-from argosy.images.build.builder import build_image
+from argosy.images.builder import builder, fetching
+from argosy.images.builder.builder import build_image
 from argosy.images.store import Store
 
 

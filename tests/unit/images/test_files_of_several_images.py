@@ -9,11 +9,11 @@ import pytest
 from frozen_images import make_image, make_layer
 
 from argosy.errors import ArgosyError
-from argosy.images.build import cache
-from argosy.images.exchange.exporting import export_image
+from argosy.images.builder import cache
+from argosy.images.bundle.packing import pack_image
 from argosy.images.flatten import flatten
+from argosy.images.interchange.exporting import export_image
 from argosy.images.lockfile import ImageLock
-from argosy.images.packed.packing import pack_image
 from argosy.images.store import Store, remove_tree
 
 FILES = {f"usr/{number}": "x" * 200_000 for number in range(200)}

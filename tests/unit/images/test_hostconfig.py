@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.images.build.hostconfig import HostConfig, read_host_config
+from argosy.images.builder.hostconfig import HostConfig, read_host_config
 
 
 def read(tmp_path: Path) -> HostConfig:

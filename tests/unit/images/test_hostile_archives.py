@@ -29,9 +29,9 @@ from hostile_archives import (
 
 from argosy.errors import ArgosyError
 from argosy.images import free_disk
-from argosy.images.exchange import members, proving
-from argosy.images.exchange.importing import import_image
-from argosy.images.exchange.incoming import MOST_MANIFESTS
+from argosy.images.interchange import members, proving
+from argosy.images.interchange.importing import import_image
+from argosy.images.interchange.incoming import MOST_MANIFESTS
 from argosy.images.store import Store
 
 ARCHIVES = 300

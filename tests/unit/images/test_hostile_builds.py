@@ -14,11 +14,11 @@ import pytest
 from canaries import holds_secret, make_canaries, state
 
 from argosy.errors import ArgosyError
-from argosy.images.build.base import empty_dev
-from argosy.images.build.builder import build_image
-from argosy.images.build.workspace import OverlayWorkspace
-from argosy.images.exchange.exporting import export_image
-from argosy.images.exchange.importing import import_image
+from argosy.images.builder.base import empty_dev
+from argosy.images.builder.builder import build_image
+from argosy.images.builder.workspace import OverlayWorkspace
+from argosy.images.interchange.exporting import export_image
+from argosy.images.interchange.importing import import_image
 from argosy.images.lockfile import read_lock
 from argosy.images.store import Store, remove_tree
 

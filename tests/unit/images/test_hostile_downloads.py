@@ -14,11 +14,11 @@ import pytest
 from argosy.errors import ArgosyError
 from argosy.images import free_disk
 from argosy.images.archive import digest_of_layer
-from argosy.images.build import archives, downloads
-from argosy.images.build.context import Context
-from argosy.images.build.copying import Copier
-from argosy.images.build.downloads import DownloadError, download
-from argosy.images.build.recipe import nothing_known, plan
+from argosy.images.builder import archives, downloads
+from argosy.images.builder.context import Context
+from argosy.images.builder.copying import Copier
+from argosy.images.builder.downloads import DownloadError, download
+from argosy.images.builder.recipe import nothing_known, plan
 from argosy.images.containerfile.instructions import Entry
 from argosy.images.layers import Change
 from argosy.images.rooted import Root

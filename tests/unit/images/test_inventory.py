@@ -12,11 +12,11 @@ from frozen_images import make_image, make_layer, unlock
 from rich.console import Console
 
 from argosy.errors import ArgosyError
-from argosy.images.keeping.disk import freed, measure, total
-from argosy.images.keeping.inventory import find_layers, read_inventory
-from argosy.images.keeping.tables import ago, of_inventory
+from argosy.images.bundle.packing import pack_image
+from argosy.images.gc.disk import freed, measure, total
+from argosy.images.gc.inventory import find_layers, read_inventory
+from argosy.images.gc.tables import ago, of_inventory
 from argosy.images.lockfile import ImageLock, LockedBase
-from argosy.images.packed.packing import pack_image
 from argosy.images.store import Store, remove_tree
 from argosy.units import amount
 

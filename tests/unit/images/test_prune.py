@@ -12,11 +12,11 @@ from filelock import FileLock
 from frozen_images import last_used, make_image, make_layer, unlock
 
 from argosy.errors import ArgosyError
-from argosy.images.build.history import History, RecordedChain, RecordedStep
-from argosy.images.keeping import trash
-from argosy.images.keeping.prune import Limits, prune
+from argosy.images.builder.history import History, RecordedChain, RecordedStep
+from argosy.images.bundle.packing import pack_image
+from argosy.images.gc import trash
+from argosy.images.gc.prune import Limits, prune
 from argosy.images.lockfile import ImageLock
-from argosy.images.packed.packing import pack_image
 from argosy.images.store import Store
 
 BIG = "x" * 1_500_000

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from argosy.errors import ArgosyError
-from argosy.images.build.builder import build_image
+from argosy.images.builder.builder import build_image
 from argosy.images.store import Store, remove_tree
 
 BUILDS = 500

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from argosy.errors import ArgosyError
-from argosy.images.build.recipe import Recipe, Step, image_inputs, nothing_known, plan
+from argosy.images.builder.recipe import Recipe, Step, image_inputs, nothing_known, plan
 from argosy.images.config import ImageConfig
 from argosy.images.container import DEFAULT_PATH
 from argosy.images.containerfile.instructions import Copy

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from argosy.images.build import history
-from argosy.images.build.history import History
-from argosy.images.build.recipe import Chain, plan
-from argosy.images.build.why import compare, explain
-from argosy.images.keeping.tables import of_findings
+from argosy.images.builder import history
+from argosy.images.builder.explain import compare, explain
+from argosy.images.builder.history import History
+from argosy.images.builder.recipe import Chain, plan
+from argosy.images.gc.tables import of_findings
 from argosy.images.store import Store
 
 TEXT = """\

@@ -10,7 +10,7 @@ import yaml
 
 from argosy.errors import ArgosyError
 from argosy.jobs.allocations import split_shared
-from argosy.jobs.planning import Project, Where, plan_runs, write_runs
+from argosy.jobs.planning import Project, Target, plan_runs, write_runs
 from argosy.jobs.schedulers.slurm.script_options import ScriptOptions
 from argosy.jobs.schedulers.slurm.shared_jobs import runs_of, script_text, write_script
 from argosy.run_folder.folder import allocation_folder
@@ -33,7 +33,7 @@ def runs(nodes: tuple[int, ...] = (1, 2, 4), **more: Any) -> list[Run]:
         "runtime": "native",
         "command": "true",
         "scale": {"nodes": nodes, "repeats": 2},
-        "needs": {"time": "10m", "same_allocation": True},
+        "resources": {"time": "10m", "same_allocation": True},
         **more,
     }
     study = {"stalls": {"study": {"synthetic": "--synthetic"}}}
@@ -41,7 +41,7 @@ def runs(nodes: tuple[int, ...] = (1, 2, 4), **more: Any) -> list[Run]:
 
 
 def planned(project: Project, asked: list[Run], site: str = "testbed") -> list[Path]:
-    plans = plan_runs(project, Where(site), asked, {})
+    plans = plan_runs(project, Target(site), asked, {})
     return [script.parent for script in write_runs(project, plans)]
 
 
@@ -96,7 +96,7 @@ def test_all_go_to_a_queue_that_takes_them_together(project: Project) -> None:
     assert str(refused.value) == (
         "slurm/testbed/site.yaml: no queue takes 4 nodes for 1h6m on cpu: short: at most 1 node; main: at "
         "most 1h with 4 nodes (study/nodes1-ranks1-repeat1, in one job with all of repeat 1: "
-        "needs.same_allocation)"
+        "resources.same_allocation)"
     )
 
 
@@ -107,7 +107,7 @@ def test_a_site_whose_jobs_hold_one_run_says_so(project: Project) -> None:
         planned(project, runs(), "vista")
     assert str(refused.value) == (
         "slurm/vista/site.yaml: same_allocation: false: a job of this site holds one run; leave out "
-        "experiments.study.needs.same_allocation"
+        "experiments.study.resources.same_allocation"
     )
 
 
@@ -118,15 +118,17 @@ def test_on_this_machine_runs_are_on_the_same_node_anyway(project: Project) -> N
 
 
 def test_what_does_not_ask_for_it_is_as_it_was(project: Project) -> None:
-    folders = planned(project, runs(needs={"time": "10m"}))
+    folders = planned(project, runs(resources={"time": "10m"}))
     assert split_shared(folders) == (folders, {})
     said = json.loads((folders[0] / "provenance.json").read_text())
-    assert "same_allocation" not in said["experiment"]["needs"]
+    assert "same_allocation" not in said["experiment"]["resources"]
     assert "ARGOSY_ALLOCATION" not in (folders[0] / "job.sbatch").read_text()
 
 
 def test_checkpoints_are_for_runs_that_go_on_in_another_job() -> None:
-    with pytest.raises(ArgosyError, match=r"needs\.same_allocation is for runs that are measured"):
+    with pytest.raises(
+        ArgosyError, match=r"resources\.same_allocation is for runs that are measured"
+    ):
         runs(checkpoints={})
 
 

@@ -231,7 +231,9 @@ def test_a_job_that_heeds_no_signal_is_killed(
     assert status.state is State.TIMEOUT
     settle(run, status)
     said = read_ending(run, status).message
-    assert "failed: ended by Argosy: the time limit was reached; raise needs.time, or let" in said
+    assert (
+        "failed: ended by Argosy: the time limit was reached; raise resources.time, or let" in said
+    )
 
 
 def test_a_driver_that_attaches_holds_the_job_to_its_limit(tmp_path: Path) -> None:

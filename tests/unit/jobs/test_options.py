@@ -10,7 +10,7 @@ from argosy.jobs.options import batch_options, request_of
 from argosy.jobs.schedulers.slurm.script_options import directive
 from argosy.site.models import Site
 from argosy.site.placement import place
-from argosy.study.models import Checkpoints, Needs
+from argosy.study.models import Checkpoints, Resources
 from argosy.study.runs import Run
 
 RUN_DIR = Path("/project/results/site/digits/nodes2-ranks4-repeat1")
@@ -27,7 +27,7 @@ def run(gpus: int = 0, checkpoints: Checkpoints | None = None) -> Run:
         command=("true",),
         launcher="plain",
         runtime="native",
-        needs=Needs(cpus_per_rank=2, gpus_per_rank=gpus, memory_per_rank=1024, time=90),
+        resources=Resources(cpus_per_rank=2, gpus_per_rank=gpus, memory_per_rank=1024, time=90),
         checkpoints=checkpoints,
         throughput=None,
     )
@@ -114,7 +114,7 @@ def test_whole_cores_are_asked_for_where_slurm_counts_threads() -> None:
 
 
 def test_what_a_site_forbids_is_not_asked_for() -> None:
-    made = options(site("forbidden: {mem: whole nodes, open-mode: unknown there}"), run())
+    made = options(site("unsupported_options: {mem: whole nodes, open-mode: unknown there}"), run())
     assert "mem" not in made
     assert "open-mode" not in made
 

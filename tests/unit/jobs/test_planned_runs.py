@@ -11,7 +11,7 @@ from run_files import verdict
 
 from argosy.errors import ArgosyError
 from argosy.jobs.outdated import OTHER_PLAN, Programs, describe_outdated
-from argosy.jobs.planning import Project, Where, plan_runs, write_runs
+from argosy.jobs.planning import Project, Target, plan_runs, write_runs
 from argosy.run_folder.folder import RunFolder
 from argosy.study.config import parse_config
 from argosy.study.runs import Run, expand
@@ -39,7 +39,7 @@ def runs(command: str = "true", repeats: int = 2, **more: Any) -> list[Run]:
 
 def planned(project: Project, asked: list[Run]) -> list[Path]:
     """The folders, whose files are made to look old."""
-    scripts = write_runs(project, plan_runs(project, Where("local"), asked, {}))
+    scripts = write_runs(project, plan_runs(project, Target("local"), asked, {}))
     for script in scripts:
         for name in ("run.json", "provenance.json", "job.sbatch"):
             os.utime(script.parent / name, (LONG_AGO, LONG_AGO))
@@ -50,7 +50,7 @@ def written_anew(project: Project, asked: list[Run]) -> list[list[str]]:
     """Which files of each run are written when these are planned."""
     folders = [
         script.parent
-        for script in write_runs(project, plan_runs(project, Where("local"), asked, {}))
+        for script in write_runs(project, plan_runs(project, Target("local"), asked, {}))
     ]
     return [
         sorted(path.name for path in folder.iterdir() if path.stat().st_mtime > LONG_AGO + 1)
@@ -171,20 +171,20 @@ def test_a_variable_by_which_ranks_find_each_other_is_not_the_experiments(
 ) -> None:
     asked = runs(repeats=1, environment={"HOROVOD_RANK": "0"})
     with pytest.raises(ArgosyError, match=r"^experiments\.study\.environment\.HOROVOD_RANK: "):
-        plan_runs(project, Where("local"), asked, {})
+        plan_runs(project, Target("local"), asked, {})
 
 
 def test_an_image_that_is_not_built(project: Project) -> None:
     asked = runs(repeats=1, runtime="udocker", image="torch-cpu")
     with pytest.raises(ArgosyError, match=r"study: there is no image.lock of torch-cpu"):
-        write_runs(project, plan_runs(project, Where("local"), asked, {}))
+        write_runs(project, plan_runs(project, Target("local"), asked, {}))
     assert not (project.path / "results").exists()
 
 
 def test_a_place_is_looked_for_before_anything_is_written(project: Project) -> None:
     (project.slurm_dir / "local" / "site.yaml").write_text("scheduler: nobody")
     with pytest.raises(ArgosyError, match=r"site\.yaml"):
-        plan_runs(project, Where("local"), runs(), {})
+        plan_runs(project, Target("local"), runs(), {})
 
 
 @pytest.mark.parametrize(

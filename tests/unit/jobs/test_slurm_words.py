@@ -68,9 +68,12 @@ def test_an_outer_job_does_not_leak_into_what_is_submitted(monkeypatch: pytest.M
         ("Invalid qos specification", "site.yaml: options.qos:"),
         ("Invalid generic resource (gres) specification", "site.yaml: options.gres:"),
         ("Invalid feature specification", "site.yaml: options.constraint:"),
-        ("Requested time limit is invalid (missing or exceeds some limit)", "digits.needs.time:"),
+        (
+            "Requested time limit is invalid (missing or exceeds some limit)",
+            "digits.resources.time:",
+        ),
         ("Node count specification invalid", "experiments.digits.scale.nodes:"),
-        ("Requested node configuration is not available", "experiments.digits.needs:"),
+        ("Requested node configuration is not available", "experiments.digits.resources:"),
         ("Munge encode failed: Failed to access socket", "munge does not run on this machine"),
     ],
 )
@@ -136,7 +139,7 @@ ASKED = "nodes=2 cpus-per-task=8 mem=4096M time=10 partition=accel qos=fast gres
             "Invalid account or account/partition combination specified",
             "hardware.gpu.account, or slurm/here/site.yaml: queues.accel.options.partition: ",
         ),
-        ("Memory specification can not be satisfied", "digits.needs.memory_per_rank and "),
+        ("Memory specification can not be satisfied", "digits.resources.memory_per_rank and "),
         ("Requested node configuration is not available", "mem=4096M (config.yaml: experiments."),
         ("please name your project", "slurm/here/site.yaml: hardware.gpu.account: Slurm refuses"),
         ("at most 2 GPUs, ask for less", "hardware.gpu.options.gres, or config.yaml: experiments."),

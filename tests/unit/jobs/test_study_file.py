@@ -11,7 +11,7 @@ from run_files import verdict
 
 from argosy.errors import ArgosyError
 from argosy.jobs.description import Plan
-from argosy.jobs.planning import Project, Where, plan_runs, write_runs
+from argosy.jobs.planning import Project, Target, plan_runs, write_runs
 from argosy.jobs.study_file import StudyFile
 from argosy.study.config import parse_config
 from argosy.study.runs import expand
@@ -31,7 +31,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 def plans(project: Project) -> list[Plan]:
-    return plan_runs(project, Where("local"), expand(parse_config(CONFIG, [])), {})
+    return plan_runs(project, Target("local"), expand(parse_config(CONFIG, [])), {})
 
 
 def written(project: Project) -> str:

@@ -27,15 +27,15 @@ def run_dir(tmp_path: Path) -> Path:
 
 def verdict(
     run_dir: Path,
-    incarnation: str,
+    attempt: str,
     state: str,
     failure: dict[str, Any] | None = None,
     **more: Any,
 ) -> None:
-    folder = run_dir / "attempts" / incarnation
+    folder = run_dir / "attempts" / attempt
     folder.mkdir(parents=True)
     said = run_files.verdict(
-        incarnation=incarnation, state=state, failure=failure, hosts=["n1", "n2"], **more
+        attempt=attempt, state=state, failure=failure, hosts=["n1", "n2"], **more
     )
     (folder / "verdict.json").write_text(json.dumps(said.content()))
 
@@ -65,7 +65,7 @@ def test_a_cancelled_job_has_no_cause(run_dir: Path) -> None:
     assert "repeat1: cancelled; see" in read_ending(run_dir, COMPLETED).message
 
 
-def test_the_newest_incarnation_of_this_job_counts(run_dir: Path) -> None:
+def test_the_newest_attempt_of_this_job_counts(run_dir: Path) -> None:
     verdict(run_dir, "6.0", "completed")
     verdict(run_dir, "7.2", "failed")
     verdict(run_dir, "7.10", "completed")
@@ -104,8 +104,8 @@ def test_a_script_that_started_no_node_is_settled_with_its_own_word(run_dir: Pat
 @pytest.mark.parametrize(
     ("state", "words"),
     [
-        (State.TIMEOUT, "the time limit was reached; raise needs.time"),
-        (State.OUT_OF_MEMORY, "raise needs.memory_per_rank"),
+        (State.TIMEOUT, "the time limit was reached; raise resources.time"),
+        (State.OUT_OF_MEMORY, "raise resources.memory_per_rank"),
         (State.NODE_FAIL, "a node failed"),
         (State.PREEMPTED, "make room for another job"),
         (State.CANCELLED, "it was cancelled"),

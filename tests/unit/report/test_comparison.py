@@ -155,7 +155,7 @@ def test_other_work_gives_no_ratio_and_it_is_said_why(
             "image: torch-cpu sha256:cdcdcdcdcdcd at b, torch-cpu sha256:abababababab at a",
         ),
         ({"hardware": "gpu"}, "hardware: gpu at b, none at a"),
-        ({"needs": {"gpus_per_rank": 1}}, "gpus_per_rank: 1 at b, 0 at a"),
+        ({"resources": {"gpus_per_rank": 1}}, "gpus_per_rank: 1 at b, 0 at a"),
         ({"site_environment": {"NCCL_DEBUG": "INFO"}}, "variable NCCL_DEBUG: INFO at b, none at a"),
     ],
 )

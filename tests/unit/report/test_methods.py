@@ -66,7 +66,9 @@ def test_jobs_are_shared_by_runs_that_asked_for_it_and_by_no_others(tmp_path: Pa
     assert "each a job of its own" in said and "held several runs" not in said
     for run in runs:
         path = run.path / "provenance.json"
-        told = json.loads(path.read_text()) | {"experiment": {"needs": {"same_allocation": True}}}
+        told = json.loads(path.read_text()) | {
+            "experiment": {"resources": {"same_allocation": True}}
+        }
         path.write_text(json.dumps(told))
     said = " ".join(methods(summary_of(results)))
     assert "1 job held several runs each" in said and "a job of its own" not in said

@@ -62,9 +62,9 @@ def test_a_completed_run(results: Path) -> None:
         "throughput_pattern": None,
         "environment": "{}",
         "own_variables": [],
-        "needs": '{"cpus_per_rank": 1, "gpus_per_rank": 0, "memory_per_rank": 2048, "time": 600}',
+        "resources": '{"cpus_per_rank": 1, "gpus_per_rank": 0, "memory_per_rank": 2048, "time": 600}',
         "state": "completed",
-        "incarnation": "100.0",
+        "attempt": "100.0",
         "started_unix_s": STARTED,
         "ended_unix_s": STARTED + 60,
         "seconds": 60.0,
@@ -106,21 +106,21 @@ def test_a_completed_run(results: Path) -> None:
     ]
 
 
-def test_only_the_incarnation_of_the_result_is_measured(results: Path) -> None:
+def test_only_the_attempt_of_the_result_is_measured(results: Path) -> None:
     run = plan(results, nodes=2)
     run.execute("99.0", state="failed", seconds=30.0, failure=KILLED)
     run.steps("99.0", step_s=9.9)
     run.execute("100.0")
     run.steps("100.0", step_s=0.1)
     with collected(results) as tables:
-        [run_row] = fetch(tables, "SELECT state, incarnation, failure FROM runs")
+        [run_row] = fetch(tables, "SELECT state, attempt, failure FROM runs")
         [slowest] = fetch(tables, "SELECT max(seconds) AS s FROM steps WHERE step >= 5")
         [failure] = fetch(tables, "SELECT * EXCLUDE (experiment) FROM failures")
-    assert run_row == {"state": "completed", "incarnation": "100.0", "failure": None}
+    assert run_row == {"state": "completed", "attempt": "100.0", "failure": None}
     assert slowest["s"] == 0.1
     assert failure == {
         "run_id": "nodes2-ranks1-repeat1",
-        "incarnation": "99.0",
+        "attempt": "99.0",
         "state": "failed",
         "node": 1,
         "rank": 1,

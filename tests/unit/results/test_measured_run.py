@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from study_files import STARTED, RunFiles, plan, write_json
 
-from argosy.results.listing import list_run
+from argosy.results.fingerprint import list_run
 from argosy.results.measured_run import NO_VERDICT, read_run
 from argosy.run_folder.models import RunFolderError
 
@@ -54,18 +54,18 @@ def test_a_verdict_without_its_copy_is_no_result(run: RunFiles) -> None:
     assert state_and_causes(run) == ("unfinished", [])
 
 
-def test_an_older_incarnation_without_verdict_is_a_failure(run: RunFiles) -> None:
+def test_an_older_attempt_without_verdict_is_a_failure(run: RunFiles) -> None:
     run.node_status("9.0", 0, "host0", "running", ended=None)
     run.execute("10.0")
     assert state_and_causes(run) == ("completed", [("9.0", NO_VERDICT)])
     read = read_run(list_run(run.path))
-    assert [one.seconds for one in read.incarnations] == [None, 60.0]
+    assert [one.seconds for one in read.attempts] == [None, 60.0]
 
 
 def test_restarts_of_a_job_are_in_order(run: RunFiles) -> None:
     for restart in (10, 9):
         run.execute(f"7.{restart}", state="failed", failure=FAILURE)
-    assert [one.name for one in read_run(list_run(run.path)).incarnations] == ["7.9", "7.10"]
+    assert [one.name for one in read_run(list_run(run.path)).attempts] == ["7.9", "7.10"]
 
 
 def test_jobs_are_in_the_order_of_job_json(run: RunFiles) -> None:
@@ -88,5 +88,5 @@ def test_a_result_without_its_records_is_refused(run: RunFiles) -> None:
     run.execute("7.0")
     content = (run.path / "result.json").read_text().replace("7.0", "8.0")
     (run.path / "result.json").write_text(content)
-    with pytest.raises(RunFolderError, match=r"names incarnation 8\.0"):
+    with pytest.raises(RunFolderError, match=r"names attempt 8\.0"):
         read_run(list_run(run.path))

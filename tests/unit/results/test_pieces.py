@@ -29,18 +29,18 @@ def test_steps_are_neither_lost_nor_counted_twice(tmp_path: Path) -> None:
     collect(results, results / "tables")
     with open_tables(results / "tables") as tables:
         steps = fetch(tables, "SELECT rank, step FROM steps ORDER BY rank, step")
-        [run] = fetch(tables, "SELECT pieces, repeated_steps, incarnation, state FROM runs")
+        [run] = fetch(tables, "SELECT pieces, repeated_steps, attempt, state FROM runs")
         metrics = fetch(tables, "SELECT value_number FROM metrics")
-        failures = fetch(tables, "SELECT incarnation, state FROM failures ORDER BY incarnation")
+        failures = fetch(tables, "SELECT attempt, state FROM failures ORDER BY attempt")
     assert [(row["rank"], row["step"]) for row in steps] == [
         (rank, step) for rank in range(2) for step in range(20)
     ]
     # Of both ranks: steps 10 and 11 of the first job, step 13 of the second.
-    assert run == {"pieces": 3, "repeated_steps": 6, "incarnation": "8.0", "state": "completed"}
+    assert run == {"pieces": 3, "repeated_steps": 6, "attempt": "8.0", "state": "completed"}
     assert [row["value_number"] for row in metrics] == [0.9]
     assert failures == [
-        {"incarnation": "7.0", "state": "interrupted"},
-        {"incarnation": "7.1", "state": "failed"},
+        {"attempt": "7.0", "state": "interrupted"},
+        {"attempt": "7.1", "state": "failed"},
     ]
 
 

@@ -26,8 +26,8 @@ HEADER = {
 }  # fmt: skip
 
 
-def write(run: RunFiles, node: int, *lines: object, incarnation: str = "100.0") -> Path:
-    path = run.records(incarnation) / f"telemetry-{node}.jsonl"
+def write(run: RunFiles, node: int, *lines: object, attempt: str = "100.0") -> Path:
+    path = run.records(attempt) / f"telemetry-{node}.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
 
@@ -81,14 +81,14 @@ def test_all_jobs_that_a_run_is_made_of_have_their_samples(tmp_path: Path) -> No
     run.claim("7.1", continues=("7.0", 10))
     run.execute("7.1")
     run.steps("7.1", first_step=10)
-    for incarnation, driver in (("7.0", "570.1"), ("7.1", "571.0")):
+    for attempt, driver in (("7.0", "570.1"), ("7.1", "571.0")):
         header = {**HEADER, "driver": driver}
-        write(run, 0, header, node_sample(501.0, cpu_s=0.0), incarnation=incarnation)
+        write(run, 0, header, node_sample(501.0, cpu_s=0.0), attempt=attempt)
     collect(results, results / "tables")
     with open_tables(results / "tables") as tables:
-        rows = fetch(tables, "SELECT incarnation, cpu_s FROM telemetry ORDER BY ALL")
+        rows = fetch(tables, "SELECT attempt, cpu_s FROM telemetry ORDER BY ALL")
         gpus = fetch(tables, "SELECT node, gpu, driver FROM gpus")
-    assert [row["incarnation"] for row in rows] == ["7.0", "7.1"]
+    assert [row["attempt"] for row in rows] == ["7.0", "7.1"]
     assert gpus == [{"node": 0, "gpu": 0, "driver": "571.0"}]
 
 

@@ -65,7 +65,7 @@ SPECS = st.builds(
 VERDICTS = st.builds(
     Verdict,
     run_id=TEXTS,
-    incarnation=TEXTS,
+    attempt=TEXTS,
     spec=MAYBE_TEXT,
     programs=st.none() | st.dictionaries(TEXTS, TEXTS),
     state=st.sampled_from(["completed", "failed", "interrupted", "cancelled"]),
@@ -122,7 +122,7 @@ def ran(run_dir: Path, program: str) -> RunSpec:
     assert holder.stdout
     variables = {
         "ARGOSY_RUN_DIR": str(run_dir),
-        "ARGOSY_INCARNATION": "7.0",
+        "ARGOSY_ATTEMPT": "7.0",
         "ARGOSY_NODE": "0",
         "ARGOSY_NODES": "1",
         "ARGOSY_RANKS_PER_NODE": "2",

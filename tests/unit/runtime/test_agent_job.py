@@ -166,7 +166,7 @@ def test_a_throughput_pattern_that_never_matches_is_no_measurement(job: Any) -> 
     assert cause == (
         "the program ended well, but the experiment's 'throughput' pattern 'sec: (.*)' matched none "
         "of the 3 lines of rank 0 (1 of them, over 4 KiB, were not searched); "
-        f"see logs/{job.incarnation}/ranks/rank-0.log"
+        f"see logs/{job.attempt}/ranks/rank-0.log"
     )
     assert (job.folder / cause.rpartition("; see ")[2]).is_file()
 
@@ -277,7 +277,7 @@ TRAPPING = (
     RECORD_A_STEP
     + """
 import os
-records = os.path.join(os.environ["ARGOSY_RUN_DIR"], "records", os.environ["ARGOSY_INCARNATION"])
+records = os.path.join(os.environ["ARGOSY_RUN_DIR"], "records", os.environ["ARGOSY_ATTEMPT"])
 own = ("rank-0.steps", "rank-0.jsonl")
 for name in (*own, "printed.jsonl", "node-0.json", "stacks-0.txt", "not-started-0.json"):
     path = os.path.join(records, name)

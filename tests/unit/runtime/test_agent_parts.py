@@ -8,9 +8,8 @@ import threading
 
 import pytest
 
-from argosy.runtime.agent import peers
-from argosy.runtime.agent.coordinator import Coordinator
-from argosy.runtime.agent.failure import (
+from argosy.runtime.agent.coordination.coordinator import Coordinator
+from argosy.runtime.agent.coordination.failure import (
     ABORT,
     EXIT,
     OTHER,
@@ -22,9 +21,10 @@ from argosy.runtime.agent.failure import (
     ended_with_code,
     root_cause,
 )
-from argosy.runtime.agent.messages import Order, Outcome, Report
-from argosy.runtime.agent.output import MAX_LINE, LineSplitter
-from argosy.runtime.agent.peers import Owners, find_owner
+from argosy.runtime.agent.processes.output import MAX_LINE, LineSplitter
+from argosy.runtime.agent.transport import peers
+from argosy.runtime.agent.transport.messages import Order, Outcome, Report
+from argosy.runtime.agent.transport.peers import Owners, find_owner
 
 
 def failure(kind: str, node: int = 0) -> Failure:

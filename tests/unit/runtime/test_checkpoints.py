@@ -11,14 +11,14 @@ from step_files import all_steps
 
 
 def run(folder: Path, program: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run a program as a rank of incarnation 7.0 of a run that heeds warnings."""
+    """Run a program as a rank of attempt 7.0 of a run that heeds warnings."""
     (folder / "attempts/7.0").mkdir(parents=True, exist_ok=True)
     (folder / "run.json").write_text('{"schema_version": 2}')
     variables = {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(RUNTIME / "python"),
         "ARGOSY_RUN_DIR": str(folder),
-        "ARGOSY_INCARNATION": "7.0",
+        "ARGOSY_ATTEMPT": "7.0",
         "ARGOSY_CHECKPOINTS": str(folder / "checkpoints/7.0"),
         "ARGOSY_WARNED": "60",
         **more,
@@ -44,7 +44,7 @@ def test_the_two_newest_are_kept_whole(tmp_path: Path) -> None:
     newest = top / "step-000000003"
     assert (newest / "state").read_text() == "2"
     described = json.loads((newest / "checkpoint.json").read_text())
-    assert (described["step"], described["incarnation"]) == (3, "7.0")
+    assert (described["step"], described["attempt"]) == (3, "7.0")
 
 
 def test_one_that_fails_leaves_the_others_as_they_are(tmp_path: Path) -> None:

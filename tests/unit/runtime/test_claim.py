@@ -1,4 +1,4 @@
-"""A run belongs to one incarnation, which goes on from the right checkpoint or from none."""
+"""A run belongs to one attempt, which goes on from the right checkpoint or from none."""
 
 import hashlib
 import json
@@ -24,13 +24,13 @@ def plan(run_dir: Path, **changes: Any) -> None:
     (run_dir / "run.json").write_text(json.dumps(run))
 
 
-def checkpoint(run_dir: Path, incarnation: str, step: int, unix: float = 100.0) -> str:
-    name = f"{incarnation}/step-{step:09d}"
+def checkpoint(run_dir: Path, attempt: str, step: int, unix: float = 100.0) -> str:
+    name = f"{attempt}/step-{step:09d}"
     folder = run_dir / "checkpoints" / name
     folder.mkdir(parents=True)
     content = {
         "schema_version": 2,
-        "incarnation": incarnation,
+        "attempt": attempt,
         "step": step,
         "plan": hashlib.sha256((run_dir / "run.json").read_bytes()).hexdigest(),
         "unix": unix,
@@ -39,23 +39,21 @@ def checkpoint(run_dir: Path, incarnation: str, step: int, unix: float = 100.0) 
     return name
 
 
-def claim(run_dir: Path, incarnation: str) -> dict[str, Any]:
-    assert main([str(run_dir), incarnation, SPEC, str(run_dir)]) == 0
-    found: dict[str, Any] = json.loads(
-        (run_dir / "attempts" / incarnation / "claim.json").read_text()
-    )
+def claim(run_dir: Path, attempt: str) -> dict[str, Any]:
+    assert main([str(run_dir), attempt, SPEC, str(run_dir)]) == 0
+    found: dict[str, Any] = json.loads((run_dir / "attempts" / attempt / "claim.json").read_text())
     return found
 
 
 def test_the_run_is_the_last_claimer_s(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert claim(run_dir, "7.0")["continues"] is None
     claim(run_dir, "7.1")
-    assert (run_dir / "incarnation").read_text() == "7.1\n"
+    assert (run_dir / "attempt").read_text() == "7.1\n"
     assert capsys.readouterr().out == ""
 
 
 def test_what_runs_is_kept_when_something_else_is_planned(run_dir: Path) -> None:
-    experiment = {"needs": {"cpus_per_rank": 2}, "environment": {"LR": "0.1"}}
+    experiment = {"resources": {"cpus_per_rank": 2}, "environment": {"LR": "0.1"}}
     provenance = {"schema_version": 2, "experiment": experiment, "image": None}
     (run_dir / "provenance.json").write_text(json.dumps(provenance))
     asked = json.loads((run_dir / "run.json").read_text())
@@ -81,7 +79,7 @@ def test_it_goes_on_from_most_steps_done(run_dir: Path, capsys: pytest.CaptureFi
     checkpoint(run_dir, "7.0", 90, unix=300)
     best = checkpoint(run_dir, "7.1", 120, unix=200)
     checkpoint(run_dir, "7.1", 110, unix=400)
-    assert claim(run_dir, "8.0")["continues"] == {"incarnation": "7.1", "step": 120}
+    assert claim(run_dir, "8.0")["continues"] == {"attempt": "7.1", "step": 120}
     assert capsys.readouterr().out == f"{best}\n"
 
 
@@ -107,7 +105,7 @@ def test_a_run_that_is_measured_again_begins_again(run_dir: Path) -> None:
     (run_dir / "attempts/7.0/verdict.json").write_text(json.dumps(verdict))
     assert claim(run_dir, "8.0")["continues"] is None
     checkpoint(run_dir, "8.0", 10, unix=300)
-    assert claim(run_dir, "8.1")["continues"] == {"incarnation": "8.0", "step": 10}
+    assert claim(run_dir, "8.1")["continues"] == {"attempt": "8.0", "step": 10}
 
 
 def test_a_program_that_heeds_no_warnings_begins_again(run_dir: Path) -> None:
@@ -123,13 +121,13 @@ def test_a_script_of_an_older_plan_claims_nothing(
     plan(run_dir, spec="of another command")
     assert main([str(run_dir), "8.0", SPEC, str(run_dir)]) == 2
     assert "was planned anew after this script was submitted" in capsys.readouterr().err
-    assert (run_dir / "incarnation").read_text() == "7.0\n"
+    assert (run_dir / "attempt").read_text() == "7.0\n"
     assert not (run_dir / "records" / "8.0").exists()
 
 
-def claim_with(run_dir: Path, incarnation: str, workloads: Path) -> dict[str, Any]:
-    assert main([str(run_dir), incarnation, SPEC, str(workloads)]) == 0
-    path = run_dir / "attempts" / incarnation / "claim.json"
+def claim_with(run_dir: Path, attempt: str, workloads: Path) -> dict[str, Any]:
+    assert main([str(run_dir), attempt, SPEC, str(workloads)]) == 0
+    path = run_dir / "attempts" / attempt / "claim.json"
     found: dict[str, Any] = json.loads(path.read_text())
     return found
 
@@ -151,7 +149,7 @@ def test_the_program_is_noted_as_it_is_when_the_job_begins(
     assert capsys.readouterr().err == ""
     # It goes on: what was done is not lost to a mended mistake. It is said.
     (workloads / "train.py").write_text("2")
-    assert claim_with(run_dir, "7.2", workloads)["continues"] == {"incarnation": "7.0", "step": 40}
+    assert claim_with(run_dir, "7.2", workloads)["continues"] == {"attempt": "7.0", "step": 40}
     said = "argosy: /workloads/train.py has changed since the checkpoint was saved\n"
     assert capsys.readouterr().err == said
 

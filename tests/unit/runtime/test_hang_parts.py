@@ -10,7 +10,7 @@ import pytest
 import step_files
 from agent_job import PYTHON
 
-from argosy.runtime.agent.failure import Failure
+from argosy.runtime.agent.coordination.failure import Failure
 from argosy.runtime.agent.hangs import activity
 from argosy.runtime.agent.hangs.activity import Activity
 from argosy.runtime.agent.hangs.judge import LEAST, PATIENT, HangJudge
@@ -27,7 +27,7 @@ from argosy.runtime.agent.hangs.places import (
 )
 from argosy.runtime.agent.hangs.stacks import Frame
 from argosy.runtime.agent.hangs.stall_warning import StallWarnings
-from argosy.runtime.agent.messages import Order, Report
+from argosy.runtime.agent.transport.messages import Order, Report
 
 
 class Head:

@@ -78,7 +78,7 @@ def test_a_checkpoint_that_is_a_trap_is_none(run_dir: Path, trap: object) -> Non
     folder.mkdir()
     trap(folder / "checkpoint.json")  # type: ignore[operator]
     done = subprocess.run(
-        [sys.executable, RUNTIME / "claim.py", run_dir, "7.1", "s"],
+        [sys.executable, RUNTIME / "claim.py", run_dir, "7.1", "s", run_dir],
         capture_output=True,
         text=True,
         timeout=20,

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from agent_job import ADDRESS, Job, jobs
 
-from argosy.runtime.agent import meeting
-from argosy.runtime.agent.coordinator import Coordinator
-from argosy.runtime.agent.failure import Failure
-from argosy.runtime.agent.meeting import Roll, Search
-from argosy.runtime.agent.messages import Report
+from argosy.runtime.agent.coordination import meeting
+from argosy.runtime.agent.coordination.coordinator import Coordinator
+from argosy.runtime.agent.coordination.failure import Failure
+from argosy.runtime.agent.coordination.meeting import Roll, Search
 from argosy.runtime.agent.settings import Settings, read_settings
+from argosy.runtime.agent.transport.messages import Report
 
 SLEEPER = "import time; time.sleep(600)"
 REFUSED = ConnectionRefusedError(111, "Connection refused")
@@ -143,7 +143,7 @@ def test_all_agents_end_when_a_node_is_known_not_to_start(job: Any) -> None:
     job.until_printed("node 1 of 3: agent started")
     said = {"schema_version": 2, "node": 2, "host": "n3", "cause": "it did not start: x", "at": 1.0}
     began = time.monotonic()
-    (job.attempt / "not-started.json").write_text(json.dumps(said))
+    (job.attempt_dir / "not-started.json").write_text(json.dumps(said))
     assert job.wait() == [1, 1]
     assert time.monotonic() - began < 5
     for node in (0, 1):
@@ -157,7 +157,7 @@ def test_agents_do_not_wait_for_a_head_that_is_known_not_to_start(job: Any) -> N
     job = job(SLEEPER).start(1)
     job.until_printed("agent started")
     said = {"schema_version": 2, "node": 0, "host": None, "cause": "it did not start: y", "at": 1.0}
-    (job.attempt / "not-started.json").write_text(json.dumps(said))
+    (job.attempt_dir / "not-started.json").write_text(json.dumps(said))
     assert job.wait() == [1]
     assert job.status(1)["failure"]["cause"] == "it did not start: y"
 

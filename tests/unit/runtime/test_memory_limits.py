@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.runtime.agent.memory_limits import (
+from argosy.runtime.agent.processes.memory_limits import (
     NODE,
     UNKNOWN,
     MemoryKills,
@@ -59,7 +59,9 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-LIMIT = "the job's memory limit on this node, 2.5 GiB, was reached; raise `needs.memory_per_rank`"
+LIMIT = (
+    "the job's memory limit on this node, 2.5 GiB, was reached; raise `resources.memory_per_rank`"
+)
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -91,7 +93,7 @@ def test_where_no_group_can_be_seen_both_are_named(machine: Machine) -> None:
     assert why_killed(before, machine.look()) == ""
     machine.node_kills(4)
     assert why_killed(before, machine.look()) == UNKNOWN
-    assert "needs.memory_per_rank" in UNKNOWN
+    assert "resources.memory_per_rank" in UNKNOWN
 
 
 def test_this_machine_can_be_read() -> None:

@@ -11,24 +11,24 @@ from typing import Any
 
 import pytest
 
-from argosy.runtime.agent.client import FullError, HeadClient
-from argosy.runtime.agent.connection import Connection
-from argosy.runtime.agent.coordinator import Coordinator
-from argosy.runtime.agent.entries import NEWS, NEWS_REQUEST, PUT, Entry, Value, encode
-from argosy.runtime.agent.heartbeat import RemoteLink
-from argosy.runtime.agent.http_server import Server, listen
-from argosy.runtime.agent.messages import Order, Report
-from argosy.runtime.agent.peers import Endpoint
-from argosy.runtime.agent.server import (
+from argosy.runtime.agent.coordination.coordinator import Coordinator
+from argosy.runtime.agent.coordination.heartbeat import RemoteLink
+from argosy.runtime.agent.coordination.server import (
     BEAT_PATH,
     HOLD,
     NEWS_PATH,
     PUT_PATH,
     serve_head,
 )
+from argosy.runtime.agent.rendezvous.kv_codec import NEWS, NEWS_REQUEST, PUT, Entry, Value, encode
 from argosy.runtime.agent.settings import Settings, read_settings
-from argosy.runtime.agent.signing import NONCE_HEADER, Nonces, Once, Signer, digest_of
-from argosy.runtime.agent.wire import MAX_BODY, MAX_HEAD, Request, parse_head
+from argosy.runtime.agent.transport.client import FullError, HeadClient
+from argosy.runtime.agent.transport.connection import Connection
+from argosy.runtime.agent.transport.http_codec import MAX_BODY, MAX_HEAD, Request, parse_head
+from argosy.runtime.agent.transport.http_server import Server, listen
+from argosy.runtime.agent.transport.messages import Order, Report
+from argosy.runtime.agent.transport.peers import Endpoint
+from argosy.runtime.agent.transport.signing import NONCE_HEADER, Nonces, Once, Signer, digest_of
 
 # Answers within milliseconds are what is tested.
 pytestmark = pytest.mark.alone
@@ -38,7 +38,7 @@ ADDRESS = "127.0.0.1"
 
 def settings(port: int, nodes: int = 2, token: str = "secret") -> Settings:
     environment = {
-        "ARGOSY_INCARNATION": "1.0",
+        "ARGOSY_ATTEMPT": "1.0",
         "ARGOSY_NODE": "0",
         "ARGOSY_NODES": str(nodes),
         "ARGOSY_RANKS_PER_NODE": "1",
@@ -197,7 +197,7 @@ def test_too_long_a_message_is_refused(head: Head) -> None:
 
 
 def test_a_full_board_says_so(head: Head, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("argosy.runtime.agent.board.Board.put", _full)
+    monkeypatch.setattr("argosy.runtime.agent.rendezvous.kv_log.KvLog.put", _full)
     with pytest.raises(FullError):
         head.client().ask(PUT_PATH, PUT.pack(0), 5)
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from argosy.runtime.agent.printed_numbers import (
+from argosy.runtime.agent.processes.printed_numbers import (
     NoNumberError,
     number_of,
     rate_record,

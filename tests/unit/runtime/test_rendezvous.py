@@ -5,16 +5,16 @@ import struct
 
 import pytest
 
-from argosy.runtime.agent.board import Board
-from argosy.runtime.agent.entries import Entry, Value, decode, encode, pack
-from argosy.runtime.agent.rendezvous import MAX_VALUE, Outbox, Rendezvous, rank_of
+from argosy.runtime.agent.rendezvous.kv_codec import Entry, Value, decode, encode, pack
+from argosy.runtime.agent.rendezvous.kv_log import KvLog
+from argosy.runtime.agent.rendezvous.store import MAX_VALUE, Outbox, Rendezvous, rank_of
 
 
 class Job:
     """Nodes whose messages go to and from the head when the test wants it."""
 
     def __init__(self, nodes: int) -> None:
-        self.board = Board()
+        self.board = KvLog()
         self.outboxes = [Outbox() for _ in range(nodes)]
         self.nodes = [Rendezvous(node, outbox) for node, outbox in enumerate(self.outboxes)]
         self.places = [0] * nodes
@@ -155,7 +155,7 @@ def test_addresses_as_gloo_puts_them_become_small() -> None:
 
 
 def test_the_list_is_read_in_parts() -> None:
-    board = Board()
+    board = KvLog()
     raws = [encode(Entry(0, n, 0, "scope", str(n), Value(bytes(900)))) for n in range(10)]
     board.put(b"".join(raws))
     parts, place = [], 0
@@ -169,7 +169,7 @@ def test_the_list_is_read_in_parts() -> None:
 
 
 def test_the_list_is_bounded_and_forgets_what_nobody_needs() -> None:
-    board = Board(most=1000)
+    board = KvLog(most=1000)
 
     def of(node: int, generation: int, key: str) -> bytes:
         return encode(Entry(node, 1, generation, "scope", key, Value(bytes(300))))

@@ -13,17 +13,17 @@ import pytest
 from agent_job import ADDRESS, RECORD_A_STEP
 from test_messages_between_agents import free_port, settings
 
-from argosy.runtime.agent import connection as connections
-from argosy.runtime.agent.client import HeadClient
-from argosy.runtime.agent.connection import Connection
-from argosy.runtime.agent.coordinator import Coordinator
-from argosy.runtime.agent.http_server import Server, listen
-from argosy.runtime.agent.messages import Order, Report
-from argosy.runtime.agent.newcomers import Newcomers
-from argosy.runtime.agent.open_files import most_connections
-from argosy.runtime.agent.peers import Endpoint, Owners
-from argosy.runtime.agent.server import BEAT_PATH, serve_head
-from argosy.runtime.agent.wire import MAX_BODY, Request, parse_answer, parse_head
+from argosy.runtime.agent.coordination.coordinator import Coordinator
+from argosy.runtime.agent.coordination.server import BEAT_PATH, serve_head
+from argosy.runtime.agent.transport import connection as connections
+from argosy.runtime.agent.transport.client import HeadClient
+from argosy.runtime.agent.transport.connection import Connection
+from argosy.runtime.agent.transport.http_codec import MAX_BODY, Request, parse_answer, parse_head
+from argosy.runtime.agent.transport.http_server import Server, listen
+from argosy.runtime.agent.transport.messages import Order, Report
+from argosy.runtime.agent.transport.newcomers import Newcomers
+from argosy.runtime.agent.transport.open_files import most_connections
+from argosy.runtime.agent.transport.peers import Endpoint, Owners
 
 MOST = 10
 REQUEST = b"PUT /scope/key HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody"

@@ -63,13 +63,13 @@ def test_completed(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     run.node(0, "completed")
     run.node(1, "completed")
     (run.records / ".reserve-1").write_text("left by a killed agent")
-    run.result.write_text("of an earlier incarnation")
+    run.result.write_text("of an earlier attempt")
     code, verdict = run.judge()
     assert code == 0
     assert verdict == {
         "schema_version": 2,
         "run_id": "nodes2-ranks1-repeat1",
-        "incarnation": "7.0",
+        "attempt": "7.0",
         "state": "completed",
         "started": 10.0,
         "ended": 21.0,
@@ -94,12 +94,12 @@ def test_a_node_without_a_last_word_is_lost(
         (run.records / "node-1.json").write_text('{"schema_version": 2, "node')
     elif state:
         run.node(1, "completed", schema_version=1)
-    run.result.write_text("of an earlier incarnation")
+    run.result.write_text("of an earlier attempt")
     code, verdict = run.judge()
     lost = KILLED if state == "running" else LOST
     assert (code, verdict["state"], verdict["failure"]["cause"]) == (1, "failed", lost)
     assert verdict["hosts"] == ["host0", "host1" if state == "running" else None]
-    assert run.result.read_text() == "of an earlier incarnation"
+    assert run.result.read_text() == "of an earlier attempt"
     line = f"argosy: run nodes2-ranks1-repeat1 failed: node 1: {lost}\n"
     assert capsys.readouterr().out == line
 
@@ -231,7 +231,7 @@ def test_a_failure_that_came_before_scancel_stays_one(run: Run) -> None:
     assert (verdict["state"], verdict["failure"]) == ("failed", CONCRETE)
 
 
-def test_what_slurm_said_of_an_earlier_incarnation_does_not_count(run: Run) -> None:
+def test_what_slurm_said_of_an_earlier_attempt_does_not_count(run: Run) -> None:
     run.node(0, "cancelled")
     run.node(1, "cancelled")
     slurm_says(run, "JOB 7 ON host0 CANCELLED AT 1970-01-01T00:00:01 DUE TO JOB REQUEUE")
@@ -247,10 +247,10 @@ def test_ranks_that_saved_and_left_make_it_interrupted(run: Run) -> None:
     assert not run.result.exists()
 
 
-def test_a_stale_incarnation_publishes_nothing(run: Run) -> None:
+def test_a_stale_attempt_publishes_nothing(run: Run) -> None:
     run.node(0, "completed")
     run.node(1, "completed")
-    (run.folder / "incarnation").write_text("8.0\n")
+    (run.folder / "attempt").write_text("8.0\n")
     code, verdict = run.judge()
     assert (code, verdict["state"]) == (1, "failed")
     assert verdict["failure"]["cause"] == "superseded: the run was started again as 8.0"

@@ -115,12 +115,15 @@ def test_what_is_no_yaml_is_said_in_one_line(tmp_path: Path) -> None:
         ("tmpdir: /tmp/$(date)", "tmpdir: write an absolute folder"),
         ("images: {stage: disk}", "images.stage: input should be 'shared', 'node' or 'memory'"),
         ("images: {store: node}", "images.store: no such key; did you mean stage?"),
-        ("images: {room: 1G}", "images: folder and room are for `stage: node` alone"),
-        ("images: {stage: memory, folder: /x}", "images: folder and room are for `stage: node` alone"),
+        ("images: {cache_size: 1G}", "images: folder and cache_size are for `stage: node` alone"),
+        (
+            "images: {stage: memory, folder: /x}",
+            "images: folder and cache_size are for `stage: node` alone",
+        ),
         ("images: {stage: node, folder: x}", "images.folder: write an absolute folder"),
-        ("images: {stage: node, room: 1 GB}", "images.room: write a size as 512M,"),
+        ("images: {stage: node, cache_size: 1 GB}", "images.cache_size: write a size as 512M,"),
         ("{scheduler: local, images: {build: job}}", "images.build: there are jobs only with"),
-        ("forbidden: {gres: no}", "forbidden.gres: input should be a valid string"),
+        ("unsupported_options: {gres: no}", "unsupported_options.gres: input should be a valid string"),
         ("sources: [{where: x, grade: D}]", "sources.0.grade: input should be 'A', 'B' or 'C'"),
     ],
 )  # fmt: skip
@@ -129,9 +132,9 @@ def test_a_bad_site_is_explained(tmp_path: Path, changes: str, message: str) -> 
 
 
 def test_an_option_that_the_site_rejects_may_stand_nowhere(tmp_path: Path) -> None:
-    problem = problem_of(tmp_path, "forbidden: {gres: GPUs are not asked for}")
+    problem = problem_of(tmp_path, "unsupported_options: {gres: GPUs are not asked for}")
     assert problem == "hardware.gpu.options.gres: forbidden: GPUs are not asked for"
-    read(tmp_path, "{forbidden: {mem: whole nodes}, options: {mem: null}}")
+    read(tmp_path, "{unsupported_options: {mem: whole nodes}, options: {mem: null}}")
 
 
 def test_options_are_text_numbers_true_or_null(tmp_path: Path) -> None:
@@ -150,8 +153,8 @@ def test_images_are_used_where_they_were_built_unless_the_site_says_otherwise(
 ) -> None:
     images = read(tmp_path, "").images
     assert (images.stage, images.build) == ("shared", "login")
-    images = read(tmp_path, "images: {stage: node, folder: $SLURM_TMPDIR, room: 1T}").images
-    assert (images.folder, images.room) == ("$SLURM_TMPDIR", 1 << 20)
+    images = read(tmp_path, "images: {stage: node, folder: $SLURM_TMPDIR, cache_size: 1T}").images
+    assert (images.folder, images.cache_size) == ("$SLURM_TMPDIR", 1 << 20)
 
 
 def test_the_engines_that_a_site_may_name_are_those_that_there_are() -> None:

@@ -43,9 +43,9 @@ def test_a_command_is_split_as_a_shell_would_and_never_given_to_one() -> None:
 
 
 def test_durations_and_sizes() -> None:
-    text = GOOD + "    needs: {time: 1d2h30m, memory_per_rank: 16G}\n"
-    needs = parse(text).experiments["digits"].needs
-    assert (needs.time, needs.memory_per_rank) == (95_400, 16_384)
+    text = GOOD + "    resources: {time: 1d2h30m, memory_per_rank: 16G}\n"
+    resources = parse(text).experiments["digits"].resources
+    assert (resources.time, resources.memory_per_rank) == (95_400, 16_384)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,10 @@ def test_durations_and_sizes() -> None:
         (("digits:", "tables:"), "choose another name"),
         (("image: torch-cpu", "image: ../../etc"), "experiments.digits.image: a name may hold"),
         (("'a b; $(rm -rf /)'", "'a b"), "experiments.digits.command: cannot be split into words"),
-        (("scale:", "needs: {time: soon}\n    scale:"), "needs.time: write a duration as 30m"),
+        (
+            ("scale:", "resources: {time: soon}\n    scale:"),
+            "resources.time: write a duration as 30m",
+        ),
         (("scale:", "throughput: '('\n    scale:"), "throughput: is not a regular expression"),
         (("scale:", "throughput: 'a'\n    scale:"), "throughput: needs exactly one group"),
         (

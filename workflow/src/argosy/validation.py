@@ -11,6 +11,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 _LONGEST_VALUE = 200
+RENAMED = {"needs": "resources", "forbidden": "unsupported_options", "room": "cache_size"}
+"""Keys by the names that earlier versions gave them."""
 
 
 def describe(problem: ValidationError, source: Path, model: type[BaseModel]) -> str:
@@ -25,6 +27,8 @@ def finding(error: ErrorDetails, model: type[BaseModel]) -> str:
         return error["msg"].removeprefix("Value error, ")
     if error["type"] == "missing":
         return f"{key}: this key is missing"
+    if error["type"] == "extra_forbidden" and error["loc"][-1] in RENAMED:
+        return f"{key}: this key is called {RENAMED[str(error['loc'][-1])]} now"
     if error["type"] == "extra_forbidden":
         return f"{key}: no such key; {_hint(error['loc'], model)}"
     message = error["msg"].removeprefix("Value error, ")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from argosy.errors import ArgosyError
-from argosy.images.registry.logins import Login, find_login, login_files
+from argosy.images.registry.credentials import Login, find_login, login_files
 from argosy.images.registry.reference import Reference
 
 SECRET = "s3cret: wörd"

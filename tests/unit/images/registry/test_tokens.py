@@ -9,7 +9,7 @@ from pydantic import SecretStr
 from registries import Answer, serving
 
 from argosy.errors import ArgosyError
-from argosy.images.registry.logins import Login
+from argosy.images.registry.credentials import Login
 from argosy.images.registry.retry import PassingError
 from argosy.images.registry.tokens import Challenge, fetch_token, read_challenge
 

@@ -115,7 +115,7 @@ def test_what_does_not_fit_is_told_with_its_sizes(own: Store, tmp_path: Path, no
     one, two = (make_packed(own, tmp_path, name) for name in ("one", "two"))
     size = own_size(one, node)
     with pytest.raises(
-        ArgosyError, match=r"images.room in site.yaml: it is .* KiB, and this image"
+        ArgosyError, match=r"images.cache_size in site.yaml: it is .* KiB, and this image"
     ):
         stage(one, node, size - 1)
     holder = start_holder(one, node, ROOM)

@@ -10,8 +10,8 @@ from nvml_stand_in import FakeGpu, FakeNvml, full_gpu
 
 from argosy.runtime.agent.telemetry import gpu as gpu_module
 from argosy.runtime.agent.telemetry.gpu import GpuSource
+from argosy.runtime.agent.telemetry.gpu_metrics import SLOW
 from argosy.runtime.agent.telemetry.nvml import load_nvml, visible_devices
-from argosy.runtime.agent.telemetry.quantities import SLOW
 from argosy.runtime.agent.telemetry.reading import UnreadError
 
 

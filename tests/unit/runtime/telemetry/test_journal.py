@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from argosy.runtime.agent.telemetry.journal import Journal
+from argosy.runtime.agent.telemetry.writer import TelemetryWriter
 
 
 def lines(path: Path) -> list[Any]:
@@ -26,7 +26,7 @@ def test_a_sample_is_written_at_once_and_by_one_call(
     calls = []
     write = os.write
     monkeypatch.setattr(os, "write", lambda fd, data: calls.append(1) or write(fd, data))
-    journal = Journal(str(path))
+    journal = TelemetryWriter(str(path))
     journal.begin({"kind": "header"})
     journal.write([{"n": 1}, {"n": 2}])
     assert lines(path) == [{"kind": "header"}, {"n": 1}, {"n": 2}]
@@ -39,7 +39,7 @@ def test_a_sample_is_written_at_once_and_by_one_call(
 def test_a_full_disk_costs_samples_and_the_file_says_how_many(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal = Journal(str(path))
+    journal = TelemetryWriter(str(path))
     journal.begin({"kind": "header"})
     with monkeypatch.context() as full:
         full.setattr(os, "write", refuse)
@@ -59,7 +59,7 @@ def test_a_full_disk_costs_samples_and_the_file_says_how_many(
 def test_a_disk_that_takes_half_a_sample_keeps_none_of_it(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal = Journal(str(path))
+    journal = TelemetryWriter(str(path))
     journal.write([{"n": 1}])
     write = os.write
     with monkeypatch.context() as nearly_full:
@@ -71,7 +71,7 @@ def test_a_disk_that_takes_half_a_sample_keeps_none_of_it(
 
 
 def test_a_folder_that_is_not_there_fails_nothing(tmp_path: Path) -> None:
-    journal = Journal(str(tmp_path / "none/telemetry-0.jsonl"))
+    journal = TelemetryWriter(str(tmp_path / "none/telemetry-0.jsonl"))
     journal.write([{"n": 1}])
     journal.close()
     (tmp_path / "none").mkdir()

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from argosy.runtime.agent.telemetry.cpu import OwnCpu
-from argosy.runtime.agent.telemetry.journal import Journal
 from argosy.runtime.agent.telemetry.reading import UnreadError
 from argosy.runtime.agent.telemetry.sampler import Telemetry, next_beat
 from argosy.runtime.agent.telemetry.source import NodeSource, Opened, Record, Source
+from argosy.runtime.agent.telemetry.writer import TelemetryWriter
 
 INTERVAL_S = 0.1
 
@@ -66,7 +66,7 @@ def run(path: Path) -> Iterator[Callable[..., Telemetry]]:
     def begin(*sources: Source, patience_s: float = 5.0) -> Telemetry:
         header = {"kind": "header", "node": 0}
         telemetry = Telemetry(
-            Journal(str(path)),
+            TelemetryWriter(str(path)),
             header,
             sources,
             OwnCpu().note,
@@ -258,7 +258,7 @@ def test_a_disk_that_hangs_hardly_delays_the_end(
 ) -> None:
     go = threading.Event()
     with monkeypatch.context() as hanging:
-        hanging.setattr(Journal, "write", lambda *_: go.wait(30))
+        hanging.setattr(TelemetryWriter, "write", lambda *_: go.wait(30))
         telemetry = run(numbers())
         time.sleep(2 * INTERVAL_S)
         assert stop_time(telemetry) < 1.3

@@ -17,7 +17,7 @@ Found = TypeVar("Found")
 
 _QUERY = """
 SELECT experiment, run_id, state, scaling, timeline, command, launcher, hardware, throughput_pattern,
-    environment, own_variables, needs, image_name, image_digest, programs, started_unix_s
+    environment, own_variables, resources, image_name, image_digest, programs, started_unix_s
 FROM runs ORDER BY started_unix_s NULLS LAST, experiment, run_id
 """
 _UNTOLD = ("time",)
@@ -31,9 +31,10 @@ class Setup:
     """All that decides what a run does, but its size.
 
     `image` is its name and digest; None without a container. `variables` are those that are the same for
-    all ranks, the site's among them; the experiment itself asked for those in `own_variables`. `needs` are
-    those of a rank. `throughput` is the pattern by which printed rates are found. `programs` are digests of
-    the files of /workloads that the program is made of; none where that was not noted.
+    all ranks, the site's among them; the experiment itself asked for those in `own_variables`.
+    `resources` are those of a rank. `throughput` is the pattern by which printed rates are found.
+    `programs` are digests of the files of /workloads that the program is made of; none where that was
+    not noted.
     """
 
     command: tuple[str, ...]
@@ -43,7 +44,7 @@ class Setup:
     hardware: str | None
     timeline: bool
     throughput: str | None
-    needs: Mapping[str, int]
+    resources: Mapping[str, int]
     variables: Mapping[str, str]
     own_variables: tuple[str, ...]
     programs: Mapping[str, str] = field(default_factory=dict)
@@ -161,7 +162,7 @@ def told(setup: Setup) -> Iterator[tuple[str, str]]:
     for name in ("image", "launcher", "hardware"):
         if getattr(setup, name) is not None:
             yield name, getattr(setup, name)
-    for name, amount in sorted(setup.needs.items()):
+    for name, amount in sorted(setup.resources.items()):
         yield name, str(amount)
     for name, value in sorted(setup.variables.items()):
         yield f"variable {name}", value
@@ -170,7 +171,7 @@ def told(setup: Setup) -> Iterator[tuple[str, str]]:
 
 
 def _setup(row: Mapping[str, Any]) -> Setup:
-    needs = _object(row["needs"])
+    resources = _object(row["resources"])
     variables = _object(row["environment"])
     return Setup(
         command=tuple(row["command"]),
@@ -180,7 +181,7 @@ def _setup(row: Mapping[str, Any]) -> Setup:
         hardware=row["hardware"],
         timeline=row["timeline"],
         throughput=row["throughput_pattern"],
-        needs={name: amount for name, amount in needs.items() if name not in _UNTOLD},
+        resources={name: amount for name, amount in resources.items() if name not in _UNTOLD},
         variables={
             name: value.replace("{{", "{").replace("}}", "}")
             for name, value in variables.items()

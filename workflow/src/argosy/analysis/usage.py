@@ -12,10 +12,10 @@ PROCESSORS, GPUS, BOTH = "processors", "GPUs", "processors and GPUs"
 LEAST_COVERED = 0.5
 """Of the steady state, by the readings of a counter that lie within it; else its power is not known."""
 
-# Counters begin with 0 in each incarnation; a GPU's rows have no processors and the other way round.
+# Counters begin with 0 in each attempt; a GPU's rows have no processors and the other way round.
 _QUERY = f"""
 WITH device AS (
-    SELECT experiment, run_id, incarnation, node, gpu, max(at_s) - min(at_s) AS seconds,
+    SELECT experiment, run_id, attempt, node, gpu, max(at_s) - min(at_s) AS seconds,
         max(cpu_s) - min(cpu_s) AS cpu_s, max(cpus) AS cpus, max(memory_used_bytes) AS memory_bytes,
         max(network_sent_bytes) AS sent_bytes, max(network_received_bytes) AS received_bytes,
         max(cpu_energy_j) AS cpu_j, avg(utilisation) AS utilisation, max(energy_j) AS gpu_j

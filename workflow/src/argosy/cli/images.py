@@ -22,7 +22,7 @@ def image_build(
     ] = None,
 ) -> None:
     """Build containers/NAME/Containerfile, as far as it is not cached, and freeze it."""
-    from argosy.images.build.builder import build_image
+    from argosy.images.builder.builder import build_image
     from argosy.images.store import Store
 
     lock = lock or Path("resources/images") / name / "image.lock"
@@ -50,8 +50,8 @@ def image_pack(
 ) -> None:
     """Pack a built image into one file of the store, which nodes unpack where the site wants that."""
     from argosy.files import write_json
+    from argosy.images.bundle.packing import pack_image
     from argosy.images.lockfile import lock_path, read_lock
-    from argosy.images.packed.packing import pack_image
     from argosy.images.store import Store
 
     image = read_lock(lock or lock_path(Path.cwd(), name))
@@ -63,8 +63,8 @@ def image_pack(
 @images.command("list")
 def image_list() -> None:
     """List the images in the store, and what the cache of build steps takes."""
-    from argosy.images.keeping.inventory import read_inventory
-    from argosy.images.keeping.tables import of_inventory
+    from argosy.images.gc.inventory import read_inventory
+    from argosy.images.gc.tables import of_inventory
     from argosy.images.store import Store
 
     inventory = read_inventory(Store.of_project(Path.cwd()))
@@ -75,10 +75,10 @@ def image_list() -> None:
 @images.command("why")
 def image_why(name: Annotated[str, typer.Argument(help="A folder of containers/.")]) -> None:
     """Tell which steps of containers/NAME are cached, and why the others have to run."""
-    from argosy.images.build import cache, history
-    from argosy.images.build.builder import plan_image
-    from argosy.images.build.why import explain
-    from argosy.images.keeping.tables import of_findings
+    from argosy.images.builder import cache, history
+    from argosy.images.builder.builder import plan_image
+    from argosy.images.builder.explain import explain
+    from argosy.images.gc.tables import of_findings
     from argosy.images.store import Store
 
     store = Store.of_project(Path.cwd())
@@ -98,7 +98,7 @@ def image_engines(
     no image is needed; a name that is given, as earlier versions wanted one, changes nothing.
     """
     from argosy.images.engines import caution, choose_engine
-    from argosy.images.keeping.tables import of_trials
+    from argosy.images.gc.tables import of_trials
     from argosy.images.store import Store
 
     store = Store.of_project(Path.cwd())
@@ -125,7 +125,7 @@ def image_prune(
     Without an option all of them go. Where several projects share a store, or runs of an older image
     are under way, say --older-than.
     """
-    from argosy.images.keeping.prune import Limits, prune
+    from argosy.images.gc.prune import Limits, prune
     from argosy.images.store import Store
 
     limits = Limits.parse(older_than, keep)
@@ -138,7 +138,7 @@ def image_export(
     file: Annotated[Path, typer.Argument(help="The archive to write.")],
 ) -> None:
     """Write a built image as an OCI archive, which podman, docker and skopeo read."""
-    from argosy.images.exchange.exporting import export_image
+    from argosy.images.interchange.exporting import export_image
     from argosy.images.lockfile import read_lock
     from argosy.images.store import Store
     from argosy.units import amount
@@ -157,7 +157,7 @@ def image_import(
     name: Annotated[str, typer.Argument(help="What the project calls the image.")],
 ) -> None:
     """Take an image of podman, docker, skopeo or of a registry into the store, for runs to use."""
-    from argosy.images.exchange.importing import import_from_registry, import_image
+    from argosy.images.interchange.importing import import_from_registry, import_image
     from argosy.images.registry.reference import TRANSPORT, Reference
     from argosy.images.store import Store
 

@@ -11,7 +11,7 @@ from argosy.errors import ArgosyError
 runs = typer.Typer()
 
 
-@runs.command("plan-runs")
+@runs.command("render")
 def plan_runs(
     site: Annotated[str, typer.Argument(help="Whose study.json says what to plan.")],
     output: Annotated[Path, typer.Option(help="Written last: the folders of all runs.")],
@@ -25,7 +25,7 @@ def plan_runs(
     project = planning.Project(Path.cwd())
     study_file = StudyFile(project, site)
     study = study_file.read()
-    where = planning.Where(study.site, study.hardware, study.queue)
+    where = planning.Target(study.site, study.hardware, study.queue)
     runs = expand(study)
     locks = project.locks({run.image for run in runs if run.image})
     plans = planning.plan_runs(project, where, runs, locks)
@@ -78,8 +78,8 @@ def status(
     ] = False,
 ) -> None:
     """Show the runs of a study: which wait and why, which run and how fast, which failed."""
-    from argosy.live import sites, study
-    from argosy.live import watch as view
+    from argosy.monitor import sites, study
+    from argosy.monitor import watch as view
 
     runs = study.Study(sites.site_folder(site))
     (view.watch if watch else view.show)(runs, view.make_console())
@@ -91,7 +91,7 @@ def failures(
 ) -> None:
     """Say which runs failed and why, and where the report is; nothing where none failed."""
     from argosy.files import read_paths
-    from argosy.live.failures import describe, failed_runs
+    from argosy.monitor.failures import describe, failed_runs
 
     folder = Path("results") / site
     if failed := failed_runs(folder, read_paths(folder / "runs.txt")):
@@ -111,7 +111,7 @@ def logs(
     ] = False,
 ) -> None:
     """Print a log of a run's newest job; without an option, the job's with what its ranks print."""
-    from argosy.live.logs import show_log
+    from argosy.monitor.logs import show_log
 
     show_log(run, rank=rank, node=node, job=job, follow=follow)
 
@@ -122,6 +122,6 @@ def records(
     rank: Annotated[int | None, typer.Option(help="What this rank recorded.")] = None,
 ) -> None:
     """Print what a run's newest job has recorded so far as JSON Lines, a rank after the other."""
-    from argosy.live.records import show_records
+    from argosy.monitor.records import show_records
 
     show_records(run, rank)

@@ -1,4 +1,4 @@
-"""Which runs share a job: with `needs.same_allocation`, those of one repeat, on one set of nodes.
+"""Which runs share a job: with `resources.same_allocation`, those of one repeat, on one set of nodes.
 
 A pair of sizes that ran on the same nodes, one just after the other, has the nodes and the hour in common.
 """
@@ -28,13 +28,13 @@ def allocation_of(run: Run, site: Site) -> str | None:
     Raises:
         ArgosyError: when the site does not have it.
     """
-    if not run.needs.same_allocation or site.scheduler == "local":
+    if not run.resources.same_allocation or site.scheduler == "local":
         return None
     experiment = run.variant.of if run.variant else run.experiment
     if not site.same_allocation:
         raise ArgosyError(
             "same_allocation: false: a job of this site holds one run; leave out "
-            f"experiments.{experiment}.needs.same_allocation"
+            f"experiments.{experiment}.resources.same_allocation"
         )
     return f"{experiment}/allocation-repeat{run.repeat}"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from argosy.errors import ArgosyError
 from argosy.files import write_text
-from argosy.images.build.builder import build_image, lock_of, missing_steps, plan_image
+from argosy.images.builder.builder import build_image, lock_of, missing_steps, plan_image
 from argosy.images.lockfile import ImageLock, write_lock
 from argosy.jobs.following import follow, log_of
 from argosy.jobs.options import batch_options

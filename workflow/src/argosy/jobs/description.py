@@ -71,7 +71,7 @@ def describe_run(plan: Plan, workloads_dir: Path) -> RunSpec:
         launcher=run.launcher,
         rank_environment=_rank_environment(plan),
         throughput=run.throughput,
-        time_limit_s=run.needs.time,
+        time_limit_s=run.resources.time,
         checkpoints=run.checkpoints and _checkpoint_plan(run.checkpoints),
         variant=run.variant and Variant(of=run.variant.of, data=run.variant.data),
         timeline=run.timeline,
@@ -143,7 +143,7 @@ def _rank_environment(plan: Plan) -> dict[str, str]:
         **_plain(plan.facts.environment),
         **launcher_environment(plan.run),
         # Libraries that thread by themselves would otherwise take the whole node for each rank.
-        "OMP_NUM_THREADS": str(plan.run.needs.cpus_per_rank),
+        "OMP_NUM_THREADS": str(plan.run.resources.cpus_per_rank),
         **_plain(plan.run.environment),
     }
 

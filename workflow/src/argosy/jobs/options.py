@@ -22,14 +22,14 @@ OF_A_PLACE = ("account", "partition", "qos", "constraint", "gres", "gpus", "gpus
 
 def request_of(run: Run) -> Request:
     """What a run asks of one node, and of the site."""
-    needs, ranks = run.needs, run.ranks_per_node
+    resources, ranks = run.resources, run.ranks_per_node
     return Request(
         nodes=run.nodes,
         ranks_per_node=ranks,
-        cpus=needs.cpus_per_rank * ranks,
-        gpus=needs.gpus_per_rank * ranks,
-        memory=needs.memory_per_rank * ranks,
-        time=needs.time,
+        cpus=resources.cpus_per_rank * ranks,
+        gpus=resources.gpus_per_rank * ranks,
+        memory=resources.memory_per_rank * ranks,
+        time=resources.time,
     )
 
 
@@ -74,7 +74,7 @@ def batch_options(
     if warning is not None:
         # B: to the batch script, which passes it on to the agents.
         options["signal"] = f"B:USR1@{warning}"
-    for name in site.forbidden:
+    for name in site.unsupported_options:
         options.pop(name, None)
     for level in _levels(site, placement):
         _apply(options, level, fields)

@@ -72,7 +72,7 @@ class Project:
 
 
 @dataclass(frozen=True)
-class Where:
+class Target:
     """The site that a run goes to; `hardware` and `queue` are its entries by name, None: chosen."""
 
     site: str
@@ -81,7 +81,7 @@ class Where:
 
 
 def plan_runs(
-    project: Project, where: Where, runs: Iterable[Run], locks: Mapping[str, ImageLock]
+    project: Project, where: Target, runs: Iterable[Run], locks: Mapping[str, ImageLock]
 ) -> list[Plan]:
     """Find each run's place on the site; `locks` are those of the images that there are, by name.
 
@@ -104,7 +104,7 @@ class _Planner:
     """What all runs of a study are planned by; `shared` is what the jobs that runs share ask for."""
 
     project: Project
-    where: Where
+    where: Target
     facts: Site
     shared: Mapping[str, Request]
 
@@ -125,7 +125,7 @@ class _Planner:
             path = f"slurm/{where.site}/site.yaml"
             who = f"{run.experiment}/{run.run_id}"
             if allocation:
-                who += f", in one job with all of repeat {run.repeat}: needs.same_allocation"
+                who += f", in one job with all of repeat {run.repeat}: resources.same_allocation"
             raise ArgosyError(f"{path}: {problem} ({who})") from None
         return Plan(where.site, facts, placement, options, run, lock, allocation)
 

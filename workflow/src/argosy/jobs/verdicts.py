@@ -19,8 +19,8 @@ from argosy.run_folder.job_file import newest_job, script_digest
 from argosy.run_folder.models import RunFolderError
 
 ENDED_FROM_OUTSIDE = {
-    State.TIMEOUT: "the time limit was reached; raise needs.time, or let the program save checkpoints",
-    State.OUT_OF_MEMORY: "it ran out of memory; raise needs.memory_per_rank",
+    State.TIMEOUT: "the time limit was reached; raise resources.time, or let the program save checkpoints",
+    State.OUT_OF_MEMORY: "it ran out of memory; raise resources.memory_per_rank",
     State.NODE_FAIL: "a node failed",
     State.PREEMPTED: "it had to make room for another job",
     State.CANCELLED: "it was cancelled",

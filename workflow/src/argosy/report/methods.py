@@ -75,17 +75,17 @@ def _shared_jobs(summary: Summary) -> int:
     """Return how many jobs measured several runs, of those runs that asked to share one."""
     asked = {run for entry in summary.provenance if _asks_to_share(entry) for run in entry.runs}
     jobs = Counter(
-        run.incarnation.rpartition(".")[0]
+        run.attempt.rpartition(".")[0]
         for run in summary.runs
-        if run.incarnation and f"{run.experiment}/{run.run_id}" in asked
+        if run.attempt and f"{run.experiment}/{run.run_id}" in asked
     )
     return sum(held > 1 for held in jobs.values())
 
 
 def _asks_to_share(entry: ProvenanceSummary) -> bool:
     experiment = entry.content.get("experiment")
-    needs = experiment.get("needs") if isinstance(experiment, dict) else None
-    return isinstance(needs, dict) and needs.get("same_allocation") is True
+    resources = experiment.get("resources") if isinstance(experiment, dict) else None
+    return isinstance(resources, dict) and resources.get("same_allocation") is True
 
 
 def _seed(entry: ProvenanceSummary) -> int | None:
@@ -106,7 +106,7 @@ def _of_means(summary: Summary) -> Iterator[str]:
     if shared:
         yield (
             f"{count(shared, 'job')} held several runs each, one after another on the same nodes "
-            "(needs.same_allocation). Nodes that waited while a smaller size ran are in no cost."
+            "(resources.same_allocation). Nodes that waited while a smaller size ran are in no cost."
         )
     several = sum(len(one.runs_samples_per_s) > 1 for one in measured)
     alone = len(measured) - several

@@ -22,7 +22,7 @@ from argosy.report.laws import LawSummary
 from argosy.report.prediction import PredictionSummary
 from argosy.report.usage import UsageSummary
 
-SUMMARY_VERSION = 5
+SUMMARY_VERSION = 6
 
 
 @dataclass(frozen=True)
@@ -144,17 +144,17 @@ class RunSummary:
     """The share of its steady time that is in no step; None where it is not known."""
     is_slow: bool = False
     """One of the slower of two groups of its size (`analysis.slow_jobs`); it counts all the same."""
-    incarnation: str | None = None
-    """The execution that was measured, `JOB.RESTART`: runs may share a job (`needs.same_allocation`)."""
+    attempt: str | None = None
+    """The attempt that was measured, `JOB.RESTART`: runs may share a job (`resources.same_allocation`)."""
 
 
 @dataclass(frozen=True)
 class FailureSummary:
-    """An incarnation of a run that came to nothing; `lost_s` is None when nobody noted its end."""
+    """An attempt of a run that came to nothing; `lost_s` is None when nobody noted its end."""
 
     experiment: str
     run_id: str
-    incarnation: str
+    attempt: str
     state: str
     node: int | None
     rank: int | None

@@ -74,7 +74,7 @@ _STATES = """
 SELECT experiment, state, count(*) AS runs FROM runs GROUP BY ALL ORDER BY experiment, state
 """
 _RUNS = "SELECT * FROM runs ORDER BY experiment, ranks, nodes, repeat, run_id"
-_FAILURES = "SELECT * FROM failures ORDER BY experiment, run_id, incarnation"
+_FAILURES = "SELECT * FROM failures ORDER BY experiment, run_id, attempt"
 _PROBLEMS = "SELECT * FROM problems ORDER BY experiment, run_id"
 _MACHINES = """
 SELECT list(DISTINCT host ORDER BY host) AS hosts, cpu_model, cpus, memory_bytes, kernel, engine

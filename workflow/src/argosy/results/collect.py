@@ -10,10 +10,10 @@ import duckdb
 
 from argosy.reading import NotReadError
 from argosy.results.errors import ResultsError
-from argosy.results.found import Found, NewRun, look
 from argosy.results.long_lines import without_long_lines
 from argosy.results.records import count_others, load_others, read_problem
 from argosy.results.rows import Completeness, Row, failure_rows, node_rows, run_row
+from argosy.results.scan import Found, NewRun, look
 from argosy.results.steps import Steps, write_steps
 from argosy.results.tables import (
     Run,

@@ -15,7 +15,7 @@ from argosy.results.tables import literal
 def lines(columns: Mapping[str, str], known: Mapping[str, str]) -> str:
     """SQL that reads the files of `name_files`: a row for each line, with whose it is.
 
-    That is `experiment`, `run_id` and `incarnation`, which are folders of the file's path, and the numbers
+    That is `experiment`, `run_id` and `attempt`, which are folders of the file's path, and the numbers
     that are `known` of the file. A line that cannot be parsed is a row of NULL beside those. They
     are taken from path and place of the file because a join would lose the order of lines, and a list of
     texts would be copied for every few rows that DuckDB reads.
@@ -29,7 +29,7 @@ def lines(columns: Mapping[str, str], known: Mapping[str, str]) -> str:
     numbers = "".join(f", getvariable('file_{name}')[{place}] AS {name}" for name in known)
     return f"""(
     SELECT * EXCLUDE filename, split_part(filename, '/', -5) AS experiment,
-        split_part(filename, '/', -4) AS run_id, split_part(filename, '/', -2) AS incarnation{numbers}
+        split_part(filename, '/', -4) AS run_id, split_part(filename, '/', -2) AS attempt{numbers}
     FROM read_json(
         $paths, format = 'newline_delimited', ignore_errors = true, hive_partitioning = false,
         filename = true, columns = {{{types}}}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from argosy.reading import site_of
-from argosy.results.listing import Listing
+from argosy.results.fingerprint import Listing
 from argosy.run_folder.attempts import by_number, in_order
 from argosy.run_folder.job_file import read_jobs
 from argosy.run_folder.models import (
@@ -25,7 +25,7 @@ from argosy.run_folder.models import (
 )
 
 NOT_FAILED = ("cancelled", "interrupted")
-"""States of incarnations that ended early without being at fault."""
+"""States of attempts that ended early without being at fault."""
 
 NO_VERDICT = "ended without a verdict: killed before it could write one, or its node was lost"
 
@@ -43,7 +43,7 @@ class Attempt:
     def state(self) -> str:
         """`completed`, `failed`, `interrupted`, `cancelled`, or `unfinished`: no verdict, no end.
 
-        An unfinished incarnation is running still, or was killed with no time to say so.
+        An unfinished attempt is running still, or was killed with no time to say so.
         """
         if self.verdict:
             return self.verdict.state
@@ -83,22 +83,22 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Piece:
-    """The part of a run that one incarnation did: its steps before `until`, None: all of them."""
+    """The part of a run that one attempt did: its steps before `until`, None: all of them."""
 
-    incarnation: str
+    attempt: str
     until: int | None
 
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """A run as its folder tells it. `incarnations` are in the order of submission."""
+    """A run as its folder tells it. `attempts` are in the order of submission."""
 
     listing: Listing
     asked: RunSpec
     planned: Experiment
     result: Verdict | None
     provenance: str | None
-    incarnations: tuple[Attempt, ...]
+    attempts: tuple[Attempt, ...]
 
     @property
     def ranks(self) -> int:
@@ -106,21 +106,21 @@ class MeasuredRun:
 
     @property
     def current(self) -> Attempt | None:
-        """The incarnation that `result.json` names, else the newest; None before the first."""
+        """The attempt that `result.json` names, else the newest; None before the first."""
         if self.result:
-            named = (one for one in self.incarnations if one.name == self.result.incarnation)
+            named = (one for one in self.attempts if one.name == self.result.attempt)
             return next((replace(one, verdict=self.result) for one in named), None)
-        return self.incarnations[-1] if self.incarnations else None
+        return self.attempts[-1] if self.attempts else None
 
     @property
     def ran(self) -> RunSpec:
-        """What was asked when the current incarnation began; run.json may say by now what is asked next."""
+        """What was asked when the current attempt began; run.json may say by now what is asked next."""
         claim = self.current.claim if self.current else None
         return claim.run if claim and claim.run else self.asked
 
     @property
     def experiment(self) -> Experiment:
-        """The section of config.yaml by which the current incarnation began."""
+        """The section of config.yaml by which the current attempt began."""
         claim = self.current.claim if self.current else None
         return claim.experiment if claim and claim.experiment else self.planned
 
@@ -131,22 +131,22 @@ class MeasuredRun:
         Steps that were done after a checkpoint and lost are done again, and count once.
         """
         found: list[Piece] = []
-        by_name = {each.name: each for each in self.incarnations}
+        by_name = {each.name: each for each in self.attempts}
         here, until = self.current, None
-        while here and here.name not in [piece.incarnation for piece in found]:
+        while here and here.name not in [piece.attempt for piece in found]:
             found.append(Piece(here.name, until))
             continues = here.claim.continues if here.claim else None
             if continues is None:
                 break
             until = continues.step if until is None else min(until, continues.step)
-            here = by_name.get(continues.incarnation)
+            here = by_name.get(continues.attempt)
         return found[::-1]
 
     @property
     def programs(self) -> dict[str, str]:
         """Digests of the program's files; of one that changed while the run was continued, each in turn."""
-        by_name = {each.name: each.claim for each in self.incarnations}
-        claims = [by_name.get(piece.incarnation) for piece in self.pieces]
+        by_name = {each.name: each.claim for each in self.attempts}
+        claims = [by_name.get(piece.attempt) for piece in self.pieces]
         noted = [claim.programs for claim in claims if claim and claim.programs]
         names = sorted({name for programs in noted for name in programs})
         return {
@@ -156,7 +156,7 @@ class MeasuredRun:
 
     @property
     def state(self) -> str:
-        """`completed` by `result.json` alone; else as the newest incarnation ended."""
+        """`completed` by `result.json` alone; else as the newest attempt ended."""
         if self.result:
             return self.result.state
         if self.current is None:
@@ -165,24 +165,24 @@ class MeasuredRun:
         return "unfinished" if self.current.state == "completed" else self.current.state
 
     def failures(self) -> Iterator[tuple[Attempt, Failure]]:
-        """Each incarnation that came to nothing, with the cause that it left."""
+        """Each attempt that came to nothing, with the cause that it left."""
         current = self.current.name if self.current else None
-        for incarnation in self.incarnations:
-            if incarnation.name == current and self.state in ("completed", "unfinished"):
+        for attempt in self.attempts:
+            if attempt.name == current and self.state in ("completed", "unfinished"):
                 continue
             default = NO_VERDICT
-            if incarnation.state in NOT_FAILED:
-                default = incarnation.state
-            yield incarnation, incarnation.failure or Failure(node=None, rank=None, cause=default)
+            if attempt.state in NOT_FAILED:
+                default = attempt.state
+            yield attempt, attempt.failure or Failure(node=None, rank=None, cause=default)
 
-    def records(self, incarnation: str) -> list[Path]:
-        """The files of an incarnation's records, by name."""
-        folder = self.listing.path / "records" / incarnation
-        return [folder / name for name in self.listing.records.get(incarnation, ())]
+    def records(self, attempt: str) -> list[Path]:
+        """The files of an attempt's records, by name."""
+        folder = self.listing.path / "records" / attempt
+        return [folder / name for name in self.listing.records.get(attempt, ())]
 
-    def logs(self, incarnation: Attempt) -> list[str]:
-        """Names of an incarnation's log files: the job's first, then nodes and ranks by number."""
-        found = (log for log in self.listing.logs.get(incarnation.name, ()) if log.endswith(".log"))
+    def logs(self, attempt: Attempt) -> list[str]:
+        """Names of an attempt's log files: the job's first, then nodes and ranks by number."""
+        found = (log for log in self.listing.logs.get(attempt.name, ()) if log.endswith(".log"))
         return sorted(found, key=lambda log: (log != "job.log", by_number(Path(log).name)))
 
 
@@ -204,31 +204,29 @@ def read_run(listing: Listing) -> MeasuredRun:
         planned=as_model(path, provenance or {}, Provenance).experiment,
         result=read_model(result, top, Verdict) if result.name in files else None,
         provenance=json.dumps(provenance) if provenance else None,
-        incarnations=tuple(
-            _read_incarnation(listing, name) for name in _incarnation_names(listing)
-        ),
+        attempts=tuple(_read_attempt(listing, name) for name in _attempt_names(listing)),
     )
     if run.result and run.current is None:
         raise RunFolderError(
-            f"{result}: names incarnation {run.result.incarnation}, of which there are no records; "
+            f"{result}: names attempt {run.result.attempt}, of which there are no records; "
             "move the run folder away and run it again"
         )
     return run
 
 
-def _incarnation_names(listing: Listing) -> list[str]:
+def _attempt_names(listing: Listing) -> list[str]:
     """Attempts by order of submission; a job that left logs but no records is one too."""
     jobs = read_jobs(listing.path) if "job.json" in listing.files else []
     names = {*listing.attempts, *listing.records, *listing.logs}
     return in_order(names, [job.job_id for job in jobs])
 
 
-def _read_incarnation(listing: Listing, name: str) -> Attempt:
+def _read_attempt(listing: Listing, name: str) -> Attempt:
     folder, files = listing.path / "records" / name, listing.records.get(name, ())
     top = site_of(listing.path)
     nodes = [file for file in files if re.fullmatch(r"node-.*\.json", file)]
-    attempt, written = listing.path / "attempts" / name, listing.attempts.get(name, ())
-    verdict, claim = attempt / "verdict.json", attempt / "claim.json"
+    attempt_dir, written = listing.path / "attempts" / name, listing.attempts.get(name, ())
+    verdict, claim = attempt_dir / "verdict.json", attempt_dir / "claim.json"
     return Attempt(
         name=name,
         verdict=read_model(verdict, top, Verdict) if verdict.name in written else None,

@@ -110,7 +110,7 @@ class Header:
 
 
 def record_files(run: MeasuredRun) -> Iterator[RecordFile]:
-    """The files of the incarnations that are the measurement of a completed run; else none.
+    """The files of the attempts that are the measurement of a completed run; else none.
 
     Those of ranks that recorded nothing but a header are left out.
 
@@ -119,7 +119,7 @@ def record_files(run: MeasuredRun) -> Iterator[RecordFile]:
     if run.state != "completed" or run.result is None:
         return
     for piece in run.pieces:
-        for path in run.records(piece.incarnation):
+        for path in run.records(piece.attempt):
             if rank := re.fullmatch(r"rank-([0-9]{1,9})\.jsonl", path.name):
                 header = read_header(path)
                 if not header.is_all:

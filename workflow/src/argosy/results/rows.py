@@ -50,9 +50,9 @@ def run_row(run: MeasuredRun, found: Completeness) -> Row:
         "throughput_pattern": ran.throughput,
         "environment": json.dumps(ran.rank_environment, sort_keys=True),
         "own_variables": sorted(run.experiment.environment),
-        "needs": json.dumps(run.experiment.needs, sort_keys=True),
+        "resources": json.dumps(run.experiment.resources, sort_keys=True),
         "state": run.state,
-        "incarnation": current.name if current else None,
+        "attempt": current.name if current else None,
         "pieces": len(run.pieces),
         "started_unix_s": current.started if current else None,
         "ended_unix_s": current.ended if current else None,
@@ -83,36 +83,36 @@ def node_rows(run: MeasuredRun) -> Iterator[Row]:
 
 
 def failure_rows(run: MeasuredRun) -> Iterator[Row]:
-    """A row of the table `failures` for each incarnation that came to nothing."""
-    for incarnation, failure in run.failures():
+    """A row of the table `failures` for each attempt that came to nothing."""
+    for attempt, failure in run.failures():
         yield _key(run) | {
-            "incarnation": incarnation.name,
-            "state": incarnation.state if incarnation.state in NOT_FAILED else "failed",
+            "attempt": attempt.name,
+            "state": attempt.state if attempt.state in NOT_FAILED else "failed",
             "node": failure.node,
             "rank": failure.rank,
             "cause": failure.cause,
-            "lost_s": incarnation.seconds,
-            "log_file": _telling_log(run, incarnation, failure),
+            "lost_s": attempt.seconds,
+            "log_file": _telling_log(run, attempt, failure),
         }
 
 
-def _telling_log(run: MeasuredRun, incarnation: Attempt, failure: Failure) -> str | None:
+def _telling_log(run: MeasuredRun, attempt: Attempt, failure: Failure) -> str | None:
     """The log to open first: the failed rank's, else the failed node's, else the job's."""
-    logs = run.logs(incarnation)
+    logs = run.logs(attempt)
     names = (f"ranks/rank-{failure.rank}.log", f"node-{failure.node}.log", "job.log")
-    return next((_in_results(run, incarnation, name) for name in names if name in logs), None)
+    return next((_in_results(run, attempt, name) for name in names if name in logs), None)
 
 
-def _hosts(incarnation: Attempt) -> list[str | None]:
-    if incarnation.verdict:
-        return incarnation.verdict.hosts
-    return [node.host for node in incarnation.nodes]
+def _hosts(attempt: Attempt) -> list[str | None]:
+    if attempt.verdict:
+        return attempt.verdict.hosts
+    return [node.host for node in attempt.nodes]
 
 
 def _key(run: MeasuredRun) -> Row:
     return {"experiment": run.asked.experiment, "run_id": run.asked.run_id}
 
 
-def _in_results(run: MeasuredRun, incarnation: Attempt, log: str) -> str:
+def _in_results(run: MeasuredRun, attempt: Attempt, log: str) -> str:
     """A log's path below the folder of the site."""
-    return f"{run.asked.experiment}/{run.asked.run_id}/logs/{incarnation.name}/{log}"
+    return f"{run.asked.experiment}/{run.asked.run_id}/logs/{attempt.name}/{log}"

@@ -34,14 +34,14 @@ class StepFile:
 
 
 def step_files(run: MeasuredRun) -> Iterator[StepFile]:
-    """The files of the incarnations that are the measurement of a completed run; else none.
+    """The files of the attempts that are the measurement of a completed run; else none.
 
     Raises ResultsError for one that is no file of steps, OSError for one that cannot be read.
     """
     if run.state != "completed" or run.result is None:
         return
     for piece in run.pieces:
-        for path in run.records(piece.incarnation):
+        for path in run.records(piece.attempt):
             if rank := re.fullmatch(r"rank-(0|[1-9][0-9]{0,8})\.steps", path.name):
                 yield _step_file(run, piece, path, int(rank[1]), run.result.started)
 

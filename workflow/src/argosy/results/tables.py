@@ -20,7 +20,7 @@ from argosy.files import replacing
 from argosy.reading import NotReadError, check_regular
 from argosy.results.errors import ResultsError
 
-TABLES_VERSION = 7
+TABLES_VERSION = 8
 
 Run = tuple[str, str]
 """Of a run, its experiment and run_id."""
@@ -56,9 +56,9 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "throughput_pattern": "VARCHAR",
         "environment": "VARCHAR",
         "own_variables": "VARCHAR[]",
-        "needs": "VARCHAR",
+        "resources": "VARCHAR",
         "state": "VARCHAR",
-        "incarnation": "VARCHAR",
+        "attempt": "VARCHAR",
         "pieces": "INTEGER",
         "started_unix_s": "DOUBLE",
         "ended_unix_s": "DOUBLE",
@@ -134,7 +134,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     },
     "failures": _RUN
     | {
-        "incarnation": "VARCHAR",
+        "attempt": "VARCHAR",
         "state": "VARCHAR",
         "node": "INTEGER",
         "rank": "INTEGER",
@@ -144,7 +144,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     },
     "telemetry": _RUN
     | {
-        "incarnation": "VARCHAR",
+        "attempt": "VARCHAR",
         "node": "INTEGER",
         "gpu": "INTEGER",
         "at_s": "DOUBLE",
@@ -326,7 +326,7 @@ def literal(path: Path) -> str:
 
 
 _SORTED_BY = (
-    *("experiment", "run_id", "incarnation", "rank", "node", "gpu", "what", "at_s", "monotonic_s"),
+    *("experiment", "run_id", "attempt", "rank", "node", "gpu", "what", "at_s", "monotonic_s"),
     *("name", "bytes", "repetition", "place", "operation", "activity"),
 )
 

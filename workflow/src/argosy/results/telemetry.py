@@ -36,7 +36,7 @@ class TelemetryHeader(Record):
     unread: dict[str, str | None] | None = None
 
 
-_OWN = ("experiment", "run_id", "incarnation", "node", "at_s")
+_OWN = ("experiment", "run_id", "attempt", "node", "at_s")
 _SAMPLED = {name: kind for name, kind in COLUMNS["telemetry"].items() if name not in _OWN}
 _OF_FILE = {"node": "INTEGER", "offset_s": "DOUBLE"}
 
@@ -49,7 +49,7 @@ _IS_SAMPLE = (
     + ", false)"
 )
 _SAMPLES = f"""
-SELECT experiment, run_id, incarnation, node, "at" + offset_s AS at_s,
+SELECT experiment, run_id, attempt, node, "at" + offset_s AS at_s,
     {", ".join(f'"{name}"' for name in _SAMPLED)}
 FROM {lines({"kind": "VARCHAR", "at": "DOUBLE", **_SAMPLED}, _OF_FILE)}
 WHERE {_IS_SAMPLE}
@@ -85,20 +85,20 @@ class TelemetryFile:
     path: str
     experiment: str
     run_id: str
-    incarnation: str
+    attempt: str
     node: int
     offset_s: float | None
 
 
 def telemetry_files(run: MeasuredRun) -> Iterator[TelemetryFile]:
-    """The files of the incarnations that a completed run is made of; else none.
+    """The files of the attempts that a completed run is made of; else none.
 
     Raises RunFolderError for one of an unknown version, OSError for one that cannot be read.
     """
     if run.state != "completed" or run.result is None:
         return
     for piece in run.pieces:
-        for path in run.records(piece.incarnation):
+        for path in run.records(piece.attempt):
             if number := re.fullmatch(r"telemetry-(\d+)\.jsonl", path.name):
                 header = read_header(path)
                 _model_of(path, header)
@@ -106,7 +106,7 @@ def telemetry_files(run: MeasuredRun) -> Iterator[TelemetryFile]:
                     path=str(path),
                     experiment=run.asked.experiment,
                     run_id=run.asked.run_id,
-                    incarnation=piece.incarnation,
+                    attempt=piece.attempt,
                     node=int(number[1]),
                     offset_s=header.offset_s(run.result.started),
                 )

@@ -35,7 +35,7 @@ def describe_verdict(run: RunFolder, verdict: Verdict) -> str:
     host = hosts.get(failure.node) if failure.node is not None else None
     text = describe_failure(failure, host)
     if failure.rank is not None and failure.cause.startswith("exit code"):
-        said = last_line(run.rank_log(verdict.incarnation, failure.rank), run.site)
+        said = last_line(run.rank_log(verdict.attempt, failure.rank), run.site)
         text += f": {said or 'it printed nothing'}"
     return text
 

@@ -97,7 +97,7 @@ class RunFolder:
     def last_started(self) -> str | None:
         """The attempt that the run's results are of: the last one to claim it."""
         try:
-            name = read_text(self.path / "incarnation", self.site, _NAME_BYTES).strip()
+            name = read_text(self.path / "attempt", self.site, _NAME_BYTES).strip()
         except OSError:
             name = ""
         if name in self.attempts:

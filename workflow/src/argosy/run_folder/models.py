@@ -143,7 +143,7 @@ class Verdict(File):
     """verdict.json and result.json: how an attempt ended. Times in seconds since the epoch."""
 
     run_id: str
-    incarnation: str
+    attempt: str
     spec: str | None = None
     """Of the run.json that the attempt was started for."""
     programs: dict[str, str] | None = None
@@ -180,9 +180,9 @@ class NodeStatus(File):
 
 
 class Checkpoint(Record):
-    """The point from which an attempt goes on: `step` steps were done by `incarnation`."""
+    """The point from which an attempt goes on: `step` steps were done by `attempt`."""
 
-    incarnation: str
+    attempt: str
     step: Whole
 
 
@@ -191,7 +191,7 @@ class Experiment(Record):
 
     command: list[str] = []
     """Without the paths of the machine that run.json has in that of a run without a container."""
-    needs: dict[str, int] = {}
+    resources: dict[str, int] = {}
     environment: dict[str, str] = {}
 
 

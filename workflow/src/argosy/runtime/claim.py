@@ -1,8 +1,8 @@
-"""Make a run's results one incarnation's alone: ``python3 claim.py RUN_DIR INCARNATION SPEC WORKLOADS``.
+"""Make a run's results one attempt's alone: ``python3 claim.py RUN_DIR ATTEMPT SPEC WORKLOADS``.
 
 Runs on the host at the start of job.sbatch, before anything else is written. A job that a lost node
 still runs may live on beside its successor: from this call on, what it does counts no longer. Its
-agents find another name in the file `incarnation` and end; its verdict is not published. SPEC is what the
+agents find another name in the file `attempt` and end; its verdict is not published. SPEC is what the
 script was rendered for: where the run was planned anew since, the script is another one, and this one ends.
 Of the files of the program in the folder WORKLOADS, digests are noted: it may change from job to job.
 
@@ -27,16 +27,16 @@ except ImportError:  # started by its path, which puts its folder first among Py
     import host_files as files  # type: ignore[import-not-found, no-redef]
     from program_files import changed, programs_of  # type: ignore[import-not-found, no-redef]
 
-FENCE = "incarnation"
+FENCE = "attempt"
 _MOST_STEPS = 1 << 53
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Claim the run; 2 for an incarnation that was here before, or a script of an older plan."""
+    """Claim the run; 2 for an attempt that was here before, or a script of an older plan."""
     if len(arguments) != 4:
-        print("usage: claim.py RUN_DIR INCARNATION SPEC WORKLOADS", file=sys.stderr)
+        print("usage: claim.py RUN_DIR ATTEMPT SPEC WORKLOADS", file=sys.stderr)
         return 2
-    run_dir, incarnation, spec, workloads = arguments
+    run_dir, attempt, spec, workloads = arguments
     run = os.path.join(run_dir, "run.json")
     if files.try_object(run).get("spec") != spec:
         print(
@@ -44,19 +44,19 @@ def main(arguments: Sequence[str]) -> int:
             file=sys.stderr,
         )
         return 2
-    attempt = os.path.join(run_dir, "attempts", incarnation)
+    attempt_dir = os.path.join(run_dir, "attempts", attempt)
     try:
-        make_folders(run_dir, incarnation)
-        files.write_text(os.path.join(run_dir, FENCE), incarnation + "\n")
+        make_folders(run_dir, attempt)
+        files.write_text(os.path.join(run_dir, FENCE), attempt + "\n")
         found = newest_checkpoint(run_dir)
         claimed = {**describe(spec, found), **describe_run(run_dir)}
         claimed["programs"] = programs_of(claimed.get("run", {}), workloads)
         tell_changes(run_dir, found, claimed["programs"])
-        files.write_text(os.path.join(attempt, "claim.json"), json.dumps(claimed) + "\n")
+        files.write_text(os.path.join(attempt_dir, "claim.json"), json.dumps(claimed) + "\n")
         if found:
             print(found[0])
     except FileExistsError:
-        print(f"argosy: {attempt} exists: this job has been here before", file=sys.stderr)
+        print(f"argosy: {attempt_dir} exists: this job has been here before", file=sys.stderr)
         return 2
     except OSError as error:
         print(f"argosy: {error.filename}: {error.strerror}", file=sys.stderr)
@@ -64,24 +64,24 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def make_folders(run_dir: str, incarnation: str) -> None:
-    """Make the incarnation's folders: containers find mount points, and nothing of an older one.
+def make_folders(run_dir: str, attempt: str) -> None:
+    """Make the attempt's folders: containers find mount points, and nothing of an older one.
 
     Raises:
-        FileExistsError: this incarnation was here before.
+        FileExistsError: this attempt was here before.
         OSError: the run's folder cannot be written to.
     """
     for kind in ("attempts", "records", "checkpoints"):
         os.makedirs(os.path.join(run_dir, kind), mode=0o700, exist_ok=True)
-        os.mkdir(os.path.join(run_dir, kind, incarnation), 0o700)
-    os.makedirs(os.path.join(run_dir, "logs", incarnation), mode=0o700, exist_ok=True)
-    os.mkdir(os.path.join(run_dir, "logs", incarnation, "ranks"), 0o700)
+        os.mkdir(os.path.join(run_dir, kind, attempt), 0o700)
+    os.makedirs(os.path.join(run_dir, "logs", attempt), mode=0o700, exist_ok=True)
+    os.mkdir(os.path.join(run_dir, "logs", attempt, "ranks"), 0o700)
     os.makedirs(os.path.join(run_dir, "output"), mode=0o700, exist_ok=True)
 
 
 def describe(spec: str, found: tuple[str, dict[str, Any]] | None) -> dict[str, Any]:
     """The content of claim.json (docs/run-folder.md)."""
-    checkpoint = found and {key: found[1][key] for key in ("incarnation", "step")}
+    checkpoint = found and {key: found[1][key] for key in ("attempt", "step")}
     return {
         "schema_version": files.SCHEMA_VERSION,
         "unix": time.time(),
@@ -106,8 +106,8 @@ def tell_changes(
     """Say in the job's log that the run goes on from what another program did."""
     if found is None:
         return
-    attempt = os.path.join(run_dir, "attempts", found[0].split(os.sep)[0])
-    before = files.try_object(os.path.join(attempt, "claim.json")).get("programs")
+    attempt_dir = os.path.join(run_dir, "attempts", found[0].split(os.sep)[0])
+    before = files.try_object(os.path.join(attempt_dir, "claim.json")).get("programs")
     for name in changed(before, programs) if isinstance(before, dict) else ():
         told = f"argosy: {files.text(name)} has changed since the checkpoint was saved"
         print(told, file=sys.stderr)
@@ -136,14 +136,14 @@ def checkpoints(run_dir: str) -> Iterator[tuple[str, dict[str, Any]]]:
     top = os.path.join(run_dir, "checkpoints")
     for path in glob.glob(os.path.join(glob.escape(top), "*", "step-*", "checkpoint.json")):
         content = files.try_object(path)
-        is_named = isinstance(content.get("incarnation"), str)
+        is_named = isinstance(content.get("attempt"), str)
         is_dated = files.number(content.get("unix")) is not None
         if is_named and is_dated and files.whole(content.get("step"), _MOST_STEPS) is not None:
             yield os.path.relpath(os.path.dirname(path), top), content
 
 
 def last_completion(run_dir: str) -> float:
-    """When an incarnation of the run last completed (unix); 0 when none has."""
+    """When an attempt of the run last completed (unix); 0 when none has."""
     found = glob.escape(run_dir)
     paths = glob.glob(os.path.join(found, "attempts", "*", "verdict.json"))
     verdicts = [each for each in map(files.try_object, paths) if each.get("state") == "completed"]

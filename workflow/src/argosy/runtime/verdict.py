@@ -1,8 +1,8 @@
-"""Say how a run ended, from what its agents wrote: ``python3 verdict.py RUN_DIR INCARNATION [REASON]``.
+"""Say how a run ended, from what its agents wrote: ``python3 verdict.py RUN_DIR ATTEMPT [REASON]``.
 
 Runs on the host at the end of job.sbatch; where that did not come to its end the driver does it, and
 gives the REASON that it knows from the queue (`scancel`: the job was cancelled by somebody). Writes
-attempts/<incarnation>/verdict.json and, when the run completed, result.json. Exit code: 0 completed,
+attempts/<attempt>/verdict.json and, when the run completed, result.json. Exit code: 0 completed,
 1 failed, 75 interrupted, 130 cancelled. A second call repeats the first one's verdict. What Slurm itself
 said of the job's end, in its log file `logs/slurm-<job>.log`, is the cause of a job that was ended from
 outside.
@@ -58,9 +58,9 @@ class NodeReport:
 def main(arguments: Sequence[str]) -> int:
     """Write the verdict and print it; 2 when the run's folder cannot be read."""
     if len(arguments) not in (2, 3):
-        print("usage: verdict.py RUN_DIR INCARNATION [REASON]", file=sys.stderr)
+        print("usage: verdict.py RUN_DIR ATTEMPT [REASON]", file=sys.stderr)
         return 2
-    run_dir, incarnation, reason = (*arguments, "")[:3]
+    run_dir, attempt, reason = (*arguments, "")[:3]
     try:
         run = files.read_object(os.path.join(run_dir, "run.json"))
         run_id, nodes = files.text(run.get("run_id")), files.whole(run.get("nodes"), MOST_NODES)
@@ -69,19 +69,19 @@ def main(arguments: Sequence[str]) -> int:
     except (OSError, ValueError) as error:
         print(f"argosy: {os.path.join(run_dir, 'run.json')}: {error!r}", file=sys.stderr)
         return 2
-    attempt = os.path.join(run_dir, "attempts", incarnation)
+    attempt_dir = os.path.join(run_dir, "attempts", attempt)
     try:
-        verdict = earlier_verdict(attempt, incarnation)
+        verdict = earlier_verdict(attempt_dir, attempt)
         if verdict is None:
-            reports = read_reports(run_dir, incarnation, nodes)
-            said = reason or read_slurm_log(run_dir, incarnation, begin_of(attempt))
-            said = said or read_time_limit(attempt)
-            verdict = decide(run_id, incarnation, reports, time.time(), said)
-            verdict.update(measured(attempt))
-        superseded = superseded_by(run_dir, incarnation) or planned_anew(run, verdict)
+            reports = read_reports(run_dir, attempt, nodes)
+            said = reason or read_slurm_log(run_dir, attempt, begin_of(attempt_dir))
+            said = said or read_time_limit(attempt_dir)
+            verdict = decide(run_id, attempt, reports, time.time(), said)
+            verdict.update(measured(attempt_dir))
+        superseded = superseded_by(run_dir, attempt) or planned_anew(run, verdict)
         if superseded and verdict["state"] in ("completed", "interrupted", "cancelled"):
             verdict = overruled(verdict, superseded)
-        publish(verdict, run_dir, attempt)
+        publish(verdict, run_dir, attempt_dir)
     except OSError as error:
         print(f"argosy: run {run_id}: {error.filename}: {error.strerror}: the verdict is missing")
         return 1
@@ -89,30 +89,26 @@ def main(arguments: Sequence[str]) -> int:
     return EXIT_CODES[verdict["state"]]
 
 
-def read_reports(run_dir: str, incarnation: str, nodes: int) -> list[NodeReport]:
+def read_reports(run_dir: str, attempt: str, nodes: int) -> list[NodeReport]:
     """What each node wrote."""
     # Listing a folder makes NFS forget what it believed about the files in it.
     with contextlib.suppress(OSError):
-        os.listdir(os.path.join(run_dir, "records", incarnation))
-    not_started = files.try_object(
-        os.path.join(run_dir, "attempts", incarnation, "not-started.json")
-    )
-    return [read_report(run_dir, incarnation, node, not_started, nodes) for node in range(nodes)]
+        os.listdir(os.path.join(run_dir, "records", attempt))
+    not_started = files.try_object(os.path.join(run_dir, "attempts", attempt, "not-started.json"))
+    return [read_report(run_dir, attempt, node, not_started, nodes) for node in range(nodes)]
 
 
 def read_report(
-    run_dir: str, incarnation: str, node: int, not_started: Mapping[str, Any], nodes: int
+    run_dir: str, attempt: str, node: int, not_started: Mapping[str, Any], nodes: int
 ) -> NodeReport:
     """What one node wrote, if it is there and whole.
 
     What stands there was written inside the container: a value that is of another kind than it has to be is
     taken as if it were not there.
     """
-    log = find_log(run_dir, incarnation, node)
+    log = find_log(run_dir, attempt, node)
     try:
-        status = files.read_object(
-            os.path.join(run_dir, "records", incarnation, f"node-{node}.json")
-        )
+        status = files.read_object(os.path.join(run_dir, "records", attempt, f"node-{node}.json"))
     except (OSError, ValueError):
         return _never_begun(not_started, node, log)
     state, host = status.get("state"), files.text(status.get("host"), 255)
@@ -152,12 +148,12 @@ def _never_begun(said: Mapping[str, Any], node: int, log: str | None) -> NodeRep
     return NodeReport(node, "failed", host, failure=_failure(node, cause, at))
 
 
-def find_log(run_dir: str, incarnation: str, node: int) -> str | None:
+def find_log(run_dir: str, attempt: str, node: int) -> str | None:
     """The log that tells most of a node, of those that there are; None without any."""
     names = (
-        f"logs/{incarnation}/node-{node}.log",
-        f"logs/{incarnation}/job.log",
-        f"logs/slurm-{incarnation.rpartition('.')[0]}.log",
+        f"logs/{attempt}/node-{node}.log",
+        f"logs/{attempt}/job.log",
+        f"logs/slurm-{attempt.rpartition('.')[0]}.log",
     )
     return next((name for name in names if _has_content(os.path.join(run_dir, name))), None)
 
@@ -169,13 +165,13 @@ def _has_content(path: str) -> bool:
         return False
 
 
-def read_slurm_log(run_dir: str, incarnation: str, since: float) -> str | None:
+def read_slurm_log(run_dir: str, attempt: str, since: float) -> str | None:
     """Why Slurm ended the job, in its own words; None where it did not, or there is no Slurm.
 
     The log is the job's, through all of its restarts: only what was said after `since` (unix) is
-    of this incarnation.
+    of this attempt.
     """
-    job_id = incarnation.rpartition(".")[0]
+    job_id = attempt.rpartition(".")[0]
     try:
         text = files.read_log(os.path.join(run_dir, "logs", f"slurm-{job_id}.log"))
     except OSError:
@@ -197,41 +193,41 @@ def _unix(said: str) -> float:
         return 0.0
 
 
-def read_time_limit(attempt: str) -> str | None:
+def read_time_limit(attempt_dir: str) -> str | None:
     """Whether the scheduler `local` ended the job for its time limit, in Slurm's words."""
-    return "time limit" if os.path.lexists(os.path.join(attempt, "time-limit")) else None
+    return "time limit" if os.path.lexists(os.path.join(attempt_dir, "time-limit")) else None
 
 
-def begin_of(attempt: str) -> float:
-    """When the incarnation claimed the run (unix); 0 when that is not known."""
-    claim = files.try_object(os.path.join(attempt, "claim.json"))
+def begin_of(attempt_dir: str) -> float:
+    """When the attempt claimed the run (unix); 0 when that is not known."""
+    claim = files.try_object(os.path.join(attempt_dir, "claim.json"))
     return files.number(claim.get("unix")) or 0.0
 
 
-def measured(attempt: str) -> dict[str, Any]:
-    """Of what the incarnation is a measurement, as it noted when it began."""
-    claim = files.try_object(os.path.join(attempt, "claim.json"))
+def measured(attempt_dir: str) -> dict[str, Any]:
+    """Of what the attempt is a measurement, as it noted when it began."""
+    claim = files.try_object(os.path.join(attempt_dir, "claim.json"))
     programs = {"programs": claim["programs"]} if "programs" in claim else {}
     return {"spec": claim.get("spec"), **programs}
 
 
 def planned_anew(run: Mapping[str, Any], verdict: Mapping[str, Any]) -> str | None:
-    """Say that the run was planned for something else while this incarnation ran, if it was."""
+    """Say that the run was planned for something else while this attempt ran, if it was."""
     return None if run.get("spec") == verdict.get("spec") else "it was planned anew meanwhile"
 
 
-def superseded_by(run_dir: str, incarnation: str) -> str | None:
-    """Say which incarnation has claimed the run since, if there is one (claim.py)."""
+def superseded_by(run_dir: str, attempt: str) -> str | None:
+    """Say which attempt has claimed the run since, if there is one (claim.py)."""
     try:
-        content = files.read_bytes(os.path.join(run_dir, "incarnation"), 4096)
+        content = files.read_bytes(os.path.join(run_dir, "attempt"), 4096)
     except OSError:
         return None
     owner = files.text(content.decode("utf-8", "replace").strip()) or ""
-    return f"the run was started again as {owner}" if owner != incarnation else None
+    return f"the run was started again as {owner}" if owner != attempt else None
 
 
 def overruled(verdict: Mapping[str, Any], why: str) -> dict[str, Any]:
-    """The verdict of an incarnation that counts for nothing: its run has gone to another, say."""
+    """The verdict of an attempt that counts for nothing: its run has gone to another, say."""
     cause = f"superseded: {why}"
     failure = _failure(None, cause, verdict["ended"])
     return {**verdict, "state": "failed", "failure": failure}
@@ -239,7 +235,7 @@ def overruled(verdict: Mapping[str, Any], why: str) -> dict[str, Any]:
 
 def decide(
     run_id: str,
-    incarnation: str,
+    attempt: str,
     reports: Sequence[NodeReport],
     now: float,
     said_by_slurm: str | None = None,
@@ -254,7 +250,7 @@ def decide(
     else:
         state = "failed" if failure else "completed"
     if said_by_slurm and state != "completed":
-        by = "Argosy" if incarnation.startswith("local-") else "Slurm"
+        by = "Argosy" if attempt.startswith("local-") else "Slurm"
         ended = _failure(None, f"ended by {by}: {said_by_slurm}", now)
         state, failure = _ended_from_outside(state, failure, reports, said_by_slurm, ended)
     begin = min((report.started for report in reports if report.started), default=now)
@@ -262,7 +258,7 @@ def decide(
     return {
         "schema_version": files.SCHEMA_VERSION,
         "run_id": run_id,
-        "incarnation": incarnation,
+        "attempt": attempt,
         "state": state,
         "started": begin,
         "ended": end,
@@ -325,12 +321,12 @@ def _came_first(reports: Sequence[NodeReport], cancelled: float) -> bool:
     )
 
 
-def earlier_verdict(attempt: str, incarnation: str) -> dict[str, Any] | None:
+def earlier_verdict(attempt_dir: str, attempt: str) -> dict[str, Any] | None:
     """The verdict of an earlier call."""
-    verdict = files.try_object(os.path.join(attempt, "verdict.json"))
+    verdict = files.try_object(os.path.join(attempt_dir, "verdict.json"))
     failure = verdict.get("failure")
     known = (
-        verdict.get("incarnation") == incarnation
+        verdict.get("attempt") == attempt
         and isinstance(verdict.get("run_id"), str)
         and str(verdict.get("state")) in EXIT_CODES
         and None not in (files.number(verdict.get("seconds")), files.number(verdict.get("ended")))
@@ -342,15 +338,15 @@ def earlier_verdict(attempt: str, incarnation: str) -> dict[str, Any] | None:
     return verdict if known else None
 
 
-def publish(verdict: Mapping[str, Any], run_dir: str, attempt: str) -> None:
+def publish(verdict: Mapping[str, Any], run_dir: str, attempt_dir: str) -> None:
     """Write the verdict, and last the result, if there is one. Raises OSError."""
-    os.makedirs(attempt, mode=0o700, exist_ok=True)
+    os.makedirs(attempt_dir, mode=0o700, exist_ok=True)
     # Agents that were killed leave behind the space that they kept back for this moment.
-    records = os.path.join(run_dir, "records", str(verdict["incarnation"]))
+    records = os.path.join(run_dir, "records", str(verdict["attempt"]))
     for reserve in glob.glob(os.path.join(glob.escape(records), ".reserve-*")):
         with contextlib.suppress(OSError):
             os.unlink(reserve)
-    files.write_object(os.path.join(attempt, "verdict.json"), verdict)
+    files.write_object(os.path.join(attempt_dir, "verdict.json"), verdict)
     if verdict["state"] == "completed":
         files.write_object(os.path.join(run_dir, "result.json"), verdict)
 

@@ -1,9 +1,9 @@
-"""Find out which node did not start, and why: ``python3 watch_start.py RUN_DIR INCARNATION [PID…]``.
+"""Find out which node did not start, and why: ``python3 watch_start.py RUN_DIR ATTEMPT [PID…]``.
 
 Runs on the host beside the launcher, whose processes are PID…, until all agents have started or those
 processes have ended; without any, it looks once. What the launcher and the nodes say arrives in the
 job's log even from a node that sees nothing else of the project. The first node that failed is written to
-attempts/<incarnation>/not-started.json, where the agents that wait for it, and the verdict, find it. Nodes
+attempts/<attempt>/not-started.json, where the agents that wait for it, and the verdict, find it. Nodes
 that still prepare themselves `GRACE` seconds later are ended with the launcher.
 """
 
@@ -57,9 +57,9 @@ _TELLING = tuple(
 def main(arguments: Sequence[str]) -> int:
     """Watch, or look once; 2 when the run's folder cannot be read."""
     if len(arguments) < 2:
-        print("usage: watch_start.py RUN_DIR INCARNATION [PID...]", file=sys.stderr)
+        print("usage: watch_start.py RUN_DIR ATTEMPT [PID...]", file=sys.stderr)
         return 2
-    run_dir, incarnation, *pids = arguments
+    run_dir, attempt, *pids = arguments
     try:
         run = files.read_object(os.path.join(run_dir, "run.json"))
         nodes = files.whole(run.get("nodes"), MOST_NODES)
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
     except (OSError, ValueError) as error:
         print(f"argosy: {os.path.join(run_dir, 'run.json')}: {error!r}", file=sys.stderr)
         return 2
-    watch(Start(run_dir, incarnation, nodes), [int(pid) for pid in pids])
+    watch(Start(run_dir, attempt, nodes), [int(pid) for pid in pids])
     return 0
 
 
@@ -86,17 +86,15 @@ def watch(start: Start, pids: Sequence[int]) -> None:
 
 
 class Start:
-    """What is known of the start of one incarnation of a job."""
+    """What is known of the start of one attempt of a job."""
 
-    def __init__(self, run_dir: str, incarnation: str, nodes: int) -> None:
+    def __init__(self, run_dir: str, attempt: str, nodes: int) -> None:
         self._nodes = range(nodes)
-        self._incarnation = incarnation
-        self._logs = os.path.join(run_dir, "logs", incarnation)
-        self._slurm_log = os.path.join(
-            run_dir, "logs", f"slurm-{incarnation.rpartition('.')[0]}.log"
-        )
-        self._records = os.path.join(run_dir, "records", incarnation)
-        self._attempt = os.path.join(run_dir, "attempts", incarnation)
+        self._attempt = attempt
+        self._logs = os.path.join(run_dir, "logs", attempt)
+        self._slurm_log = os.path.join(run_dir, "logs", f"slurm-{attempt.rpartition('.')[0]}.log")
+        self._records = os.path.join(run_dir, "records", attempt)
+        self._attempt_dir = os.path.join(run_dir, "attempts", attempt)
         self._ended_first: float | None = None
 
     def missing(self) -> list[int]:
@@ -134,8 +132,8 @@ class Start:
         if failure is None:
             return False
         with contextlib.suppress(OSError):
-            os.makedirs(self._attempt, mode=0o700, exist_ok=True)
-            files.write_object(os.path.join(self._attempt, NOT_STARTED), failure)
+            os.makedirs(self._attempt_dir, mode=0o700, exist_ok=True)
+            files.write_object(os.path.join(self._attempt_dir, NOT_STARTED), failure)
         return True
 
     def _said_by_node(self, lines: Iterable[str], missing: list[int]) -> dict[str, Any] | None:

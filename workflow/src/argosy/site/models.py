@@ -115,7 +115,7 @@ class Images(Model):
     disk, and kept there for the next jobs; memory: unpacked in each node's memory, for the job."""
     folder: Folder | None = None
     """With `stage: node`, the folder of the node's disk; may hold variables. None: the site's tmpdir."""
-    room: Mebibytes = 50 * 1024
+    cache_size: Mebibytes = 50 * 1024
     """With `stage: node`, what a user's kept images may take there, in MiB; the least recently used go."""
     engine: Literal["runc", "crun", "R1", "P2", "P1"] | None = None
     """What starts containers; None: the fastest of those that isolate and work on a node, as measured
@@ -126,8 +126,8 @@ class Images(Model):
     @model_validator(mode="after")
     def folder_of_nodes(self) -> "Images":
         """What says where images are kept must not be without effect."""
-        if self.stage != "node" and {"folder", "room"} & self.model_fields_set:
-            raise ValueError("folder and room are for `stage: node` alone")
+        if self.stage != "node" and {"folder", "cache_size"} & self.model_fields_set:
+            raise ValueError("folder and cache_size are for `stage: node` alone")
         return self
 
 
@@ -148,7 +148,7 @@ class Site(Model):
     """Folders of the login nodes that compute nodes do not have, and what to do instead."""
     images: Images = Images()
     options: Options = {}
-    forbidden: Mapping[OptionName, Text] = {}
+    unsupported_options: Mapping[OptionName, Text] = {}
     """Options that the site rejects, and what it says of them."""
     srun: tuple[Argument, ...] = ()
     same_allocation: bool = True
@@ -179,8 +179,10 @@ class Site(Model):
                 )
         for where, options in self.all_options():
             for option, value in options.items():
-                if value is not None and option in self.forbidden:
-                    raise ValueError(f"{where}.{option}: forbidden: {self.forbidden[option]}")
+                if value is not None and option in self.unsupported_options:
+                    raise ValueError(
+                        f"{where}.{option}: forbidden: {self.unsupported_options[option]}"
+                    )
         return self
 
     def all_options(self) -> list[tuple[str, Options]]:

@@ -27,7 +27,7 @@ OF_THE_RUN = {
     "nodes": "it comes from scale.nodes of the experiment",
     "ntasks": "a job has one task a node",
     "output": "logs lie in the run's folder",
-    "time": "it comes from needs.time of the experiment",
+    "time": "it comes from resources.time of the experiment",
 }
 """Options that no site may change, and why."""
 

@@ -121,7 +121,7 @@ class Scale(Model):
         return nodes
 
 
-class Needs(Model):
+class Resources(Model):
     """What one rank needs, and the wall time of one run."""
 
     cpus_per_rank: Count = 1
@@ -158,7 +158,7 @@ class Experiment(Model):
     runtime: Literal["udocker", "native"] = "udocker"
     """`native`: the same program without a container, to compare."""
     scale: Scale
-    needs: Needs = Needs()
+    resources: Resources = Resources()
     checkpoints: Checkpoints | None = None
     throughput: str | None = None
     environment: dict[Variable, Value] = {}
@@ -193,9 +193,9 @@ class Experiment(Model):
     @model_validator(mode="after")
     def runs_of_a_shared_job_begin_once(self) -> "Experiment":
         """A run that goes back into the queue would take the others of its job with it."""
-        if self.needs.same_allocation and self.checkpoints:
+        if self.resources.same_allocation and self.checkpoints:
             raise ValueError(
-                "needs.same_allocation is for runs that are measured from their start in one job, and "
+                "resources.same_allocation is for runs that are measured from their start in one job, and "
                 "checkpoints for those that go on in another: leave one of them out"
             )
         return self

@@ -12,7 +12,7 @@ from argosy.study.models import (
     HangTimeout,
     Model,
     Name,
-    Needs,
+    Resources,
     Stalls,
 )
 from argosy.units import Count
@@ -40,7 +40,7 @@ class Run(Model):
     command: tuple[str, ...]
     launcher: Literal["horovod", "plain"]
     runtime: Literal["udocker", "native"]
-    needs: Needs
+    resources: Resources
     checkpoints: Checkpoints | None
     throughput: str | None
     variant: Annotated[Variant | None, Field(exclude_if=lambda variant: variant is None)] = None

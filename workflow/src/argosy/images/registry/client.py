@@ -14,10 +14,10 @@ import requests
 from pydantic import SecretStr
 
 from argosy.errors import ArgosyError
-from argosy.images.registry.answers import Answers, FindLogin, media_type
+from argosy.images.registry.credentials import Login, find_login
 from argosy.images.registry.insecure import is_said_insecure, settings_file
-from argosy.images.registry.logins import Login, find_login
 from argosy.images.registry.reference import Reference, is_loopback
+from argosy.images.registry.responses import Answers, FindLogin, media_type
 from argosy.images.registry.retry import Patience, UnreachableError
 from argosy.images.registry.tokens import Challenge, basic, fetch_token, read_challenge
 from argosy.images.registry.transport import CONNECT_S, READ_S, exchange, read_body

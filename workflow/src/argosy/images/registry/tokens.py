@@ -14,7 +14,7 @@ import requests
 from requests.utils import parse_dict_header
 
 from argosy.errors import ArgosyError
-from argosy.images.registry.logins import Login
+from argosy.images.registry.credentials import Login
 from argosy.images.registry.retry import PassingError
 from argosy.images.registry.transport import exchange, read_body
 

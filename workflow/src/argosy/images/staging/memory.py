@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from argosy.errors import ArgosyError
+from argosy.images.staging.eviction import free
 from argosy.images.staging.folder import NodeFolder
-from argosy.images.staging.room import free
 from argosy.units import amount
 
 UNLIMITED = 1 << 60
@@ -31,7 +31,7 @@ def make_room(folder: NodeFolder, size: int) -> None:
     if least < size:
         raise ArgosyError(
             f"images.stage is memory: the image takes {amount(size)}, and on {os.uname().nodename} "
-            f"there are {amount(least)} {what}; ask for more by needs.memory_per_rank, or choose "
+            f"there are {amount(least)} {what}; ask for more by resources.memory_per_rank, or choose "
             "another images.stage in site.yaml"
         )
 

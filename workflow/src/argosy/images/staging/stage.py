@@ -79,7 +79,7 @@ def _unpack_or_wait(wanted: Wanted, folder: NodeFolder, room: int | None, say: S
         lock = take(image.lock, SHARED)
         try:
             if not image.is_there:
-                from argosy.images.staging.filling import fill
+                from argosy.images.staging.unpack import fill
 
                 fill(wanted, folder, room, alone, say)
         except BaseException:

@@ -1,4 +1,4 @@
-"""Holds jobs of this machine to `needs.time`, as Slurm does: a warning, SIGTERM, then SIGKILL."""
+"""Holds jobs of this machine to `resources.time`, as Slurm does: a warning, SIGTERM, then SIGKILL."""
 
 import os
 import signal

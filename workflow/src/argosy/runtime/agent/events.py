@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Union
 
-from .failure import Failure
+from .coordination.failure import Failure
 from .hangs.inspection import Finding
-from .messages import Order
+from .transport.messages import Order
 
 
 @dataclass(frozen=True)

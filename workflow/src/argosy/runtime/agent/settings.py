@@ -13,7 +13,7 @@ SCHEMA_VERSION = 2
 
 _REQUIRED = (
     "ARGOSY_RUN_DIR",
-    "ARGOSY_INCARNATION",
+    "ARGOSY_ATTEMPT",
     "ARGOSY_NODE",
     "ARGOSY_NODES",
     "ARGOSY_RANKS_PER_NODE",
@@ -47,7 +47,7 @@ class Settings:
     """Everything the agent of one node is told; `start_timeout` is in seconds."""
 
     run_dir: str
-    incarnation: str
+    attempt: str
     node: int
     nodes: int
     ranks_per_node: int
@@ -70,18 +70,18 @@ class Settings:
 
     @property
     def records(self) -> str:
-        """The folder of this incarnation's records."""
-        return os.path.join(self.run_dir, "records", self.incarnation)
+        """The folder of this attempt's records."""
+        return os.path.join(self.run_dir, "records", self.attempt)
 
     @property
     def logs(self) -> str:
-        """The folder of what this incarnation's ranks print; the logs beside it are the host's."""
-        return os.path.join(self.run_dir, "logs", self.incarnation, "ranks")
+        """The folder of what this attempt's ranks print; the logs beside it are the host's."""
+        return os.path.join(self.run_dir, "logs", self.attempt, "ranks")
 
     @property
-    def attempt(self) -> str:
-        """The folder of what the host writes of this incarnation, read-only in containers."""
-        return os.path.join(self.run_dir, "attempts", self.incarnation)
+    def attempt_dir(self) -> str:
+        """The folder of what the host writes of this attempt, read-only in containers."""
+        return os.path.join(self.run_dir, "attempts", self.attempt)
 
     @property
     def telemetry(self) -> str:
@@ -104,7 +104,7 @@ class Settings:
     @property
     def warning(self) -> str:
         """The file whose presence says that the job will be ended soon."""
-        return os.path.join(self.attempt, "warning")
+        return os.path.join(self.attempt_dir, "warning")
 
     @property
     def warned(self) -> str:
@@ -113,12 +113,12 @@ class Settings:
 
     @property
     def checkpoints(self) -> str:
-        """The folder of all incarnations' checkpoints."""
+        """The folder of all attempts' checkpoints."""
         return os.path.join(self.run_dir, "checkpoints")
 
     @property
     def output(self) -> str:
-        """The folder of the program's own files, the same for all incarnations."""
+        """The folder of the program's own files, the same for all attempts."""
         return os.path.join(self.run_dir, "output")
 
     def rank_fields(self, local_rank: int, rendezvous: tuple[str, int]) -> dict[str, object]:
@@ -154,7 +154,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
     nodes = _count(environ, "ARGOSY_NODES")
     settings = Settings(
         run_dir=run_dir,
-        incarnation=environ["ARGOSY_INCARNATION"],
+        attempt=environ["ARGOSY_ATTEMPT"],
         node=_count(environ, "ARGOSY_NODE", least=0, most=nodes - 1),
         nodes=nodes,
         ranks_per_node=_count(environ, "ARGOSY_RANKS_PER_NODE"),

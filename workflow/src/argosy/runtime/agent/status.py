@@ -9,7 +9,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any, Sequence
 
-from .failure import Failure
+from .coordination.failure import Failure
 from .files import Reserve, write_json
 from .settings import SCHEMA_VERSION, Settings
 

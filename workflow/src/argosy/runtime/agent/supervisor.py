@@ -13,24 +13,24 @@ import signal
 import sys
 import time
 
-from .channel import Channel
-from .children import adopt_orphans, children, end_children
-from .coordinator import judge
+from .coordination.channel import Channel
+from .coordination.coordinator import judge
+from .coordination.failure import Failure, Sighting, signal_name
 from .events import Event, HeadLostEvent, SignalEvent, TroubleEvent
-from .failure import Failure, Sighting, signal_name
 from .files import open_for_append, write_cause
-from .guard import Guard
 from .hangs.inspection import Finding
 from .hangs.node_watch import NodeWatch
 from .job_token import take_secrets
-from .measurements import PrintedThroughput
-from .messages import Order, Outcome, Report
-from .open_files import OpenFiles
-from .output import Console
-from .ranks import Ranks, StartError
+from .processes.children import adopt_orphans, children, end_children
+from .processes.guard import Guard
+from .processes.measurements import PrintedThroughput
+from .processes.output import Console
+from .processes.ranks import Ranks, StartError
 from .settings import Settings, SettingsError, read_settings
 from .status import CANCELLED, COMPLETED, FAILED, INTERRUPTED, StatusFile
 from .telemetry.start import telemetry_of
+from .transport.messages import Order, Outcome, Report
+from .transport.open_files import OpenFiles
 
 _EXIT_CODES = {COMPLETED: 0, FAILED: 1, INTERRUPTED: 75, CANCELLED: 130}
 _CANCELLING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

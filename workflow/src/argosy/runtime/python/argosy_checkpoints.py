@@ -1,6 +1,6 @@
 """Checkpoints of a run, and the warning that it is time for one; used through argosy_steps.
 
-Each job of a run writes below a folder of its own, `checkpoints/<incarnation>/`, so that one that
+Each job of a run writes below a folder of its own, `checkpoints/<attempt>/`, so that one that
 was given up and lives on can spoil nothing of its successor's.
 """
 
@@ -34,8 +34,8 @@ class Warning:
         for number in (signal.SIGUSR1, signal.SIGTERM):
             signal.signal(number, self._take)
         # The signal may have come before there was anybody to hear it.
-        run_dir, incarnation = os.environ["ARGOSY_RUN_DIR"], os.environ["ARGOSY_INCARNATION"]
-        for place in (("attempts", incarnation, "warning"), ("records", incarnation, "warned")):
+        run_dir, attempt = os.environ["ARGOSY_RUN_DIR"], os.environ["ARGOSY_ATTEMPT"]
+        for place in (("attempts", attempt, "warning"), ("records", attempt, "warned")):
             self.seen = self.seen or os.path.exists(os.path.join(run_dir, *place))
 
     def _take(self, number: int, frame: object) -> None:
@@ -87,7 +87,7 @@ class Checkpoint:
             plan = hashlib.sha256(file.read()).hexdigest()
         content = {
             "schema_version": SCHEMA_VERSION,
-            "incarnation": os.environ["ARGOSY_INCARNATION"],
+            "attempt": os.environ["ARGOSY_ATTEMPT"],
             "step": self._step,
             "plan": plan,
             "unix": time.time(),

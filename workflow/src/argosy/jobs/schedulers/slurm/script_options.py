@@ -18,25 +18,25 @@ from argosy.site.values import Options
 
 EXPERIMENT_KEYS = {
     "nodes": "scale.nodes",
-    "cpus-per-task": "needs.cpus_per_rank",
-    "mem": "needs.memory_per_rank",
-    "time": "needs.time",
+    "cpus-per-task": "resources.cpus_per_rank",
+    "mem": "resources.memory_per_rank",
+    "time": "resources.time",
     "signal": "checkpoints.warning",
 }
 """Options that Argosy writes for a run, and the experiment's key that decides them."""
 
-OF_ALL_RANKS = ("needs.cpus_per_rank", "needs.memory_per_rank", "needs.gpus_per_rank")
+OF_ALL_RANKS = ("resources.cpus_per_rank", "resources.memory_per_rank", "resources.gpus_per_rank")
 """Keys whose value is multiplied by the ranks of a node."""
 
 FIELD_KEYS = {
     "nodes": "scale.nodes",
     "ranks": "scale.ranks_per_node",
     "ranks_per_node": "scale.ranks_per_node",
-    "cpus": "needs.cpus_per_rank",
-    "gpus": "needs.gpus_per_rank",
-    "gpus_total": "needs.gpus_per_rank",
-    "memory": "needs.memory_per_rank",
-    "minutes": "needs.time",
+    "cpus": "resources.cpus_per_rank",
+    "gpus": "resources.gpus_per_rank",
+    "gpus_total": "resources.gpus_per_rank",
+    "memory": "resources.memory_per_rank",
+    "minutes": "resources.time",
 }
 """Fields of a site's option, in braces, and the experiment's key that fills them in."""
 
@@ -113,7 +113,7 @@ class ScriptOptions:
         """Return where it is said how large the job is."""
         if self._experiment is None:
             return f"{self.site_file}: hardware"
-        return f"config.yaml: experiments.{self._experiment}.needs"
+        return f"config.yaml: experiments.{self._experiment}.resources"
 
     @property
     def _site_name(self) -> str:
@@ -193,7 +193,7 @@ class ScriptOptions:
         else:
             keys = [EXPERIMENT_KEYS[option]] if option in EXPERIMENT_KEYS else []
             if self.values and option in GPU_OPTIONS and not self.named("gres"):
-                keys = ["needs.gpus_per_rank"]
+                keys = ["resources.gpus_per_rank"]
         if self._run.get("ranks_per_node", 1) != 1 and set(keys) & set(OF_ALL_RANKS):
             keys.append("scale.ranks_per_node")
         return list(dict.fromkeys(keys))

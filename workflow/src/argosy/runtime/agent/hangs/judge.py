@@ -6,11 +6,11 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..failure import HUNG, Failure
+from ..coordination.failure import HUNG, Failure
 from .places import WORKS, Place, sentence
 
 if TYPE_CHECKING:
-    from ..messages import Report
+    from ..transport.messages import Report
 
 # Without a word of the experiment: seconds of silence before the ranks are looked at, at least; and at
 # the start, when libraries are loaded and models compiled, or while a rank works.

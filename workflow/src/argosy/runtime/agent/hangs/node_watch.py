@@ -7,9 +7,9 @@ import os
 import time
 from typing import Callable, Mapping, Protocol, Sequence
 
-from ..failure import HUNG
+from ..coordination.failure import HUNG
 from ..files import open_for_append, write_all
-from ..messages import Order
+from ..transport.messages import Order
 from .activity import Activity, Watched
 from .inspection import Finding, Inspection, Subject
 from .places import Place

@@ -8,7 +8,7 @@ import time
 from typing import Collection
 
 from .cgroup import own_group
-from .growth import Growth
+from .counters import CumulativeCounter
 from .reading import UnreadError, read_text
 
 # user, nice, system, irq and softirq of proc(5). What a guest ran is in `user` already; what the
@@ -29,7 +29,7 @@ class NodeCpu:
     def __init__(self, cpus: Collection[int], proc: str = "/proc") -> None:
         self._names = {f"cpu{number}" for number in cpus}
         self._path = f"{proc}/stat"
-        self._growth = Growth()
+        self._growth = CumulativeCounter()
 
     def read(self) -> dict[str, float]:
         """Busy seconds of all of them together, and how many they are."""
@@ -47,7 +47,7 @@ class JobCpu:
     def __init__(self, proc: str = "/proc", sys: str = "/sys") -> None:
         self._roots = proc, sys
         self._path = ""
-        self._growth = Growth()
+        self._growth = CumulativeCounter()
 
     def read(self) -> dict[str, float]:
         """CPU seconds that the group was given."""

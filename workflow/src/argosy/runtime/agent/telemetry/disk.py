@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from .growth import Growth
+from .counters import CumulativeCounter
 from .reading import UnreadError, read_text
 
 # https://docs.kernel.org/admin-guide/iostats.html: always in these units.
@@ -23,7 +23,7 @@ class Disk:
     def __init__(self, proc: str = "/proc", sys: str = "/sys") -> None:
         self._path = f"{proc}/diskstats"
         self._sys = sys
-        self._read, self._written = Growth(), Growth()
+        self._read, self._written = CumulativeCounter(), CumulativeCounter()
 
     def read(self) -> dict[str, float]:
         """Bytes read and written."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import glob
 
-from .growth import Growth
+from .counters import CumulativeCounter
 from .reading import UnreadError, read_text
 
 
@@ -19,7 +19,7 @@ class CpuEnergy:
     def __init__(self, sys: str = "/sys") -> None:
         self._zones = f"{sys}/class/powercap/intel-rapl:*"
         self._packages: list[str] = []
-        self._growth = Growth()
+        self._growth = CumulativeCounter()
 
     def read(self) -> dict[str, float]:
         """Joules. Most kernels let only root read them."""
@@ -34,4 +34,4 @@ class CpuEnergy:
         if not packages:
             raise UnreadError(f"the kernel shows no energy of processors: {self._zones}")
         ranges = {zone: int(read_text(f"{zone}/max_energy_range_uj")) for zone in packages}
-        self._packages, self._growth = packages, Growth(ranges)
+        self._packages, self._growth = packages, CumulativeCounter(ranges)

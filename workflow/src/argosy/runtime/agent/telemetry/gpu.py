@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any, Callable, Collection, Sequence
 
-from .growth import Growth, Integral
+from .counters import CumulativeCounter, Integral
+from .gpu_metrics import CUMULATIVE, OF_SLICES, QUANTITIES, SLOW
 from .nvml import Device, load_nvml, visible_devices
-from .quantities import CUMULATIVE, OF_SLICES, QUANTITIES, SLOW
 from .reading import UnreadError, why
 from .source import Opened, Record, unread_record
 
@@ -22,7 +22,7 @@ class Gpu:
         self._number = number
         self._device = device
         self._names = [name for name in QUANTITIES if not device.mig or name in OF_SLICES]
-        self._growth = {name: Growth() for name in CUMULATIVE}
+        self._growth = {name: CumulativeCounter() for name in CUMULATIVE}
         self._integral: Integral | None = None
         self._said: set[tuple[str, str]] = set()
         # The same error at every sample means the same until the end.

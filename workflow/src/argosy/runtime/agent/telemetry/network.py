@@ -6,7 +6,7 @@ import glob
 import os
 from typing import Iterator
 
-from .growth import Growth
+from .counters import CumulativeCounter
 from .reading import UnreadError, read_text
 
 # port_rcv_data and port_xmit_data count 32-bit words:
@@ -28,7 +28,7 @@ class Network:
         self._path = f"{proc}/net/dev"
         self._sys = sys
         self._ports: list[str] | None = None
-        self._received, self._sent = Growth(), Growth()
+        self._received, self._sent = CumulativeCounter(), CumulativeCounter()
 
     def read(self) -> dict[str, float]:
         """Bytes received and sent."""

@@ -12,9 +12,9 @@ import threading
 import time
 from typing import Any, Callable, Mapping, Sequence
 
-from .journal import Journal
 from .source import Record, Source, unread_record
 from .worker import Answer, Worker
+from .writer import TelemetryWriter
 
 INTERVAL_S = 1.0
 _PATIENCE_S = 5.0  # Then a source that gives no answer is named, and no longer waited for.
@@ -36,7 +36,7 @@ class Telemetry(threading.Thread):
 
     def __init__(
         self,
-        journal: Journal,
+        journal: TelemetryWriter,
         header: Mapping[str, Any],
         sources: Sequence[Source],
         note: Callable[[], None],

@@ -10,12 +10,12 @@ from .cpu import JobCpu, NodeCpu, OwnCpu
 from .disk import Disk
 from .energy import CpuEnergy
 from .gpu import GpuSource
-from .journal import Journal
 from .memory import Memory
 from .network import Network
 from .reading import Reader
 from .sampler import Telemetry
 from .source import NodeSource, Source
+from .writer import TelemetryWriter
 
 
 def telemetry_of(settings: Settings) -> Telemetry:
@@ -40,4 +40,4 @@ def telemetry_of(settings: Settings) -> Telemetry:
         NodeSource(readers, lambda: {"memory_of": memory.of}),
         GpuSource(settings.nvml, settings.visible_gpus),
     ]
-    return Telemetry(Journal(settings.telemetry), header, sources, own.note)
+    return Telemetry(TelemetryWriter(settings.telemetry), header, sources, own.note)

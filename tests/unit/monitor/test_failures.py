@@ -1,0 +1,67 @@
+"""What is said of the runs that came to nothing, when a workflow ends."""
+
+import shutil
+from pathlib import Path
+
+from live_study import FakeStudy, ended_in, starts
+
+from argosy.monitor.failures import Failed, describe, failed_runs
+
+FAILURE = {"node": 0, "rank": 0, "cause": "killed by signal 9 (SIGKILL)", "at": 1.0}
+
+
+def test_failed_and_cancelled_runs_are_told_apart(fake: FakeStudy) -> None:
+    runs = [fake.plan(repeat=repeat) for repeat in (1, 2, 3)]
+    for number, run in enumerate(runs):
+        fake.submitted(run, str(number), scheduler="local")
+        starts(run, f"{number}.0")
+    rank = runs[0].path / "logs/0.0/ranks/rank-0.log"
+    rank.write_text("epoch 1\n\x1b[31mepoch 2\x1b[0m\n")
+    runs[0].execute("0.0", "failed", failure=FAILURE)
+    rank.write_text("epoch 1\n\x1b[31mepoch 2\x1b[0m\n")
+    ended_in(runs[1], "1.0", "cancelled")
+    ended_in(runs[2], "2.0", "completed")
+    planned = [run.path for run in runs]
+    said = [*describe(failed_runs(fake.site, planned), fake.site / "report.html")]
+    assert said[:4] == [f"The last lines of {rank}:", "    epoch 1", "    epoch 2", ""]
+    assert said[4] == "2 runs failed or ended early:"
+    assert said[5].startswith(
+        "  digits/nodes1-ranks1-repeat1: rank 0 (node 0, host0): killed by signal 9"
+    )
+    assert said[6].startswith("  digits/nodes1-ranks1-repeat2: cancelled; see ")
+    assert len(said) == 7
+    # Those that are asked for no longer are not spoken of.
+    assert failed_runs(fake.site, planned[2:]) == []
+
+
+def test_runs_with_one_cause_share_a_line(fake: FakeStudy) -> None:
+    runs = [fake.plan(repeat=repeat) for repeat in range(1, 26)]
+    for run in runs:
+        fake.submitted(run, "7", scheduler="local")
+        ended_in(run, "7.0", "cancelled")
+    report = Path("results/cluster/report.html")
+    heading, first, others = describe(failed_runs(fake.site, [run.path for run in runs]), report)
+    assert heading == "25 runs failed or ended early:"
+    assert first.startswith("  digits/nodes1-ranks1-repeat1: cancelled; see ")
+    assert others.startswith("    the same for digits/nodes1-ranks1-repeat2, ")
+    assert others.endswith(" and 19 more")
+
+
+def test_of_many_causes_some_are_listed() -> None:
+    failed = [Failed(f"digits/run{number}", f"exit code {number}") for number in range(1, 26)]
+    said = [*describe(failed, Path("results/cluster/report.html"))]
+    assert said[:2] == ["25 runs failed:", "  digits/run1: exit code 1"]
+    assert len(said) == 22
+    assert said[-1] == "  and 5 more; `argosy status cluster` has all"
+
+
+def test_a_run_whose_folder_is_gone_is_not_forgotten(fake: FakeStudy) -> None:
+    runs = [fake.plan(repeat=repeat) for repeat in (1, 2)]
+    for run in runs:
+        ended_in(run, "2.0", "completed")
+    planned = [run.path for run in runs]
+    gone = Failed("digits/nodes1-ranks1-repeat1", "its folder is gone; `snakemake` plans it again")
+    shutil.rmtree(planned[0])
+    assert failed_runs(fake.site, planned) == [gone]
+    shutil.rmtree(planned[1])
+    assert len(failed_runs(fake.site, planned)) == 2

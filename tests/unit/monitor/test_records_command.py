@@ -1,0 +1,116 @@
+"""`argosy records`: what a run has recorded, for people."""
+
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import step_files
+from live_study import FakeStudy, starts
+from planted_files import SECRET, Outside, plant
+from study_files import RunFiles
+from test_commands import COMMAND, argosy
+
+RUN = "digits/nodes1-ranks2-repeat1"
+
+
+@pytest.fixture
+def run(fake: FakeStudy) -> RunFiles:
+    """Two ranks that have done three steps so far, of a run under way."""
+    run = fake.plan(ranks_per_node=2)
+    starts(run, "7.0")
+    run.steps("7.0", steps=3, phases={"data": 0.5}, metrics={"loss": 0.5})
+    run.telemetry(0, attempt="7.0")
+    run.printed([3.0], "7.0")
+    return run
+
+
+def project(run: RunFiles) -> Path:
+    return run.path.parents[3]
+
+
+def printed(run: RunFiles, *options: str) -> list[dict[str, Any]]:
+    done = argosy(project(run), "records", RUN, *options)
+    assert (done.returncode, done.stderr) == (0, "")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_a_rank_s_records_are_its_lines_and_its_steps(run: RunFiles) -> None:
+    header, metric, *steps = printed(run, "--rank", "0")
+    assert (header["kind"], header["rank"], metric["name"]) == ("header", 0, "loss")
+    assert [step["step"] for step in steps] == [0, 1, 2]
+    assert steps[1] == {
+        "kind": "step",
+        "rank": 0,
+        "step": 1,
+        "epoch": 0,
+        "samples": 32,
+        "start": 1001.0,
+        "seconds": 1.0,
+        "phases": {"data": 0.5},
+    }
+
+
+def test_all_ranks_come_one_after_the_other(run: RunFiles) -> None:
+    found = printed(run)
+    assert [each["rank"] for each in found if each["kind"] == "step"] == [0] * 3 + [1] * 3
+    assert {each["kind"] for each in found} == {"header", "metric", "step", "printed", "node"}
+
+
+def test_what_is_damaged_or_being_written_is_said_beside(run: RunFiles) -> None:
+    path = run.steps_file("7.0", 1)
+    parts = step_files.rows(path)
+    step_files.write_rows(path, [*parts[:2], bytes(len(parts[2])), parts[3], parts[3][:40]])
+    with run.rank_file("7.0", 1).open("a") as file:
+        file.write('{"kind": "metr')
+    done = argosy(project(run), "records", RUN, "--rank", "1")
+    assert done.returncode == 0
+    kinds = [json.loads(line)["kind"] for line in done.stdout.splitlines()]
+    assert kinds == ["header", "step", "step"]
+    assert done.stderr.splitlines() == [
+        f"{run.rank_file('7.0', 1)}: damaged or cut off, and not shown: 1",
+        f"{path}: damaged or cut off, and not shown: 2",
+    ]
+
+
+def test_a_rank_that_there_is_not(run: RunFiles) -> None:
+    done = argosy(project(run), "records", RUN, "--rank", "7")
+    assert done.stderr == f"error: {RUN}: there are no records of rank 7 yet\n"
+    assert done.returncode == 2
+
+
+def test_what_a_terminal_would_act_on_is_left_out(run: RunFiles) -> None:
+    with run.rank_file("7.0", 0).open("a") as file:
+        file.write('{"kind": "\x1b]0;owned\x07"}\n')
+    assert printed(run, "--rank", "0")[2] == {"kind": ""}
+
+
+def test_the_next_program_may_have_seen_enough(run: RunFiles) -> None:
+    run.steps("7.0", steps=5000)
+    command = [*COMMAND, "records", RUN]
+    with subprocess.Popen(
+        command, cwd=project(run), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout and process.stderr
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 0
+
+
+@pytest.mark.slow
+def test_whatever_a_program_puts_there_is_not_followed(run: RunFiles, tmp_path: Path) -> None:
+    outside = Outside(tmp_path / "outside")
+    for path in (run.steps_file("7.0", 0), run.rank_file("7.0", 0), run.records("7.0")):
+        for what, put in outside.kinds().items():
+            plant(path, put)
+            began = time.monotonic()
+            done = argosy(project(run), "records", RUN)
+            assert time.monotonic() - began < 10, what
+            assert "Traceback" not in done.stderr, what
+            assert SECRET not in done.stdout + done.stderr, what
+            assert "\x1b" not in done.stdout + done.stderr, what
+            plant(path, Path.touch)
+        path.unlink()

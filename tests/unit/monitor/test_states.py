@@ -1,0 +1,188 @@
+"""What the view says of a run, from its files and the queue."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+from live_study import FakeStudy, ended_in, starts
+from study_files import RunFiles, write_json
+
+from argosy.errors import ArgosyError
+from argosy.jobs.schedulers.base import State
+from argosy.jobs.schedulers.slurm.commands import NoAnswerError
+from argosy.monitor.states import RunState
+
+
+def test_nothing_was_submitted(fake: FakeStudy) -> None:
+    fake.plan()
+    view = fake.only()
+    assert (view.state, view.ended) == (RunState.PLANNED, False)
+
+
+def test_a_pending_job_tells_slurms_reason_and_when_it_is_expected(fake: FakeStudy) -> None:
+    run = fake.plan()
+    fake.queued(run, "7", State.PENDING, reason="Resources", start=time.time() + 600.5)
+    view = fake.only()
+    assert (view.state, view.job, view.reason) == (RunState.PENDING, "7", "Resources")
+    assert view.note == "waits for nodes to come free; expected in 10m00s"
+    assert not view.stuck
+
+
+def test_a_held_job_is_stuck(fake: FakeStudy) -> None:
+    fake.queued(fake.plan(), "7", State.PENDING, reason="JobHeldUser")
+    view = fake.only()
+    assert view.stuck
+    assert "scontrol release" in view.note
+
+
+def test_a_running_job_has_the_queues_times_and_nodes(fake: FakeStudy) -> None:
+    run = fake.plan(nodes=2)
+    starts(run, "7.0")
+    fake.queued(run, "7", State.RUNNING, nodes="n[1-2]", used_s=60.0, left_s=540.0)
+    view = fake.only()
+    assert (view.state, view.nodes) == (RunState.RUNNING, "n[1-2]")
+    assert view.used_s == pytest.approx(60, abs=2)
+    assert view.left_s == pytest.approx(540, abs=2)
+
+
+def test_a_requeued_job_waits_though_its_last_execution_left_a_verdict(fake: FakeStudy) -> None:
+    run = fake.plan()
+    ended_in(run, "7.0", "interrupted")
+    fake.queued(run, "7", State.REQUEUED, reason="BeginTime", restarts=1)
+    view = fake.only()
+    assert (view.state, view.job, view.ended) == (RunState.REQUEUED, "7.1", False)
+
+
+def test_a_restarted_job_is_seen_by_its_newest_execution(fake: FakeStudy) -> None:
+    run = fake.plan()
+    ended_in(run, "7.0", "interrupted")
+    run.steps("7.0", steps=5)
+    starts(run, "7.1")
+    run.steps("7.1", steps=9, first_step=5)
+    fake.queued(run, "7", State.RUNNING, restarts=1)
+    view = fake.only()
+    assert (view.state, view.progress.steps) == (RunState.RUNNING, 9)
+
+
+def test_a_verdict_counts_before_slurm_has_cleaned_up(fake: FakeStudy) -> None:
+    run = fake.plan()
+    ended_in(run, "7.0", "completed")
+    fake.queued(run, "7", State.RUNNING)
+    view = fake.only()
+    assert (view.state, view.ended) == (RunState.COMPLETED, False)
+
+
+@pytest.mark.parametrize("state", ["completed", "failed", "cancelled", "interrupted"])
+def test_the_verdict_says_how_it_ended(fake: FakeStudy, state: str) -> None:
+    ended_in(fake.plan(), "7.0", state)
+    view = fake.only()
+    assert (view.state, view.job, view.ended) == (state, "7", True)
+    assert view.used_s == 60.0
+
+
+def test_of_two_jobs_the_one_that_is_queued_counts(fake: FakeStudy) -> None:
+    run = fake.plan()
+    ended_in(run, "7.0", "failed")
+    fake.submitted(run, "7", "12")
+    fake.queued(run, "7", State.FAILED)
+    fake.queued(run, "12", State.PENDING, reason="Priority")
+    assert fake.only().job == "12"
+
+
+def test_of_two_jobs_that_the_queue_forgot_the_one_submitted_last_counts(fake: FakeStudy) -> None:
+    run = fake.plan()
+    starts(run, "7.0", time.time() - 1_600_000_000)
+    run.execute("7.0", "failed")
+    run.execute("12.0", "cancelled")
+    fake.submitted(run, "7", "12")
+    assert (fake.only().state, fake.only().job) == (RunState.CANCELLED, "12")
+
+
+def test_a_job_submitted_by_hand_after_the_drivers_counts(fake: FakeStudy) -> None:
+    run = fake.plan()
+    fake.submitted(run, "12")
+    run.execute("12.0", "failed")
+    ended_in(run, "13.0", "cancelled")
+    assert (fake.only().state, fake.only().job) == (RunState.CANCELLED, "13")
+
+
+def test_a_job_submitted_since_the_queue_was_asked_is_not_gone(fake: FakeStudy) -> None:
+    run = fake.plan()
+
+    def ask() -> list[Any]:
+        entry = {"scheduler": "slurm", "job_id": "7", "submitted": time.time() + 1}
+        write_json(run.path / "job.json", {"schema_version": 2, "jobs": [entry]})
+        return []
+
+    fake.ask = ask
+    assert fake.only().state is RunState.PENDING
+
+
+def silence() -> list[Any]:
+    raise NoAnswerError("socket timed out")
+
+
+def test_while_slurm_is_silent_the_files_tell(fake: FakeStudy) -> None:
+    fake.ask = silence
+    fake.submitted(fake.plan(repeat=1), "7")
+    starts(fake.plan(repeat=2), "8.0", seconds_ago=100)
+    ended_in(fake.plan(repeat=3), "9.0", "failed")
+    snapshot = fake.study().look(5)
+    states = [view.state for view in snapshot.views]
+    assert states == [RunState.PENDING, RunState.RUNNING, RunState.FAILED]
+    running = snapshot.views[1]
+    assert running.nodes == "host0"
+    assert running.used_s == pytest.approx(100, abs=2)
+    assert running.left_s == pytest.approx(500, abs=2)
+    assert snapshot.answer and snapshot.answer.problem == "socket timed out"
+    assert snapshot.answer.silent_since == pytest.approx(time.time(), abs=2)
+
+
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        ({"schema_version": 9}, "run.json: its schema_version is 9, this Argosy reads 2; it was "),
+        ({"nodes": None}, "run.json: nodes: "),
+    ],
+)
+def test_a_plan_of_another_kind_is_one_line_of_the_table(
+    fake: FakeStudy, change: dict[str, Any], note: str
+) -> None:
+    run: RunFiles = fake.plan()
+    asked = json.loads((run.path / "run.json").read_text()) | change
+    write_json(run.path / "run.json", {k: v for k, v in asked.items() if v is not None})
+    view = fake.only()
+    assert view.state is RunState.UNREADABLE
+    assert view.note.startswith(note)
+
+
+def test_a_plan_that_is_cut_off_is_one_line_of_the_table(fake: FakeStudy) -> None:
+    run = fake.plan()
+    (run.path / "run.json").write_text('{"schema')
+    assert fake.only().note.startswith("run.json: cannot be read as JSON (")
+
+
+def test_a_result_that_snakemake_took_away_is_still_completed(fake: FakeStudy) -> None:
+    run = fake.plan()
+    ended_in(run, "7.0", "completed")
+    (run.path / "result.json").unlink()
+    view = fake.only()
+    assert (view.state, view.ended) == (RunState.COMPLETED, True)
+    assert "result.json" in view.note
+
+
+def test_a_site_without_a_plan_is_a_mistake(fake: FakeStudy) -> None:
+    (fake.site / "tables").mkdir(parents=True)
+    with pytest.raises(ArgosyError, match="no run is planned here"):
+        fake.study()
+
+
+def test_what_has_ended_is_read_again_when_something_new_is_written(fake: FakeStudy) -> None:
+    run = fake.plan()
+    ended_in(run, "7.0", "failed")
+    study = fake.study()
+    assert study.look(5).views[0].state is RunState.FAILED
+    starts(run, "8.0")
+    run.execute("8.0", "completed")
+    assert study.look(5).views[0].state is RunState.COMPLETED

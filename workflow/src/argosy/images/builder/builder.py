@@ -1,0 +1,272 @@
+"""Builds an image from its Containerfile, step by step, each step cached by what went into it.
+
+A finished step is a layer on disk, so an interrupted build goes on at the last step that was finished.
+"""
+
+import errno
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from pathlib import Path
+
+from argosy.errors import FULL, ArgosyError
+from argosy.images.builder import cache, history
+from argosy.images.builder.execution import Executor
+from argosy.images.builder.progress import Progress
+from argosy.images.builder.recipe import OWN_IMAGES, Chain, Recipe, Step, plan
+from argosy.images.config import ImageConfig
+from argosy.images.freeze import GrowingTree
+from argosy.images.layers import Layer
+from argosy.images.lockfile import ImageLock, LockedBase, LockedStep, write_lock
+from argosy.images.namespaces import in_own_namespaces
+from argosy.images.registry.reference import Reference
+from argosy.images.scratch import private_folder, sweep
+from argosy.images.store import Store
+from argosy.images.tools import require_runtime
+
+
+def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> ImageLock:
+    """Build the image of `containers/<name>/` as far as it is not cached, freeze it and lock it.
+
+    People are told on standard error; everything that the steps print is in `log_path`.
+
+    Raises:
+        ArgosyError: naming the Containerfile's line when a step fails; finished steps stay cached.
+    """
+    name = folder.name
+    # runc takes no way by symbolic links, such as a store on a larger disk.
+    store = Store(store.path.resolve())
+    plan_image(store, folder)
+    sweep()
+    log_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not store.is_writable:
+        return _find_built(store, folder, lock_path, log_path)
+    with store.changing(name), log_path.open("wb", buffering=0) as log:
+        progress = Progress(log)
+        recipe = plan_image(store, folder)
+        # Written now, so that it explains a failure, too.
+        history.record(store, name, recipe.final)
+        for note in recipe.notes:
+            progress.say(note)
+        with store.workspace(name) as work:
+            tree = GrowingTree(work / "root")
+            if missing_steps(store, recipe):
+                _build_missing(_Build(store, folder, work, progress), recipe, tree)
+                recipe = plan_image(store, folder)
+                history.record(store, name, recipe.final)
+            else:
+                progress.say(_all_cached(name, recipe))
+            lock = lock_of(store, name, recipe.final)
+            if not store.root(lock.digest).is_dir():
+                with progress.step("freezing"):
+                    layers = cache.read_layers(store, recipe.final.steps)
+                    _freeze(tree, layers, store.root(lock.digest), name)
+        write_lock(store.description(lock.digest), lock)
+        write_lock(lock_path, lock)
+        progress.say(_frozen(store, lock))
+    return lock
+
+
+def _freeze(tree: GrowingTree, layers: Sequence[Layer], target: Path, name: str) -> None:
+    try:
+        tree.finish(layers, target)
+    except OSError as problem:
+        if problem.errno in (*FULL, errno.EROFS):
+            raise
+        # For instance a /tmp that is a file.
+        raise ArgosyError(
+            f"image {name} cannot be used: {problem.filename}: {problem.strerror}"
+        ) from None
+
+
+def _find_built(store: Store, folder: Path, lock_path: Path, log_path: Path) -> ImageLock:
+    """Lock an image that has been built, where its store cannot be changed."""
+    name, recipe = folder.name, plan_image(store, folder)
+    if missing := missing_steps(store, recipe):
+        first = _shortened(missing[0].entry.text)
+        raise store.read_only(f"image {name} has to be built ({first!r} is not cached)")
+    lock = lock_of(store, name, recipe.final)
+    if not (store.root(lock.digest).is_dir() and store.description(lock.digest).is_file()):
+        raise store.read_only(f"image {name} has to be frozen")
+    with log_path.open("wb", buffering=0) as log:
+        progress = Progress(log)
+        progress.say(_all_cached(name, recipe))
+        write_lock(lock_path, lock)
+        progress.say(_frozen(store, lock))
+    return lock
+
+
+def _all_cached(name: str, recipe: Recipe) -> str:
+    return f"image {name}: all {len(recipe.final.steps)} steps are cached"
+
+
+def _frozen(store: Store, lock: ImageLock) -> str:
+    return f"image {lock.name} {lock.digest[:19]} is frozen in {store.root(lock.digest)}"
+
+
+def plan_image(store: Store, folder: Path) -> Recipe:
+    """The recipe, as far as the bases that it knows are in the store.
+
+    Raises:
+        ArgosyError: naming file and line, for what cannot be built.
+    """
+    return plan(folder, lambda key: _base_config(store, key))
+
+
+def _base_config(store: Store, key: str) -> ImageConfig | None:
+    found = cache.read_step(store, key)
+    return found.base.config if found and found.base else None
+
+
+def missing_steps(store: Store, recipe: Recipe) -> list[Step]:
+    """The steps that have to be carried out, in an order in which they can be."""
+    missing: dict[str, Step] = {}
+    _add_missing(store, recipe.final, missing)
+    return list(missing.values())
+
+
+def _add_missing(store: Store, chain: Chain, missing: dict[str, Step]) -> None:
+    for step in chain.steps:
+        if step.key in missing or cache.read_step(store, step.key):
+            continue
+        for used in step.uses.values():
+            _add_missing(store, used, missing)
+        missing[step.key] = step
+
+
+@dataclass(frozen=True)
+class _Build:
+    """A build under way: of `folder`'s image, with `work` for what it does."""
+
+    store: Store
+    folder: Path
+    work: Path
+    progress: Progress
+
+
+def _build_missing(build: _Build, recipe: Recipe, tree: GrowingTree) -> None:
+    """Fetch bases as the user, and do the rest in namespaces of our own."""
+    store = build.store
+    runc = require_runtime(store, build.progress.say)
+    missing = missing_steps(store, recipe)
+    for step in recipe.unknown:
+        if step in missing:
+            _make_base(build, runc, step)
+
+    def carry_out(executor: Executor) -> None:
+        again = plan_image(store, build.folder)
+        _carry_out(store, executor, again, missing_steps(store, again), build.progress)
+
+    _with_executor(build, runc, carry_out, lambda: _begin(tree, store, recipe))
+
+
+def _begin(tree: GrowingTree, store: Store, recipe: Recipe) -> None:
+    """Most of an image is there when only its last lines have changed."""
+    finished = [
+        *takewhile(lambda step: cache.read_step(store, step.key) is not None, recipe.final.steps)
+    ]
+    tree.begin(cache.read_layers(store, finished))
+
+
+def _with_executor(
+    build: _Build,
+    runc: Path,
+    function: Callable[[Executor], None],
+    meanwhile: Callable[[], None] | None = None,
+) -> None:
+    """Call the function in namespaces of our own, and `meanwhile` outside of them."""
+
+    def inside() -> str:
+        # What the image holds must not depend on the user's own.
+        os.umask(0o022)
+        with private_folder() as (scratch, _):
+            function(Executor(build.store, runc, build.work, scratch, build.progress))
+        return ""
+
+    in_own_namespaces(inside, meanwhile)
+
+
+def _make_base(build: _Build, runc: Path, step: Step) -> None:
+    """Fetch a base and finish it; images that share it do so once, as with other steps."""
+    with build.store.locked(f"base-{step.key[:2]}"):
+        if cache.read_step(build.store, step.key):
+            return
+        assert step.base
+        own = replace(build, work=build.work / step.key)
+        own.work.mkdir(mode=0o700)
+        root = own.work / "root"
+        # Imported where it is needed: most builds have their bases, and would wait for it.
+        from argosy.images.builder.fetching import fetch
+
+        with build.progress.step(step.entry.text):
+            try:
+                fetched = fetch(build.store, step.base, root, build.progress.say)
+            except ArgosyError as problem:
+                raise _no_base(build.folder, step, str(problem)) from None
+        _with_executor(own, runc, lambda executor: executor.finish_base(step, fetched, root))
+
+
+def _no_base(folder: Path, step: Step, problem: str) -> ArgosyError:
+    """What to say, and to do, where the image that FROM names cannot be had."""
+    assert step.base
+    name = Reference.parse(step.base).repository.rpartition("/")[2]
+    other = folder.resolve().parent / name
+    if other.is_dir():
+        remedy = f"FROM {OWN_IMAGES}{name} would be the image of containers/{name}"
+    else:
+        remedy = (
+            "where it cannot be had from here, build the image where it can, and bring that here as a file "
+            "(argosy image export, argosy image import)"
+        )
+    return step.context.source.error(step.entry.line, f"{step.base}: {problem}; {remedy}")
+
+
+def _carry_out(
+    store: Store, executor: Executor, recipe: Recipe, steps: Sequence[Step], progress: Progress
+) -> None:
+    chains = recipe.final.with_used()
+    total = len({step.key for chain in chains for step in chain.steps})
+    done = total - len(steps)
+    if done:
+        progress.say(f"{done} of {total} steps are cached")
+    for number, step in enumerate(steps, start=done + 1):
+        chain = next(chain for chain in chains if step in chain.steps)
+        below = chain.steps[: chain.steps.index(step)]
+        # Images share steps, such as a long compilation: who builds another image waits for it.
+        with (
+            progress.step(f"[{number}/{total}] {_shortened(step.entry.text)}"),
+            store.locked(f"step-{step.key[:2]}"),
+        ):
+            if cache.read_step(store, step.key) is None:
+                executor.carry_out(step, below)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 90 else text[:89] + "…"
+
+
+def lock_of(store: Store, name: str, chain: Chain) -> ImageLock:
+    """The lock of an image all of whose steps are finished."""
+    finished = [(step, cache.read_step(store, step.key)) for step in chain.steps]
+    done = [(step, found) for step, found in finished if found]
+    if len(done) < len(finished):
+        source = chain.steps[-1].context.source
+        raise ArgosyError(f"{source.context}: files changed while they were built; build it again")
+    diff_ids = [found.diff_id for _, found in done if found.diff_id]
+    bases = [found.base for _, found in done if found.base]
+    config = chain.settings.config
+    return ImageLock(
+        name=name,
+        digest=config.digest(diff_ids),
+        architecture=config.to_oci(())["architecture"],
+        base=LockedBase(
+            reference=bases[0].reference if bases else "scratch",
+            source=bases[0].source if bases else "scratch",
+            diff_id=diff_ids[0] if diff_ids else "",
+        ),
+        steps=tuple(
+            LockedStep(instruction=step.entry.text, diff_id=found.diff_id) for step, found in done
+        ),
+        config=config,
+    )

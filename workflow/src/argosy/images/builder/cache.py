@@ -1,0 +1,128 @@
+"""The cache of build steps: a layer each, there whole or not at all."""
+
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from argosy.files import write_text
+from argosy.images.archive import digest_of_layer
+from argosy.images.builder.recipe import Step
+from argosy.images.config import ImageConfig
+from argosy.images.layers import Change, Layer, read_overlay
+from argosy.images.store import Store, remove_tree
+
+
+class CachedBase(BaseModel):
+    """What is known of a fetched base besides its files."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    reference: str
+    source: Literal["registry", "archive"]
+    config: ImageConfig
+
+
+class CachedStep(BaseModel):
+    """A finished step, in `layer.json` beside its `diff`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    instruction: str
+    inputs: dict[str, str]
+    diff_id: str | None
+    """Digest of the layer; None when the step changed no file."""
+    removed: tuple[str, ...] = ()
+    opaque: tuple[str, ...] = ()
+    entries: int = 0
+    size: int = 0
+    base: CachedBase | None = None
+
+    @property
+    def change(self) -> Change:
+        """What the layer does to what lies below it."""
+        return Change(self.removed, self.opaque, self.entries, self.size)
+
+
+def read_step(store: Store, key: str) -> CachedStep | None:
+    """The finished step with this key, if there is one."""
+    try:
+        text = (store.layer(key) / "layer.json").read_text(encoding="utf-8")
+        return CachedStep.model_validate_json(text)
+    except (FileNotFoundError, ValidationError):
+        return None
+
+
+def read_layer(store: Store, key: str) -> Layer:
+    """The files of a finished step."""
+    cached = read_step(store, key)
+    assert cached, key
+    return Layer.of(store.layer(key) / "diff", cached.change)
+
+
+def read_layers(store: Store, steps: Iterable[Step]) -> list[Layer]:
+    """The files of finished steps, as far as they changed any."""
+    found = ((step.key, read_step(store, step.key)) for step in steps)
+    return [
+        Layer.of(store.layer(key) / "diff", cached.change)
+        for key, cached in found
+        if cached and cached.diff_id
+    ]
+
+
+def write_step(
+    store: Store, step: Step, make_diff: Callable[[Path], Change], base: CachedBase | None = None
+) -> CachedStep:
+    """Put a step's layer into the cache: `make_diff` makes the folder that it is given."""
+    return write_layer(store, step.key, step.entry.text, step.inputs, make_diff, base=base)
+
+
+def write_layer(
+    store: Store,
+    key: str,
+    instruction: str,
+    inputs: Mapping[str, str],
+    make_diff: Callable[[Path], Change],
+    *,
+    base: CachedBase | None = None,
+) -> CachedStep:
+    """Put a layer into the cache, whatever it comes from."""
+    target = store.layer(key)
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    making = Path(tempfile.mkdtemp(prefix=".making-", dir=target.parent))
+    try:
+        change = make_diff(making / "diff")
+        finished = CachedStep(
+            instruction=instruction,
+            inputs=dict(inputs),
+            diff_id=digest_of_layer(making / "diff", change) if change else None,
+            removed=change.removed,
+            opaque=change.opaque,
+            entries=change.entries,
+            size=change.size,
+            base=base,
+        )
+        write_text(making / "layer.json", finished.model_dump_json())
+        try:
+            making.rename(target)
+        except OSError:
+            # Another image's build finished the same step first; its layer is the one that counts.
+            existing = read_step(store, key)
+            if existing is None:
+                raise
+            return existing
+    finally:
+        remove_tree(making)
+    return finished
+
+
+def move_diff(source: Path) -> Callable[[Path], Change]:
+    """For `write_step`: takes a whole folder over as the layer."""
+
+    def move(diff: Path) -> Change:
+        source.rename(diff)
+        return read_overlay(diff)
+
+    return move

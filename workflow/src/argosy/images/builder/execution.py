@@ -1,0 +1,264 @@
+"""Carries out the steps of a build, one by one, in namespaces of our own."""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from argosy.errors import ArgosyError, is_of_the_surroundings
+from argosy.images.builder import base, cache
+from argosy.images.builder.copying import Copier
+from argosy.images.builder.hostconfig import BUILD_DIR, PIP_CACHE, HostConfig, read_host_config
+from argosy.images.builder.progress import Progress
+from argosy.images.builder.recipe import Chain, Step
+from argosy.images.builder.runner import Command, run_command
+from argosy.images.builder.workspace import CopyingWorkspace, OverlayWorkspace, Tree, Workspace
+from argosy.images.container import DEFAULT_PATH
+from argosy.images.containerfile import mounts as declared
+from argosy.images.containerfile.instructions import Copy, Run
+from argosy.images.containerfile.text import Heredoc
+from argosy.images.rooted import Root, inside
+from argosy.images.runc import Mount
+from argosy.images.store import Store
+
+LARGEST_PASSWD = 1 << 20
+"""Bytes; an image may say that it is of any size."""
+
+HOST_FILES = ("/etc/resolv.conf", "/etc/hosts")
+
+BUILD_VARIABLES = {
+    "PATH": DEFAULT_PATH,
+    "LANG": "C.UTF-8",
+    "DEBIAN_FRONTEND": "noninteractive",
+}
+"""What every RUN step has unless the Containerfile says otherwise."""
+
+
+class Executor:
+    """One build under way; `work` is its folder in the store, `scratch` one for small files."""
+
+    def __init__(
+        self, store: Store, runc: Path, work: Path, scratch: Path, progress: Progress
+    ) -> None:
+        self._store = store
+        self._runc = runc
+        self._scratch = scratch
+        self._progress = progress
+        self._folder = folder = work / "trees"
+        folder.mkdir()
+        overlay = OverlayWorkspace.works(folder)
+        self._workspace: Workspace = (
+            OverlayWorkspace(folder) if overlay else CopyingWorkspace(folder)
+        )
+        for name in ("host", "secrets"):
+            (scratch / name).mkdir()
+        self._host: HostConfig = read_host_config(scratch / "host", scratch / "secrets")
+
+    def finish_base(self, step: Step, fetched: base.Fetched, root: Path) -> None:
+        """Put a fetched file system into the cache, configured where that is still to be done."""
+        if fetched.base.source == "archive":
+            self._progress.say("configuring the base system")
+            command = ["/bin/sh", "-c", base.CONFIGURE]
+            host = self._host.for_base()
+            environment = self._environment(step, "/root", host)
+            status = self._run(root, Command(command, environment, "/", []), host)
+            if status != 0:
+                last = " / ".join(list(self._progress.last_lines)[-3:])
+                raise ArgosyError(f"{step.base}: the base system cannot be configured: {last}")
+            base.tidy(root)
+        base.empty_dev(root)
+        cache.write_step(self._store, step, cache.move_diff(root), fetched.base)
+        for path in fetched.downloads:
+            path.unlink(missing_ok=True)
+
+    def carry_out(self, step: Step, below: Sequence[Step]) -> None:
+        """Do what the instruction says on top of the steps below it, and cache what it changed.
+
+        Raises:
+            ArgosyError: naming the line, when it fails.
+            OSError: when the disk is full or cannot be written to.
+        """
+        try:
+            self._carry_out(step, below)
+        except OSError as problem:
+            if is_of_the_surroundings(problem):
+                raise
+            # Names of the image stand in each other's way, or lead round in a circle.
+            name = os.fsdecode(problem.filename or "")
+            why = f"{step.entry.text.split()[0]}: {name}: {problem.strerror or problem}"
+            raise step.context.source.error(step.entry.line, why) from None
+
+    def _carry_out(self, step: Step, below: Sequence[Step]) -> None:
+        with self._workspace.open(cache.read_layers(self._store, below)) as tree:
+            if isinstance(step.entry, Run):
+                self._carry_out_run(step, step.entry, tree)
+            elif isinstance(step.entry, Copy):
+                self._carry_out_copy(step, step.entry, tree)
+            else:
+                with Root(tree.root) as root:
+                    root.make_folders(root.resolve(step.settings.config.workdir)).close()
+            cache.write_step(self._store, step, tree.save)
+
+    def _carry_out_copy(self, step: Step, entry: Copy, tree: Tree) -> None:
+        aside = self._folder / "unpacked"
+        with Root(tree.root) as root:
+            if entry.stage is None:
+                Copier(step, root, None, aside).run()
+                return
+            with self._opened(step.uses[entry.stage]) as other, Root(other) as stage:
+                Copier(step, root, stage, aside).run()
+
+    @contextmanager
+    def _opened(self, chain: Chain) -> Iterator[Path]:
+        """The files of another stage, to be read."""
+        with self._workspace.open(cache.read_layers(self._store, chain.steps)) as tree:
+            yield tree.root
+
+    def _carry_out_run(self, step: Step, entry: Run, tree: Tree) -> None:
+        with ExitStack() as held, tempfile.TemporaryDirectory(dir=self._scratch) as folder:
+            mounts = [
+                held.enter_context(self._mount(step, mount, Path(folder) / str(number)))
+                for number, mount in enumerate(entry.mounts)
+            ]
+            home = _home(tree.root, step.settings.config.user)
+            arguments = _arguments(step, entry, Path(folder), mounts)
+            host = self._host.for_command(_told(entry))
+            environment = self._environment(step, home, host)
+            workdir = step.settings.config.workdir
+            mounts.append(Mount(self._own_cache(step, "pip"), PIP_CACHE))
+            status = self._run(tree.root, Command(arguments, environment, workdir, mounts), host)
+        if status != 0:
+            raise self._failure(step, status, host)
+
+    def _run(self, root: Path, command: Command, host: HostConfig) -> int:
+        seen = [Mount(bind.source, bind.target, False) for bind in host.binds]
+        seen += [Mount(Path(name), name, False) for name in HOST_FILES if Path(name).is_file()]
+        whole = replace(command, mounts=[*seen, *command.mounts])
+        with tempfile.TemporaryDirectory(dir=self._scratch) as folder:
+            return run_command(self._runc, root, whole, Path(folder), self._progress.output)
+
+    def _own_cache(self, step: Step, name: str) -> Path:
+        """A folder of what steps of this image keep for its next build.
+
+        No other image sees it: what one image leaves there, another would run.
+        """
+        image = step.context.folder
+        key = hashlib.sha256(os.fsencode(image)).hexdigest()[:12]
+        folder = self._store.downloads / "images" / f"{image.name[:100]}-{key}" / name
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return folder
+
+    def _environment(self, step: Step, home: str, host: HostConfig) -> dict[str, str]:
+        own = {"HOME": home, **BUILD_VARIABLES, **host.environment}
+        return {**own, **step.settings.arguments, **step.settings.config.environment}
+
+    @contextmanager
+    def _mount(self, step: Step, mount: declared.Mount, folder: Path) -> Iterator[Mount]:
+        """A `RUN --mount`, ready to be seen by the step."""
+        target = step.settings.path(step.text(mount.target)).rstrip("/")
+        if mount.kind == "tmpfs":
+            yield Mount(None, target)
+        elif mount.kind == "cache":
+            name = hashlib.sha256(step.text(mount.identity).encode()).hexdigest()[:24]
+            yield Mount(self._own_cache(step, name), target, mount.writable)
+        else:
+            with self._bound(step, mount) as source:
+                if mount.writable:
+                    # What is written there is thrown away.
+                    _copy(source, folder)
+                yield Mount(folder if mount.writable else source, target, mount.writable)
+
+    @contextmanager
+    def _bound(self, step: Step, mount: declared.Mount) -> Iterator[Path]:
+        source = step.text(mount.source)
+        if mount.stage is None:
+            first, *others = step.context.find(step.entry, source)
+            if others:
+                problem = f"RUN --mount: {source} means several files; one can be mounted"
+                raise step.context.source.error(step.entry.line, problem)
+            yield first
+            return
+        with self._opened(step.uses[mount.stage]) as root:
+            found = inside(root, source)
+            if not os.path.lexists(found):
+                problem = f"RUN --mount: {source} is not in {mount.stage}"
+                raise step.context.source.error(step.entry.line, problem)
+            yield found
+
+    def _failure(self, step: Step, status: int, host: HostConfig) -> ArgosyError:
+        withheld = (
+            "; it names no program that installs Python packages, so it was not given the logins of pip's "
+            "indexes (docs/images.md)"
+        )
+        last = " / ".join(list(self._progress.last_lines)[-4:])
+        return step.context.source.error(
+            step.entry.line,
+            f"RUN failed with exit status {status}; its last lines: {last or '(none)'}; "
+            f"all of its output is in {self._progress.log.name}"
+            f"{withheld if self._host.logins and not host.logins else ''}",
+        )
+
+
+def _arguments(step: Step, entry: Run, folder: Path, mounts: list[Mount]) -> list[str]:
+    """The argument vector; a here-document that is a script is mounted as one."""
+    if not isinstance(entry.command, str):
+        return list(entry.command)
+    shell = step.settings.shell
+    if len(entry.heredocs) == 1 and entry.command.strip() == entry.heredocs[0].word:
+        content = entry.heredocs[0].content
+        if content.startswith("#!"):
+            script = folder / "script"
+            script.write_text(content, encoding="utf-8")
+            script.chmod(0o755)
+            mounts.append(Mount(script, f"{BUILD_DIR}/script", False))
+            return [f"{BUILD_DIR}/script"]
+        return [*shell, content]
+    return [*shell, entry.command + "".join(map(_as_shell_reads_it, entry.heredocs))]
+
+
+def _told(entry: Run) -> str:
+    """All that an instruction tells the shell."""
+    command = entry.command if isinstance(entry.command, str) else " ".join(entry.command)
+    return "\n".join([command, *(heredoc.content for heredoc in entry.heredocs)])
+
+
+def _as_shell_reads_it(heredoc: Heredoc) -> str:
+    return f"\n{heredoc.content}{heredoc.name}"
+
+
+def _home(root: Path, user: str) -> str:
+    """The home folder of the image's user, as its password file says."""
+    users, _ = _read_small(root, "/etc/passwd"), _read_small(root, "/etc/group")
+    name = user.partition(":")[0]
+    if name in ("", "0", "root") or users is None:
+        return "/root"
+    for line in users.splitlines():
+        fields = line.split(":")
+        if len(fields) >= 6 and name in (fields[0], fields[2]):
+            return fields[5]
+    return "/"
+
+
+def _read_small(root: Path, path: str) -> str | None:
+    """The beginning of a file that runc reads as well, and would wait for if it were a pipe.
+
+    Raises:
+        OSError: when it is no file.
+    """
+    with Root(root) as tree:
+        names = tree.resolve(path)
+        if tree.status_of(names) is None:
+            return None
+        with tree.folder(names[:-1]) as folder, folder.read(names[-1]) as stream:
+            return stream.read(LARGEST_PASSWD).decode(errors="replace")
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, target, symlinks=True)
+    else:
+        shutil.copy2(source, target)

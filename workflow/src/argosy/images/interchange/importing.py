@@ -1,0 +1,173 @@
+"""Takes an image of another tool, from an archive, a folder or a registry, into the store and locks it.
+
+What the archive says is proved before anything is used: each file by its digest, each layer by its
+diff_id. Owners and extended attributes are not kept, as in images built here, so that a layer may get
+another digest than it had, and an image of another tool does. One that was exported here has the digest
+that it had. `udocker load` takes the exported archives, too, as Docker's.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from argosy.errors import ArgosyError
+from argosy.images.builder import cache
+from argosy.images.freeze import make_frozen, put_in_place
+from argosy.images.interchange.incoming import IncomingLayer, describe
+from argosy.images.interchange.opening import Archive, Folder, opened
+from argosy.images.interchange.proving import config_of, unpack_layer
+from argosy.images.interchange.rights import unhindered
+from argosy.images.layers import Change, Layer
+from argosy.images.lockfile import ImageLock, LockedBase, LockedStep, lock_path, write_lock
+from argosy.images.registry.client import Client
+from argosy.images.registry.pulling import Pulled, pull
+from argosy.images.registry.reference import Reference
+from argosy.images.registry.retry import Patience
+from argosy.images.scratch import sweep
+from argosy.images.store import Store
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+KEY_FORMAT = "argosy-import-1"
+
+Say = Callable[[str], None]
+
+
+def import_image(store: Store, project: Path, file: Path, name: str) -> ImageLock:
+    """Make the image of an archive or OCI image layout the project's image `name`.
+
+    It may be one that the project builds elsewhere; the workflow builds it here only when a file that it
+    is made of is newer than its image.lock.
+
+    Raises:
+        ArgosyError: naming file and member, when the archive is damaged or not to be trusted. Nothing
+            is left in the store then.
+    """
+    with _importing(store, name) as work:
+        return _lock(store, project, lambda: _take_file(store, work, file, name))
+
+
+def import_from_registry(
+    store: Store, project: Path, reference: Reference, name: str, say: Say
+) -> ImageLock:
+    """Make an image of a registry the project's image `name`.
+
+    Raises:
+        ArgosyError: as `import_image`, and when it cannot be pulled. What was downloaded is kept then.
+    """
+    with _importing(store, name) as work:
+        client = Client(reference, Patience(say=say))
+        client.reach()
+        pulled = pull(store, client, work / "pulled", say)
+        say(f"unpacking {pulled.reference}")
+        lock = _lock(store, project, lambda: _take_pulled(store, work, pulled, name))
+        pulled.forget_downloads()
+    return lock
+
+
+@contextmanager
+def _importing(store: Store, name: str) -> Iterator[Path]:
+    """A folder to work in while nobody else changes the image."""
+    if not NAME.fullmatch(name):
+        raise ArgosyError(f"{name!r}: a name consists of letters, digits and . _ -")
+    sweep()
+    with store.changing(name), store.workspace(name) as work:
+        yield work
+
+
+def _lock(store: Store, project: Path, take: Callable[[], ImageLock]) -> ImageLock:
+    """Have the image taken, and lock it."""
+    lock = ImageLock.model_validate_json(unhindered(lambda: take().model_dump_json()))
+    write_lock(store.description(lock.digest), lock)
+    write_lock(lock_path(project, lock.name), lock)
+    return lock
+
+
+def _take_file(store: Store, work: Path, file: Path, name: str) -> ImageLock:
+    with opened(file) as archive:
+        return _take(store, work, archive, name, "file")
+
+
+def _take_pulled(store: Store, work: Path, pulled: Pulled, name: str) -> ImageLock:
+    return _take(store, work, Folder(pulled.folder, str(pulled.reference)), name, "registry")
+
+
+def _take(
+    store: Store, work: Path, archive: Archive, name: str, source: Literal["file", "registry"]
+) -> ImageLock:
+    """Unpack the archive into the store and freeze it."""
+    image = describe(archive)
+    config = config_of(archive, image)
+    keys = _keys(image.layers)
+    _unpack_missing(store, work, archive, image.layers, keys)
+    steps = [cache.read_step(store, key) for key in keys]
+    diff_ids = [step.diff_id for step in steps if step and step.diff_id]
+    lock = ImageLock(
+        name=name,
+        digest=config.digest(diff_ids),
+        architecture=config.to_oci(())["architecture"],
+        base=LockedBase(
+            reference=image.reference, source=source, diff_id=diff_ids[0] if diff_ids else ""
+        ),
+        steps=tuple(
+            LockedStep(instruction=layer.instruction, diff_id=step.diff_id if step else None)
+            for layer, step in zip(image.layers, steps, strict=True)
+        ),
+        config=config,
+    )
+    if not store.root(lock.digest).is_dir():
+        put_in_place(work / "root", store.root(lock.digest))
+    return lock
+
+
+def _freeze(title: str, layers: Sequence[Layer], making: Path) -> None:
+    try:
+        make_frozen(layers, making)
+    except OSError as problem:
+        # For instance an /etc that is a file.
+        raise ArgosyError(
+            f"{title}: the image cannot be used: {problem.filename}: {problem.strerror}"
+        ) from None
+
+
+def _keys(layers: Sequence[IncomingLayer]) -> list[str]:
+    """The layers' keys: each stands for its content and all that is below it."""
+    keys: list[str] = []
+    for layer in layers:
+        described = json.dumps([KEY_FORMAT, keys[-1] if keys else "", layer.diff_id])
+        keys.append(hashlib.sha256(described.encode()).hexdigest()[:40])
+    return keys
+
+
+def _unpack_missing(
+    store: Store, work: Path, archive: Archive, layers: Sequence[IncomingLayer], keys: Sequence[str]
+) -> None:
+    """Unpack the layers that are not in the store, and freeze all of them in `work`.
+
+    They go into the store only then, when nothing can be wrong with the image any more.
+    """
+    all_layers: list[Layer] = []
+    made: list[tuple[str, IncomingLayer, Change]] = []
+    for layer, key in zip(layers, keys, strict=True):
+        if cache.read_step(store, key):
+            all_layers.append(cache.read_layer(store, key))
+            continue
+        diff = work / key
+        change = unpack_layer(archive, layer, diff, all_layers)
+        all_layers.append(Layer.of(diff, change))
+        made.append((key, layer, change))
+    _freeze(archive.title, all_layers, work / "root")
+    for key, layer, change in made:
+        inputs = {"diff_id": layer.diff_id}
+        cache.write_layer(store, key, layer.instruction, inputs, _moving(work / key, change))
+
+
+def _moving(source: Path, change: Change) -> Callable[[Path], Change]:
+    def move(diff: Path) -> Change:
+        source.rename(diff)
+        return change
+
+    return move

@@ -1,0 +1,193 @@
+"""Archives and folders of files that describe and hold an image, read as what they are: somebody else's."""
+
+import hashlib
+import json
+import posixpath
+import tarfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from argosy.errors import ArgosyError
+from argosy.images.interchange.members import Tar
+from argosy.images.interchange.streams import DAMAGE, GZIP, ZSTD
+
+LONGEST_DESCRIPTION = 4 << 20
+"""Bytes of a manifest or configuration; those of real images have some thousand."""
+
+MOST_FILES = 10_000
+"""Of an archive: descriptions and layers."""
+
+_SIF = b"SIF_MAGIC"
+_SIF_AT = 32
+"""After the line by which it can be started as a program.
+
+https://github.com/apptainer/sif/blob/main/pkg/sif/sif.go"""
+_SQUASHFS = b"hsqs"
+
+
+def _without_layers(begin: bytes) -> str:
+    """What a file that begins so is, if it is an image of another kind; else nothing."""
+    if begin[_SIF_AT:].startswith(_SIF):
+        return "a SIF image, of Apptainer or Singularity"
+    if begin.startswith(_SQUASHFS):
+        return "a SquashFS image, as Singularity 2, enroot and Sarus keep them"
+    return ""
+
+
+class Archive(ABC):
+    """An archive that is open, be it one file or a folder.
+
+    Args:
+        title: what messages begin with.
+        name: what the image is called where it does not say.
+    """
+
+    def __init__(self, title: str, name: str) -> None:
+        self.title = title
+        self.name = name
+
+    @abstractmethod
+    def __contains__(self, name: str) -> bool: ...
+
+    @abstractmethod
+    def open(self, name: str) -> IO[bytes]:
+        """A file of the archive.
+
+        Raises:
+            ArgosyError: when it is not there.
+        """
+
+    def read(self, name: str, digest: str | None = None) -> Any:
+        """A description in JSON.
+
+        Raises:
+            ArgosyError: when it is not there, is none or has another digest.
+        """
+        try:
+            with self.open(name) as stream:
+                content = stream.read(LONGEST_DESCRIPTION + 1)
+        except DAMAGE as problem:
+            raise self.error(name, f"is damaged or cut off: {problem}") from None
+        if len(content) > LONGEST_DESCRIPTION:
+            raise self.error(name, f"is longer than {LONGEST_DESCRIPTION >> 20} MiB")
+        if digest and f"sha256:{hashlib.sha256(content).hexdigest()}" != digest:
+            raise self.error(name, f"is damaged: its digest is not {digest}")
+        try:
+            value = json.loads(content)
+            # Half a pair of surrogates is JSON, and no text that could be written down.
+            json.dumps(value, ensure_ascii=False).encode()
+        except (ValueError, RecursionError):
+            raise self.error(name, "is not JSON") from None
+        return value
+
+    def error(self, name: str, problem: str) -> ArgosyError:
+        """A problem with one of its files."""
+        return ArgosyError(f"{self.title}: {name!r} {problem}")
+
+
+class TarArchive(Archive):
+    """A tar."""
+
+    def __init__(self, path: Path, tar: tarfile.TarFile) -> None:
+        super().__init__(str(path), path.name)
+        self._tar = tar
+        self._members: dict[str, tarfile.TarInfo] = {}
+        for number, member in enumerate(tar):
+            if number == MOST_FILES:
+                raise ArgosyError(f"{path}: no archive of an image: more than {MOST_FILES:,} files")
+            # They hold a copy of what was said of all.
+            member.pax_headers = {}
+            self._members[posixpath.normpath(member.name)] = member
+
+    def __contains__(self, name: str) -> bool:
+        return posixpath.normpath(name) in self._members
+
+    def open(self, name: str) -> IO[bytes]:
+        """A file of the archive."""
+        member = self._members.get(posixpath.normpath(name))
+        if member and member.issym():
+            # Docker stored a layer that stands in two images once.
+            target = posixpath.join(posixpath.dirname(member.name), member.linkname)
+            member = self._members.get(posixpath.normpath(target))
+        elif member and member.islnk():
+            member = self._members.get(posixpath.normpath(member.linkname))
+        stream = self._tar.extractfile(member) if member and member.isreg() else None
+        if stream is None:
+            raise self.error(name, "is not in it; was the archive cut off?")
+        return stream
+
+
+class Folder(Archive):
+    """An OCI image layout as a folder, or what an archive unpacks to."""
+
+    def __init__(self, path: Path, title: str | None = None) -> None:
+        super().__init__(title or str(path), path.name)
+        self._path = path
+
+    def __contains__(self, name: str) -> bool:
+        return self._file(name) is not None
+
+    def open(self, name: str) -> IO[bytes]:
+        """A file of the folder."""
+        path = self._file(name)
+        if path is None:
+            raise self.error(name, "is not in it")
+        return path.open("rb")
+
+    def _file(self, name: str) -> Path | None:
+        """A file that is in the folder by its name and really; a pipe, say, would never end."""
+        place = self._path / name
+        inside = place.resolve().is_relative_to(self._path.resolve())
+        return place if inside and place.is_file() else None
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Archive]:
+    """The archive, compressed as a whole or not, or a folder.
+
+    Raises:
+        ArgosyError: when it is damaged, cut off or no archive, then or while it is read.
+    """
+    try:
+        if path.is_dir():
+            yield Folder(path)
+            return
+        with path.open("rb") as stream:
+            begin = stream.read(_SIF_AT + len(_SIF))
+        if begin.startswith(ZSTD):
+            raise ArgosyError(f"{path}: compressed as a whole; run: zstd --decompress {path}")
+        if kind := _without_layers(begin):
+            raise ArgosyError(
+                f"{path}: this is {kind}, without layers, and cannot be imported; take the image that "
+                "it was made from: argosy image import docker://REFERENCE NAME, or an archive of it by "
+                "podman save --format oci-archive, docker save or skopeo copy"
+            )
+        mode: Literal["r:gz", "r:"] = "r:gz" if begin.startswith(GZIP) else "r:"
+        with _tar(path, mode) as tar:
+            yield tar
+    except OSError as problem:
+        # gzip's own complaint has no number.
+        if problem.errno and problem.filename is None:
+            raise
+        raise ArgosyError(f"{path}: {problem.strerror or problem}") from None
+
+
+@contextmanager
+def _tar(path: Path, mode: Literal["r:gz", "r:"]) -> Iterator[Archive]:
+    try:
+        tar = Tar.open(path, mode)
+    except DAMAGE as problem:
+        raise _damaged(path, problem) from None
+    with tar:
+        try:
+            archive = TarArchive(path, tar)
+        except DAMAGE as problem:
+            raise _damaged(path, problem) from None
+        yield archive
+
+
+def _damaged(path: Path, problem: Exception) -> ArgosyError:
+    return ArgosyError(f"{path}: damaged or cut off, or no archive: {problem}")

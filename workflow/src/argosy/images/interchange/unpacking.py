@@ -1,0 +1,238 @@
+"""Unpacks the tar of a layer that somebody else made, and trusts nothing in it.
+
+Every member has to be in the layer's folder by its name alone and by way of real folders alone, at that
+moment: a link that was unpacked before is never followed. Owners and extended attributes are not kept.
+Devices are refused, except below /dev, where every container sees devices of its own.
+"""
+
+import os
+import stat
+import tarfile
+from collections.abc import Sequence
+from gzip import BadGzipFile
+from pathlib import Path
+from typing import NoReturn
+
+from argosy.errors import ArgosyError
+from argosy.images.archive import OPAQUE_MARKER, WHITEOUT
+from argosy.images.flatten import link
+from argosy.images.free_disk import BLOCK, why_no_room
+from argosy.images.interchange.members import Tar, is_text, moment_of, write
+from argosy.images.interchange.streams import DAMAGE, Hashing
+from argosy.images.layers import (
+    DEEPEST,
+    Change,
+    Layer,
+    find_below,
+    mark_for_overlay,
+    read_overlay,
+    status_of,
+)
+from argosy.images.store import remove_tree
+
+LONGEST_QUOTED = 1000
+"""Letters of what an archive says that stand in a message."""
+
+LONGEST_NAME = 255
+"""Bytes of one part of a path (NAME_MAX)."""
+
+
+def unpack(stream: Hashing, diff: Path, below: Sequence[Layer], where: str) -> Change:
+    """Make the new folder `diff` of a layer's tar, on top of the layers `below`, the lowest first.
+
+    Args:
+        where: what a message begins with: the file and the layer.
+
+    Raises:
+        ArgosyError: naming the member that is refused, or when the tar is damaged or does not fit.
+    """
+    diff.mkdir(mode=0o700)
+    unpacker = _Unpacker(diff, below, where)
+    try:
+        with Tar.open(fileobj=stream, mode="r|") as archive:
+            for member in archive:
+                unpacker.take(archive, member)
+                # Else all of them are kept in memory.
+                archive.members = []  # type: ignore[attr-defined]
+    except DAMAGE as problem:
+        raise ArgosyError(f"{where}: damaged or cut off: {problem or type(problem)}") from None
+    try:
+        return unpacker.finish()
+    except OSError as problem:
+        raise ArgosyError(f"{where}: {problem.strerror or problem}") from None
+
+
+class _Unpacker:
+    """One layer under way."""
+
+    def __init__(self, diff: Path, below: Sequence[Layer], where: str) -> None:
+        self._diff = diff
+        self._below = [*reversed(below)]
+        self._where = where
+        self._removed: dict[str, None] = {}
+        self._opaque: dict[str, None] = {}
+        # Mode and time of folders, which are given at the end, as work in them would change these.
+        self._folders: dict[str, tuple[int, int]] = {"": (0o755, 0)}
+
+    def take(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+        parts = self._parts(member, member.name)
+        if any(name.startswith(WHITEOUT) for name in parts[:-1]):
+            self._refuse(member, "lies below a name that stands for a removed file")
+        try:
+            self._make_parents(member, parts[:-1])
+            if parts and parts[-1].startswith(WHITEOUT):
+                self._note_removal(member, "/".join(parts[:-1]), parts[-1])
+            else:
+                self._make(archive, member, parts)
+        except OSError as problem:
+            if isinstance(problem, BadGzipFile):
+                raise
+            self._refuse(member, problem.strerror or str(problem))
+
+    def finish(self) -> Change:
+        """Note what was removed, and give folders their modes and times."""
+        removed, opaque = [], dict(self._opaque)
+        for path in self._removed:
+            place = self._diff / path
+            if place.is_dir() and not place.is_symlink():
+                # Removed and made again.
+                opaque[path] = None
+            elif not os.path.lexists(place):
+                removed.append(path)
+        made = read_overlay(self._diff)
+        change = Change(tuple(removed), tuple(opaque), made.entries, made.size)
+        mark_for_overlay(self._diff, change)
+        # The innermost first: to change one changes the time of the one around it.
+        for path in sorted(self._folders, key=lambda path: (path.count("/"), path), reverse=True):
+            mode, moment = self._folders[path]
+            folder = self._diff / path
+            # The layer's own folder is moved later.
+            folder.chmod(mode if path else mode | 0o700)
+            os.utime(folder, ns=(moment, moment))
+        return change
+
+    def _parts(self, member: tarfile.TarInfo, name: str) -> list[str]:
+        if name.startswith("/"):
+            self._refuse(member, f"an absolute name ({name})")
+        parts = [part for part in name.split("/") if part not in ("", ".")]
+        if ".." in parts:
+            self._refuse(member, f"a name that leads out of the image ({name})")
+        if len(parts) > DEEPEST:
+            self._refuse(member, f"more than {DEEPEST} folders deep")
+        return parts
+
+    def _make_parents(self, member: tarfile.TarInfo, parts: Sequence[str]) -> None:
+        """The folders around a member: real ones, made as they are below where the tar has none."""
+        for depth in range(1, len(parts) + 1):
+            path = "/".join(parts[:depth])
+            found = status_of(self._diff / path)
+            if found is None:
+                self._make_folder(path, *self._as_below(member, path))
+            elif stat.S_ISLNK(found.st_mode):
+                self._refuse(member, f"lies below the symbolic link {path}")
+            elif not stat.S_ISDIR(found.st_mode):
+                self._refuse(member, f"lies below {path}, which is no folder")
+
+    def _as_below(self, member: tarfile.TarInfo, path: str) -> tuple[int, int]:
+        """Mode and time of a folder that is in a layer below."""
+        lower = find_below(self._below, path)
+        if lower is None:
+            return 0o755, 0
+        found = lower.lstat()
+        if stat.S_ISLNK(found.st_mode):
+            self._refuse(member, f"lies below the symbolic link {path} of another layer")
+        return (found.st_mode, found.st_mtime_ns) if stat.S_ISDIR(found.st_mode) else (0o755, 0)
+
+    def _make_folder(self, path: str, mode: int, moment: int) -> None:
+        (self._diff / path).mkdir(mode=0o700)
+        self._folders[path] = (stat.S_IMODE(mode), moment)
+
+    def _note_removal(self, member: tarfile.TarInfo, folder: str, name: str) -> None:
+        if name == OPAQUE_MARKER:
+            if folder:
+                self._opaque[folder] = None
+            elif self._below:
+                self._refuse(member, "hides all that is below; such layers cannot be used")
+        elif not name.startswith(WHITEOUT * 2):
+            # Other names that begin twice so are the notes of an old storage driver.
+            target = name.removeprefix(WHITEOUT)
+            if target in ("", ".", "..") or not is_text(member.name):
+                self._refuse(member, "does not say what is removed")
+            if len(os.fsencode(target)) > LONGEST_NAME:
+                self._refuse(member, "removes a file whose name is too long")
+            self._removed[f"{folder}/{target}" if folder else target] = None
+
+    def _make(
+        self, archive: tarfile.TarFile, member: tarfile.TarInfo, parts: Sequence[str]
+    ) -> None:
+        path = "/".join(parts)
+        self._check_room(member, member.size if member.isreg() else BLOCK)
+        if member.isdir():
+            self._make_way(path, for_folder=True)
+            if path in self._folders:
+                self._folders[path] = (member.mode & 0o7777, moment_of(member))
+            else:
+                self._make_folder(path, member.mode, moment_of(member))
+        elif not path:
+            self._refuse(member, "stands for the whole image, and is no folder")
+        elif member.ischr() and (member.devmajor, member.devminor) == (0, 0):
+            self._removed[path] = None
+        elif member.ischr() or member.isblk():
+            if parts[0] != "dev":
+                self._refuse(member, "a device; images with devices outside of /dev cannot be used")
+        elif member.islnk():
+            source = self._link_source(member, path)
+            # Where the file system has no links, or the file has too many, it is a copy.
+            self._check_room(member, source.lstat().st_size)
+            self._make_way(path, for_folder=False)
+            link(str(source), str(self._diff / path))
+        else:
+            self._make_way(path, for_folder=False)
+            self._make_file(archive, member, self._diff / path)
+
+    def _make_file(self, archive: tarfile.TarFile, member: tarfile.TarInfo, place: Path) -> None:
+        if member.issym():
+            place.symlink_to(member.linkname)
+        elif member.isfifo():
+            os.mkfifo(place, 0o600)
+            place.chmod(member.mode & 0o7777)
+        elif member.isreg():
+            write(archive, member, place)
+        else:
+            self._refuse(member, f"of a kind that layers do not hold ({member.type!r})")
+        moment = moment_of(member)
+        os.utime(place, ns=(moment, moment), follow_symlinks=False)
+
+    def _make_way(self, path: str, *, for_folder: bool) -> None:
+        """Take away what an earlier member of the same name made."""
+        place = self._diff / path
+        found = status_of(place)
+        if found is None or (for_folder and stat.S_ISDIR(found.st_mode)):
+            return
+        if stat.S_ISDIR(found.st_mode):
+            remove_tree(place)
+            inside = f"{path}/"
+            for notes in (self._folders, self._opaque, self._removed):
+                for name in [name for name in notes if f"{name}/".startswith(inside)]:
+                    del notes[name]
+        else:
+            place.unlink()
+
+    def _link_source(self, member: tarfile.TarInfo, path: str) -> Path:
+        """The file that a hard link is another name of, in this layer or in one below."""
+        target = "/".join(self._parts(member, member.linkname))
+        own = Layer(self._diff, {}, frozenset())
+        source = find_below([own, *self._below], target)
+        if source is None:
+            self._refuse(member, f"a link to {member.linkname}, which is not in the image")
+        if stat.S_ISDIR(source.lstat().st_mode) or target == path:
+            self._refuse(member, f"a hard link to {member.linkname}, which is no other file")
+        return source
+
+    def _check_room(self, member: tarfile.TarInfo, size: int) -> None:
+        if why := why_no_room(self._diff, size):
+            self._refuse(member, why)
+
+    def _refuse(self, member: tarfile.TarInfo, why: str) -> NoReturn:
+        name = member.name.encode("utf-8", "backslashreplace").decode()[:LONGEST_QUOTED]
+        raise ArgosyError(f"{self._where}: {name!r}: {why[:LONGEST_QUOTED]}")

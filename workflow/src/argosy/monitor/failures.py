@@ -1,0 +1,108 @@
+"""The runs of a site that failed, each with its cause, for the end of a workflow."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from argosy.errors import plain
+from argosy.monitor.sites import run_folders
+from argosy.monitor.states import RunState
+from argosy.monitor.study import Study
+from argosy.monitor.words import plural
+from argosy.reading import status_of
+from argosy.run_folder.folder import RunFolder
+from argosy.run_folder.log_tail import last_lines
+
+ENDED_EARLY = (RunState.CANCELLED, RunState.INTERRUPTED)
+STATES = (RunState.FAILED, RunState.GONE, RunState.UNREADABLE, *ENDED_EARLY)
+MOST_CAUSES = 20
+MOST_NAMES = 5
+LINES = 40
+PATIENCE_S = 5.0
+"""How long the queue is waited for, which may know why a job ended."""
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A run that came to nothing; `log` is of who failed, None where there is none.
+
+    `early` is one that somebody, or the time limit, ended.
+    """
+
+    name: str
+    cause: str
+    early: bool = False
+    log: Path | None = None
+
+
+def failed_runs(site: Path, planned: Collection[Path]) -> list[Failed]:
+    """Look at the runs below `site`, and return those of the `planned` ones that failed."""
+    views = {}
+    if any(run_folders(site)):
+        looked = Study(site).look(PATIENCE_S)
+        views = {site / view.experiment / view.run_id: view for view in looked.views}
+    failed = [
+        Failed(view.name, view.note or view.state, view.state in ENDED_EARLY, _log_of(folder))
+        for folder, view in views.items()
+        if folder in planned and view.state in STATES
+    ]
+    return failed + [
+        Failed("/".join(folder.parts[-2:]), "its folder is gone; `snakemake` plans it again")
+        for folder in planned
+        if not folder.exists()
+    ]
+
+
+def describe(failed: Sequence[Failed], report: Path) -> Iterator[str]:
+    """Say what was printed last where the first run failed, then which failed and why, then the report.
+
+    Runs with one cause share a line.
+    """
+    first = next((each for each in failed if each.log and not each.early), None)
+    if first and first.log:
+        yield f"The last lines of {first.log}:"
+        yield from (f"    {line}" for line in last_lines(first.log, report.parent, LINES))
+        yield ""
+    early = any(each.early for each in failed)
+    yield f"{plural(len(failed), 'run')} failed{' or ended early' if early else ''}:"
+    by_cause: dict[str, list[Failed]] = {}
+    for each in failed:
+        by_cause.setdefault(each.cause, []).append(each)
+    for cause, runs in [*by_cause.items()][:MOST_CAUSES]:
+        where = f"; see {runs[0].log}" if runs[0].log else ""
+        yield plain(f"  {runs[0].name}: {cause}{where}")
+        if len(runs) > 1:
+            yield plain(f"    the same for {_names(runs[1:])}")
+    if unsaid := [*by_cause.values()][MOST_CAUSES:]:
+        count = sum(len(runs) for runs in unsaid)
+        yield f"  and {count} more; `argosy status {report.parent.name}` has all"
+    if report.is_file():
+        yield f"Report of the runs there are: {report}"
+
+
+def _names(runs: Sequence[Failed]) -> str:
+    more = f" and {len(runs) - MOST_NAMES} more" if len(runs) > MOST_NAMES else ""
+    return ", ".join(each.name for each in runs[:MOST_NAMES]) + more
+
+
+def _log_of(run_dir: Path) -> Path | None:
+    """The log of the rank or node that failed first, else the job's."""
+    run = RunFolder(run_dir)
+    attempt = run.last_started
+    if attempt is None:
+        return max(run.scheduler_logs, default=None)
+    verdict = run.verdict(attempt)
+    failure = verdict.failure if verdict else None
+    paths = [run.logs(attempt) / "job.log"]
+    if failure and failure.node is not None:
+        paths.insert(0, run.logs(attempt) / f"node-{failure.node}.log")
+    if failure and failure.rank is not None:
+        paths.insert(0, run.rank_log(attempt, failure.rank))
+    return next((path for path in paths if _has_content(path, run.site)), None)
+
+
+def _has_content(path: Path, top: Path) -> bool:
+    try:
+        return status_of(path, top).st_size > 0
+    except OSError:
+        return False

@@ -1,0 +1,262 @@
+"""A run's logs: those of its newest execution, printed or followed."""
+
+import codecs
+import os
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from argosy.errors import ArgosyError, coloured
+from argosy.monitor.newest import newest_job
+from argosy.monitor.sites import run_folders, site_folders
+from argosy.reading import NotReadError, open_regular, site_of
+from argosy.run_folder.attempts import by_number
+from argosy.run_folder.folder import RunFolder
+
+PAUSE_S = 0.5
+CHUNK_BYTES = 1 << 20
+MOST_CANDIDATES = 8
+ALL = "all"
+JOB = "job"
+
+
+def show_log(run: str, *, rank: int | None, node: int | None, job: bool, follow: bool) -> None:
+    """What the command does; it ends quietly when the user, or the next program, has seen enough.
+
+    Raises:
+        ArgosyError: when it is not clear which log, or there is none.
+    """
+    log = Log(find_run(run), kind_of(rank, node, job))
+    try:
+        (log.follow if follow else log.print)(sys.stdout.buffer)
+    except KeyboardInterrupt:
+        return
+    except BrokenPipeError:
+        # Or Python would complain again when it leaves.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def find_run(text: str) -> Path:
+    """The folder of the run that `text` names, or is a part of the name of.
+
+    Raises:
+        ArgosyError: with the candidates, when it is none or several.
+    """
+    sites = site_folders()
+    runs = {
+        run.relative_to(site.parent).as_posix(): run for site in sites for run in run_folders(site)
+    }
+    wanted = text.strip("/").removeprefix("results/")
+    if not runs:
+        raise ArgosyError("results: no run is planned here; run: snakemake")
+    exact = [name for name in runs if f"/{name}".endswith(f"/{wanted}")]
+    found = exact or [name for name in runs if wanted in name]
+    if len(found) == 1:
+        run = runs[found[0]]
+        return site_of(run).resolve() / run.parent.name / run.name
+    if found:
+        raise ArgosyError(f"{text}: which of {_some(found)}?")
+    raise ArgosyError(f"{text}: no such run; there are {_some(list(runs))}")
+
+
+def _some(names: Sequence[str]) -> str:
+    """Names without the site, where all have the same."""
+    if len({name.partition("/")[0] for name in names}) == 1:
+        names = [name.partition("/")[2] for name in names]
+    more = len(names) - MOST_CANDIDATES
+    return ", ".join(names[:MOST_CANDIDATES]) + (f" and {more} more" if more > 0 else "")
+
+
+@dataclass
+class Part:
+    """A file of a log, as far as it was shown; `prefix` is put before each of its lines."""
+
+    path: Path
+    top: Path
+    prefix: bytes = b""
+    place: int = 0
+    _last: bytes = field(default=b"\n", init=False)
+    _rest: str = field(default="", init=False)
+    _decoder: codecs.IncrementalDecoder = field(
+        default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"), init=False
+    )
+
+    def copy(self, out: BinaryIO, ended: bool) -> None:
+        """Copy what came since; a line with a prefix is copied whole, or when the log has `ended`.
+
+        Raises:
+            ArgosyError: when it is no log that can be read.
+        """
+        try:
+            self._copy(out, ended)
+        except NotReadError as problem:
+            raise ArgosyError(f"{problem}; nothing is shown of it") from None
+
+    def _copy(self, out: BinaryIO, ended: bool) -> None:
+        with open_regular(self.path, self.top) as log:
+            end = os.fstat(log.fileno()).st_size
+            log.seek(self.place)
+            # What is written meanwhile is left to the next time.
+            while chunk := log.read(min(CHUNK_BYTES, max(0, end - self.place))):
+                if self.prefix and not ended and len(chunk) < CHUNK_BYTES:
+                    chunk = chunk[: chunk.rfind(b"\n") + 1]
+                if not chunk:
+                    break
+                self.place += len(chunk)
+                if shown := self._shown(chunk):
+                    out.write(self._marked(shown))
+                    self._last = shown[-1:]
+                log.seek(self.place)
+        out.flush()
+
+    def end_line(self, out: BinaryIO) -> None:
+        """End the last line of a rank that ended within one, so that no other goes on with it."""
+        if self.prefix and self._last != b"\n":
+            out.write(b"\n")
+
+    def _shown(self, chunk: bytes) -> bytes:
+        """The chunk as a terminal may have it, with what was held back of the one before."""
+        text, self._rest = coloured(self._rest + self._decoder.decode(chunk))
+        return text.encode()
+
+    def _marked(self, chunk: bytes) -> bytes:
+        if not self.prefix:
+            return chunk
+        body, end = (chunk[:-1], b"\n") if chunk.endswith(b"\n") else (chunk, b"")
+        marked = body.replace(b"\n", b"\n" + self.prefix) + end
+        return self.prefix + marked if self._last == b"\n" else marked
+
+
+class Log:
+    """One log of a run's newest execution; `kind` is `all`, `job`, `node-<n>` or `rank-<r>`.
+
+    What ranks print is stored once, in a file for each. `all` is the job's own log with them.
+    """
+
+    def __init__(self, folder: Path, kind: str = ALL) -> None:
+        self._folder = folder
+        self._kind = kind
+
+    @property
+    def path(self) -> Path | None:
+        """Where it is; as long as the job has not begun its own log, Slurm's. None: nowhere yet."""
+        run = RunFolder(self._folder)
+        job = newest_job(run, None)
+        name = JOB if self._kind == ALL else self._kind
+        paths = []
+        if job and job.attempt:
+            paths.append(_log_file(run, job.attempt, name))
+        if name == JOB:
+            # Of a job submitted by hand that did not get far, this log is the only trace.
+            paths += (
+                [run.scheduler_log(job.job_id)]
+                if job
+                else sorted(run.scheduler_logs, key=_time)[-1:]
+            )
+        return next((path for path in paths if _is_there(path)), None)
+
+    @property
+    def parts(self) -> list[Part]:
+        """The files that it is made of."""
+        path = self.path
+        if path is None:
+            return []
+        top = site_of(self._folder)
+        return [Part(path, top), *(Part(each, top, _prefix(each)) for each in self._of_ranks(path))]
+
+    def _of_ranks(self, path: Path) -> list[Path]:
+        """The logs of the ranks, where they are asked for with the job's log `path`."""
+        if self._kind != ALL or path.stem != JOB:
+            return []
+        logs = RunFolder(self._folder).log_files(path.parent.name)
+        ranks = [each for each in logs if each.name.startswith("rank-")]
+        return sorted(ranks, key=lambda each: by_number(each.name))
+
+    @property
+    def ended(self) -> bool:
+        """Whether the newest execution has its verdict."""
+        run = RunFolder(self._folder)
+        job = newest_job(run, None)
+        return job is not None and run.verdict(job.attempt) is not None
+
+    def print(self, out: BinaryIO) -> None:
+        """Copy what there is.
+
+        Raises:
+            ArgosyError: when there is nothing.
+        """
+        parts = self.parts
+        if not parts:
+            raise ArgosyError(self._missing())
+        for part in parts:
+            part.copy(out, ended=True)
+            part.end_line(out)
+
+    def follow(self, out: BinaryIO) -> None:
+        """Copy what there is and what comes, until the run has its verdict."""
+        shown: dict[Path, Part] = {}
+        ended = False
+        if self.path is None:
+            print(f"{self._missing()}; waiting for it", file=sys.stderr)
+        while not ended:
+            # Asked first: what was written until the verdict is still copied.
+            ended = self.ended
+            for part in self.parts:
+                shown.setdefault(part.path, part).copy(out, ended)
+            if not ended:
+                time.sleep(PAUSE_S)
+
+    def _missing(self) -> str:
+        name = "/".join(self._folder.parts[-2:])
+        run = RunFolder(self._folder)
+        job = newest_job(run, None)
+        if job is None:
+            return f"{name}: there is no log: it has not been started"
+        there = sorted({path.stem for path in run.log_files(job.attempt or "-")})
+        has = f"; there are {_some(there)}" if there else ""
+        return f"{name}: there is no log of {JOB if self._kind == ALL else self._kind} yet{has}"
+
+
+def kind_of(rank: int | None, node: int | None, job: bool) -> str:
+    """The name of the log that the options ask for.
+
+    Raises:
+        ArgosyError: when they ask for several.
+    """
+    if (rank is not None) + (node is not None) + job > 1:
+        raise ArgosyError("give one of --rank, --node and --job")
+    if rank is not None:
+        return f"rank-{rank}"
+    if node is not None:
+        return f"node-{node}"
+    return JOB if job else ALL
+
+
+def _log_file(run: RunFolder, attempt: str, name: str) -> Path:
+    """The file of a kind of log."""
+    kind, _, number = name.partition("-")
+    if kind == "rank":
+        return run.rank_log(attempt, int(number))
+    return run.logs(attempt) / f"{name}.log"
+
+
+def _time(path: Path) -> float:
+    with suppress(OSError):
+        return path.lstat().st_mtime
+    return 0.0
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is anything: what is no log is complained of when it is opened."""
+    with suppress(OSError):
+        path.lstat()
+        return True
+    return False
+
+
+def _prefix(path: Path) -> bytes:
+    return b"[%s] " % path.stem.removeprefix("rank-").encode()

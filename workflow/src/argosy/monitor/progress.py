@@ -1,0 +1,144 @@
+"""How far a run is and how fast, from the ends of its records."""
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from argosy.monitor.last_records import last_records, number
+from argosy.reading import entries, open_regular, site_of, status_of
+from argosy.runtime.agent.step_rows import Step, last_steps
+
+WINDOW_S = 30.0
+"""Over which a speed is taken: long enough to be steady, short enough to be of now."""
+
+LAST_STEP_ROWS = 10
+"""The last row may be damaged."""
+PACE_ROWS = 340
+"""32 KB."""
+
+PATIENCE_S = 15.0
+PATIENCE_STEPS = 5
+"""Without a new step for longer than both, a speed is no longer of now."""
+
+FIRST_PRINT_S = 60.0
+"""The same after the only throughput that a program has printed: nobody knows when the next one is due."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """`steps` done by rank 0, of `total` where that is known; None: no record yet."""
+
+    steps: int | None = None
+    total: int | None = None
+    samples_per_s: float | None = None
+    silent_s: float | None = None
+    """How long ago the last record was, if that is longer than the run's steps explain."""
+    silent_of: Literal["step", "print"] = "step"
+    """What was the last: a step, or a throughput that the program printed."""
+
+
+NO_PROGRESS = Progress()
+
+
+@dataclass(frozen=True)
+class _Pace:
+    samples_per_s: float
+    longest_step_s: float
+
+
+def read_progress(records: Path, ranks: int, now: float) -> Progress:
+    """The progress of an attempt that runs."""
+    steps = steps_done(records)
+    paths = _of_ranks(records, ranks)
+    paces = [_pace(path) for path in paths]
+    known = [pace for pace in paces if pace]
+    if not known:
+        return _printed(records / "printed.jsonl", steps, now)
+    longest = max(pace.longest_step_s for pace in known)
+    silent = now - max(map(_changed, paths))
+    if silent > max(PATIENCE_S, PATIENCE_STEPS * longest):
+        return Progress(steps, silent_s=silent)
+    # A sum over some of the ranks would be less than what the run does.
+    complete = len(known) == ranks
+    return Progress(
+        steps, samples_per_s=sum(pace.samples_per_s for pace in known) if complete else None
+    )
+
+
+def steps_done(records: Path) -> int | None:
+    """Steps of rank 0, those that an earlier attempt did and saved among them."""
+    for step in _last_steps(records / "rank-0.steps", LAST_STEP_ROWS):
+        return step.step + 1
+    return None
+
+
+def _pace(path: Path) -> _Pace | None:
+    """Samples over time of a rank's last steps, with what passed between them."""
+    samples, begin, end, longest = 0, 0.0, None, 0.0
+    for step in _last_steps(path, PACE_ROWS):
+        end = step.start + step.seconds if end is None else end
+        if samples and step.start < end - WINDOW_S:
+            break
+        begin, samples = step.start, samples + step.samples
+        longest = max(longest, step.seconds)
+    if end is None or end <= begin:
+        return None
+    rate = number(samples / (end - begin))
+    return None if rate is None else _Pace(rate, longest)
+
+
+def _last_steps(path: Path, most: int) -> list[Step]:
+    try:
+        with open_regular(path, _site(path.parent)) as file:
+            return last_steps(file.fileno(), most)
+    except OSError:
+        return []
+
+
+def _printed(path: Path, steps: int | None, now: float) -> Progress:
+    """The mean of what the program itself printed in its last seconds, while it goes on to print."""
+    values: list[float] = []
+    last = before = None
+    longest = 0.0
+    for record in last_records(path, _site(path.parent)):
+        at, value = number(record.get("at")), number(record.get("samples_per_second"))
+        if at is None or value is None:
+            continue
+        last = at if last is None else last
+        if at < last - WINDOW_S:
+            break
+        longest = max(longest, 0.0 if before is None else before - at)
+        before = at
+        values.append(value)
+    if not values:
+        return Progress(steps)
+    expected = PATIENCE_STEPS * longest if len(values) > 1 else FIRST_PRINT_S
+    silent = now - _changed(path)
+    if silent > max(PATIENCE_S, expected):
+        return Progress(steps, silent_s=silent, silent_of="print")
+    return Progress(steps, samples_per_s=sum(values) / len(values))
+
+
+def _of_ranks(records: Path, ranks: int) -> list[Path]:
+    """The files of steps that there are, of a run of so many ranks."""
+    found = []
+    with suppress(OSError):
+        for each in entries(records, _site(records)):
+            rank = re.fullmatch(r"rank-([0-9]{1,9})\.steps", each.name)
+            if rank and int(rank[1]) < ranks:
+                found.append(records / each.name)
+    return found
+
+
+def _site(records: Path) -> Path:
+    """The folder that is trusted, of the records of an attempt."""
+    return site_of(records.parents[1])
+
+
+def _changed(path: Path) -> float:
+    """When a file was written to (unix); 0 when it cannot be told."""
+    with suppress(OSError):
+        return status_of(path, _site(path.parent)).st_mtime
+    return 0.0

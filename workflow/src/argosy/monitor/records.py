@@ -1,0 +1,110 @@
+"""What a run's newest attempt has recorded so far, as JSON Lines."""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from argosy.errors import ArgosyError, plain
+from argosy.monitor.logs import find_run
+from argosy.monitor.newest import newest_job
+from argosy.reading import NotReadError, entries, open_regular
+from argosy.run_folder.attempts import by_number
+from argosy.run_folder.folder import RunFolder
+from argosy.runtime.agent.step_rows import NoStepsError, Step, read_steps
+
+LONGEST_LINE = 8 << 20
+"""Bytes; of records, no line has as many."""
+_NAME = re.compile(r"rank-[0-9]{1,9}\.steps|(?:rank|telemetry)-[0-9]{1,9}\.jsonl|printed\.jsonl")
+
+
+def show_records(run: str, rank: int | None) -> None:
+    """What the command does; it ends quietly when the user, or the next program, has seen enough.
+
+    Raises:
+        ArgosyError: when it is not clear which run, there are no records of it, or another version
+            of Argosy wrote them.
+    """
+    folder = RunFolder(find_run(run))
+    try:
+        _print(folder, _paths(folder, rank), sys.stdout.buffer)
+    except KeyboardInterrupt:
+        return
+    except BrokenPipeError:
+        # Or Python would complain again when it leaves.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _paths(run: RunFolder, rank: int | None) -> list[Path]:
+    """The files of records, rank by rank, of each the lines first."""
+    name = f"{run.spec.experiment}/{run.spec.run_id}"
+    job = newest_job(run, None)
+    if job is None or job.attempt is None:
+        raise ArgosyError(f"{name}: there are no records: it has not been started")
+    folder, found = run.records(job.attempt), []
+    try:
+        names = (each.name for each in entries(folder, run.site))
+        found = [folder / each for each in names if _NAME.fullmatch(each)]
+    except FileNotFoundError:
+        pass
+    except NotReadError as problem:
+        raise ArgosyError(str(problem)) from None
+    if rank is not None:
+        found = [path for path in found if path.stem == f"rank-{rank}"]
+    if not found:
+        whose = "" if rank is None else f" of rank {rank}"
+        raise ArgosyError(f"{name}: there are no records{whose} yet")
+    return sorted(found, key=lambda path: (by_number(path.stem), path.suffix))
+
+
+def _print(run: RunFolder, paths: Sequence[Path], out: BinaryIO) -> None:
+    for path in paths:
+        out.writelines(_records(path, run.site))
+    out.flush()
+
+
+def _records(path: Path, top: Path) -> Iterator[bytes]:
+    """The records in a file, a line each; what cannot be read is said."""
+    bad = 0
+    try:
+        for line in _lines(path, top):
+            if line is None:
+                bad += 1
+            else:
+                yield line
+    except (OSError, NoStepsError) as problem:
+        why = problem.strerror if isinstance(problem, OSError) else problem
+        _say(f"{path}: {why}; nothing more is shown of it")
+    if bad:
+        _say(f"{path}: damaged or cut off, and not shown: {bad}")
+
+
+def _say(line: str) -> None:
+    print(plain(line), file=sys.stderr)
+
+
+def _lines(path: Path, top: Path) -> Iterator[bytes | None]:
+    """The records in a file; None for one that is damaged or cut off. Raises OSError, NoStepsError."""
+    with open_regular(path, top) as file:
+        if path.suffix == ".steps":
+            rank = int(path.stem.removeprefix("rank-"))
+            for step in read_steps(file.fileno()):
+                yield step and _line_of(step, rank)
+            return
+        is_within = False
+        while line := file.readline(LONGEST_LINE):
+            is_ended = line.endswith(b"\n")
+            if is_ended and not is_within:
+                yield (plain(line.decode(errors="replace")).rstrip("\n") + "\n").encode()
+            elif is_ended:
+                yield None
+            is_within = not is_ended
+        if is_within:
+            yield None
+
+
+def _line_of(step: Step, rank: int) -> bytes:
+    return (json.dumps({"kind": "step", "rank": rank, **step._asdict()}) + "\n").encode()

@@ -1,0 +1,144 @@
+"""All runs of a site at one moment."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from argosy.errors import ArgosyError
+from argosy.jobs.schedulers.base import job_name
+from argosy.monitor.processes import Machine
+from argosy.monitor.progress import steps_done
+from argosy.monitor.queue import Answer, Queue
+from argosy.monitor.run_state import Moment, look_at
+from argosy.monitor.sites import run_folders
+from argosy.monitor.states import RunState, RunView
+from argosy.run_folder.folder import RunFolder
+from argosy.run_folder.models import RunFolderError, Verdict
+
+FINAL = (RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED)
+"""They stay as they are until something new is written into the run's folder."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What the table shows."""
+
+    site: str
+    views: tuple[RunView, ...]
+    answer: Answer | None
+    """None where there is no queue."""
+    at: float
+
+    @property
+    def ended(self) -> bool:
+        return all(view.ended for view in self.views)
+
+
+class Study:
+    """A site's runs, looked at again and again.
+
+    Raises:
+        ArgosyError: when nothing is planned there.
+    """
+
+    def __init__(self, site: Path, queue: Queue | None = None) -> None:
+        self.site = site.resolve()
+        runs = list(run_folders(self.site))
+        if not runs:
+            raise ArgosyError(f"{site}: no run is planned here; run: snakemake")
+        self._queue = queue or (Queue() if _scheduler(runs) == "slurm" else None)
+        self._final: dict[Path, tuple[int, RunView]] = {}
+
+    def look(self, patience_s: float) -> Snapshot:
+        """How everything is now; the queue is waited for no longer than `patience_s`."""
+        # The queue first: a job that ends in between has written its verdict when its files are read.
+        answer = self._queue.look(patience_s) if self._queue else None
+        moment = Moment(time.time(), answer, Machine())
+        runs = list(run_folders(self.site))
+        views = [self._look_at(run, moment) for run in runs]
+        known = _Totals(list(zip(runs, views, strict=True)))
+        counted = tuple(known.add(run, view) for run, view in zip(runs, views, strict=True))
+        return Snapshot(self.site.name, counted, answer, moment.now)
+
+    def _look_at(self, run: Path, moment: Moment) -> RunView:
+        changed = _changed(run)
+        in_queue = moment.answer is not None and any(
+            job.state.active for job in moment.answer.jobs.get((run, job_name(run)), ())
+        )
+        if run in self._final and self._final[run][0] == changed and not in_queue:
+            return self._final[run][1]
+        view = look_at(run, moment)
+        if view.state in FINAL and view.ended:
+            self._final[run] = (changed, view)
+        return view
+
+
+def _changed(run: Path) -> int:
+    """When something was put into the run's folder, or taken out."""
+    try:
+        return run.lstat().st_mtime_ns
+    except OSError:
+        # It has gone since it was listed.
+        return 0
+
+
+def _scheduler(runs: list[Path]) -> str:
+    """Who runs the scripts, as the first readable plan says."""
+    for run in runs:
+        if provenance := RunFolder(run).provenance:
+            return provenance.site.scheduler
+    return "local"
+
+
+class _Totals:
+    """How many steps a run has, where one of the same plan has completed: a repeat, or an older job."""
+
+    def __init__(self, all_runs: list[tuple[Path, RunView]]) -> None:
+        self._completed = [
+            (run, view) for run, view in all_runs if view.state is RunState.COMPLETED
+        ]
+        self._by_plan: dict[str, int] | None = None
+
+    def add(self, run: Path, view: RunView) -> RunView:
+        """The view with its total, if that is known and not already passed."""
+        done = view.progress.steps
+        if view.state is not RunState.RUNNING or done is None:
+            return view
+        files = RunFolder(run)
+        total = self._of_plan().get(_plan(files)) or _of_older_job(files)
+        if total is None or total < done:
+            return view
+        return replace(view, progress=replace(view.progress, total=total))
+
+    def _of_plan(self) -> Mapping[str, int]:
+        if self._by_plan is None:
+            counts: dict[str, set[int]] = {}
+            for run, view in self._completed:
+                folder = RunFolder(run)
+                if view.progress.steps and _is_of_plan(folder, folder.result):
+                    counts.setdefault(_plan(folder), set()).add(view.progress.steps)
+            # A program that decides itself when it has learnt enough has no total.
+            self._by_plan = {plan: min(each) for plan, each in counts.items() if len(each) == 1}
+        return self._by_plan
+
+
+def _plan(run: RunFolder) -> str:
+    """What was asked, but for which repeat it is."""
+    return run.spec.model_dump_json(exclude={"run_id", "repeat", "spec"})
+
+
+def _of_older_job(run: RunFolder) -> int | None:
+    for attempt in reversed(run.attempts):
+        verdict = run.verdict(attempt)
+        if verdict and verdict.state == "completed" and _is_of_plan(run, verdict):
+            return steps_done(run.records(attempt))
+    return None
+
+
+def _is_of_plan(run: RunFolder, verdict: Verdict | None) -> bool:
+    """Whether a measurement is of what the run is planned for now."""
+    try:
+        return verdict is not None and verdict.spec == run.spec.spec
+    except RunFolderError:
+        return False

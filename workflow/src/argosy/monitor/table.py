@@ -1,0 +1,186 @@
+"""The table of runs in a terminal."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from argosy.errors import plain
+from argosy.monitor.states import RunState, RunView
+from argosy.monitor.study import Snapshot
+from argosy.monitor.words import plural, rate, span
+
+# The terminal's own colours: they are chosen to be read on its background, light or dark.
+STYLES = {
+    RunState.RUNNING: "bold green",
+    RunState.FAILED: "bold red",
+    RunState.GONE: "bold red",
+    RunState.UNREADABLE: "bold red",
+    RunState.REQUEUED: "magenta",
+    RunState.INTERRUPTED: "magenta",
+    RunState.CANCELLED: "magenta",
+    RunState.PENDING: "",
+    RunState.PLANNED: "dim",
+    RunState.COMPLETED: "dim",
+}
+ALARM = "bold red"
+GAP = "  "
+MEASURES = ("left", "steps", "samples/s", "nodes")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How much of it is shown, and how."""
+
+    grouped: bool = True
+    """Under a heading for each experiment; else every line tells the whole name, for other programs."""
+    room: int | None = None
+    """Lines of the screen; None: all runs, and all that is to say of each."""
+
+
+def render(snapshot: Snapshot, layout: Layout) -> RenderableType:
+    """Totals, what is wrong with the queue, and the runs."""
+    lines = headings(snapshot)
+    # The totals may take a second line.
+    shown = _fitting(snapshot.views, layout, len(lines) + 1)
+    parts: list[RenderableType] = [*lines, Text(), _table(shown, layout)]
+    if left_out := _left_out(snapshot.views, shown):
+        parts.append(Text(f"  not shown: {left_out}", style="dim"))
+    return Group(*parts)
+
+
+def headings(snapshot: Snapshot) -> list[Text]:
+    """One line of totals, and one more while the queue is silent."""
+    lines = [totals(snapshot)]
+    answer = snapshot.answer
+    if answer and answer.silent_since:
+        known = f"what it said at {_clock(answer.asked)} and " if answer.asked else ""
+        since = f"Slurm has not answered since {_clock(answer.silent_since)}"
+        said = f"{since} ({plain(answer.problem)}); shown is {known}what the files tell"
+        lines.append(Text(said, style=ALARM, no_wrap=True, overflow="ellipsis"))
+    return lines
+
+
+def totals(snapshot: Snapshot) -> Text:
+    """`testbed at 14:03:05: 9 runs, 2 running, …`"""
+    line = Text.assemble((plain(snapshot.site), "bold"), f" at {_clock(snapshot.at)}: ")
+    line.append(plural(len(snapshot.views), "run"))
+    for state, count in _counts(snapshot.views):
+        line.append(", ")
+        line.append(f"{count} {state}", style=STYLES[state])
+    if stuck := sum(view.stuck for view in snapshot.views):
+        line.append("; ")
+        line.append(f"{stuck} stuck (!)", style=ALARM)
+    return line
+
+
+def rows(views: Iterable[RunView], layout: Layout) -> Table:
+    """The runs alone, without a head, as lines about what has changed."""
+    return _table(list(views), layout, head=False)
+
+
+def _table(views: Sequence[RunView], layout: Layout, head: bool = True) -> Table:
+    widths = _widths(views)
+    table = Table(
+        box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, show_header=head
+    )
+    table.add_column("run", no_wrap=True, header_style="dim")
+    table.add_column("state", no_wrap=True, header_style="dim")
+    table.add_column("job", justify="right", no_wrap=True, header_style="dim")
+    table.add_column("time", justify="right", no_wrap=True, header_style="dim")
+    measures = Text(_measures(MEASURES, widths), no_wrap=True, overflow="ellipsis")
+    table.add_column(measures, header_style="dim")
+    experiment = None
+    for view in views:
+        if layout.grouped and view.experiment != experiment:
+            experiment = view.experiment
+            table.add_row(Text(plain(experiment), style="bold"))
+        table.add_row(
+            Text(plain(f"  {view.run_id}" if layout.grouped else view.name)),
+            Text(view.state, style=STYLES[view.state]),
+            Text(plain(view.job)),
+            Text("" if view.used_s is None else span(view.used_s)),
+            _details(view, widths, layout),
+        )
+    return table
+
+
+def _details(view: RunView, widths: Sequence[int], layout: Layout) -> Text:
+    """Measures of what runs or ran; words for what waits or failed."""
+    measured = view.state in (RunState.RUNNING, RunState.COMPLETED)
+    text = Text()
+    if measured:
+        silent = "magenta" if view.progress.silent_s else ""
+        text.append(_measures(_cells(view), widths), style=silent)
+        text.append(GAP if view.note else "")
+    if view.reason:
+        text.append(
+            f"{'! ' if view.stuck else ''}{plain(view.reason)}", ALARM if view.stuck else "bold"
+        )
+        text.append(": " if view.note else "")
+    text.append(plain(view.note))
+    if layout.room or measured:
+        text.no_wrap, text.overflow = True, "ellipsis"
+    return text
+
+
+def _cells(view: RunView) -> tuple[str, ...]:
+    progress = view.progress
+    steps = "" if progress.steps is None else f"{progress.steps:,}"
+    if progress.steps is not None and progress.total:
+        share = int(100 * progress.steps / progress.total)
+        steps += f"/{progress.total:,} {share} %"
+    speed = "" if progress.samples_per_s is None else rate(progress.samples_per_s)
+    if progress.silent_s is not None:
+        speed = f"last {progress.silent_of} {span(progress.silent_s)} ago"
+    return ("" if view.left_s is None else span(view.left_s), steps, speed, plain(view.nodes))
+
+
+def _widths(views: Sequence[RunView]) -> list[int]:
+    """Of the measures' columns; one that nobody has anything in takes no room."""
+    measured = [_cells(v) for v in views if v.state in (RunState.RUNNING, RunState.COMPLETED)]
+    found = []
+    for place, title in enumerate(MEASURES):
+        longest = max((len(cells[place]) for cells in measured), default=0)
+        found.append(max(longest, len(title)) if longest else 0)
+    return found
+
+
+def _measures(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Numbers to the right, the nodes at the end to the left."""
+    padded = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True) if width]
+    if widths[-1]:
+        padded[-1] = cells[-1]
+    return GAP.join(padded).rstrip()
+
+
+def _fitting(views: Sequence[RunView], layout: Layout, above: int) -> Sequence[RunView]:
+    """Those that matter most now, as many as the screen has lines for."""
+    if layout.room is None:
+        return views
+    # An empty line, the table's head, and the line of those that are left out.
+    room = max(3, layout.room - above - 4 - len({view.experiment for view in views}))
+    order = list(RunState)
+    ranked = sorted(views, key=lambda view: (not view.stuck, order.index(view.state)))
+    chosen = {id(view) for view in ranked[:room]}
+    return [view for view in views if id(view) in chosen]
+
+
+def _left_out(views: Sequence[RunView], shown: Sequence[RunView]) -> str:
+    here = {id(view) for view in shown}
+    rest = [view for view in views if id(view) not in here]
+    return ", ".join(f"{count} {state}" for state, count in _counts(rest))
+
+
+def _counts(views: Iterable[RunView]) -> list[tuple[RunState, int]]:
+    found = Counter(view.state for view in views)
+    return [(state, found[state]) for state in RunState if found[state]]
+
+
+def _clock(unix: float | None) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(unix))

@@ -1,0 +1,1 @@
+"""What the nodes of a job decide together: when to start, when to stop, and how the job ended."""

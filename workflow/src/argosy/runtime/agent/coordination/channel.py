@@ -1,0 +1,125 @@
+"""What this node has to do with the others: its connections with the head, and its rendezvous."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Callable
+
+from ..rendezvous.kv_replica import KvReplica
+from ..rendezvous.local_server import serve_ranks
+from ..rendezvous.store import Outbox, Rendezvous
+from ..settings import Settings
+from ..transport.messages import Order, Report
+from ..transport.peers import Endpoint
+from .coordinator import Coordinator
+from .failure import Failure
+from .heartbeat import NO_ANSWER, Heartbeat, Link, LocalLink, RemoteLink
+from .meeting import Roll, Search
+from .server import serve_head
+from .watch import Watch
+
+
+class Channel:
+    """Reports and orders; on node 0 also the head's side of them, for all nodes.
+
+    Args:
+        settings: who and where the nodes are.
+        say: prints a line for the user.
+        heard: called with each order, from another thread.
+        lost: called when the head is given up, as `Heartbeat` describes it.
+        trouble: called with the cause when the ranks' rendezvous cannot go on.
+        accept: asked on node 0 when every rank ended well; a failure from it fails the job.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        say: Callable[[str], None],
+        *,
+        heard: Callable[[Order], None],
+        lost: Callable[[Failure, float], None],
+        trouble: Callable[[str], None],
+        accept: Callable[[], Failure | None],
+    ) -> None:
+        self._settings = settings
+        self._accept = accept
+        self._say = say
+        self._heard = heard
+        self._lost = lost
+        self._trouble = trouble
+        self._link: Link | None = None
+        self._heartbeat: Heartbeat | None = None
+        self._call_agents: Callable[[], None] = lambda: None
+        self._coordinator: Coordinator | None = None
+        self.rendezvous: Endpoint = ("", 0)
+        """Where this node's ranks find the others; known from `open` on."""
+
+    def open(self, report: Report) -> None:
+        """Begin to report, and to serve. Raises OSError when it cannot listen."""
+        self._link = self._serve() if self._settings.node == 0 else RemoteLink(self._settings)
+        self._heartbeat = Heartbeat(
+            self._link,
+            report,
+            self._heard,
+            self._lost,
+            Search(self._settings, self._say),
+        )
+        self._serve_ranks()
+        self._heartbeat.start()
+
+    def tell(self, report: Report) -> None:
+        """Report this now."""
+        if self._heartbeat:
+            self._heartbeat.tell(report)
+
+    def refresh(self, report: Report) -> None:
+        """Report this with the next beat."""
+        if self._heartbeat:
+            self._heartbeat.refresh(report)
+
+    def close(self) -> None:
+        """Report no more; the head still answers the others."""
+        if self._heartbeat:
+            self._heartbeat.close()
+
+    def take_leave(self) -> None:
+        """Tell the head that it is needed no longer; the head waits for all to say so."""
+        informed = Report(self._settings.node, ended=True, informed=True)
+        with contextlib.suppress(*NO_ANSWER):
+            if self._link:
+                self._link.beat(informed)
+        while self._coordinator and not self._coordinator.all_informed():
+            time.sleep(0.02)
+
+    def _serve(self) -> Link:
+        settings = self._settings
+        self._coordinator = Coordinator(
+            settings.nodes,
+            settings.start_timeout,
+            accept=self._accept,
+            changed=self._changed,
+            hang_timeout=settings.run.hang_timeout,
+        )
+        self._call_agents = serve_head(settings, self._coordinator, self._say)
+        Watch(settings, self._coordinator.warn, self._coordinator.fail).start()
+        Roll(settings, self._coordinator, self._say).start()
+        return LocalLink(self._coordinator)
+
+    def _serve_ranks(self) -> None:
+        settings = self._settings
+        outbox = Outbox() if settings.nodes > 1 else None
+        rendezvous = Rendezvous(settings.node, outbox)
+        self.rendezvous = serve_ranks(settings, rendezvous, self._say)
+        if outbox:
+            KvReplica(
+                settings, rendezvous, outbox, ordered=self._wake, trouble=self._trouble
+            ).start()
+
+    def _changed(self) -> None:
+        self._wake()
+        self._call_agents()
+
+    def _wake(self) -> None:
+        if self._heartbeat:
+            self._heartbeat.wake()

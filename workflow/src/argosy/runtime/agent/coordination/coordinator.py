@@ -1,0 +1,209 @@
+"""The head's view of all nodes: when to start, when to stop, and how the job ended."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Callable, Sequence
+
+from ..hangs.judge import HangJudge
+from ..status import CANCELLED, COMPLETED, FAILED, INTERRUPTED
+from ..transport.messages import Order, Outcome, Report
+from .failure import VANISHED, WINDOW, Failure, Sighting, root_cause
+
+# A node that says nothing for so long is lost (seconds).
+HEARTBEAT_TIMEOUT_S = 5.0
+# The head itself may be stopped for a while; no node is to be blamed for that time (seconds).
+_LONGEST_STEP = 1.0
+# Looking at each node at each beat of each node would cost the head of a thousand nodes a core.
+_SHORTEST_STEP = 0.05
+
+
+def vanished(node: int) -> Failure:
+    """The failure of a node that stopped answering."""
+    cause = f"its agent vanished (no heartbeat for {HEARTBEAT_TIMEOUT_S:.0f} s)"
+    return Failure(node, None, cause, time.time(), VANISHED)
+
+
+@dataclass
+class _Node:
+    appeared: bool = False
+    ended: bool = False
+    informed: bool = False
+    gone: bool = False
+    silent: float = 0.0  # seconds
+    last_seen: float = field(default_factory=time.monotonic)
+
+
+class Coordinator:
+    """Takes the reports of all nodes and gives them orders. Safe to call from several threads.
+
+    Args:
+        nodes: how many there are.
+        start_timeout: how long to wait for all of them to appear, in seconds.
+        accept: asked when every rank ended well; a failure from it fails the job.
+        changed: called when there are new orders.
+        hang_timeout: what the experiment says of it, as `HangJudge` takes it.
+    """
+
+    def __init__(
+        self,
+        nodes: int,
+        start_timeout: float,
+        accept: Callable[[], Failure | None],
+        changed: Callable[[], None] = lambda: None,
+        hang_timeout: float | None = None,
+    ) -> None:
+        self._hangs = HangJudge(nodes, hang_timeout)
+        self._nodes = [_Node() for _ in range(nodes)]
+        self._missing = nodes
+        self._start_timeout = start_timeout
+        self._accept = accept
+        self._changed = changed
+        self._lock = threading.Lock()
+        self._clock = self._swept = time.monotonic()
+        self._sightings: list[Sighting] = []
+        self._cancelled: float | None = None
+        self._warned = False
+        self._interrupted = False
+        self._outcome: Outcome | None = None
+
+    def beat(self, report: Report) -> Order:
+        """Take a node's report. Raises ValueError for a node that the job does not have."""
+        if not 0 <= report.node < len(self._nodes):
+            raise ValueError(f"there is no node {report.node}")
+        return self._take(lambda: self._note(report))
+
+    def warn(self) -> None:
+        """The job will be ended soon."""
+        self._take(self._be_warned)
+
+    def fail(self, failure: Failure) -> None:
+        """Something that is no node's report has ended the job."""
+        self._take(lambda: self._see(failure, self._clock))
+
+    def give_up(self, failure: Failure) -> None:
+        """A node that has not been heard of is known never to come, so nobody waits for it."""
+        if failure.node is not None and 0 <= failure.node < len(self._nodes):
+            self._nodes[failure.node].gone = True
+        self.fail(failure)
+
+    def missing(self) -> list[int]:
+        """The nodes that have not been heard of yet, unless that does not matter any more."""
+        with self._lock:
+            if self._outcome or not self._missing:
+                return []
+            return [number for number, node in enumerate(self._nodes) if not node.appeared]
+
+    def _take(self, news: Callable[[], None]) -> Order:
+        with self._lock:
+            before = self._order()
+            self._advance()
+            news()
+            self._look_for_a_hang()
+            self._settle()
+            order = self._order()
+        if order != before:
+            self._changed()
+        return order
+
+    def _look_for_a_hang(self) -> None:
+        if self._missing or self._sightings or self._cancelled is not None:
+            return
+        failure = self._hangs.judge(self._clock)
+        if failure:
+            self._see(failure, self._clock)
+
+    def _be_warned(self) -> None:
+        self._warned = True
+
+    def all_informed(self) -> bool:
+        """Whether no node needs the head any longer; late ones get a moment to appear."""
+        with self._lock:
+            self._advance()
+            return all(
+                node.informed or node.gone or node.silent > HEARTBEAT_TIMEOUT_S
+                for node in self._nodes
+            )
+
+    def _advance(self) -> None:
+        self._clock = time.monotonic()
+        if self._clock < self._swept + _SHORTEST_STEP:
+            return
+        step = min(self._clock - self._swept, _LONGEST_STEP)
+        self._swept = self._clock
+        for number, node in enumerate(self._nodes):
+            node.silent += step
+            if not node.gone and node.silent > (
+                HEARTBEAT_TIMEOUT_S if node.appeared else self._start_timeout
+            ):
+                node.gone = True
+                self._lose(number, node)
+
+    def _lose(self, number: int, node: _Node) -> None:
+        if node.ended or self._outcome:
+            return
+        if node.appeared:
+            self._see(vanished(number), node.last_seen)
+        else:
+            cause = f"its agent never started (waited {self._start_timeout:.0f} s)"
+            self._see(Failure(number, None, cause, time.time(), VANISHED), self._clock)
+
+    def _note(self, report: Report) -> None:
+        node = self._nodes[report.node]
+        self._missing -= not node.appeared
+        node.appeared = True
+        node.silent = 0.0
+        node.last_seen = self._clock
+        node.ended |= report.ended
+        node.informed |= report.informed
+        self._warned |= report.warned
+        self._interrupted |= report.interrupted
+        if report.cancelled and self._cancelled is None:
+            self._cancelled = self._clock
+        self._hangs.note(report, self._clock)
+        for failure in report.failures:
+            self._see(failure, self._clock)
+
+    def _see(self, failure: Failure, seen: float) -> None:
+        if all(failure != each.failure for each in self._sightings):
+            self._sightings.append(Sighting(failure, seen))
+
+    def _settle(self) -> None:
+        if self._outcome or any(
+            node.appeared and not node.ended and not node.gone for node in self._nodes
+        ):
+            return
+        if self._cancelled is not None or self._sightings:
+            # A failure gets time to be overtaken by its cause, or by the signal that cancels.
+            first = min((each.seen for each in self._sightings), default=0.0)
+            if self._cancelled is not None or self._clock >= first + WINDOW:
+                self._outcome = judge(self._sightings, self._cancelled)
+        elif all(node.ended for node in self._nodes) and self._interrupted:
+            self._outcome = Outcome(INTERRUPTED)
+        elif all(node.ended for node in self._nodes):
+            failure = self._accept()
+            self._outcome = Outcome(FAILED if failure else COMPLETED, failure)
+
+    def _order(self) -> Order:
+        return Order(
+            start=not self._missing,
+            stop=bool(self._sightings) or self._cancelled is not None,
+            warn=self._warned,
+            failure=root_cause(self._sightings) if self._sightings else None,
+            outcome=self._outcome,
+            look=self._hangs.look,
+        )
+
+
+def judge(sightings: Sequence[Sighting], cancelled: float | None) -> Outcome:
+    """The outcome of a job that was cancelled (monotonic time) or failed or both.
+
+    The signal that cancels a job reaches ranks and agents in any order, so a failure just before
+    it is its consequence.
+    """
+    first = min((each.seen for each in sightings), default=float("inf"))
+    if cancelled is not None and cancelled <= first + WINDOW:
+        return Outcome(CANCELLED)
+    return Outcome(FAILED, root_cause(sightings))

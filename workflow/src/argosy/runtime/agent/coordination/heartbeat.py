@@ -1,0 +1,166 @@
+"""Telling the head how this node is, and hearing what it wants."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Callable, Protocol
+
+from ..settings import Settings
+from ..transport.client import FullError, HeadClient
+from ..transport.messages import Order, Report
+from .coordinator import HEARTBEAT_TIMEOUT_S, Coordinator, vanished
+from .failure import Failure
+from .meeting import Search
+from .server import BEAT_PATH
+
+# Seconds between two reports. New orders need not wait for the next one: the head calls for it.
+_CALM = 1.0
+# The same of the head with itself.
+_CLOCK, _CLOCK_IN_TRAINING = 0.1, 0.5
+# Seconds until the head is tried again, and for each node of the job.
+_RETRY, _RETRY_EACH = 0.02, 0.0002
+_ANSWER_TIME = 2.0
+NO_ANSWER = (OSError, ValueError, FullError)
+
+
+class Link(Protocol):
+    """A way to the head. `beat` raises one of `NO_ANSWER`."""
+
+    calm: float
+    """Seconds between two reports when there is nothing new."""
+    retry: float
+    """Seconds until the next attempt when there was no answer."""
+
+    def beat(self, report: Report) -> Order:
+        """Hand in a report and bring back the orders."""
+
+
+class RemoteLink:
+    """The way to a head on another node."""
+
+    calm = _CALM
+
+    def __init__(self, settings: Settings) -> None:
+        self._client = HeadClient(settings)
+        self.retry = _RETRY + _RETRY_EACH * settings.nodes
+
+    def beat(self, report: Report) -> Order:
+        """Hand in a report and bring back the orders."""
+        return Order.decode(self._client.ask(BEAT_PATH, report.encode(), _ANSWER_TIME))
+
+
+class Heartbeat(threading.Thread):
+    """Reports at once when there is news, otherwise regularly.
+
+    Args:
+        link: the way to the head.
+        report: the first report.
+        heard: called in this thread with the first order, and with each that differs from the last.
+        lost: called once when the head is given up, with the failure and the monotonic time at
+            which it began.
+        search: judges the attempts to reach the head before its first answer.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        report: Report,
+        heard: Callable[[Order], None],
+        lost: Callable[[Failure, float], None],
+        search: Search,
+    ) -> None:
+        super().__init__(name="heartbeat", daemon=True)
+        self._link = link
+        self._report = report
+        self._order: Order | None = None
+        self._heard = heard
+        self._lost = lost
+        self._search = search
+        self._wake = threading.Event()
+        self._over = False
+        self._answered = False
+        self._last_contact = time.monotonic()
+        self._interval = link.calm
+
+    def tell(self, report: Report) -> None:
+        """Report this now."""
+        self._report = report
+        self._wake.set()
+
+    def refresh(self, report: Report) -> None:
+        """Report this with the next beat."""
+        self._report = report
+
+    def wake(self) -> None:
+        """Ask for orders now."""
+        self._wake.set()
+
+    def close(self) -> None:
+        """Report no more; a beat under way comes to its end."""
+        self._over = True
+        self._wake.set()
+        self.join(_ANSWER_TIME)
+
+    def run(self) -> None:
+        """The thread."""
+        while not self._over:
+            self._wake.clear()
+            self._beat()
+            self._wake.wait(self._interval)
+
+    def _beat(self) -> None:
+        report = self._report
+        try:
+            order = self._link.beat(report)
+        except NO_ANSWER as error:
+            self._miss(report, error)
+        else:
+            self._answered = True
+            self._last_contact = time.monotonic()
+            self._interval = self._link.calm
+            if order != self._order:
+                self._order = order
+                self._heard(order)
+
+    def _miss(self, report: Report, error: BaseException) -> None:
+        if not self._answered and (failure := self._search.failed(error)):
+            self._give_up(failure, time.monotonic())
+            return
+        now = time.monotonic()
+        silent = now - self._last_contact
+        # A cancelled job is not kept waiting for a head that may never come.
+        limit = (
+            HEARTBEAT_TIMEOUT_S
+            if self._answered or report.cancelled
+            else self._search.start_timeout
+        )
+        if silent <= limit:
+            self._interval = self._link.retry
+        elif self._answered:
+            self._give_up(vanished(0), self._last_contact)
+        else:
+            self._give_up(self._search.late(error, silent), now)
+
+    def _give_up(self, failure: Failure, seen: float) -> None:
+        self._over = True
+        self._lost(failure, seen)
+
+
+class LocalLink:
+    """The way to the head on the head itself; its beats are the clock of the head's judgement.
+
+    While ranks train, that waits for nothing but nodes that fall silent, which takes seconds.
+    """
+
+    retry = _CLOCK
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+        self.calm = _CLOCK
+
+    def beat(self, report: Report) -> Order:
+        """Hand in a report and bring back the orders."""
+        order = self._coordinator.beat(report)
+        self.calm = _CLOCK_IN_TRAINING if order.start and not order.stop else _CLOCK
+        return order

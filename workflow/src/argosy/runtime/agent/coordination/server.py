@@ -1,0 +1,204 @@
+"""The head's server: the reports of the agents, and what their ranks tell each other."""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Callable
+
+from ..rendezvous.kv_codec import NEWS, NEWS_REQUEST, PUT
+from ..rendezvous.kv_log import KvLog
+from ..settings import Settings
+from ..transport.connection import Connection
+from ..transport.http_codec import MAX_BODY, Request
+from ..transport.http_server import Server, listen
+from ..transport.messages import Report
+from ..transport.open_files import CONNECTIONS, most_connections
+from ..transport.peers import Endpoint, Owners, plain_address
+from ..transport.signing import NONCE_HEADER, Once, Signer, digest_of
+from .coordinator import Coordinator
+
+BEAT_PATH = "/argosy/beat"
+PUT_PATH = "/argosy/put"
+NEWS_PATH = "/argosy/news"
+HOLD = 1.0
+"""Seconds that a question for news waits at the head while there is none."""
+# Seconds between something new and telling it, so that what comes together is told together; and
+# for each node, between tellings: a thousand answers take the head a third of a second.
+_GATHER, _REST = 0.002, 0.0003
+_ANSWERS = 64  # to be kept while they may be needed again
+_MAX_WARNINGS = 20  # of strangers, each of which may have many addresses
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A question for news that is not answered yet."""
+
+    connection: Connection
+    nonce: str
+    place: int
+    orders: int
+    deadline: float
+
+
+class HeadService:
+    """Answers the job's agents, and nobody else. In the server's thread, but for `ordered`.
+
+    Args:
+        settings: the job's token and size.
+        coordinator: gets the agents' reports.
+        say: prints a line for the user.
+    """
+
+    def __init__(
+        self, settings: Settings, coordinator: Coordinator, say: Callable[[str], None]
+    ) -> None:
+        self._coordinator = coordinator
+        self._say = say
+        self._signer = Signer(settings.token)
+        self._once = Once()
+        self._board = KvLog()
+        # By deadline, since all are held for the same time.
+        self._questions: deque[_Question] = deque()
+        self._owners = Owners()
+        self._address = (settings.head_address, settings.head_port)
+        self._warnings: set[str] = set()
+        self._rest = settings.nodes * _REST
+        self._orders = 0
+        self._noticed = (0, 0)
+        self._last_telling = 0.0
+        self._next_telling: float | None = None
+        # News from a place on, with its digest, as long as there is no more of it.
+        self._answers: dict[int, tuple[bytes, str]] = {}
+        self._answers_of = (0, 0)
+        self._work: dict[str, Callable[[Connection, Request], None]] = {
+            BEAT_PATH: self._beat,
+            PUT_PATH: self._put,
+            NEWS_PATH: self._news,
+        }
+
+    def ordered(self) -> None:
+        """There are new orders for the agents: they are to ask for them. From any thread."""
+        self._orders += 1
+
+    def welcome(self, peer: Endpoint) -> bool:
+        """Refuse other users of this machine. Whose others are, their first request has to prove."""
+        owner = self._owners.owner(peer, self._address)
+        if owner in (None, os.getuid()):
+            return True
+        self._warn("refused connections of another user of this machine")
+        return False
+
+    def admit(self, connection: Connection, request: Request) -> int | None:
+        """Refuse what is not signed before anything else is looked at."""
+        nonce = request.headers.get(NONCE_HEADER, "")
+        if not self._signer.signed(request) or not self._once.admits(nonce):
+            address = plain_address(connection.peer[0])
+            self._warn(f"refused a request from {address}: not signed with the job's token")
+            return 403
+        if request.method != "POST" or request.path not in self._work:
+            return 404
+        return 413 if request.length > MAX_BODY else None
+
+    def handle(self, connection: Connection, request: Request) -> None:
+        """Answer, or keep a question for news until there is some."""
+        if not self._signer.whole(request):
+            connection.answer(403, last=True)
+            return
+        try:
+            self._work[request.path](connection, request)
+        except (ValueError, struct.error):
+            self._answer(connection, request.headers[NONCE_HEADER], 400)
+        except MemoryError:
+            self._answer(connection, request.headers[NONCE_HEADER], 413)
+
+    def turn(self) -> float:
+        """Tell those who asked for news; returns the seconds until that may be needed again."""
+        now = time.monotonic()
+        state = (self._board.end, self._orders)
+        if state != self._noticed:
+            self._noticed = state
+            if self._next_telling is None:
+                # Told at once, each of many keys would cost an answer to each of many nodes.
+                self._next_telling = max(now + _GATHER, self._last_telling + self._rest)
+        if self._next_telling is not None and self._next_telling <= now:
+            self._next_telling, self._last_telling = None, now
+            asked, self._questions = self._questions, deque()
+            for question in asked:
+                if self._is_news(question):
+                    self._tell(question)
+                else:
+                    self._questions.append(question)
+        while self._questions and self._questions[0].deadline <= now:
+            self._tell(self._questions.popleft())
+        deadline = self._questions[0].deadline if self._questions else now + HOLD
+        return max(0.0, min(deadline, self._next_telling or deadline) - now)
+
+    def _beat(self, connection: Connection, request: Request) -> None:
+        order = self._coordinator.beat(Report.decode(request.body))
+        self._answer(connection, request.headers[NONCE_HEADER], 200, order.encode())
+
+    def _put(self, connection: Connection, request: Request) -> None:
+        self._board.put(request.body, PUT.size)
+        self._answer(connection, request.headers[NONCE_HEADER], 200)
+
+    def _news(self, connection: Connection, request: Request) -> None:
+        _node, place, orders = NEWS_REQUEST.unpack(request.body)
+        deadline = time.monotonic() + HOLD
+        nonce = request.headers[NONCE_HEADER]
+        question = _Question(connection, nonce, place, orders, deadline)
+        # Who is behind reads on at once, unless there will be still more to tell in a moment.
+        if self._is_news(question) and self._next_telling is None:
+            self._tell(question)
+        else:
+            self._questions.append(question)
+
+    def _is_news(self, question: _Question) -> bool:
+        return question.place < self._board.end or question.orders != self._orders
+
+    def _tell(self, question: _Question) -> None:
+        # Most agents have read up to the same places, so most answers are the same.
+        if (self._board.end, self._orders) != self._answers_of:
+            self._answers_of = (self._board.end, self._orders)
+            self._answers.clear()
+        if question.place not in self._answers:
+            if len(self._answers) >= _ANSWERS:
+                del self._answers[next(iter(self._answers))]
+            entries, place = self._board.since(question.place)
+            body = NEWS.pack(place, self._orders) + entries
+            self._answers[question.place] = body, digest_of(body)
+        body, digest = self._answers[question.place]
+        headers = self._signer.answer_headers(question.nonce, 200, digest)
+        question.connection.answer(200, body, headers)
+
+    def _answer(self, connection: Connection, nonce: str, status: int, body: bytes = b"") -> None:
+        headers = self._signer.answer_headers(nonce, status, digest_of(body))
+        connection.answer(status, body, headers)
+
+    def _warn(self, line: str) -> None:
+        if line not in self._warnings and len(self._warnings) < _MAX_WARNINGS:
+            self._warnings.add(line)
+            self._say(line)
+
+
+def serve_head(
+    settings: Settings, coordinator: Coordinator, say: Callable[[str], None]
+) -> Callable[[], None]:
+    """Serve on the head's address and port. Raises OSError.
+
+    Returns what to call, from any thread, when there are new orders.
+    """
+    service = HeadService(settings, coordinator, say)
+    listener = listen((settings.head_address, settings.head_port), shared=True)
+    connections = most_connections(settings, of_the_job=CONNECTIONS * settings.nodes)
+    server = Server(listener, service, say, connections=connections)
+    server.start()
+
+    def ordered() -> None:
+        service.ordered()
+        server.wake()
+
+    return ordered

@@ -1,0 +1,176 @@
+"""The ranks' output: raw into a file for each; where somebody looks, also to the agent's own."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from typing import Callable
+
+from ..files import open_for_append, write_all, write_cause
+from ..hangs.stall_warning import StallWarnings
+
+_CHUNK = 1 << 16
+# A line without an end is passed on in pieces of this size, so that memory stays bounded.
+MAX_LINE = 1 << 20
+_STEPS_WORD = b"argosy_steps: "
+
+Trouble = Callable[[str], None]
+
+
+class Console:
+    """The agent's standard output, shared by all who write to it.
+
+    A reader that went away is no reason to end a job; a full disk behind the output is, and is
+    reported to `trouble` once.
+    """
+
+    def __init__(self, descriptor: int, trouble: Trouble) -> None:
+        self._descriptor = descriptor
+        self._trouble = trouble
+        self._lock = threading.Lock()
+        self._broken = False
+
+    def say(self, text: str) -> None:
+        """Write a line of the agent's own."""
+        self.write(f"argosy: {text}\n".encode())
+
+    def write(self, data: bytes) -> None:
+        """Write whole lines, undivided."""
+        with self._lock:
+            if self._broken:
+                return
+            try:
+                write_all(self._descriptor, data)
+                return
+            except OSError as error:
+                self._broken = True
+                gone = error.errno in (errno.EPIPE, errno.EIO, errno.EBADF)
+                cause = write_cause(error, "the node's log (the agent's standard output)")
+        if not gone:
+            self._trouble(cause)
+
+
+class LineSplitter:
+    """Cuts a stream of bytes into lines, the end of line included."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._length = 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The lines that `data` completes."""
+        self._parts.append(data)
+        self._length += len(data)
+        if b"\n" not in data and self._length < MAX_LINE:
+            return []
+        *lines, rest = b"".join(self._parts).split(b"\n")
+        pieces = [line + b"\n" for line in lines]
+        while len(rest) >= MAX_LINE:
+            end = whole_characters(rest, MAX_LINE)
+            pieces.append(rest[:end] + b"\n")
+            rest = rest[end:]
+        self._parts, self._length = [rest], len(rest)
+        return pieces
+
+    @property
+    def unfinished(self) -> bytes:
+        """The first bytes of a line that has no end yet; empty: there is none."""
+        return next((part[:1] for part in self._parts if part), b"")
+
+    def rest(self) -> list[bytes]:
+        """What came after the last end of line, as a line."""
+        rest = b"".join(self._parts)
+        self._parts, self._length = [], 0
+        return [rest + b"\n"] if rest else []
+
+
+def whole_characters(data: bytes, end: int) -> int:
+    """The last place up to `end` where UTF-8 text may be cut."""
+    place = end
+    while place > end - 4 and place < len(data) and data[place] & 0xC0 == 0x80:
+        place -= 1
+    return place if place > end - 4 else end
+
+
+class OutputPump(threading.Thread):
+    """Takes one rank's output from its pipe until the end of it.
+
+    Args:
+        rank: the rank's number.
+        pipe: the descriptor to read from; the pump closes it.
+        log_path: the file for the raw output.
+        console: where lines with the rank's number go; None: nowhere, since the file has them.
+        trouble: called with the cause when the file cannot be written.
+        line_seen: called with each line; a progress bar's, which overwrites itself, are told apart.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        pipe: int,
+        log_path: str,
+        *,
+        console: Console | None,
+        trouble: Trouble,
+        line_seen: Callable[[bytes], None] | None = None,
+    ) -> None:
+        super().__init__(name=f"output-{rank}", daemon=True)
+        self._prefix = b"[%d] " % rank
+        self._pipe = pipe
+        self._log_path = log_path
+        self._log: int | None = None
+        self._console = console
+        self._trouble = trouble
+        self._line_seen = line_seen
+        self._splitter = LineSplitter()
+        self._overwritten = LineSplitter()
+        self.stall = StallWarnings()
+        self.words = 0
+        """How often the program has said something."""
+        self.steps_word = ""
+        """The step recorder's own complaint, if the rank ended with one."""
+
+    def run(self) -> None:
+        """The thread."""
+        self._file(b"")
+        while True:
+            data = os.read(self._pipe, _CHUNK)
+            if not data:
+                break
+            self._file(data)
+            lines = self._splitter.feed(data)
+            self.words += self.stall.take(data, lines, self._splitter.unfinished)
+            self._pass_on(lines)
+            self._show(data)
+        self._pass_on(self._splitter.rest())
+        self._show(b"\n")
+        os.close(self._pipe)
+        if self._log is not None:
+            os.close(self._log)
+
+    def _file(self, data: bytes) -> None:
+        # When the file fails the pipe is still emptied: the rank must not hang on it.
+        if not self._log_path:
+            return
+        try:
+            if self._log is None:
+                self._log = open_for_append(self._log_path)
+            write_all(self._log, data)
+        except OSError as error:
+            self._trouble(write_cause(error, self._log_path))
+            self._log_path = ""
+
+    def _pass_on(self, lines: list[bytes]) -> None:
+        if not lines:
+            return
+        if self._console:
+            self._console.write(b"".join(self._prefix + line for line in lines))
+        for line in lines:
+            if line.startswith(_STEPS_WORD):
+                self.steps_word = line.decode("utf-8", "replace").strip()
+
+    def _show(self, data: bytes) -> None:
+        if self._line_seen:
+            for line in self._overwritten.feed(data.replace(b"\r", b"\n")):
+                self._line_seen(line)

@@ -1,0 +1,306 @@
+"""The ranks of one node, from start to end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from typing import Callable, Mapping, Sequence
+
+from ..coordination.failure import OTHER, Failure, ended_by_signal, ended_with_code
+from ..files import open_for_append
+from ..settings import Settings, rank_environment
+from ..status import RankStatus
+from ..transport.open_files import OpenFiles
+from ..transport.peers import Endpoint
+from .children import reap
+from .guard import Guard
+from .memory_limits import memory_kills, why_killed
+from .output import Console, OutputPump, Trouble
+
+_RUNTIME = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+PYTHON_FOLDER = os.path.join(_RUNTIME, "python")
+# What argosy_steps ends a program with when the disk is full (EX_IOERR of sysexits.h).
+_STEPS_EXIT = 74
+# What a program ends with that has saved a checkpoint, to be continued (EX_TEMPFAIL).
+_INTERRUPTED_EXIT = 75
+# Seconds from SIGTERM to SIGKILL, from that to giving up, and for the last of the output.
+GRACE = 2.0
+_KILL_TIME = 3.0
+_DRAIN_TIME = 2.0
+
+
+class StartError(Exception):
+    """The command cannot be started; the text is the cause."""
+
+
+class Rank:
+    """One running rank."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        local_rank: int,
+        rendezvous: Endpoint,
+        more: Mapping[str, str],
+    ) -> None:
+        self._settings = settings
+        self.status = RankStatus(settings.node * settings.ranks_per_node + local_rank, local_rank)
+        environment = {**_environment(settings, local_rank, rendezvous), **more}
+        self.process = _start(settings.run.command, environment)
+        self._memory_kills = memory_kills()
+        self.pump: OutputPump | None = None
+
+    def attach(self, console: Console, trouble: Trouble, seen: Callable[[bytes], None]) -> None:
+        """Pass on the output; `seen` gets the lines of rank 0."""
+        assert self.process.stdout
+        rank = self.status.rank
+        self.pump = OutputPump(
+            rank,
+            os.dup(self.process.stdout.fileno()),
+            self.log,
+            console=console if self._settings.echo else None,
+            trouble=trouble,
+            line_seen=seen if rank == 0 else None,
+        )
+        self.process.stdout.close()
+        self.pump.start()
+
+    @property
+    def number(self) -> int:
+        """Among all ranks of the job."""
+        return self.status.rank
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self.process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self.status.ended is None
+
+    @property
+    def log(self) -> str:
+        """The file of its output."""
+        return os.path.join(self._settings.logs, f"rank-{self.number}.log")
+
+    @property
+    def steps_file(self) -> str:
+        """Where it records its steps."""
+        return self._settings.steps_file(self.number)
+
+    @property
+    def lines_file(self) -> str:
+        """Where it records all else."""
+        return self._settings.lines_file(self.number)
+
+    @property
+    def words(self) -> int:
+        """How often it has printed something so far."""
+        return self.pump.words if self.pump else 0
+
+    @property
+    def stall(self) -> str:
+        """Whom Horovod misses, as it has said in this rank's output; empty: nobody."""
+        return self.pump.stall.text if self.pump else ""
+
+    def forget_stall(self) -> None:
+        """That is over."""
+        if self.pump:
+            self.pump.stall.forget()
+
+    def send(self, number: int) -> None:
+        """Send a signal to the rank and what it started, unless it has ended."""
+        if self.status.ended is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, number)
+
+    def warn(self) -> None:
+        """SIGUSR1 to the rank itself: what it started knows nothing of it."""
+        if self.status.ended is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                self.process.send_signal(signal.SIGUSR1)
+
+    def collect(self) -> None:
+        """Reap the rank, which has ended, and end what it started with it."""
+        self.send(signal.SIGKILL)
+        code = self.process.wait()
+        self.status.exit_code = code if code >= 0 else None
+        self.status.signal = -code if code < 0 else None
+        self.status.ended = time.time()
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the rank ended early, to be continued."""
+        expected = self._settings.run.checkpoint_time is not None
+        return expected and self.status.exit_code == _INTERRUPTED_EXIT
+
+    def failure(self) -> Failure | None:
+        """Why the rank ended, if it did not end well."""
+        status = self.status
+        if self.interrupted:
+            return None
+        if status.signal is not None:
+            cause, kind = ended_by_signal(status.signal)
+            if status.signal == signal.SIGKILL:
+                cause += self._want_of_memory()
+        elif status.exit_code:
+            cause, kind = ended_with_code(status.exit_code)
+            # A worker of the rank was killed, and the rank ended for it.
+            cause += self._want_of_memory(of_job_alone=True)
+            if status.exit_code == _STEPS_EXIT and self._steps_word():
+                cause, kind = self._steps_word(), OTHER
+        else:
+            return None
+        return Failure(self._settings.node, status.rank, cause, status.ended or time.time(), kind)
+
+    def _want_of_memory(self, of_job_alone: bool = False) -> str:
+        now = memory_kills()
+        if of_job_alone and not now.visible:
+            return ""
+        why = why_killed(self._memory_kills, now)
+        return f": {why}" if why else ""
+
+    def _steps_word(self) -> str:
+        assert self.pump
+        self.pump.join(_DRAIN_TIME)
+        return self.pump.steps_word
+
+
+class Ranks:
+    """All ranks of this node."""
+
+    def __init__(self, settings: Settings, guard: Guard, open_files: OpenFiles) -> None:
+        self._settings = settings
+        self._guard = guard
+        self._open_files = open_files
+        self._ranks: list[Rank] = []
+        self._stopped: float | None = None
+
+    @property
+    def watched(self) -> Sequence[Rank]:
+        """Each of them."""
+        return self._ranks
+
+    @property
+    def statuses(self) -> list[RankStatus]:
+        """How each rank is."""
+        return [rank.status for rank in self._ranks]
+
+    @property
+    def running(self) -> bool:
+        """Whether a rank still runs; one that not even SIGKILL can end is given up in time."""
+        if all(rank.status.ended is not None for rank in self._ranks):
+            return False
+        return self._stopped is None or time.monotonic() < self._stopped + GRACE + _KILL_TIME
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a rank ended early, to be continued."""
+        return any(rank.interrupted for rank in self._ranks)
+
+    def warn(self) -> None:
+        """Tell the ranks that it is time to save a checkpoint and end."""
+        for rank in self._ranks:
+            rank.warn()
+
+    def start(
+        self,
+        rendezvous: Endpoint,
+        console: Console,
+        trouble: Trouble,
+        seen: Callable[[bytes], None],
+        environment: Mapping[str, str],
+    ) -> None:
+        """Start them all, with `environment` besides. Raises StartError; those before it then run."""
+        if self._settings.run.timeline and self._settings.node == 0:
+            # Horovod itself would make it for everybody to read.
+            with contextlib.suppress(OSError):
+                os.close(open_for_append(self._settings.timeline))
+        for local_rank in range(self._settings.ranks_per_node):
+            rank = Rank(self._settings, local_rank, rendezvous, environment)
+            self._open_files.give_back(rank.process.pid)
+            self._guard.add(rank.process.pid)
+            self._ranks.append(rank)
+            rank.attach(console, trouble, seen)
+
+    def collect_ended(self) -> list[Rank]:
+        """Reap whatever has ended; returns the ranks among it."""
+        running = [rank for rank in self._ranks if rank.status.ended is None]
+        reap({rank.process.pid: rank.collect for rank in running})
+        ended = [rank for rank in running if rank.status.ended is not None]
+        for rank in ended:
+            self._guard.remove(rank.process.pid)
+        return ended
+
+    def stop(self) -> None:
+        """Ask the ranks to end, and after `GRACE` make them; to be called again and again."""
+        if self._stopped is None:
+            self._stopped = time.monotonic()
+            self._send(signal.SIGTERM)
+        elif time.monotonic() >= self._stopped + GRACE:
+            self._send(signal.SIGKILL)
+
+    def drain(self) -> None:
+        """Wait until the output of the ended ranks is written, but not for ever."""
+        deadline = time.monotonic() + _DRAIN_TIME
+        for rank in self._ranks:
+            if rank.pump:
+                rank.pump.join(max(0.0, deadline - time.monotonic()))
+
+    def _send(self, number: int) -> None:
+        for rank in self._ranks:
+            rank.send(number)
+
+
+def _environment(settings: Settings, local_rank: int, rendezvous: Endpoint) -> dict[str, str]:
+    rank = settings.node * settings.ranks_per_node + local_rank
+    # The token stays with the agents, and so does all else that only they need.
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("ARGOSY_")}
+    # A rank that is killed must not take its last lines with it.
+    environment.setdefault("PYTHONUNBUFFERED", "1")
+    environment.update(rank_environment(settings, local_rank, rendezvous))
+    # The experiment's own folders stand beside the recorder's, not in its place.
+    folders = [PYTHON_FOLDER, environment.get("PYTHONPATH", "")]
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
+    environment.update(
+        ARGOSY_RUN_DIR=settings.run_dir,
+        ARGOSY_ATTEMPT=settings.attempt,
+        ARGOSY_NODE=str(settings.node),
+        ARGOSY_RANK=str(rank),
+        ARGOSY_LOCAL_RANK=str(local_rank),
+        ARGOSY_STEPS_FILE=settings.steps_file(rank),
+        ARGOSY_OUTPUT=settings.output,
+        ARGOSY_CHECKPOINTS=os.path.join(settings.checkpoints, settings.attempt),
+    )
+    if settings.run.checkpoint_time is not None:
+        environment["ARGOSY_WARNED"] = f"{settings.run.checkpoint_time:g}"
+    if settings.resume:
+        environment["ARGOSY_RESTORED"] = os.path.join(settings.checkpoints, settings.resume)
+    return environment
+
+
+def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    name = command[0]
+    try:
+        return subprocess.Popen(
+            list(command),
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except FileNotFoundError:
+        if shutil.which(name, path=environment.get("PATH")):
+            raise StartError(f"command {name}: the image lacks its interpreter") from None
+        raise StartError(f"command not found in the image: {name}") from None
+    except PermissionError:
+        raise StartError(f"command not executable in the image: {name}") from None
+    except (OSError, ValueError) as error:
+        raise StartError(f"command {name} cannot be started: {error}") from None

@@ -1,0 +1,202 @@
+"""The key-value store over which Horovod's ranks find each other: one node's copy of it.
+
+Protocol: GET, PUT and DELETE of /scope/key, as in horovod/runner/http/http_server.py (0.28.1).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+
+from .kv_codec import Entry, Value, decode, encode, pack
+
+# Gloo's value is 136 bytes for each rank of the job; these bounds hold for some 30,000 ranks, and
+# only keep a fault from eating the memory. The total is of packed values.
+MAX_VALUE = 4 << 20
+MAX_TOTAL = 256 << 20
+_MAX_PATH = 1024
+# Values that were unpacked lately: the ranks of a node ask for the same one at about the same time.
+_UNPACKED = 16
+_EMPTY = Value(b"")
+
+
+@dataclass
+class _Scope:
+    """A scope as this node's ranks see it: those of the present generation see only its keys."""
+
+    generation: int = 0
+    values: dict[int, dict[str, Value]] = field(default_factory=dict)
+    # Our own ranks of this generation, those of them that are connected, and those of the one
+    # before that have not said so although another has begun anew.
+    ours: set[str] = field(default_factory=set)
+    connected: set[str] = field(default_factory=set)
+    late: set[str] = field(default_factory=set)
+
+
+_NOTHING = _Scope()
+
+
+class Rendezvous:
+    """Values by scope and key. Safe to call from several threads.
+
+    A scope is used again when `hvd.init()` is called again, and must not give out the addresses of
+    the time before. Each time is a generation; what a rank puts carries its generation to the
+    other nodes. A node goes on to the next one by itself when its own ranks are connected: nothing
+    has to come back from the head first, so no order of messages can bring an old value back.
+    """
+
+    def __init__(self, node: int = 0, outbox: Outbox | None = None, most: int = MAX_TOTAL) -> None:
+        self._node = node
+        self._outbox = outbox
+        self._most = most
+        self._lock = threading.Lock()
+        self._scopes: dict[str, _Scope] = {}
+        self._serial = 0
+        # Own keys that have not come back from the head: until then ours is the latest value.
+        self._unconfirmed: dict[tuple[str, str, int], int] = {}
+        self._unpacked: dict[bytes, bytes] = {}
+        self._total = 0
+
+    def get(self, path: str) -> bytes | None:
+        """The value at /scope/key, None when there is none. Raises ValueError for a bad path."""
+        name, key = _split(path)
+        with self._lock:
+            scope = self._scopes.get(name, _NOTHING)
+            value = scope.values.get(scope.generation, {}).get(key)
+            if value is None:
+                return None
+            return self._unpack(value) if value.columns else value.data
+
+    def put(self, path: str, data: bytes) -> None:
+        """Set a value. Raises ValueError for a bad path, MemoryError when the store is full."""
+        name, key = _split(path)
+        value = pack(data)
+        with self._lock:
+            scope = self._scopes.setdefault(name, _Scope())
+            rank = rank_of(key)
+            scope.late.discard(rank)
+            if rank in scope.connected:
+                late = scope.ours - scope.connected
+                self._next_generation(name, scope)
+                scope.late = late
+            before = scope.values.get(scope.generation, {}).get(key, _EMPTY)
+            total = self._total + len(value.data) - len(before.data)
+            if len(data) > MAX_VALUE or total > self._most:
+                raise MemoryError
+            if rank:
+                scope.ours.add(rank)
+            self._set(scope, scope.generation, key, value)
+            self._tell(Entry(self._node, self._serial + 1, scope.generation, name, key, value))
+
+    def delete(self, path: str) -> None:
+        """Note that the rank named by the key is connected. Raises ValueError for a bad path.
+
+        Slower ranks may still ask for its value, so the scope goes when all of this node's ranks
+        have said so: a second `hvd.init()` must not find the addresses of the first.
+        """
+        name, rank = _split(path)
+        with self._lock:
+            scope = self._scopes.get(name)
+            if not scope:
+                return
+            if rank in scope.late:
+                scope.late.discard(rank)
+            elif rank in scope.ours:
+                scope.connected.add(rank)
+                if scope.connected >= scope.ours:
+                    self._next_generation(name, scope)
+
+    def apply(self, message: bytes, place: int = 0) -> None:
+        """Take over what the head tells of all nodes. Raises ValueError."""
+        entries = [entry for entry, _ in decode(message, place)]
+        with self._lock:
+            for entry in entries:
+                self._apply(entry)
+
+    def _apply(self, entry: Entry) -> None:
+        scope = self._scopes.setdefault(entry.scope, _Scope())
+        if entry.generation > scope.generation and not scope.ours:
+            # Others have met again without us.
+            self._drop(entry.scope, scope, entry.generation)
+        if entry.generation < scope.generation:
+            return
+        identity = (entry.scope, entry.key, entry.generation)
+        serial = self._unconfirmed.get(identity)
+        if serial is not None:
+            if (entry.node, entry.serial) != (self._node, serial):
+                return
+            del self._unconfirmed[identity]
+        self._set(scope, entry.generation, entry.key, entry.value)
+
+    def _set(self, scope: _Scope, generation: int, key: str, value: Value) -> None:
+        values = scope.values.setdefault(generation, {})
+        self._total += len(value.data) - len(values.get(key, _EMPTY).data)
+        values[key] = value
+
+    def _next_generation(self, name: str, scope: _Scope) -> None:
+        self._tell(Entry(self._node, self._serial + 1, scope.generation, name, "", _EMPTY))
+        self._drop(name, scope, scope.generation + 1)
+        scope.ours, scope.connected = set(), set()
+
+    def _drop(self, name: str, scope: _Scope, generation: int) -> None:
+        for old in [each for each in scope.values if each < generation]:
+            values = scope.values.pop(old)
+            self._total -= sum(len(value.data) for value in values.values())
+            for key in values:
+                self._unconfirmed.pop((name, key, old), None)
+        scope.generation = generation
+        self._unpacked.clear()
+
+    def _tell(self, entry: Entry) -> None:
+        if self._outbox:
+            self._serial = entry.serial
+            if entry.key:
+                self._unconfirmed[entry.scope, entry.key, entry.generation] = entry.serial
+            self._outbox.add(encode(entry))
+
+    def _unpack(self, value: Value) -> bytes:
+        data = self._unpacked.get(value.data)
+        if data is None:
+            if len(self._unpacked) >= _UNPACKED:
+                del self._unpacked[next(iter(self._unpacked))]
+            data = self._unpacked[value.data] = value.unpacked()
+        return data
+
+
+class Outbox:
+    """Entries on their way to the head."""
+
+    def __init__(self) -> None:
+        self._entries: deque[bytes] = deque()
+        self.filled = threading.Event()
+
+    def add(self, entry: bytes) -> None:
+        """Have an entry sent."""
+        self._entries.append(entry)
+        self.filled.set()
+
+    def take(self, most: int) -> bytes:
+        """Entries of about `most` bytes together, at least one if there is any."""
+        self.filled.clear()
+        parts = []
+        while self._entries and most > 0:
+            parts.append(self._entries.popleft())
+            most -= len(parts[-1])
+        if self._entries:
+            self.filled.set()
+        return b"".join(parts)
+
+
+def rank_of(key: str) -> str:
+    """The rank, as text, that a key of Gloo's belongs to: ``3`` or ``rank_3``; or nothing."""
+    rank = key[5:] if key.startswith("rank_") else key
+    return rank if rank.isascii() and rank.isdigit() else ""
+
+
+def _split(path: str) -> tuple[str, str]:
+    empty, _, rest = path.partition("/")
+    scope, _, key = rest.partition("/")
+    if empty or not scope or not key or len(path) > _MAX_PATH:
+        raise ValueError(f"not /scope/key: {path[:80]}")
+    return scope, key

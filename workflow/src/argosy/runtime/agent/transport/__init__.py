@@ -1,0 +1,1 @@
+"""How agents, and the ranks of a node, exchange messages: HTTP, signed, from the job's own nodes alone."""

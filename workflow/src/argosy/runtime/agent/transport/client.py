@@ -1,0 +1,117 @@
+"""Signed requests to the head."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+from ..settings import Settings
+from .http_codec import MAX_BODY, MAX_HEAD, Answer, ask, parse_answer
+from .peers import Endpoint
+from .signing import NONCE_HEADER, SIGNATURE_HEADER, Nonces, Signer
+
+_CHUNK = 1 << 18
+
+
+class FullError(Exception):
+    """The head has no room for more."""
+
+
+class HeadClient:
+    """One connection with the head, made again whenever it was lost. For one thread at a time.
+
+    Whoever answers is a stranger until the signature is checked: what is read of an answer is bounded,
+    and so is the time for all of it. What is not signed by the head, be it a refusal, is no answer.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._address = (settings.head_address, settings.head_port)
+        self._signer = Signer(settings.token)
+        self._nonces = Nonces()
+        self._connection: _Connection | None = None
+
+    def ask(self, path: str, body: bytes, timeout: float) -> bytes:
+        """Return the head's answer, which comes within `timeout` seconds.
+
+        Raises:
+            OSError, ValueError: there is none that could be believed.
+            FullError: there is, and it is no.
+        """
+        if self._connection:
+            try:
+                return self._ask_once(path, body, timeout)
+            except ConnectionError:
+                pass  # The connection may have ended long before this request.
+        return self._ask_once(path, body, timeout)
+
+    def close(self) -> None:
+        """End the connection; the next request makes a new one."""
+        if self._connection:
+            self._connection.close()
+            self._connection = None
+
+    def _ask_once(self, path: str, body: bytes, timeout: float) -> bytes:
+        deadline = time.monotonic() + timeout
+        try:
+            if not self._connection:
+                self._connection = _Connection(self._address, timeout)
+            headers = self._signer.request_headers("POST", path, self._nonces.next(), body)
+            answer = self._connection.exchange(ask("POST", path, headers, body), deadline)
+            return self._believed(answer, headers[NONCE_HEADER])
+        except BaseException:
+            self.close()
+            raise
+
+    def _believed(self, answer: Answer, nonce: str) -> bytes:
+        signature = answer.headers.get(SIGNATURE_HEADER, "")
+        if not self._signer.answered(nonce, answer.status, answer.body, signature):
+            raise ValueError("the answer is not the head's: it is not signed with the job's token")
+        if answer.status == 413:
+            raise FullError
+        if answer.status != 200:
+            raise ValueError(f"the head answered {answer.status}")
+        return answer.body
+
+
+class _Connection:
+    """Raises OSError and ValueError; to be closed then."""
+
+    def __init__(self, address: Endpoint, timeout: float) -> None:
+        self._socket = socket.create_connection(address, timeout)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._received = bytearray()
+
+    def exchange(self, request: bytes, deadline: float) -> Answer:
+        """Send a request and return what was answered by then (monotonic time)."""
+        self._wait_at_most_until(deadline)
+        self._socket.sendall(request)
+        while (end := self._received.find(b"\r\n\r\n", 0, MAX_HEAD)) < 0:
+            if len(self._received) >= MAX_HEAD:
+                raise ValueError(f"the answer is not the head's: over {MAX_HEAD} bytes of headers")
+            self._receive(deadline)
+        answer = parse_answer(bytes(self._received[:end]))
+        if answer.length > MAX_BODY:
+            raise ValueError(f"the answer is not the head's: {answer.length} bytes are announced")
+        del self._received[: end + 4]
+        while len(self._received) < answer.length:
+            self._receive(deadline)
+        answer.body = bytes(self._received[: answer.length])
+        del self._received[: answer.length]
+        return answer
+
+    def close(self) -> None:
+        """End it."""
+        self._socket.close()
+
+    def _receive(self, deadline: float) -> None:
+        self._wait_at_most_until(deadline)
+        data = self._socket.recv(_CHUNK)
+        if not data:
+            raise ConnectionResetError("the connection was closed without an answer")
+        self._received += data
+
+    def _wait_at_most_until(self, deadline: float) -> None:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise socket.timeout("timed out")
+        self._socket.settimeout(left)

@@ -1,0 +1,99 @@
+"""As much of HTTP as ranks and agents speak: one request at a time, bodies of a known length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Mapping, Sequence
+
+from ..rendezvous.store import MAX_VALUE
+
+MAX_HEAD = 16 << 10
+"""Bytes of the lines before a body."""
+MAX_BODY = MAX_VALUE + (1 << 16)
+"""Bytes of what agents tell each other at once."""
+_MAX_LINES = 64
+_REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    403: "Forbidden",
+    404: "Not Found",
+    411: "Length Required",
+    413: "Payload Too Large",
+    431: "Request Header Fields Too Large",
+}
+
+
+@dataclass
+class Request:
+    """A request; the names of its headers are in small letters."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    length: int
+    body: bytes = b""
+
+
+@dataclass
+class Answer:
+    """What came of one; the names of its headers are in small letters."""
+
+    status: int
+    headers: Mapping[str, str]
+    length: int
+    body: bytes = b""
+
+
+def parse_head(data: bytes) -> Request:
+    """Return the request that begins with these lines. Raises ValueError."""
+    first, *lines = data.decode("latin-1").split("\r\n", _MAX_LINES)
+    method, path, _version = first.split(" ")
+    headers = _parse_headers(lines)
+    return Request(method, path, headers, _length(headers))
+
+
+def parse_answer(data: bytes) -> Answer:
+    """Return the answer that begins with these lines. Raises ValueError."""
+    first, *lines = data.decode("latin-1").split("\r\n", _MAX_LINES)
+    version, _, rest = first.partition(" ")
+    status = rest[:3]
+    if not version.startswith("HTTP/1.") or not (status.isascii() and status.isdigit()):
+        raise ValueError(f"not an answer in HTTP: {first[:80]!r}")
+    headers = _parse_headers(lines)
+    return Answer(int(status), headers, _length(headers))
+
+
+def ask(method: str, path: str, headers: Mapping[str, str], body: bytes) -> bytes:
+    """Return a request as bytes."""
+    return _encode(f"{method} {path} HTTP/1.1", headers, body)
+
+
+def answer(status: int, body: bytes, headers: Mapping[str, str], *, last: bool) -> bytes:
+    """Return an answer as bytes; after the `last` one the connection ends."""
+    more = {"Connection": "close"} if last else {}
+    return _encode(f"HTTP/1.1 {status} {_REASONS[status]}", {**headers, **more}, body)
+
+
+def _encode(first: str, headers: Mapping[str, str], body: bytes) -> bytes:
+    lines = [first, f"Content-Length: {len(body)}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
+
+
+def _parse_headers(lines: Sequence[str]) -> dict[str, str]:
+    headers = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        # The last of too many lines holds the rest of them.
+        if not colon or "\r\n" in value:
+            raise ValueError(f"not a header: {line[:80]!r}")
+        headers[name.lower()] = value.strip()
+    return headers
+
+
+def _length(headers: Mapping[str, str]) -> int:
+    length = headers.get("content-length", "0")
+    # What another reader could see as a body of another length is refused.
+    if not (length.isascii() and length.isdigit()) or "transfer-encoding" in headers:
+        raise ValueError(f"not a length: {length[:80]!r}")
+    return int(length[:18])

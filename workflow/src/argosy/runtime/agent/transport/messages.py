@@ -1,0 +1,130 @@
+"""What the agents of a job say to each other: reports to the head, orders back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from ..coordination.failure import Failure
+from ..hangs.places import Place
+from ..status import CANCELLED, COMPLETED, FAILED, INTERRUPTED
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a node is.
+
+    `ended`: no rank runs any more, and none will; `cancelled`: the agent was told to end by a
+    signal; `informed`: the node knows the outcome of the job and needs the head no longer;
+    `warned`: it was told that the job will be ended soon; `interrupted`: a rank of it ended early
+    for that, to be continued. `quiet`: seconds since a rank of it gave a sign of life; `pace`: the
+    median of their steps in seconds; `looked`: the number of the last look at them, which found
+    `places`; `stall`: whom Horovod misses.
+    """
+
+    node: int
+    ended: bool = False
+    cancelled: bool = False
+    informed: bool = False
+    failures: tuple[Failure, ...] = ()
+    warned: bool = False
+    interrupted: bool = False
+    quiet: float = 0.0
+    pace: float | None = None
+    looked: int = 0
+    places: tuple[Place, ...] = ()
+    stall: str = ""
+
+    def encode(self) -> bytes:
+        """The report as JSON."""
+        lists = {
+            "failures": [each.message() for each in self.failures],
+            "places": [each.message() for each in self.places],
+        }
+        return _encode({**vars(self), **lists})
+
+    @classmethod
+    def decode(cls, data: bytes) -> Report:
+        """The reverse of `encode`. Raises ValueError."""
+        try:
+            content = json.loads(data)
+            return cls(
+                node=int(content["node"]),
+                ended=content["ended"] is True,
+                cancelled=content["cancelled"] is True,
+                informed=content["informed"] is True,
+                warned=content["warned"] is True,
+                interrupted=content["interrupted"] is True,
+                failures=tuple(Failure.from_message(each) for each in content["failures"]),
+                quiet=float(content["quiet"]),
+                pace=None if content["pace"] is None else float(content["pace"]),
+                looked=int(content["looked"]),
+                places=tuple(Place.from_message(each) for each in content["places"]),
+                stall=str(content["stall"]),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"not a report: {error!r}") from None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the job ended: one state for all of its nodes."""
+
+    state: str
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the head wants of a node.
+
+    `start`: all nodes are there, so start the ranks; `warn`: tell them that it is time to save a
+    checkpoint and end; `stop`: end them; `failure`: the cause as
+    known so far; `outcome`: the job is over; `look`: say where the ranks are, once for each number.
+    """
+
+    start: bool = False
+    stop: bool = False
+    failure: Failure | None = None
+    outcome: Outcome | None = None
+    warn: bool = False
+    look: int = 0
+
+    def encode(self) -> bytes:
+        """The order as JSON."""
+        failure = self.outcome.failure if self.outcome else self.failure
+        return _encode(
+            {
+                "start": self.start,
+                "stop": self.stop,
+                "warn": self.warn,
+                "look": self.look,
+                "failure": failure.message() if failure else None,
+                "state": self.outcome.state if self.outcome else None,
+            }
+        )
+
+    @classmethod
+    def decode(cls, data: bytes) -> Order:
+        """The reverse of `encode`. Raises ValueError."""
+        try:
+            content = json.loads(data)
+            failure = content["failure"] and Failure.from_message(content["failure"])
+            state = content["state"]
+            if state not in (None, COMPLETED, FAILED, INTERRUPTED, CANCELLED):
+                raise ValueError(f"not a state: {state!r}")
+            return cls(
+                start=content["start"] is True,
+                stop=content["stop"] is True,
+                warn=content["warn"] is True,
+                look=int(content["look"]),
+                failure=failure,
+                outcome=Outcome(state, failure) if state else None,
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"not an order: {error!r}") from None
+
+
+def _encode(content: dict[str, Any]) -> bytes:
+    return json.dumps(content).encode()
