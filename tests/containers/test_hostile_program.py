@@ -39,7 +39,7 @@ def run_dir(tmp_path: Path) -> Path:
     for name in ("job.sbatch", "job.json", "provenance.json"):
         (folder / name).write_text("{}")
     (folder / "logs" / ATTEMPT).mkdir(parents=True)
-    host(folder, "claim.py", "s")
+    assert host(folder, "claim.py", "s", str(tmp_path)).returncode == 0
     return folder
 
 

@@ -79,10 +79,10 @@ def interrupt(workspace: Workspace, snakemake: int) -> None:
 @pytest.mark.parametrize(
     ("strike", "who"),
     [
-        (kill_rank("1"), r"rank 1 \(node 1\): killed by signal 9 \(SIGKILL\)"),
-        (kill_rank("0"), r"rank 0 \(node 0\): killed by signal 9 \(SIGKILL\)"),
-        (kill_agent("1"), r"node 1: the agent of node 1 was killed"),
-        (kill_agent("0"), r"node 0: the agent of node 0 was killed"),
+        (kill_rank("1"), r"rank 1 \(node 1, \S+\): killed by signal 9 \(SIGKILL\)"),
+        (kill_rank("0"), r"rank 0 \(node 0, \S+\): killed by signal 9 \(SIGKILL\)"),
+        (kill_agent("1"), r"node 1( \(\S+\))?: the agent of node 1 was killed"),
+        (kill_agent("0"), r"node 0( \(\S+\))?: the agent of node 0 was killed"),
         (interrupt, None),
     ],
     ids=["rank 1", "rank 0", "agent 1", "agent 0", "Ctrl-C"],

@@ -1,6 +1,7 @@
 """Mistakes of a user: one line that says where and what to do, and earlier results as they were."""
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from workspace import Workspace
 
 pytestmark = pytest.mark.container
+HOST = socket.gethostname()
 RUN = "nodes1-ranks1-repeat1"
 
 
@@ -32,7 +34,7 @@ def failure(workspace: Workspace, name: str, command: str, **more: Any) -> str:
 
 def test_a_command_that_the_image_lacks(workspace: Workspace) -> None:
     line = failure(workspace, "missing", "no-such-program --now")
-    assert "node 0: command not found in the image: no-such-program" in line
+    assert f"node 0 ({HOST}): command not found in the image: no-such-program" in line
 
 
 def test_a_program_that_fails_after_many_words(workspace: Workspace) -> None:
@@ -41,7 +43,7 @@ def test_a_program_that_fails_after_many_words(workspace: Workspace) -> None:
     status, output = workspace.snakemake()
     lines = output.splitlines()
     assert status != 0 and len(lines) < 200
-    assert "rank 0 (node 0): exit code 1: a reason" in output
+    assert f"rank 0 (node 0, {HOST}): exit code 1: a reason" in output
     # The last words are ours: what was printed last, who failed and why, and where the report is.
     last = lines[lines.index("At least one job did not complete successfully.") + 1 :]
     (log,) = workspace.run_dir("fails", RUN).glob("logs/*/ranks/rank-0.log")
@@ -49,7 +51,7 @@ def test_a_program_that_fails_after_many_words(workspace: Workspace) -> None:
     assert last[0] == f"The last lines of {name}:"
     assert last[1:41] == [*(f"    line {n} of many" for n in range(59961, 60000)), "    a reason"]
     assert last[41:43] == ["", "1 run failed:"]
-    assert last[43].startswith(f"  fails/{RUN}: rank 0 on ")
+    assert last[43].startswith(f"  fails/{RUN}: rank 0 (node 0, {HOST}): ")
     assert last[43].endswith(f": exit code 1: a reason; see {name}")
     assert last[44:] == ["Report of the runs there are: results/local/report.html"]
     assert (workspace.path / "results/local/report.html").is_file()
