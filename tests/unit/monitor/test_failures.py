@@ -1,10 +1,12 @@
 """What is said of the runs that came to nothing, when a workflow ends."""
 
 import shutil
+import time
 from pathlib import Path
 
 from live_study import FakeStudy, ended_in, starts
 
+from argosy.monitor import failures
 from argosy.monitor.failures import Failed, describe, failed_runs
 
 FAILURE = {"node": 0, "rank": 0, "cause": "killed by signal 9 (SIGKILL)", "at": 1.0}
@@ -65,3 +67,13 @@ def test_a_run_whose_folder_is_gone_is_not_forgotten(fake: FakeStudy) -> None:
     assert failed_runs(fake.site, planned) == [gone]
     shutil.rmtree(planned[1])
     assert len(failed_runs(fake.site, planned)) == 2
+
+
+def test_the_log_of_an_older_job_is_not_shown_for_one_that_never_began(fake: FakeStudy) -> None:
+    run = fake.plan()
+    fake.submitted(run, "6", "7")
+    starts(run, "6.0", seconds_ago=time.time())
+    (run.path / "logs/6.0/job.log").write_text("long ago\n")
+    assert failures._log_of(run.path) is None
+    (run.path / "logs/slurm-7.log").write_text("slurmstepd: error\n")
+    assert failures._log_of(run.path) == run.path / "logs/slurm-7.log"

@@ -216,6 +216,8 @@ def test_another_version_is_named_with_who_wrote_it(run_dir: Path, version: obje
     assert (
         f"its schema_version is {version}, this Argosy reads 2; it was written by another" in said
     )
-    (run_dir / "provenance.json").write_text('{"argosy": {"version": "0.8.1\\u001b[31m"}}')
-    with pytest.raises(RunFolderError, match=r"it was written by Argosy 0\.8\.1: use that version"):
+    writer = {"version": "0.8.1\x1b[31m", "git_commit": "0123456789abcdef"}
+    (run_dir / "provenance.json").write_text(json.dumps({"argosy": writer}))
+    by = r"it was written by Argosy 0\.8\.1 \(0123456789ab\): use that version"
+    with pytest.raises(RunFolderError, match=by):
         read_model(path, run_dir.parents[1], RunSpec)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.errors import plain
+from argosy.monitor.newest import newest_job
 from argosy.monitor.sites import run_folders
 from argosy.monitor.states import RunState
 from argosy.monitor.study import Study
@@ -86,18 +87,20 @@ def _names(runs: Sequence[Failed]) -> str:
 
 
 def _log_of(run_dir: Path) -> Path | None:
-    """The log of the rank or node that failed first, else the job's."""
+    """The log of the rank or node that failed first in the newest job, else the job's own."""
     run = RunFolder(run_dir)
-    attempt = run.last_started
-    if attempt is None:
+    job = newest_job(run, None)
+    if job is None:
         return max(run.scheduler_logs, default=None)
-    verdict = run.verdict(attempt)
-    failure = verdict.failure if verdict else None
-    paths = [run.logs(attempt) / "job.log"]
-    if failure and failure.node is not None:
-        paths.insert(0, run.logs(attempt) / f"node-{failure.node}.log")
-    if failure and failure.rank is not None:
-        paths.insert(0, run.rank_log(attempt, failure.rank))
+    paths = [run.scheduler_log(job.job_id)]
+    if job.attempt:
+        paths.insert(0, run.logs(job.attempt) / "job.log")
+        verdict = run.verdict(job.attempt)
+        failure = verdict.failure if verdict else None
+        if failure and failure.node is not None:
+            paths.insert(0, run.logs(job.attempt) / f"node-{failure.node}.log")
+        if failure and failure.rank is not None:
+            paths.insert(0, run.rank_log(job.attempt, failure.rank))
     return next((path for path in paths if _has_content(path, run.site)), None)
 
 

@@ -313,7 +313,8 @@ def _writer(path: Path, top: Path) -> str:
     """Name the version of Argosy that planned the run to which a file belongs."""
     run_dir = top.joinpath(*path.relative_to(top).parts[:2])
     try:
-        provenance = read_json(run_dir / "provenance.json", top)
-        return f"Argosy {plain(str(provenance['argosy']['version']))}"
-    except (LookupError, TypeError):
+        argosy = read_json(run_dir / "provenance.json", top)["argosy"]
+        commit = f" ({str(argosy['git_commit'])[:12]})" if argosy.get("git_commit") else ""
+        return plain(f"Argosy {argosy['version']}{commit}")
+    except (LookupError, TypeError, AttributeError):
         return "another version of Argosy"
