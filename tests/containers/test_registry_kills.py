@@ -67,7 +67,10 @@ def test_at_random_moments(
         whole_s = min(without_results(builds).whole() for _ in range(2))
         for number in range(moments):
             without_results(builds)
-            killed += builds.killed(whole_s, chance)
+            if number % 2:
+                killed += builds.killed_within(lambda: any(store.blobs.glob("*")), 0.2, chance)
+            else:
+                killed += builds.killed(whole_s, chance)
             parts += bool(list(store.blobs.glob("*")))
             assert whole_blobs_are_whole(store), (seed, number)
             lock = build_image(store, folder, tmp_path / "image.lock", tmp_path / "build.log")

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,9 +33,24 @@ class Builds:
         """
         builder = self._start()
         time.sleep(self.hurry * moments.uniform(before / 5, before))
-        was_running = builder.poll() is None
+        was_running = self._kill(builder)
         if not was_running:
             self.hurry *= 0.9
+        return was_running
+
+    def killed_within(
+        self, has_begun: Callable[[], bool], seconds: float, moments: random.Random
+    ) -> bool:
+        """Kill a build at some moment within so many seconds of what it has to begin before."""
+        builder = self._start()
+        while not has_begun() and builder.poll() is None:
+            time.sleep(0.002)
+        time.sleep(moments.uniform(0, seconds))
+        return self._kill(builder)
+
+    @staticmethod
+    def _kill(builder: "subprocess.Popen[bytes]") -> bool:
+        was_running = builder.poll() is None
         builder.send_signal(signal.SIGKILL)
         builder.wait()
         return was_running

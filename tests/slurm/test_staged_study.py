@@ -26,7 +26,7 @@ def change_site(workspace: ClusterWorkspace, **images: str) -> None:
 def test_each_node_unpacks_the_image_once_and_keeps_it(
     workspace: ClusterWorkspace, torch_digest: str
 ) -> None:
-    change_site(workspace, stage="node", folder=str(workspace.slurm.scratch), room="4G")
+    change_site(workspace, stage="node", folder=str(workspace.slurm.scratch), cache_size="4G")
     program = workspace.path / "containers/workloads/count.py"
     program.write_text(COUNT.read_text())
     workspace.configure(
