@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from argosy.runtime.agent.rendezvous.store.local_server import serve_ranks
+from argosy.runtime.agent.rendezvous.local_server import serve_ranks
 
 from argosy.images.store import Store
 from argosy.runtime.agent.coordination.coordinator import Coordinator
