@@ -22,8 +22,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from argosy.runtime.agent.rendezvous.local_server import serve_ranks
-
 from argosy.images.store import Store
 from argosy.runtime.agent.coordination.coordinator import Coordinator
 from argosy.runtime.agent.coordination.server import BEAT_PATH, NEWS_PATH, PUT_PATH, serve_head
@@ -37,6 +35,7 @@ from argosy.runtime.agent.rendezvous.kv_codec import (
     pack,
 )
 from argosy.runtime.agent.rendezvous.kv_replica import KvReplica
+from argosy.runtime.agent.rendezvous.local_server import serve_ranks
 from argosy.runtime.agent.rendezvous.store import Outbox, Rendezvous
 from argosy.runtime.agent.settings import Settings, read_settings
 from argosy.runtime.agent.transport.client import HeadClient

@@ -115,6 +115,8 @@ def test_what_is_no_yaml_is_said_in_one_line(tmp_path: Path) -> None:
         ("tmpdir: /tmp/$(date)", "tmpdir: write an absolute folder"),
         ("images: {stage: disk}", "images.stage: input should be 'shared', 'node' or 'memory'"),
         ("images: {store: node}", "images.store: no such key; did you mean stage?"),
+        ("forbidden: {gres: no}", "forbidden: this key is called unsupported_options now"),
+        ("images: {stage: node, room: 1G}", "images.room: this key is called cache_size now"),
         ("images: {cache_size: 1G}", "images: folder and cache_size are for `stage: node` alone"),
         (
             "images: {stage: memory, folder: /x}",
