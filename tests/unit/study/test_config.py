@@ -66,10 +66,10 @@ def test_durations_and_sizes() -> None:
         (("image: torch-cpu", "image: ../../etc"), "experiments.digits.image: a name may hold"),
         (("'a b; $(rm -rf /)'", "'a b"), "experiments.digits.command: cannot be split into words"),
         (
-            (
-                ("scale:", "needs: {time: 2m}\n    scale:"),
-                "needs: this key is called resources now",
-            ),
+            ("scale:", "needs: {time: 2m}\n    scale:"),
+            "needs: this key is called resources now",
+        ),
+        (
             ("scale:", "resources: {time: soon}\n    scale:"),
             "resources.time: write a duration as 30m",
         ),
