@@ -1,17 +1,31 @@
 """What an agent takes of a core while its ranks train."""
 
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from agent_job import Job
+from agent_job import PYTHON, Job
 
 TRAIN = """
 import time
 print("training", flush=True)
 time.sleep(60)
 """
+# What cannot be done without, once a second: reading the node's counters, and writing them down.
+READ_COUNTERS = """
+import json, time
+PATHS = ("/proc/stat", "/proc/meminfo", "/proc/net/dev", "/proc/diskstats")
+while True:
+    texts = []
+    for path in PATHS:
+        with open(path) as file:
+            texts.append(file.read().split())
+    json.dumps(texts)
+    time.sleep(1)
+"""
+MOST_TIMES = 12
 STARTED_S = 2.0
 SPAN_S = 5.0
 
@@ -26,15 +40,20 @@ def spent(pid: int) -> tuple[float, int]:
 
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_agents_leave_the_cores_to_the_ranks(make_job: Callable[..., Job], nodes: int) -> None:
+    """Processor time is held against that of the least that has to be done: machines differ, and are busy."""
     job = make_job(TRAIN, nodes=nodes).start()
     job.until(lambda: job.outputs().count("training") == nodes)
-    time.sleep(STARTED_S)
-    before = {node: spent(agent.pid) for node, agent in job.agents.items()}
-    time.sleep(SPAN_S)
+    with subprocess.Popen([PYTHON, "-c", READ_COUNTERS]) as least:
+        time.sleep(STARTED_S)
+        before = {node: spent(agent.pid) for node, agent in job.agents.items()}
+        least_before, _ = spent(least.pid)
+        time.sleep(SPAN_S)
+        least_s = spent(least.pid)[0] - least_before
+        least.kill()
     for node, agent in job.agents.items():
         ran_s, times = (
             now - then for now, then in zip(spent(agent.pid), before[node], strict=True)
         )
         # The telemetry's share is in it, and at the head of several nodes the answers to them all.
-        assert ran_s / SPAN_S < 0.005
+        assert ran_s < MOST_TIMES * least_s
         assert times / SPAN_S < 25
