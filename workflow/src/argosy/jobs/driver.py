@@ -64,8 +64,10 @@ class DriverLock:
         """
         folder.mkdir(exist_ok=True)
         note = folder / f"argosy-driver-{site}"
-        # One object in the process: who holds it may take it again.
-        lock = FileLock(folder / f"argosy-driver-{site}.lock", mode=0o600, is_singleton=True)
+        # One object in the process, of all its threads: who holds it may take it again.
+        lock = FileLock(
+            folder / f"argosy-driver-{site}.lock", mode=0o600, thread_local=False, is_singleton=True
+        )
         try:
             lock.acquire(timeout=0)
         except Timeout:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from argosy.errors import plain
 from argosy.reading import site_of
-from argosy.run_folder.models import RunSpec, Verdict, check_version, read_json, try_model
+from argosy.run_folder.models import OtherVersionError, RunFolderError, RunSpec, Verdict, read_model
 from argosy.runtime.program_files import changed, programs_of
 
 OTHER_PLAN = "what is asked for has changed"
@@ -34,16 +34,16 @@ def why_outdated(folder: Path, spec: RunSpec, programs: Programs) -> str | None:
     """Return why a run's result is not of what `spec` asks for; None if it is, or there is none.
 
     Raises:
-        RunFolderError: for a result of another version of Argosy, which is not taken away.
+        OtherVersionError: for a result of another version of Argosy, which is not taken away.
     """
     path, site = folder / "result.json", site_of(folder)
     if not path.is_symlink() and not path.exists():
         return None
-    found = read_json(path, site)
-    if isinstance(found, dict) and "schema_version" in found:
-        check_version(path, site, found["schema_version"])
-    result = try_model(path, site, Verdict)
-    if result is None:
+    try:
+        result = read_model(path, site, Verdict)
+    except OtherVersionError:
+        raise
+    except RunFolderError:
         return DAMAGED
     if result.spec != spec.spec:
         return OTHER_PLAN

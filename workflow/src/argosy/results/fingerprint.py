@@ -2,12 +2,12 @@
 
 import hashlib
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.reading import NotReadError, entries, site_of
+from argosy.run_folder.attempts import is_attempt
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def _is_folder(folder: Path, entry: os.DirEntry[str]) -> bool:
     """Whether it is a folder; raises NotReadError for what has an attempt's name and is none."""
     if entry.is_dir(follow_symlinks=False):
         return True
-    if re.fullmatch(r".+\.\d+", entry.name):
+    if is_attempt(entry.name):
         raise NotReadError(
             folder / entry.name, "is a link" if entry.is_symlink() else "is no folder"
         )

@@ -6,7 +6,7 @@ from typing import Any
 
 from argosy.files import write_json
 from argosy.reading import open_regular, site_of
-from argosy.run_folder.models import Job, JobFile, read_model
+from argosy.run_folder.models import SCHEMA_VERSION, Job, JobFile, read_model
 
 
 def read_jobs(run_dir: Path) -> list[Job]:
@@ -49,5 +49,5 @@ def script_digest(script: Path) -> str:
 
 
 def _write(run_dir: Path, jobs: list[Job]) -> None:
-    content = JobFile(jobs=jobs).model_dump(mode="json", exclude_defaults=True)
-    write_json(run_dir / "job.json", {"schema_version": JobFile().schema_version, **content})
+    noted = [job.model_dump(mode="json", exclude_defaults=True) for job in jobs]
+    write_json(run_dir / "job.json", {"schema_version": SCHEMA_VERSION, "jobs": noted})

@@ -33,6 +33,10 @@ class RunFolderError(ArgosyError):
     """A file of a run's folder that cannot be read as docs/run-folder.md says."""
 
 
+class OtherVersionError(RunFolderError):
+    """A file that another version of Argosy wrote."""
+
+
 class Record(BaseModel):
     """An object in a file."""
 
@@ -256,7 +260,8 @@ def read_model(path: Path, top: Path, model: type[FileModel]) -> FileModel:
     """Read `path` below `top` as `model`.
 
     Raises:
-        RunFolderError: naming the file, the key, and what to do.
+        OtherVersionError: naming who wrote the file.
+        RunFolderError: for any other fault, naming the file, the key, and what to do.
     """
     return as_model(path, read_object(path, top), model)
 
@@ -286,9 +291,11 @@ def read_object(path: Path, top: Path) -> dict[str, Any]:
         raise RunFolderError(
             f"{path}: cannot be read as JSON ({why}); move its run folder away and run it again"
         ) from problem
-    if not isinstance(found, dict):
-        raise RunFolderError(f"{path}: holds no JSON object; move its run folder away")
-    check_version(path, top, found.get("schema_version"))
+    if not isinstance(found, dict) or "schema_version" not in found:
+        raise RunFolderError(
+            f"{path}: holds no JSON object with a schema_version; move its run folder away"
+        )
+    check_version(path, top, found["schema_version"])
     return found
 
 
@@ -301,9 +308,9 @@ def read_json(path: Path, top: Path) -> Any:
 
 
 def check_version(path: Path, top: Path, version: object) -> None:
-    """Raise RunFolderError unless `version` is the one that this Argosy reads."""
+    """Raise OtherVersionError unless `version` is the one that this Argosy reads."""
     if version != SCHEMA_VERSION or isinstance(version, bool):
-        raise RunFolderError(
+        raise OtherVersionError(
             f"{path}: its schema_version is {version}, this Argosy reads {SCHEMA_VERSION}; "
             f"it was written by {_writer(path, top)}: use that version for {top}, or move the folder away"
         )
