@@ -240,3 +240,22 @@ def test_a_rule_that_is_no_run_is_named_to_its_writer(
     assert status != 0
     assert "rule paper: the executor argosy submits the runs of a study" in output, output
     assert "Traceback" not in output, output
+
+
+def test_without_handlers_a_second_driver_is_refused_when_it_submits(
+    finished: Workspace, outer: Callable[..., Workspace]
+) -> None:
+    workspace = outer()
+    snakefile, own = workspace.path / "Snakefile", workspace.path / "config/own.yaml"
+    snakefile.write_text(snakefile.read_text().partition("onstart:")[0])
+    own.write_text(own.read_text().replace("echo rate 5", "sleep 12; echo rate 5"))
+    command = [BIN / "snakemake", PROFILE, finished.path / "profiles/default"]
+    first = workspace.start(*command)
+    while "Running quick" not in (line := str(first.stdout and first.stdout.readline())):
+        assert line, "it ended before it had run anything"
+    status, output = workspace.run(*command)
+    assert status != 0
+    assert f"driven by another snakemake (process {first.pid} on " in output, output
+    assert "Traceback" not in output, output
+    printed, _ = first.communicate()
+    assert first.returncode == 0, printed

@@ -1,4 +1,4 @@
-"""A run's logs: those of its newest execution, printed or followed."""
+"""A run's logs: those of its newest attempt, printed or followed."""
 
 import codecs
 import os
@@ -132,7 +132,7 @@ class Part:
 
 
 class Log:
-    """One log of a run's newest execution; `kind` is `all`, `job`, `node-<n>` or `rank-<r>`.
+    """One log of a run's newest attempt; `kind` is `all`, `job`, `node-<n>` or `rank-<r>`.
 
     What ranks print is stored once, in a file for each. `all` is the job's own log with them.
     """
@@ -178,7 +178,7 @@ class Log:
 
     @property
     def ended(self) -> bool:
-        """Whether the newest execution has its verdict."""
+        """Whether the newest attempt has its verdict."""
         run = RunFolder(self._folder)
         job = newest_job(run, None)
         return job is not None and run.verdict(job.attempt) is not None
