@@ -79,7 +79,7 @@ def learning_rate(options, progress):
 
 
 def batches(data, options, epoch):
-    """This rank's batches of an epoch; every rank has as many."""
+    """Yield this rank's batches of an epoch; every rank has as many."""
     images, labels = data
     order = np.random.default_rng([options.seed, epoch]).permutation(len(labels))
     own = order[hvd.rank() :: hvd.size()]
@@ -140,7 +140,7 @@ def accuracy(model, data):
 
 
 def weights_digest(model):
-    """A digest of all weights, bit by bit."""
+    """Return a digest of all weights, bit by bit."""
     digest = hashlib.sha256()
     for values in model.get_weights():
         digest.update(values.tobytes())

@@ -151,7 +151,7 @@ def accuracy(model, data):
 
 
 def weights_digest(model):
-    """A digest of all weights, bit by bit."""
+    """Return a digest of all weights, bit by bit."""
     digest = hashlib.sha256()
     for tensor in model.state_dict().values():
         digest.update(tensor.numpy().tobytes())
