@@ -17,10 +17,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from argosy.images import container
-from argosy.images.container import ENGINES, Container
-from argosy.images.lockfile import read_lock
-from argosy.images.store import Store
+from argosy.images.engines import container
+from argosy.images.engines.container import ENGINES, Container
+from argosy.images.store.lockfile import read_lock
+from argosy.images.store.store import Store
 
 ROOT = Path(__file__).parents[1]
 ROUNDS = 10

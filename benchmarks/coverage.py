@@ -3,7 +3,9 @@
 import json
 import sys
 
+import coverage_choices
 import coverage_laws
+import coverage_networks
 import coverage_pairs
 import coverage_prediction
 import coverage_runs
@@ -11,7 +13,9 @@ import coverage_stragglers
 from rich.console import Console
 
 PARTS = {
+    "choices": coverage_choices.measured,
     "laws": coverage_laws.measured,
+    "networks": coverage_networks.measured,
     "pairs": coverage_pairs.measured,
     "prediction": coverage_prediction.measured,
     "runs": coverage_runs.measured,

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from taking_turns import measured_pairs, pin_to_a_core, report, side_by_side
 
-from argosy.images import container
-from argosy.images.container import Bind, Container
-from argosy.images.engines import engine_of_host
-from argosy.images.lockfile import read_lock
-from argosy.images.store import Store
+from argosy.images.engines import container
+from argosy.images.engines.choice import engine_of_host
+from argosy.images.engines.container import Bind, Container
+from argosy.images.store.lockfile import read_lock
+from argosy.images.store.store import Store
 
 ROOT = Path(__file__).parents[1]
 RUNTIME = ROOT / "workflow/src/argosy/runtime/python"

@@ -13,8 +13,8 @@ from playwright.sync_api import sync_playwright
 from study_files import sample_study
 
 from argosy.report import write_report
-from argosy.report.models import read_summary
-from argosy.report.page import page
+from argosy.report.page.page import page
+from argosy.report.summary.models import read_summary
 from argosy.results import collect
 
 REPEATS = 5

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from argosy.images.store import Store
+from argosy.images.store.store import Store
 from argosy.runtime.agent.coordination.coordinator import Coordinator
 from argosy.runtime.agent.coordination.server import BEAT_PATH, NEWS_PATH, PUT_PATH, serve_head
 from argosy.runtime.agent.rendezvous.kv_codec import (

@@ -25,8 +25,8 @@ from test_same_as_podman import BASE, ORDINARY, fill, listing, podman  # noqa: E
 from argosy.images.builder.builder import build_image  # noqa: E402
 from argosy.images.interchange.exporting import export_image  # noqa: E402
 from argosy.images.interchange.importing import import_image  # noqa: E402
-from argosy.images.lockfile import ImageLock  # noqa: E402
-from argosy.images.store import Store, remove_tree  # noqa: E402
+from argosy.images.store.lockfile import ImageLock  # noqa: E402
+from argosy.images.store.store import Store, remove_tree  # noqa: E402
 
 OWN = ("torch-cpu", "tensorflow-cpu")
 SHOWN = 6

@@ -34,8 +34,8 @@ from taking_turns import (
     undisturbed,
 )
 
-from argosy.images.lockfile import read_lock
-from argosy.images.store import Store
+from argosy.images.store.lockfile import read_lock
+from argosy.images.store.store import Store
 
 ROOT = Path(__file__).parents[1]
 PAIRS = 10

@@ -19,10 +19,10 @@ from pathlib import Path
 from argosy.images.bundle.index import read_index
 from argosy.images.bundle.packing import pack_image
 from argosy.images.bundle.unpacking import unpack
-from argosy.images.lockfile import read_lock
 from argosy.images.staging.folder import Wanted
 from argosy.images.staging.stage import Place, staged
-from argosy.images.store import Store, remove_tree
+from argosy.images.store.lockfile import read_lock
+from argosy.images.store.store import Store, remove_tree
 
 ROOT = Path(__file__).parents[1]
 REPEATS = 5

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from argosy.images.builder.recipe import plan
-from argosy.images.store import Store, remove_tree
+from argosy.images.store.store import Store, remove_tree
 from argosy.images.tools import ensure_udocker
 
 PROJECT = Path(__file__).parents[1]
@@ -114,6 +114,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def moments(pytestconfig: pytest.Config) -> int:
     """How many random moments a test of kills tries."""
     return int(pytestconfig.getoption("moments"))
+
+
+FIRST = ("slurm", "workflow", "containers", "faults", "browser")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that wait most, so that none of them is what everybody waits for at the end."""
+
+    def place(item: pytest.Item) -> int:
+        folder = item.path.relative_to(PROJECT / "tests").parts[0]
+        return FIRST.index(folder) if folder in FIRST else len(FIRST)
+
+    items.sort(key=place)
 
 
 def pytest_configure() -> None:

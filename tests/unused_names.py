@@ -20,11 +20,14 @@ DECORATED = re.compile(r"\.(command|callback)\b|\b\w+_(validator|serializer)\b|\
 """Decorators of typer, pydantic and typing, by which a function is used."""
 READ_BY_OTHERS = {
     "argosy/runtime/python/": "researchers' programs import these modules",
-    "argosy/report/models.py": "fields of summary.json; the Makefile writes its schema",
+    "argosy/report/summary/models.py": "fields of summary.json; the Makefile writes its schema",
     "argosy/runtime/agent/status.py: RankStatus.local_rank": "a field of status.json",
     "argosy/images/interchange/members.py: Member._proc_": "called by tarfile",
     "argosy/images/interchange/streams.py: Hashing.readinto": "called by io.BufferedReader",
     "argosy/images/interchange/streams.py: Hashing.readable": "called by io",
+    "argosy/schedulers/local/__init__.py": "what BatchSystem asks for; the package is found by its name",
+    "argosy/schedulers/slurm/__init__.py": "the same",
+    "argosy/schedulers/slurm/log_words.py": "what LogWords asks for; nodes load it by its path",
     "snakemake_executor_plugin_argosy/__init__.py": "Snakemake's interface of executors",
 }
 """Beginnings of what has users that are not in the workflow, and who they are."""

@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 from study_files import completed
 
 from argosy.report import write_comparison, write_report
-from argosy.report.models import read_summary
+from argosy.report.summary.models import read_summary
 from argosy.results import collect
 
 Open = Callable[..., Any]

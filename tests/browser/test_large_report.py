@@ -11,8 +11,8 @@ import pytest
 from page_times import page_times
 from playwright.sync_api import Browser, expect
 
-from argosy.report.models import read_summary
-from argosy.report.page import page
+from argosy.report.page.page import page
+from argosy.report.summary.models import read_summary
 
 RUNS = 1000
 # `make bench-page` holds it to 2 s; a busy machine is allowed more.

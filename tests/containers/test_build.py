@@ -16,12 +16,12 @@ import psutil
 import pytest
 
 from argosy.errors import ArgosyError
-from argosy.images import container
 from argosy.images.builder.builder import build_image
 from argosy.images.builder.workspace import MOST_LAYERS, OverlayWorkspace
-from argosy.images.container import Container
-from argosy.images.lockfile import ImageLock, read_lock
-from argosy.images.store import Store, remove_tree
+from argosy.images.engines import container
+from argosy.images.engines.container import Container
+from argosy.images.store.lockfile import ImageLock, read_lock
+from argosy.images.store.store import Store, remove_tree
 
 pytestmark = pytest.mark.container
 BASE = "FROM docker.io/library/debian:bookworm-slim\n"
@@ -362,7 +362,7 @@ BUILD = """
 import sys
 from pathlib import Path
 from argosy.images.builder.builder import build_image
-from argosy.images.store import Store
+from argosy.images.store.store import Store
 folder = Path(sys.argv[2])
 build_image(Store(Path(sys.argv[1])), folder, folder / "image.lock", folder / "build.log")
 """

@@ -13,10 +13,10 @@ import pytest
 from no_namespaces import CHOOSE, without_namespaces
 
 from argosy.images import tools
-from argosy.images.container import ENGINES
-from argosy.images.engines import choose_engine, engine_of_host, try_engine
-from argosy.images.store import Store
-from argosy.images.trusted_root import trusted_root
+from argosy.images.engines.choice import choose_engine, engine_of_host, try_engine
+from argosy.images.engines.container import ENGINES
+from argosy.images.engines.trusted_root import trusted_root
+from argosy.images.store.store import Store
 
 pytestmark = [pytest.mark.alone, pytest.mark.container, pytest.mark.udocker]
 
@@ -86,8 +86,8 @@ def test_engines_are_tried_where_programs_may_be_started(store: Store, tmp_path:
 CRUN = """
 import sys
 from pathlib import Path
-from argosy.images.engines import try_engine
-from argosy.images.store import Store
+from argosy.images.engines.choice import try_engine
+from argosy.images.store.store import Store
 trial = try_engine(Store(Path(sys.argv[1])), Path(sys.argv[2]), "crun")
 print(trial)
 sys.exit(trial.start_s is None)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.images.store import Store
+from argosy.images.store.store import Store
 from argosy.images.tools import require_runtime
 
 pytestmark = pytest.mark.container
@@ -16,7 +16,7 @@ import subprocess, sys
 from pathlib import Path
 from argosy.errors import ArgosyError
 from argosy.images.builder.builder import build_image
-from argosy.images.store import Store
+from argosy.images.store.store import Store
 
 disk, folder, tools = map(Path, sys.argv[1:])
 store = Store(disk / "store")

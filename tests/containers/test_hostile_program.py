@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from agent_job import RUNTIME
 
-from argosy.images.container import Bind
-from argosy.images.store import Store
+from argosy.images.engines.container import Bind
+from argosy.images.store.store import Store
 
 pytestmark = [pytest.mark.container, pytest.mark.udocker]
 
@@ -63,9 +63,9 @@ def binds_of(run_dir: Path, runtime: Path, workloads: Path) -> list[Bind]:
 RUN = """
 import json, sys
 from pathlib import Path
-from argosy.images import container
-from argosy.images.container import Bind, Container
-from argosy.images.store import Store
+from argosy.images.engines import container
+from argosy.images.engines.container import Bind, Container
+from argosy.images.store.store import Store
 store, root, engine, binds, command = json.loads(sys.argv[1])
 binds = [Bind(Path(source), target, writable) for source, target, writable in binds]
 path = {"PATH": "/opt/venv/bin:/usr/bin:/bin"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from agent_job import RUNTIME, Job, jobs
 
-from argosy.images.store import Store
+from argosy.images.store.store import Store
 
 pytestmark = [pytest.mark.container, pytest.mark.udocker]
 

@@ -7,8 +7,8 @@ from canaries import holds_secret, make_canaries, state
 
 from argosy.errors import ArgosyError
 from argosy.images.builder.builder import build_image
-from argosy.images.lockfile import ImageLock
-from argosy.images.store import Store
+from argosy.images.store.lockfile import ImageLock
+from argosy.images.store.store import Store
 
 pytestmark = pytest.mark.container
 BASE = "FROM docker.io/library/debian:bookworm-slim"

@@ -15,13 +15,13 @@ import pytest
 from argosy.errors import ArgosyError
 from argosy.images.builder import cache
 from argosy.images.builder.builder import build_image
-from argosy.images.flatten import flatten
 from argosy.images.gc.inventory import find_layers
 from argosy.images.interchange.exporting import export_image
 from argosy.images.interchange.importing import import_image
-from argosy.images.layers import Change, mark_for_overlay, read_overlay
-from argosy.images.lockfile import ImageLock
-from argosy.images.store import Store
+from argosy.images.rootfs.flatten import flatten
+from argosy.images.rootfs.layers import Change, mark_for_overlay, read_overlay
+from argosy.images.store.lockfile import ImageLock
+from argosy.images.store.store import Store
 
 pytestmark = [
     pytest.mark.container,

@@ -7,8 +7,8 @@ import pytest
 from killed_builds import Builds
 
 from argosy.images.builder.builder import build_image
-from argosy.images.lockfile import ImageLock
-from argosy.images.store import Store
+from argosy.images.store.lockfile import ImageLock
+from argosy.images.store.store import Store
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(1200)]
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from argosy.errors import ArgosyError
-from argosy.images import container, run
-from argosy.images.container import Bind, Container
-from argosy.images.nvidia import (
+from argosy.images import run
+from argosy.images.engines import container
+from argosy.images.engines.container import Bind, Container
+from argosy.images.engines.nvidia import (
     DRIVER_DIR,
     Host,
     driver_mount,
@@ -17,7 +18,7 @@ from argosy.images.nvidia import (
     nvml_module,
     with_driver,
 )
-from argosy.images.store import Store
+from argosy.images.store.store import Store
 
 pytestmark = [pytest.mark.container, pytest.mark.udocker]
 VERSION = "999.10.01"

@@ -9,8 +9,8 @@ import pytest
 
 from argosy.images.builder.builder import build_image
 from argosy.images.bundle.packing import pack_image
-from argosy.images.lockfile import ImageLock
-from argosy.images.store import Store
+from argosy.images.store.lockfile import ImageLock
+from argosy.images.store.store import Store
 
 pytestmark = pytest.mark.container
 

@@ -10,14 +10,14 @@ import pytest
 from registries import Layout, between, no_logins, push, registry, tar_of
 
 from argosy.errors import ArgosyError
-from argosy.images.archive import layer_tar
 from argosy.images.builder.builder import build_image
 from argosy.images.gc.prune import Limits, prune
 from argosy.images.interchange.importing import import_from_registry, import_image
-from argosy.images.layers import read_overlay
-from argosy.images.lockfile import ImageLock, read_lock
 from argosy.images.registry.reference import Reference
-from argosy.images.store import Store
+from argosy.images.rootfs.archive import layer_tar
+from argosy.images.rootfs.layers import read_overlay
+from argosy.images.store.lockfile import ImageLock, read_lock
+from argosy.images.store.store import Store
 
 pytestmark = pytest.mark.container
 

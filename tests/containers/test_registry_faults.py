@@ -13,12 +13,12 @@ import pytest
 from registries import Answer, Layout, Request, between, no_logins, push, registry, tar_of
 
 from argosy.errors import ArgosyError
-from argosy.images import free_disk
 from argosy.images.registry.client import Client
 from argosy.images.registry.pulling import Pulled, pull
 from argosy.images.registry.reference import Reference
 from argosy.images.registry.retry import PassingError, Patience, UnreachableError
-from argosy.images.store import Store
+from argosy.images.store import free_disk
+from argosy.images.store.store import Store
 
 pytestmark = pytest.mark.container
 
@@ -220,6 +220,7 @@ def test_a_layer_of_other_bytes_is_fetched_once_more_and_then_refused(
     times = 1
     with between(image, spoil) as front:
         assert complete(puller(front.address))
+    big = max(puller.whole, key=lambda path: path.stat().st_size).name
     for path in puller.whole:
         path.unlink()
     times = 99
@@ -228,8 +229,9 @@ def test_a_layer_of_other_bytes_is_fetched_once_more_and_then_refused(
         pytest.raises(ArgosyError, match="what came is something else, twice"),
     ):
         puller(front.address)
-    assert puller.parts == []
-    assert all(path.stat().st_size < SIZE for path in puller.whole)
+    # The small blobs are stopped wherever they are, and may have parts for the next try.
+    assert big not in {path.stem for path in puller.parts}
+    assert big not in {path.name for path in puller.whole}
 
 
 def test_a_layer_that_is_too_short_or_too_long_is_refused(image: str, puller: Puller) -> None:
@@ -378,7 +380,9 @@ def test_a_full_disk_is_said_and_the_next_try_goes_on(image: str, tmp_path: Path
         )
         assert done.returncode == 0, done.stderr
     first, second = ((tmp_path / name).read_text() for name in ("first", "second"))
-    assert "No space left on device; free space and run again: what came is kept\n2\n" in first
+    assert (
+        "No space left on device\nhint: free space and run again: what came is kept\n2\n" in first
+    )
     assert ".part" in (tmp_path / "between").read_text()
     [resumed] = ranges(front.requests)
     assert int(resumed.removeprefix("bytes=").removesuffix("-")) > 1_000_000

@@ -20,7 +20,7 @@ from argosy.images.registry.client import Client
 from argosy.images.registry.pulling import Pulled, pull
 from argosy.images.registry.reference import Reference
 from argosy.images.registry.retry import Patience
-from argosy.images.store import Store
+from argosy.images.store.store import Store
 
 pytestmark = pytest.mark.container
 

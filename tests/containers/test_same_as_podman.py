@@ -16,8 +16,8 @@ import pytest
 from argosy.images.builder.builder import build_image
 from argosy.images.interchange.exporting import export_image
 from argosy.images.interchange.importing import import_image
-from argosy.images.lockfile import ImageLock
-from argosy.images.store import Store, remove_tree
+from argosy.images.store.lockfile import ImageLock
+from argosy.images.store.store import Store, remove_tree
 
 BASE = "docker.io/library/debian:bookworm-slim"
 pytestmark = [

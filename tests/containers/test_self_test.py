@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from argosy.images import container
-from argosy.images.container import Bind, Container
-from argosy.images.store import Store
+from argosy.images.engines import container
+from argosy.images.engines.container import Bind, Container
+from argosy.images.store.store import Store
 
 pytestmark = pytest.mark.container
 PATH = {"PATH": "/opt/venv/bin:/usr/bin:/bin"}

@@ -12,10 +12,10 @@ import pytest
 
 from argosy.images.builder.builder import build_image
 from argosy.images.bundle.packing import pack_image
-from argosy.images.lockfile import ImageLock
 from argosy.images.staging.folder import NodeFolder
 from argosy.images.staging.stage import MEMORY
-from argosy.images.store import Store
+from argosy.images.store.lockfile import ImageLock
+from argosy.images.store.store import Store
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
 TEXT = "FROM docker.io/library/debian:bookworm-slim\nCOPY file /file\n"

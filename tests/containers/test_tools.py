@@ -14,7 +14,7 @@ import pytest
 
 from argosy.errors import ArgosyError
 from argosy.images import tools
-from argosy.images.store import Store
+from argosy.images.store.store import Store
 
 pytestmark = [pytest.mark.container, pytest.mark.udocker]
 
@@ -65,7 +65,7 @@ UNPACK = """
 import sys
 from pathlib import Path
 from argosy.images import tools
-from argosy.images.store import Store
+from argosy.images.store.store import Store
 
 tools.SYSTEM_FOLDERS = ()
 print(tools.require(Store(Path(sys.argv[1])), "proot", print))

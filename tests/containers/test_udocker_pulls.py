@@ -9,7 +9,7 @@ import pytest
 from registries import Answer, Layout, Request, between, push, registry, tar_of
 
 from argosy.images import tools
-from argosy.images.store import Store
+from argosy.images.store.store import Store
 
 pytestmark = [pytest.mark.container, pytest.mark.udocker]
 

@@ -10,9 +10,9 @@ import pytest
 from no_namespaces import CHOOSE, install_proot, without_namespaces
 
 from argosy.images.builder.builder import build_image
-from argosy.images.engines import choose_engine, engine_of_host
-from argosy.images.lockfile import ImageLock
-from argosy.images.store import Store
+from argosy.images.engines.choice import choose_engine, engine_of_host
+from argosy.images.store.lockfile import ImageLock
+from argosy.images.store.store import Store
 
 pytestmark = [pytest.mark.alone, pytest.mark.container, pytest.mark.udocker]
 

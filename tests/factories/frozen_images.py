@@ -7,10 +7,10 @@ from pathlib import Path
 from argosy.images.builder import cache
 from argosy.images.builder.cache import CachedStep
 from argosy.images.config import ImageConfig
-from argosy.images.freeze import GrowingTree
-from argosy.images.layers import Change, read_overlay
-from argosy.images.lockfile import ImageLock, LockedBase, LockedStep, write_lock
-from argosy.images.store import Store
+from argosy.images.rootfs.freeze import GrowingTree
+from argosy.images.rootfs.layers import Change, read_overlay
+from argosy.images.store.lockfile import ImageLock, LockedBase, LockedStep, write_lock
+from argosy.images.store.store import Store
 
 
 def make_layer(store: Store, key: str, files: Mapping[str, str]) -> CachedStep:

@@ -6,13 +6,13 @@ import subprocess
 from pathlib import Path
 
 from argosy.images import tools
-from argosy.images.store import Store
+from argosy.images.store.store import Store
 
 CHOOSE = """
 import sys
 from pathlib import Path
-from argosy.images.engines import choose_engine
-from argosy.images.store import Store
+from argosy.images.engines.choice import choose_engine
+from argosy.images.store.store import Store
 print(choose_engine(Store(Path(sys.argv[1]))).engine)
 """
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from frozen_images import make_image, make_layer
 
 from argosy.images.bundle.packing import pack_image
-from argosy.images.lockfile import ImageLock
 from argosy.images.staging.folder import Wanted
-from argosy.images.store import Store
+from argosy.images.store.lockfile import ImageLock
+from argosy.images.store.store import Store
 
 
 def make_packed(store: Store, project: Path, name: str, size: int = 2000) -> Wanted:

@@ -20,7 +20,7 @@ from typing import Any
 
 from argosy.images import tools
 from argosy.images.config import architecture
-from argosy.images.store import Store
+from argosy.images.store.store import Store
 
 OCI = "application/vnd.oci.image"
 

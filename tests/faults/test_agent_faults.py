@@ -30,7 +30,7 @@ from argosy.runtime.agent.transport.peers import Endpoint
 from argosy.runtime.agent.transport.signing import NONCE_HEADER, Signer, digest_of
 
 # Which of two failures came first is told within a second.
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.quiet
 
 SLEEPER = "import os, time; print('pid', os.getpid()); time.sleep(600)"
 # Has a helper in its own process group, and one that has run off to its own session.
@@ -139,6 +139,23 @@ def test_a_killed_agent_is_missed_and_its_ranks_end_with_it(job: Any) -> None:
     assert verdict.returncode == 1
     lost = f"the agent of node 1 was killed; see logs/{job.attempt}/node-1.log"
     assert f"failed: node 1: {lost}" in verdict.stdout
+
+
+def test_ranks_end_with_their_agent_though_all_were_warned_before(job: Any) -> None:
+    """A scheduler sends SIGTERM to every process of the job, the agent's guard among them."""
+    job = job(SLEEPER, nodes=1).start()
+    rank = job.rank_pid(0)
+    agent = job.agents[0].pid
+    (guard,) = children_of(agent) - {rank}
+    os.kill(guard, signal.SIGTERM)
+    time.sleep(0.2)
+    job.agents[0].kill()
+    assert job.left_nothing()
+
+
+def children_of(pid: int) -> set[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return {int(child) for child in text.split()}
 
 
 def test_a_killed_head_is_missed(job: Any) -> None:

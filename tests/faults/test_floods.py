@@ -12,7 +12,7 @@ import step_files
 from agent_job import ADDRESS, Job, another_user, jobs, require_namespaces
 from strangers import STRANGERS, beset
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.quiet
 
 RENDEZVOUS = {"RANK": "{rank}", "SIZE": "{size}", "HEAD": "{rendezvous_port}"}
 STEPS = 10

@@ -25,7 +25,8 @@ if rank == 0:
     wait_for_others()
     sys.exit()
 """
-LOOP = "while True:\n    pass\n"
+# Nice to the tests beside it.
+LOOP = "os.nice(19)\nwhile True:\n    pass\n"
 STOP = "os.kill(os.getpid(), signal.SIGSTOP)\n"
 LOADER = """
 import multiprocessing
@@ -50,7 +51,7 @@ def job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
 
 
 PLACES = {
-    LOOP: "is at program.py:1[34]",
+    LOOP: "is at program.py:1[45]",
     STOP: r"is stopped \(by a signal or a debugger\)",
     LOADER: r"is at program.py:17 \(get of queues.py\)",
     NO_PYTHON: "gave no Python stack",
@@ -99,6 +100,7 @@ def test_no_silence_or_a_short_one_or_one_that_is_allowed_ends_a_run(job: Any) -
 
 VALIDATE = """
 import json
+os.nice(19)
 def double(values): return [value * 2 for value in values]
 end = time.monotonic() + 72
 while time.monotonic() < end:

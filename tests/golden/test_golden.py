@@ -20,11 +20,12 @@ from golden_cases import ODD_FOLDER, SITES, Case, Kept, cases
 import argosy
 from argosy.errors import ArgosyError
 from argosy.images.config import ImageConfig
-from argosy.images.lockfile import ImageLock, LockedBase
+from argosy.images.store.lockfile import ImageLock, LockedBase
 from argosy.jobs import planning
 from argosy.jobs.building import Build, write_script
 from argosy.jobs.planning import Project, Target, plan_runs, write_runs
-from argosy.jobs.schedulers.slurm.shared_jobs import script_text
+from argosy.schedulers import slurm
+from argosy.schedulers.slurm.shared_jobs import script_text
 from argosy.site.models import read_site
 from argosy.study.models import Checkpoints, Resources
 from argosy.study.runs import Run
@@ -81,6 +82,8 @@ def write(
     copy_site(sites, project.slurm_dir, cases[0].site)
     monkeypatch.setattr(argosy, "__file__", "/project/argosy/__init__.py")
     monkeypatch.setattr(sys, "executable", "/project/.venv/bin/python")
+    words = Path("/project/argosy/schedulers/slurm/log_words.py")
+    monkeypatch.setattr(slurm, "LOG_WORDS", words)
     monkeypatch.setattr(planning, "nvml_module", lambda: "/project/.venv/pynvml.py")
     monkeypatch.setattr(planning, "describe_provenance", lambda *_: {})
     where = Target(cases[0].site, cases[0].hardware)
@@ -211,6 +214,7 @@ def test_bash_reads_every_script() -> None:
         subprocess.run(["bash", "-n", script], check=True)
 
 
+@pytest.mark.slow
 def test_shellcheck_finds_nothing() -> None:
     if not shutil.which("shellcheck"):
         pytest.skip("the program shellcheck is not installed (Debian package shellcheck)")

@@ -7,7 +7,7 @@ import pytest
 from cluster import Cluster, missing
 from cluster_workspace import ClusterWorkspace
 
-from argosy.images.store import Store
+from argosy.images.store.store import Store
 
 
 def _need(*, accounting: bool = False) -> None:

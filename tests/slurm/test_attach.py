@@ -9,8 +9,8 @@ import pytest
 from cluster import Cluster
 from cluster_workspace import ClusterWorkspace
 
-# A driver that is killed at a moment, and jobs that end at another, want the machine for themselves.
-pytestmark = [pytest.mark.alone, pytest.mark.slurm, pytest.mark.timeout(400)]
+# A driver that is killed at a moment, and jobs that end at another, want a quiet machine.
+pytestmark = [pytest.mark.quiet, pytest.mark.slurm, pytest.mark.timeout(400)]
 RUNS = [f"nodes1-ranks1-repeat{repeat}" for repeat in range(1, 9)]
 
 
@@ -108,7 +108,7 @@ def test_a_script_of_a_copied_project_leaves_the_project_alone(
     script = copy / run_dir.relative_to(study.path) / "job.sbatch"
     done = study.slurm.run("sbatch", "--wait", "--parsable", script, check=False)
     assert done.returncode != 0
-    (log,) = run_dir.glob(f"logs/slurm-{done.stdout.strip()}.log")
+    (log,) = run_dir.glob(f"logs/scheduler-{done.stdout.strip()}.log")
     said = f"argosy: this script is of the run in {run_dir} and not of this folder"
     assert log.read_text().startswith(said), log.read_text()
     assert sorted(path.name for path in (run_dir / "records").iterdir()) == before

@@ -14,7 +14,7 @@ from cluster_workspace import ClusterWorkspace
 from workspace import BIN, Workspace
 
 from argosy.images.config import ImageConfig
-from argosy.images.lockfile import ImageLock, LockedBase, lock_path, write_lock
+from argosy.images.store.lockfile import ImageLock, LockedBase, lock_path, write_lock
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
 RUN = "nodes2-ranks1-repeat1"

@@ -1,10 +1,11 @@
 """Warnings, checkpoints and requeues: a run goes on where it was, and each of its steps counts once."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
-from cluster_workspace import ClusterWorkspace
+from cluster_workspace import COUNT, ClusterWorkspace
 
 from argosy.results.tables import fetch, open_tables
 
@@ -96,14 +97,42 @@ def test_a_preempted_job_goes_on_where_it_was(workspace: ClusterWorkspace) -> No
     workspace.count([2], steps=100, checkpoints=CHECKPOINTS)
     driver = workspace.drive()
     workspace.wait_for(lambda: workspace.steps_done(RUN) > 10, "the first steps")
-    workspace.slurm.run(
-        "sbatch", "--partition=high", "--nodes=4", "--exclusive", "--output=/dev/null",
-        input="#!/bin/bash\nsleep 2\n",
-    )  # fmt: skip
+    make_room(workspace)
     output = workspace.end(driver)
     assert driver.returncode == 0, output
     assert [*attempts(workspace).values()] == ["interrupted", "completed"]
     assert each_step_once(workspace, 100)
+
+
+@pytest.mark.container
+def test_in_a_container_ranks_have_the_time_to_save_that_they_were_promised(
+    workspace: ClusterWorkspace, torch_digest: str
+) -> None:
+    """Slurm signals all processes of the job, the engine of the container among them."""
+    in_partition(workspace.path, "low")
+    shutil.copy(COUNT, workspace.path / "containers/workloads")
+    command = "python3 /workloads/count.py --steps 100 --last-save-seconds 8"
+    workspace.count(
+        [2], runtime="udocker", image="torch-cpu", command=command, checkpoints=CHECKPOINTS
+    )
+    driver = workspace.drive()
+    workspace.wait_for(lambda: workspace.steps_done(RUN) > 10, "the first steps", 120)
+    make_room(workspace)
+    output = workspace.end(driver)
+    assert driver.returncode == 0, output
+    assert [*attempts(workspace).values()] == ["interrupted", "completed"]
+    [warned] = workspace.run_dir("count", RUN).glob("records/*.0/warned")
+    saved = workspace.run_dir("count", RUN).glob("checkpoints/*.0/*/checkpoint.json")
+    assert max(path.stat().st_mtime for path in saved) > warned.stat().st_mtime + 7
+    assert each_step_once(workspace, 100)
+
+
+def make_room(workspace: ClusterWorkspace) -> None:
+    """Have another job want all nodes for a moment."""
+    workspace.slurm.run(
+        "sbatch", "--partition=high", "--nodes=4", "--exclusive", "--output=/dev/null",
+        input="#!/bin/bash\nsleep 2\n",
+    )  # fmt: skip
 
 
 def in_partition(project: Path, partition: str) -> None:

@@ -43,7 +43,7 @@ class Site:
         name = f"argosy-{run.path.parent.name}-{run.run_id}"
         job = self.cluster.run(
             "sbatch", "--parsable", f"--job-name={name}", f"--chdir={run.path}",
-            f"--output={run.path}/logs/slurm-%j.log", "--requeue", *options, path,
+            f"--output={run.path}/logs/scheduler-%j.log", "--requeue", *options, path,
         ).stdout.strip()  # fmt: skip
         self.jobs.append(job)
         return job

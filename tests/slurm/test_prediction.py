@@ -46,6 +46,6 @@ def test_four_nodes_are_predicted_from_one_and_two(study: ClusterWorkspace) -> N
     # The network makes most of the step, so that a prediction of it says something.
     assert points[4]["measured_step_s"] > 1.3 * points[2]["measured_step_s"]
     assert abs(points[4]["error"]) < 0.12
-    status, output = study.run(BIN / "argosy", "plan", "results/testbed", "paced")
+    status, output = study.run(BIN / "argosy", "predict", "results/testbed", "paced")
     assert status == 0, output
     assert "On more than one node the efficiency is below 80 %." in output

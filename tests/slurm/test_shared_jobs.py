@@ -67,6 +67,13 @@ def finish(study: ClusterWorkspace) -> str:
     return output
 
 
+def size_of(study: ClusterWorkspace, job_id: str) -> list[str]:
+    """Nodes and minutes of a job, as the accounts have them."""
+    fields = "--format=NNodes,TimelimitRaw"
+    text = study.slurm.run("sacct", "-X", "-n", "-P", "-j", job_id, fields).stdout
+    return text.strip().split("|")
+
+
 def job_of(study: ClusterWorkspace, run: str) -> str:
     """The number of the only job that was submitted for a run."""
     (job,) = study.jobs(run)
@@ -120,10 +127,8 @@ def test_one_that_fails_leaves_the_others_and_is_done_again_alone(study: Cluster
     study.end(driver)
     assert str(study.jobs(run_id(2))[0]["job_id"]) == first
     second = str(study.jobs(run_id(2))[1]["job_id"])
-    asked = study.slurm.run(
-        "sacct", "-X", "-n", "-P", "-j", second, "--format=ReqNodes,NNodes,TimelimitRaw"
-    ).stdout.strip()
-    assert asked.split("|")[1:] == ["2", "6"], asked
+    # The accounts learn of a job's parts one after the other.
+    study.wait_for(lambda: size_of(study, second) == ["2", "6"], "the account of that job")
     assert [len(study.jobs(run_id(nodes))) for nodes in (1, 4)] == [1, 1]
 
 
@@ -167,7 +172,8 @@ def test_a_job_that_a_dead_driver_left_is_found_again(study: ClusterWorkspace) -
 
 def test_a_job_whose_submission_nobody_noted_is_found_again(study: ClusterWorkspace) -> None:
     """The driver died between sbatch and its note, or sbatch's answer was lost."""
-    configure(study, steps=60)
+    # None ends before the next driver looks for them.
+    configure(study, steps=150)
     driver = study.drive()
     study.wait_for(lambda: all(study.jobs(run_id(each)) for each in NODES), "a submitted job")
     driver.send_signal(signal.SIGKILL)
@@ -230,7 +236,7 @@ def test_a_script_that_was_changed_since_is_left_out(study: ClusterWorkspace) ->
         own.write_text(own.read_text() + "# changed\n")
     done = study.slurm.run("sbatch", "--wait", "--parsable", script, cwd="/", check=False)
     assert done.returncode == 2
-    log = script.parent / "logs" / f"slurm-{done.stdout.strip()}.log"
+    log = script.parent / "logs" / f"scheduler-{done.stdout.strip()}.log"
     assert log.read_text().count("is not the script that was submitted: left out") == 3
     assert sorted(each.name for each in (one / "records").iterdir()) == records
 
@@ -248,7 +254,7 @@ def test_a_script_of_a_copied_project_leaves_the_project_alone(
         check=False,
     )  # fmt: skip
     assert done.returncode == 2
-    said = (folder / "logs" / f"slurm-{done.stdout.strip()}.log").read_text()
+    said = (folder / "logs" / f"scheduler-{done.stdout.strip()}.log").read_text()
     assert said == f"argosy: this script is of the runs in {folder} and not of this folder\n"
     # Where there is no Slurm around it, it says what to do.
     by_hand = subprocess.run(["bash", folder / "job.sbatch"], capture_output=True, text=True)

@@ -85,5 +85,5 @@ def test_an_odd_path_reaches_slurm_whole(sites: Cluster, tmp_path: Path) -> None
     folder = tmp_path / f"{ODD_FOLDER}/results/testbed/digits/nodes1-ranks1-repeat1"
     (folder / "logs").mkdir(parents=True)
     job = sites.run("sbatch", "--parsable", "--wait", script, timeout=30).stdout.strip()
-    log = folder / "logs" / f"slurm-{job}.log"
+    log = folder / "logs" / f"scheduler-{job}.log"
     assert log.read_text() == f"{folder}\n"

@@ -12,8 +12,8 @@ from cluster_workspace import ClusterWorkspace
 from workspace import BIN, Workspace
 
 from argosy.analysis.blocks import are_blocks
-from argosy.images.store import Store
-from argosy.jobs.schedulers.slurm.scheduler import PARALLEL_SUBMISSIONS
+from argosy.images.store.store import Store
+from argosy.schedulers.slurm.scheduler import PARALLEL_SUBMISSIONS
 from argosy.study.config import parse_config
 from argosy.study.order import in_blocks
 from argosy.study.runs import expand
@@ -21,11 +21,12 @@ from argosy.study.runs import expand
 pytestmark = [pytest.mark.slurm, pytest.mark.container, pytest.mark.timeout(1500)]
 DIGITS = {
     "image": "torch-cpu",
-    "command": "python3 /workloads/torch/digits.py",
-    "scale": {"nodes": [1, 2, 4], "repeats": 3},
+    # Fewer than the demo: what is compared is there after six.
+    "command": "python3 /workloads/torch/digits.py --epochs 6",
+    "scale": {"nodes": [1, 2, 4], "repeats": 2},
     "resources": {"time": "10m"},
 }
-RUNS = [f"nodes{nodes}-ranks1-repeat{repeat}" for nodes in (1, 2, 4) for repeat in (1, 2, 3)]
+RUNS = [f"nodes{nodes}-ranks1-repeat{repeat}" for nodes in (1, 2, 4) for repeat in (1, 2)]
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +73,7 @@ def test_slurm_was_given_one_repeat_after_the_other(study: ClusterWorkspace) -> 
     submitted = {run_id: study.jobs(run_id, "digits")[0]["submitted"] for run_id in RUNS}
     starts = {
         repeat: [submitted[run_id] for run_id in RUNS if run_id.endswith(f"repeat{repeat}")]
-        for repeat in (1, 2, 3)
+        for repeat in (1, 2)
     }
     assert are_blocks(starts)
     asked = {"experiments": {"digits": DIGITS}}
@@ -86,10 +87,10 @@ def test_accuracy_and_report_are_those_of_this_machine(
     study: ClusterWorkspace, project: Path, project_store: Store, tmp_path: Path
 ) -> None:
     local = Workspace.copy(project, tmp_path / "local", project_store.path)
-    local.configure({"digits": {**DIGITS, "scale": {"nodes": [1, 2, 4], "repeats": 1}}})
+    local.configure({"digits": {**DIGITS, "scale": {"nodes": [1, 2], "repeats": 1}}})
     status, output = local.run(BIN / "snakemake")
     assert status == 0, output
-    for nodes in (1, 2, 4):
+    for nodes in (1, 2):
         here = metrics(local.run_dir("digits", f"nodes{nodes}-ranks1-repeat1"))
         there = metrics(study.run_dir("digits", f"nodes{nodes}-ranks1-repeat1"))
         assert there["test_accuracy"] == pytest.approx(here["test_accuracy"], abs=0.01)
@@ -106,7 +107,7 @@ def test_accuracy_and_report_are_those_of_this_machine(
         ]
         for one in reports
     ]
-    assert sizes[0] == sizes[1] == [(1, 1), (2, 2), (4, 4)]
+    assert sizes == [[(1, 1), (2, 2)], [(1, 1), (2, 2), (4, 4)]]
     assert reports[1]["failures"] == []
 
 

@@ -45,6 +45,7 @@ def imported_rooms(path: Path) -> set[str]:
         "site",
         "images",
         "run_folder",
+        "schedulers",
         "jobs",
         "monitor",
         "runtime",
@@ -75,6 +76,25 @@ def test_what_runs_in_containers_is_used_outside_only_to_know_the_same(
         "argosy.runtime.agent.step_rows",
         "argosy.runtime.program_files",
     }
+
+
+OF_SLURM = re.compile(r"\bSlurm\b|SLURM_|SBATCH|scancel|squeue|scontrol|sinfo|\bsrun\b")
+SPEAKS_OF_SLURM = {
+    "site/models.py": "the options of a site's file are named as Slurm names them",
+    "site/values.py": "the same",
+    "study/models.py": "what a name may hold",
+    "schedulers/local/time_limit.py": "does as Slurm does",
+    "runtime/start-node.sh": "names launchers",
+}
+
+
+def test_slurm_is_known_in_its_own_folder_alone(project: Path) -> None:
+    source = project / "workflow/src/argosy"
+    files = [*source.rglob("*.py"), *source.rglob("*.sh"), *source.rglob("*.j2")]
+    found = {str(path.relative_to(source)) for path in files if OF_SLURM.search(path.read_text())}
+    assert {path for path in found if not path.startswith("schedulers/slurm/")} == set(
+        SPEAKS_OF_SLURM
+    )
 
 
 def test_the_table_names_every_room(project: Path) -> None:
@@ -120,18 +140,19 @@ READS = {
 }
 TRUSTED = {
     "jobs/driver.py": "the driver's own note",
-    "jobs/render.py": "templates of the project",
-    "jobs/schedulers/local.py": "writes the job's log",
-    "jobs/schedulers/missing_images.py": "locks of the project's images",
+    "schedulers/script_template.py": "templates of the project",
+    "schedulers/local/scheduler.py": "writes the job's log",
+    "schedulers/missing_images.py": "locks of the project's images",
+    "schedulers/batch_system.py": "Argosy's own folders",
     "jobs/study_file.py": "what the driver itself has just written",
-    "report/chart_scripts.py": "what Argosy brings itself",
-    "report/html.py": "what Argosy brings itself",
+    "report/charts/chart_scripts.py": "what Argosy brings itself",
+    "report/page/html.py": "what Argosy brings itself",
     "results/long_lines.py": "writes copies into a folder of its own",
 }
 """Files that open others than those a program or a stranger left, and what."""
 
 
-@pytest.mark.parametrize("room", ["results", "monitor", "jobs", "report", "analysis"])
+@pytest.mark.parametrize("room", ["results", "monitor", "schedulers", "jobs", "report", "analysis"])
 def test_what_programs_left_is_read_by_the_one_reader(project: Path, room: str) -> None:
     source = project / "workflow/src/argosy"
     found = {
@@ -229,6 +250,7 @@ def test_no_module_uses_private_names_of_another(project: Path) -> None:
     assert not found
 
 
+@pytest.mark.slow
 def test_no_module_reaches_private_names_by_attributes(project: Path) -> None:
     known = modules(project)
     assert not [

@@ -27,20 +27,25 @@ def argosy(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         (("summary", "results/local"), "results/local/summary.json: there is no report yet"),
         (("report", "results/local"), "results/local: no such folder"),
         (("report", "--from-tables", "results/local"), "results/local/tables"),
-        (("plan", "results/local", "digits"), "results/local: no such folder"),
-        (("plan", "results", "digits", "--nodes", "1,x"), "--nodes 1,x: give numbers of nodes"),
+        (("predict", "results/local", "digits"), "results/local: no such folder"),
+        (("plan", "results/local", "--nodes", "1"), "argosy plan: it is `argosy predict` now"),
+        (("predict", "results", "digits", "--nodes", "1,x"), "--nodes 1,x: give numbers of nodes"),
         (
             ("render", "local", "--output", "runs.txt"),
             "results/local/study.json: cannot be read (FileNotFoundError",
         ),
     ],
 )
-def test_a_mistake_is_one_line(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+def test_a_mistake_is_one_line_and_its_hint(
+    tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
     done = argosy(tmp_path, *arguments)
     assert done.returncode == 2
-    (line,) = done.stderr.strip().splitlines()
+    line, *hint = done.stderr.strip().splitlines()
     assert line.startswith("error: ")
     assert message in line
+    assert len(hint) <= 1 and all(each.startswith("hint: ") for each in hint)
+    assert done.stdout == ""
 
 
 NO_FOLDER = "No usable temporary directory found in ['/tmp']"

@@ -53,3 +53,8 @@ def test_an_error_is_one_line_whatever_names_and_programs_say() -> None:
     assert str(ArgosyError("image x cannot be used: a\nfile: E: one\r\nE: two\n")) == (
         "image x cannot be used: a\\nfile: E: one\\nE: two"
     )
+
+
+def test_an_error_that_is_passed_on_keeps_its_hint() -> None:
+    problem = ArgosyError("no gpu", "there are: cpu").at("site.yaml", "digits/a")
+    assert problem.lines == "site.yaml: no gpu (digits/a)\nhint: there are: cpu"

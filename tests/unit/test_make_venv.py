@@ -4,6 +4,8 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 PACKAGE = "annotated-types"
 
 
@@ -28,6 +30,7 @@ def test_every_package_has_its_hashes(project: Path) -> None:
     assert all(lines[number + 1].startswith("    --hash=sha256:") for number in pinned)
 
 
+@pytest.mark.slow
 def test_another_file_of_the_same_version_is_refused(project: Path, tmp_path: Path) -> None:
     done = make_venv(project, tmp_path)
     assert done.returncode == 2
@@ -36,9 +39,20 @@ def test_another_file_of_the_same_version_is_refused(project: Path, tmp_path: Pa
     assert not (tmp_path / "venv/.ready").exists()
 
 
+@pytest.mark.slow
 def test_a_site_with_wheels_of_its_own(project: Path, tmp_path: Path) -> None:
     done = make_venv(project, tmp_path, HASHES="no")
     # The folder holds no Argosy to be installed: that is the next step.
     assert "HASHES" not in done.stderr
     assert list(tmp_path.glob("venv/lib/python3*/site-packages/annotated_types"))
     assert done.returncode != 0, "there was nothing to install, and it ended well"
+
+
+def test_a_path_of_which_a_shell_would_run_parts_is_refused(project: Path, tmp_path: Path) -> None:
+    """pip's programs begin with `exec "<path>/python"` where a shebang cannot hold the path."""
+    folder = tmp_path / "a $(touch ran) folder"
+    folder.mkdir()
+    done = make_venv(project, folder)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {folder}: ")
+    assert [path.name for path in folder.iterdir()] == ["requirements.lock"]

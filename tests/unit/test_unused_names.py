@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 FILES = {
     "workflow/src/package/shapes.py": """
         UNUSED = 1
@@ -31,6 +33,7 @@ FILES = {
 }
 
 
+@pytest.mark.slow
 def test_what_only_tests_or_a_thing_itself_use_is_named(project: Path, tmp_path: Path) -> None:
     for name, text in FILES.items():
         path = tmp_path / name

@@ -1,8 +1,11 @@
-"""The main job, as a user runs it: image, launch, training, report, and then again."""
+"""The main job, as a user runs it by the README: image, launch, training, report, and then again."""
 
 import csv
 import json
+import re
+import shlex
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +16,48 @@ from argosy.results.tables import fetch, open_tables
 
 pytestmark = pytest.mark.container
 RUNS = ("nodes1-ranks1-repeat1", "nodes2-ranks1-repeat1")
+# Running it is what runs this test.
+NOT_AGAIN = "make test"
+BY_HAND = f"bash results/local/digits/{RUNS[0]}/job.sbatch"
+REPORT = ".venv/bin/snakemake figures --report snakemake-report.html"
+
+
+@dataclass(frozen=True)
+class Readme:
+    """A workspace in which the README's commands have been run, with one repeat of each point."""
+
+    workspace: Workspace
+    printed: dict[str, str]
+    """By the commands, in their order."""
 
 
 @pytest.fixture(scope="module")
-def finished(workspace: Workspace) -> Workspace:
-    """A workspace in which `make demo` has been run, with one repeat of each point."""
+def readme(workspace: Workspace) -> Readme:
+    """Run all commands of the README but `make test`, in the order in which they stand there."""
     config = workspace.path / "config/config.yaml"
     config.write_text(config.read_text().replace("repeats: 3", "repeats: 1"))
-    status, output = workspace.run("make", "demo")
-    assert status == 0, output
-    assert f"Report: {workspace.path}/results/local/report.html" in output
-    return workspace
+    text = (workspace.path / "README.md").read_text()
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    commands = [line for block in blocks for line in block.splitlines()]
+    assert commands[:2] == ["make demo", NOT_AGAIN]
+    printed = {}
+    for command in commands:
+        if command != NOT_AGAIN:
+            status, printed[command] = workspace.run(*shlex.split(command))
+            assert status == 0, f"{command}\n{printed[command]}"
+    return Readme(workspace, printed)
+
+
+@pytest.fixture(scope="module")
+def finished(readme: Readme) -> Workspace:
+    """The workspace of the README's commands."""
+    return readme.workspace
+
+
+def test_the_demo_says_where_its_report_is(readme: Readme) -> None:
+    report = readme.workspace.path / "results/local/report.html"
+    assert f"Report: {report}" in readme.printed["make demo"]
+    assert report.is_file()
 
 
 def metrics(run_dir: Path) -> dict[str, list[Any]]:
@@ -128,20 +162,15 @@ def test_again_nothing_runs_within_five_seconds(finished: Workspace) -> None:
     assert finished.path.joinpath("results/local/report.html").stat().st_mtime_ns == before
 
 
-def test_a_dry_run_and_snakemakes_own_report_work(finished: Workspace) -> None:
-    status, output = finished.snakemake("-n")
-    assert status == 0, output
-    status, output = finished.snakemake("figures")
-    assert status == 0, output
-    status, output = finished.snakemake("figures", "--report", "report.html")
-    assert status == 0, output
-    text = (finished.path / "report.html").read_text()
+def test_snakemakes_own_report_holds_ours(readme: Readme) -> None:
+    assert REPORT in readme.printed
+    text = (readme.workspace.path / "snakemake-report.html").read_text()
     for name in ("report.html", "summary.csv", "figures/digits-throughput.svg"):
         assert f"results/local/{name}" in text
 
 
-def test_by_hand_the_script_leaves_the_same_files(finished: Workspace) -> None:
-    folder = finished.run_dir("digits", RUNS[0])
+def test_by_hand_the_script_leaves_the_same_files(readme: Readme) -> None:
+    folder = readme.workspace.run_dir("digits", RUNS[0])
 
     def names(attempt: str) -> set[str]:
         return {
@@ -150,14 +179,14 @@ def test_by_hand_the_script_leaves_the_same_files(finished: Workspace) -> None:
             for path in (folder / kind / attempt).iterdir()
         }
 
-    earlier = json.loads((folder / "result.json").read_text())["attempt"]
-    status, output = finished.run("bash", folder / "job.sbatch")
-    assert status == 0, output
-    assert "test accuracy" in output
-    later = json.loads((folder / "result.json").read_text())["attempt"]
-    assert later.startswith("hand-")
     # The output goes to the terminal and to job.log, where it always is.
-    assert names(later) == names(earlier)
+    assert "test accuracy" in readme.printed[BY_HAND]
+    by_hand = json.loads((folder / "result.json").read_text())["attempt"]
+    assert by_hand.startswith("hand-")
+    (by_snakemake,) = [
+        path.name for path in (folder / "attempts").iterdir() if path.name != by_hand
+    ]
+    assert names(by_hand) == names(by_snakemake)
 
 
 def test_a_third_point_runs_alone(finished: Workspace) -> None:

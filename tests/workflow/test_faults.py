@@ -20,7 +20,7 @@ from workspace import BIN, Workspace
 from argosy.results.tables import fetch, open_tables
 
 # How soon a run ends is measured.
-pytestmark = [pytest.mark.alone, pytest.mark.container]
+pytestmark = [pytest.mark.quiet, pytest.mark.container]
 RUN = "nodes2-ranks1-repeat1"
 TARGET = f"results/local/faults/{RUN}/result.json"
 

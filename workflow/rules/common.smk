@@ -10,11 +10,13 @@ from snakemake.exceptions import WorkflowError
 
 from argosy.errors import ArgosyError
 from argosy.images.builder.recipe import image_inputs
-from argosy.images.lockfile import is_imported
+from argosy.images.store.lockfile import is_imported
 from argosy.jobs.driver import DriverLock, check_executor, put_commands_on_path
 from argosy.jobs.outdated import describe_outdated
 from argosy.jobs.planning import Project, Target, plan_runs
 from argosy.jobs.study_file import StudyFile
+from argosy.schedulers import find_batch_system
+from argosy.schedulers.script_template import template_files
 from argosy.site.models import read_site
 from argosy.study.config import Source, parse_config
 from argosy.study.order import in_blocks
@@ -42,6 +44,7 @@ try:
     STUDY = parse_config(config, config_sources())
     SITE = STUDY.site
     FACTS = read_site(Path("slurm") / SITE)
+    SYSTEM = find_batch_system(FACTS.scheduler, f"slurm/{SITE}/site.yaml")
     WHERE = Target(SITE, STUDY.hardware, STUDY.queue)
     RUNS = {f"{run.experiment}/{run.run_id}": run for run in expand_runs(STUDY)}
     # The first to be submitted has the highest.
@@ -68,7 +71,7 @@ try:
     STUDY_FILE = StudyFile(Project(PROJECT), SITE)
     OUTDATED = STUDY_FILE.update(config, list(PLANS.values()))
 except ArgosyError as problem:
-    raise WorkflowError(str(problem))
+    raise WorkflowError(problem.lines)
 
 if workflow.is_main_process:
     for line in describe_outdated(OUTDATED):
@@ -116,8 +119,10 @@ def image_files(wildcards):
 
 def script_templates():
     """The templates of which the site's batch scripts are made."""
-    own = Path("slurm") / SITE / "job.sbatch.j2"
-    return ["slurm/templates/job.sbatch.j2", *([str(own)] if own.is_file() else [])]
+    return [
+        str(path)
+        for path in template_files(SYSTEM, Path("slurm") / SITE, "job.sbatch.j2")
+    ]
 
 
 def scheduler(wildcards):
@@ -142,7 +147,7 @@ def priority(wildcards):
 
 def preflight(wildcards):
     """What has to be known of all scripts before one is submitted to a cluster."""
-    return f"resources/sites/{SITE}.txt" if scheduler(wildcards) == "slurm" else []
+    return f"resources/sites/{SITE}.txt" if SYSTEM.HAS_QUEUE else []
 
 
 def costs_file(wildcards):
@@ -161,7 +166,7 @@ def prepare_driver():
         check_executor(workflow.executor_plugin.name)
         DRIVER_LOCK = DriverLock.take(Path(".snakemake"), SITE)
     except ArgosyError as problem:
-        raise WorkflowError(str(problem))
+        raise WorkflowError(problem.lines)
 
 
 def report_failures():

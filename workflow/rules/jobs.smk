@@ -33,10 +33,11 @@ checkpoint preflight:
     localrule: True
     params:
         site=SITE,
+        scheduler=SYSTEM.NAME,
     message:
-        "Asking Slurm whether it takes the jobs of {params.site}"
+        "Asking {params.scheduler} whether it takes the jobs of {params.site}"
     shell:
-        "argosy preflight --runs {input.runs:q} --output {output:q} 2> >(tee {log:q} >&2)"
+        "argosy preflight {params.site:q} --runs {input.runs:q} --output {output:q} 2> >(tee {log:q} >&2)"
 
 
 # Nothing here is compared by its time or by what Snakemake remembers: planning compares what a result is of

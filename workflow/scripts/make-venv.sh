@@ -6,6 +6,15 @@
 set -euo pipefail
 venv=$1
 
+# Where a path has spaces, or is long, pip's programs give it to a shell within double quotes.
+case $PWD/$venv in
+    *[\$\`\"\\]*)
+        echo "error: $PWD: programs installed there would have parts of this path run by a shell;" \
+            "move the project to one without \$, \`, \" and \\" >&2
+        exit 2
+        ;;
+esac
+
 find_python() {
     local candidate
     for candidate in "${PYTHON:-}" python3 python3.13 python3.12 python3.11 /usr/bin/python3; do
@@ -62,6 +71,6 @@ fi
 }
 "${pip[@]}" install -qq --disable-pip-version-check --no-deps --editable .
 # The scripts that draw a report's charts take seconds to put together.
-"$venv/bin/python" -c 'from argosy.report.chart_scripts import chart_scripts; chart_scripts()' ||
+"$venv/bin/python" -c 'from argosy.report.charts.chart_scripts import chart_scripts; chart_scripts()' ||
     echo "environment: the first report will try to make the scripts of its charts" >&2
 touch "$venv/.ready"

@@ -12,6 +12,7 @@ import argosy_steps
 parser = argparse.ArgumentParser()
 parser.add_argument("--steps", type=int, default=20)
 parser.add_argument("--seconds", type=float, default=0.1)
+parser.add_argument("--last-save-seconds", type=float, default=0.0)
 options = parser.parse_args()
 
 steps = argosy_steps.Recorder()
@@ -35,6 +36,7 @@ while done < options.steps:
         save()
     if steps.interrupted and done < options.steps:
         if first:
+            time.sleep(options.last_save_seconds)
             save()
         sys.exit(argosy_steps.INTERRUPTED_EXIT)
 steps.metric("test_accuracy", 1.0)

@@ -7,7 +7,7 @@ import pytest
 from argosy.errors import ArgosyError
 from argosy.images.builder import builder, fetching
 from argosy.images.builder.builder import build_image
-from argosy.images.store import Store
+from argosy.images.store.store import Store
 
 
 @pytest.mark.parametrize(

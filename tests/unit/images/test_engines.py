@@ -3,7 +3,7 @@
 import pytest
 
 from argosy.errors import ArgosyError, plain
-from argosy.images.engines import Trial, best, caution
+from argosy.images.engines.choice import Trial, best, caution
 
 
 def test_the_quickest_of_those_that_work() -> None:

@@ -15,7 +15,7 @@ from argosy.images.builder.base import Fetched
 from argosy.images.builder.fetching import archive_suite
 from argosy.images.registry import client, reference
 from argosy.images.registry.retry import UnreachableError
-from argosy.images.store import Store
+from argosy.images.store.store import Store
 
 
 @pytest.mark.parametrize(

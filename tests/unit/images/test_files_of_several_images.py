@@ -11,10 +11,10 @@ from frozen_images import make_image, make_layer
 from argosy.errors import ArgosyError
 from argosy.images.builder import cache
 from argosy.images.bundle.packing import pack_image
-from argosy.images.flatten import flatten
 from argosy.images.interchange.exporting import export_image
-from argosy.images.lockfile import ImageLock
-from argosy.images.store import Store, remove_tree
+from argosy.images.rootfs.flatten import flatten
+from argosy.images.store.lockfile import ImageLock
+from argosy.images.store.store import Store, remove_tree
 
 FILES = {f"usr/{number}": "x" * 200_000 for number in range(200)}
 
@@ -98,7 +98,14 @@ def test_a_file_that_changes_is_found_beside_second_names(
             stream.write(f"{number % 10}")
         (tmp_path / f"name-{number}").hardlink_to(file)
 
-    with meanwhile(change), pytest.raises(ArgosyError, match="usr/150: this file changed while"):
-        read(own, image, tmp_path / "file")
+    with meanwhile(change):
+        # On a busy machine it may be changed before it is read and not again meanwhile: refused, too.
+        for _ in range(10):
+            with pytest.raises(ArgosyError) as refused:
+                read(own, image, tmp_path / "file")
+            if "usr/150: this file changed while" in str(refused.value):
+                break
+        else:
+            pytest.fail(f"never found to change while it was read: {refused.value}")
     assert not (tmp_path / "file").exists()
     assert not own.archive(image.digest).exists()

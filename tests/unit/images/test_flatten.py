@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from argosy.images.archive import digest_of_layer, layer_tar
-from argosy.images.flatten import copy, flatten, link
-from argosy.images.layers import Change, Layer, find_below
+from argosy.images.rootfs.archive import digest_of_layer, layer_tar
+from argosy.images.rootfs.flatten import copy, flatten, link
+from argosy.images.rootfs.layers import Change, Layer, find_below
 
 
 def layer(diff: Path, files: dict[str, str | None], change: Change | None = None) -> Layer:

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from argosy.images.flatten import flatten, lay_over
-from argosy.images.freeze import GrowingTree, make_frozen
-from argosy.images.layers import Change, Layer, read_overlay
-from argosy.images.rooted import inside
-from argosy.images.store import remove_tree
+from argosy.images.rootfs.flatten import flatten, lay_over
+from argosy.images.rootfs.freeze import GrowingTree, make_frozen
+from argosy.images.rootfs.layers import Change, Layer, read_overlay
+from argosy.images.rootfs.rooted import inside
+from argosy.images.store.store import remove_tree
 
 
 def test_absolute_links_stay_in_the_image(tmp_path: Path) -> None:

@@ -28,11 +28,11 @@ from hostile_archives import (
 )
 
 from argosy.errors import ArgosyError
-from argosy.images import free_disk
 from argosy.images.interchange import members, proving
 from argosy.images.interchange.importing import import_image
 from argosy.images.interchange.incoming import MOST_MANIFESTS
-from argosy.images.store import Store
+from argosy.images.store import free_disk
+from argosy.images.store.store import Store
 
 ARCHIVES = 300
 MOST_MEMORY = 256 << 20

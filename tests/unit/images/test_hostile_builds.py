@@ -19,8 +19,8 @@ from argosy.images.builder.builder import build_image
 from argosy.images.builder.workspace import OverlayWorkspace
 from argosy.images.interchange.exporting import export_image
 from argosy.images.interchange.importing import import_image
-from argosy.images.lockfile import read_lock
-from argosy.images.store import Store, remove_tree
+from argosy.images.store.lockfile import read_lock
+from argosy.images.store.store import Store, remove_tree
 
 
 @pytest.fixture(autouse=True)

@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from argosy.errors import ArgosyError
-from argosy.images import free_disk
-from argosy.images.archive import digest_of_layer
 from argosy.images.builder import archives, downloads
 from argosy.images.builder.context import Context
 from argosy.images.builder.copying import Copier
 from argosy.images.builder.downloads import DownloadError, download
 from argosy.images.builder.recipe import nothing_known, plan
 from argosy.images.containerfile.instructions import Entry
-from argosy.images.layers import Change
-from argosy.images.rooted import Root
+from argosy.images.rootfs.archive import digest_of_layer
+from argosy.images.rootfs.layers import Change
+from argosy.images.rootfs.rooted import Root
+from argosy.images.store import free_disk
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 

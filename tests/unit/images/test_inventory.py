@@ -16,8 +16,8 @@ from argosy.images.bundle.packing import pack_image
 from argosy.images.gc.disk import freed, measure, total
 from argosy.images.gc.inventory import find_layers, read_inventory
 from argosy.images.gc.tables import ago, of_inventory
-from argosy.images.lockfile import ImageLock, LockedBase
-from argosy.images.store import Store, remove_tree
+from argosy.images.store.lockfile import ImageLock, LockedBase
+from argosy.images.store.store import Store, remove_tree
 from argosy.units import amount
 
 BIG = "x" * 100_000

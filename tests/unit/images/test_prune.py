@@ -16,8 +16,8 @@ from argosy.images.builder.history import History, RecordedChain, RecordedStep
 from argosy.images.bundle.packing import pack_image
 from argosy.images.gc import trash
 from argosy.images.gc.prune import Limits, prune
-from argosy.images.lockfile import ImageLock
-from argosy.images.store import Store
+from argosy.images.store.lockfile import ImageLock
+from argosy.images.store.store import Store
 
 BIG = "x" * 1_500_000
 
@@ -209,7 +209,7 @@ def test_a_build_waits_until_a_prune_has_taken_things_away(project: Project) -> 
     (project.store.path / "locks").mkdir()
     with FileLock(project.store.path / "locks" / "prune.lock"):
         program = (
-            "import sys\nfrom pathlib import Path\nfrom argosy.images.store import Store\n"
+            "import sys\nfrom pathlib import Path\nfrom argosy.images.store.store import Store\n"
             "with Store(Path(sys.argv[1])).changing('x'): Path(sys.argv[2]).touch()"
         )
         build = subprocess.Popen([sys.executable, "-c", program, project.store.path, begun])

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from argosy.errors import ArgosyError
 from argosy.images.builder.builder import build_image
-from argosy.images.store import Store, remove_tree
+from argosy.images.store.store import Store, remove_tree
 
 BUILDS = 500
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from argosy.images import scratch
-from argosy.images.scratch import private_folder, sweep
+from argosy.images.store import scratch
+from argosy.images.store.scratch import private_folder, sweep
 
 HOLD = """
 import subprocess, sys
-from argosy.images.scratch import private_folder
+from argosy.images.store.scratch import private_folder
 
 with private_folder() as (folder, lock):
     (folder / "of a step").mkdir(mode=0o500)

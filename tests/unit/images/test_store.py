@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from argosy.errors import ArgosyError
-from argosy.images import store as module
-from argosy.images import strict_modes
-from argosy.images.store import Store, remove_tree
+from argosy.images.store import store as module
+from argosy.images.store import strict_modes
+from argosy.images.store.store import Store, remove_tree
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from argosy.images.store import Store, remove_tree
+from argosy.images.store.store import Store, remove_tree
 with Store(Path(sys.argv[1])).locked("image-x"):
     print("held", flush=True)
     sys.stdin.read()

@@ -1,6 +1,6 @@
 """The files that the host's shell is started with."""
 
-from argosy.images.trusted_root import _LIBRARY
+from argosy.images.engines.trusted_root import _LIBRARY
 
 GLIBC = """\tlinux-vdso.so.1 (0x00007febe5004000)
 \tlibtinfo.so.6 => /lib64/libtinfo.so.6 (0x00007febe4dee000)

@@ -17,15 +17,15 @@ from typing import Any
 import pytest
 
 from argosy.errors import ArgosyError
-from argosy.images import free_disk
-from argosy.images.archive import digest_of_layer, layer_tar
 from argosy.images.config import architecture
 from argosy.images.interchange.importing import import_image
 from argosy.images.interchange.streams import Hashing
 from argosy.images.interchange.unpacking import unpack
-from argosy.images.layers import Change, Layer, is_opaque, is_whiteout
-from argosy.images.lockfile import ImageLock, is_imported, read_lock
-from argosy.images.store import Store
+from argosy.images.rootfs.archive import digest_of_layer, layer_tar
+from argosy.images.rootfs.layers import Change, Layer, is_opaque, is_whiteout
+from argosy.images.store import free_disk
+from argosy.images.store.lockfile import ImageLock, is_imported, read_lock
+from argosy.images.store.store import Store
 
 Fields = Mapping[str, Any]
 

@@ -11,7 +11,7 @@ from argosy.images.builder.explain import compare, explain
 from argosy.images.builder.history import History
 from argosy.images.builder.recipe import Chain, plan
 from argosy.images.gc.tables import of_findings
-from argosy.images.store import Store
+from argosy.images.store.store import Store
 
 TEXT = """\
 FROM scratch AS tools

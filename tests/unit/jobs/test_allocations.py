@@ -9,11 +9,10 @@ import pytest
 import yaml
 
 from argosy.errors import ArgosyError
-from argosy.jobs.allocations import split_shared
 from argosy.jobs.planning import Project, Target, plan_runs, write_runs
-from argosy.jobs.schedulers.slurm.script_options import ScriptOptions
-from argosy.jobs.schedulers.slurm.shared_jobs import runs_of, script_text, write_script
 from argosy.run_folder.folder import allocation_folder
+from argosy.schedulers.slurm.option_keys import ScriptOptions
+from argosy.schedulers.slurm.shared_jobs import runs_of, script_text, split_shared, write_script
 from argosy.study.config import parse_config
 from argosy.study.runs import Run, expand
 
@@ -68,7 +67,7 @@ def test_the_job_has_the_nodes_of_its_largest_run_and_the_time_of_all(project: P
     assert (options["nodes"], options["time"]) == ("4", "66")
     assert options["chdir"] == str(folder)
     assert options["job-name"] == "argosy-study-allocation-repeat1"
-    assert options["output"] == f"{str(folder).replace('%', '%%')}/logs/slurm-%j.log"
+    assert options["output"] == f"{str(folder).replace('%', '%%')}/logs/scheduler-%j.log"
     # Its own copy says what it holds, in the order in which they are measured.
     assert list(runs_of(script_text(folder, members))) == members
     assert list(runs_of(script_text(folder, members[:1]))) == members[:1]

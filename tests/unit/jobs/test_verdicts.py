@@ -8,10 +8,11 @@ import pytest
 import run_files
 
 from argosy.jobs.outdated import Programs
-from argosy.jobs.schedulers.base import State, Status
 from argosy.jobs.verdicts import read_ending, settle, uncollected
 from argosy.run_folder.job_file import add_job, change_job, script_digest
 from argosy.run_folder.models import Job
+from argosy.schedulers import slurm
+from argosy.schedulers.base import State, Status
 
 COMPLETED = Status(State.COMPLETED, "7")
 
@@ -78,7 +79,7 @@ def test_without_a_verdict_the_last_word_of_the_job_is_given(run_dir: Path) -> N
         "without a verdict: it left no log; can the compute nodes write to"
         in read_ending(run_dir, gone).message
     )
-    (run_dir / "logs/slurm-7.log").write_text("slurmstepd: error: cannot chdir\n")
+    (run_dir / "logs/scheduler-7.log").write_text("slurmstepd: error: cannot chdir\n")
     assert "slurmstepd: error: cannot chdir; see" in read_ending(run_dir, gone).message
     (run_dir / "logs/7.0/job.log").write_text("\x1b[31mbash: no space left\x1b[0m\n")
     assert "without a verdict: bash: no space left; see" in read_ending(run_dir, gone).message
@@ -90,13 +91,25 @@ def test_only_a_folder_that_is_there_is_named(run_dir: Path) -> None:
     assert message == "local/digits/nodes2-ranks1-repeat1: failed: node 0 (n1): x"
 
 
+def test_the_driver_knows_its_scheduler_s_words_of_a_job_that_nobody_noted(run_dir: Path) -> None:
+    """Its submission was answered to nobody, so job.json does not name it."""
+    run = {"schema_version": 2, "run_id": "nodes2-ranks1-repeat1", "nodes": 2}
+    (run_dir / "run.json").write_text(json.dumps(run))
+    (run_dir / "records/7.0").mkdir(parents=True)
+    said = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2030-01-01T00:00:00 DUE TO TIME LIMIT ***\n"
+    (run_dir / "logs/scheduler-7.log").write_text(said)
+    settle(run_dir, Status(State.GONE, "7"), slurm.LOG_WORDS)
+    message = read_ending(run_dir, Status(State.GONE, "7")).message
+    assert "failed: ended by Slurm: time limit" in message
+
+
 def test_a_script_that_started_no_node_is_settled_with_its_own_word(run_dir: Path) -> None:
     run = {"schema_version": 2, "run_id": "nodes2-ranks1-repeat1", "nodes": 2}
     (run_dir / "run.json").write_text(json.dumps(run))
     (run_dir / "records/7.0").mkdir(parents=True)
     text = "argosy: slurm/x/site.yaml: tmpdir is $T, but T is not set in this batch job\n"
     (run_dir / "logs/7.0/job.log").write_text(text)
-    settle(run_dir, Status(State.FAILED, "7"))
+    settle(run_dir, Status(State.FAILED, "7"), None)
     message = read_ending(run_dir, Status(State.FAILED, "7")).message
     assert ": failed: node 0: it did not start: slurm/x/site.yaml: tmpdir is $T, but T" in message
 

@@ -9,11 +9,11 @@ from typing import Any
 import step_files
 from study_files import RunFiles, plan, write_json
 
-from argosy.jobs.schedulers.base import State
-from argosy.jobs.schedulers.slurm.queue import Listed
 from argosy.monitor.queue import Queue
 from argosy.monitor.states import RunView
 from argosy.monitor.study import Study
+from argosy.schedulers import find_batch_system
+from argosy.schedulers.base import Listed, State
 
 
 @dataclass
@@ -40,7 +40,7 @@ class FakeStudy:
         self.jobs.append(Listed(job_id, state, name=name, work_dir=run.path, **facts))
 
     def study(self) -> Study:
-        return Study(self.site, Queue(self.ask or (lambda: self.jobs)))
+        return Study(self.site, find_batch_system("slurm"), Queue(self.ask or (lambda: self.jobs)))
 
     def look(self) -> dict[str, RunView]:
         """The views by the run's name."""

@@ -3,8 +3,8 @@
 import pytest
 from live_study import FakeStudy, ended_in, starts
 
-from argosy.jobs.schedulers.base import State
 from argosy.monitor.states import RunState
+from argosy.schedulers.base import State
 
 
 def test_the_cause_names_rank_host_and_the_programs_last_line(fake: FakeStudy) -> None:
@@ -30,7 +30,7 @@ def test_without_a_verdict_the_queue_or_the_log_knows(
 ) -> None:
     run = fake.plan()
     (run.path / "logs").mkdir()
-    (run.path / "logs/slurm-7.log").write_text("no such file\n")
+    (run.path / "logs/scheduler-7.log").write_text("no such file\n")
     fake.queued(run, "7", state)
     view = fake.only()
     assert (view.state, view.ended) == (expected, True)

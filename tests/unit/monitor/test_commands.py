@@ -33,7 +33,10 @@ def project(fake: FakeStudy) -> Path:
     ("arguments", "message"),
     [
         (("status",), "results: name one of its sites: cluster, local"),
-        (("status", "moon"), "results/moon: there is no such folder; results has: cluster, local"),
+        (
+            ("status", "moon"),
+            "results/moon: there is no such folder\nhint: results has: cluster, local",
+        ),
         (
             ("logs", "digits"),
             "digits: which of cluster/digits/nodes1-ranks1-repeat1, "
@@ -57,7 +60,7 @@ def test_a_mistake_is_one_line(project: Path, arguments: tuple[str, ...], messag
 
 def test_without_results_it_says_what_to_do(tmp_path: Path) -> None:
     done = argosy(tmp_path, "status")
-    assert done.stderr == "error: results: there are no results here; run: snakemake\n"
+    assert done.stderr == "error: results: there are no results here\nhint: run: snakemake\n"
 
 
 @pytest.mark.parametrize("site", ["local", "results/local", "results/local/"])

@@ -75,5 +75,5 @@ def test_the_log_of_an_older_job_is_not_shown_for_one_that_never_began(fake: Fak
     starts(run, "6.0", seconds_ago=time.time())
     (run.path / "logs/6.0/job.log").write_text("long ago\n")
     assert failures._log_of(run.path) is None
-    (run.path / "logs/slurm-7.log").write_text("slurmstepd: error\n")
-    assert failures._log_of(run.path) == run.path / "logs/slurm-7.log"
+    (run.path / "logs/scheduler-7.log").write_text("slurmstepd: error\n")
+    assert failures._log_of(run.path) == run.path / "logs/scheduler-7.log"

@@ -104,7 +104,7 @@ def test_a_run_s_log_is_the_job_s_with_what_its_ranks_printed(fake: FakeStudy) -
 def test_before_the_job_has_a_log_slurms_is_printed(fake: FakeStudy, noted: bool) -> None:
     run = fake.plan()
     (run.path / "logs").mkdir()
-    (run.path / "logs/slurm-7.log").write_text("slurmstepd: error: no such user\n")
+    (run.path / "logs/scheduler-7.log").write_text("slurmstepd: error: no such user\n")
     if noted:
         fake.submitted(run, "7")
     assert printed(Log(run.path)) == "slurmstepd: error: no such user\n"
@@ -126,7 +126,7 @@ def test_following_ends_with_the_verdict(fake: FakeStudy) -> None:
     follower = threading.Thread(target=Log(run.path).follow, args=(out,), daemon=True)
     follower.start()
     (run.path / "logs").mkdir()
-    (run.path / "logs/slurm-7.log").write_text("first\n")
+    (run.path / "logs/scheduler-7.log").write_text("first\n")
     _until(out, b"first\n")
     starts(run, "7.0")
     log = run.path / "logs/7.0/job.log"

@@ -19,13 +19,14 @@ from study_files import RunFiles, completed, plan, write_json
 from argosy.cli.results import summary
 from argosy.errors import ArgosyError
 from argosy.jobs import verdicts
-from argosy.jobs.schedulers.base import State, Status
 from argosy.monitor.failures import describe, failed_runs
 from argosy.monitor.logs import Log
 from argosy.monitor.watch import make_console, show
 from argosy.report import write_report
 from argosy.results import collect
 from argosy.results.tables import fetch, open_tables, parquet
+from argosy.schedulers import slurm
+from argosy.schedulers.base import State, Status
 
 FAILURE = {"node": 0, "rank": 0, "cause": "exit code 1", "at": 1.0}
 FOR_DRIVER = ("pipe", "link to a secret", "link to a device", "endless file", "folder")
@@ -49,7 +50,7 @@ class Healthy:
         self.fake.submitted(run, job)
         starts(run, f"{job}.0")
         run.claim(f"{job}.0")
-        (run.path / "logs" / f"slurm-{job}.log").write_text("slurmstepd: said\n")
+        (run.path / "logs" / f"scheduler-{job}.log").write_text("slurmstepd: said\n")
         getattr(self, f"_{kind}")(run, job)
         return run
 
@@ -122,7 +123,7 @@ def read_each(run: Path, job: str, said: io.StringIO) -> None:
         print(problem, file=said)
     said.write(out.getvalue().decode())
     status = Status(State.GONE, job)
-    verdicts.settle(run, status)
+    verdicts.settle(run, status, slurm.LOG_WORDS)
     print(verdicts.read_ending(run, status).message, file=said)
 
 

@@ -10,9 +10,9 @@ import step_files
 from live_study import FakeStudy, ended_in, evenly, records, starts
 from study_files import RunFiles
 
-from argosy.jobs.schedulers.base import State
 from argosy.monitor.last_records import last_records
 from argosy.monitor.progress import NO_PROGRESS, read_progress
+from argosy.schedulers.base import State
 
 
 def test_all_ranks_speeds_add_up(fake: FakeStudy) -> None:

@@ -9,9 +9,9 @@ from live_study import FakeStudy, ended_in, starts
 from study_files import RunFiles, write_json
 
 from argosy.errors import ArgosyError
-from argosy.jobs.schedulers.base import State
-from argosy.jobs.schedulers.slurm.commands import NoAnswerError
 from argosy.monitor.states import RunState
+from argosy.schedulers.base import State
+from argosy.schedulers.slurm.commands import NoAnswerError
 
 
 def test_nothing_was_submitted(fake: FakeStudy) -> None:

@@ -7,13 +7,13 @@ import pytest
 from live_study import FakeStudy, ended_in, evenly, records, starts
 from rich.console import Console
 
-from argosy.jobs.schedulers.base import State
-from argosy.jobs.schedulers.slurm.commands import NoAnswerError
+from argosy.monitor.formatting import rate, span
 from argosy.monitor.study import Snapshot
 from argosy.monitor.table import Layout, render
 from argosy.monitor.watch import watch
-from argosy.monitor.words import rate, span
 from argosy.reading import read_object
+from argosy.schedulers.base import State
+from argosy.schedulers.slurm.commands import NoAnswerError
 
 MOST_TIMES = 15
 """Generous; it takes half as many."""
@@ -106,6 +106,7 @@ def test_in_a_terminal_it_ends_with_the_last_run(fake: FakeStudy) -> None:
     assert "completed" in out.getvalue()
 
 
+@pytest.mark.slow
 def test_a_thousand_runs_are_looked_at_in_a_moment(fake: FakeStudy) -> None:
     for number in range(1000):
         run = fake.plan(f"study{number % 10}", ranks_per_node=4, repeat=1 + number // 10)

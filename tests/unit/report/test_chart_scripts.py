@@ -5,12 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from argosy.report.chart_scripts import chart_scripts
+import pytest
+
+from argosy.report.charts.chart_scripts import chart_scripts
 
 PRINTED = """
 import hashlib, sysconfig, sys
 sysconfig.get_path = lambda name: sys.argv[1]
-from argosy.report.chart_scripts import chart_scripts
+from argosy.report.charts.chart_scripts import chart_scripts
 print(hashlib.sha256(chart_scripts().encode()).hexdigest())
 """
 
@@ -21,6 +23,7 @@ def digest_made(environment: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
+@pytest.mark.slow
 def test_they_are_kept_and_the_same_everywhere(tmp_path: Path) -> None:
     here = hashlib.sha256(chart_scripts().encode()).hexdigest()
     assert digest_made(tmp_path) == here

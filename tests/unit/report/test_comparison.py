@@ -13,7 +13,7 @@ from study_files import plan, sample_study
 
 from argosy.report import write_comparison, write_report
 from argosy.report.comparison import compare, findings
-from argosy.report.models import Summary, read_summary
+from argosy.report.summary.models import Summary, read_summary
 from argosy.results import collect
 
 HOSTILE = "<script>document.title='harmed'</script>"
@@ -91,8 +91,8 @@ def test_the_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (None, "there is no report yet; run: argosy report"),
-        ("{", "is damaged; run: argosy report"),
+        (None, "there is no report yet\nhint: run: argosy report"),
+        ("{", "is damaged\nhint: run: argosy report"),
         ('{"schema_version": 1}', "its schema_version is 1, this Argosy reads"),
     ],
 )

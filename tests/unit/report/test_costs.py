@@ -8,8 +8,8 @@ from study_files import completed
 
 from argosy.analysis.statistics import Estimate
 from argosy.report import Rates, write_report
-from argosy.report.costs import cost_summary
-from argosy.report.usage import UsageSummary
+from argosy.report.summary.costs import cost_summary
+from argosy.report.summary.usage import UsageSummary
 from argosy.results import collect
 
 RATES = Rates(price_per_node_hour=2.5, currency="EUR", carbon_g_per_kwh=300, pue=1.2)

@@ -9,7 +9,7 @@ import pytest
 from study_files import plan
 
 from argosy.report import write_report
-from argosy.report.excerpts import (
+from argosy.report.page.excerpts import (
     ALL_CHARACTERS,
     LINE_LENGTH,
     LINES,
@@ -17,7 +17,7 @@ from argosy.report.excerpts import (
     excerpt,
     with_excerpts,
 )
-from argosy.report.models import FailureSummary
+from argosy.report.summary.models import FailureSummary
 from argosy.results import collect
 
 

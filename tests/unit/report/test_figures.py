@@ -10,9 +10,9 @@ import pytest
 from study_files import completed, sample_study
 
 from argosy.report import write_report
-from argosy.report.figures import Drawing, drawings
-from argosy.report.models import Summary, read_summary
-from argosy.report.paper import draw
+from argosy.report.charts.figures import Drawing, drawings
+from argosy.report.paper.paper import draw
+from argosy.report.summary.models import Summary, read_summary
 from argosy.results import collect
 
 

@@ -13,9 +13,9 @@ from stalled_studies import SHARES, stalled
 from study_files import completed, sample_study
 
 from argosy.report import write_report
-from argosy.report.latex import latex_tables, scaling_table
-from argosy.report.models import Summary, read_summary
-from argosy.report.paper import write_paper
+from argosy.report.paper.latex import latex_tables, scaling_table
+from argosy.report.paper.paper import write_paper
+from argosy.report.summary.models import Summary, read_summary
 from argosy.results import collect
 
 
@@ -69,13 +69,14 @@ def test_names_that_would_be_the_same_file_are_not(tmp_path: Path) -> None:
     assert len(written) == len(set(written)) == 1 + 2 * (4 * 2 + 1)
 
 
+@pytest.mark.slow
 def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
     results = tmp_path / "site"
     completed(results)
     command = [sys.executable, "-m", "argosy.cli"]
     refused = subprocess.run([*command, "figures", results], capture_output=True, text=True)
     assert refused.returncode == 2
-    assert "there is no report yet; run: argosy report" in refused.stderr
+    assert "there is no report yet\nhint: run: argosy report" in refused.stderr
     subprocess.run([*command, "report", results], check=True, capture_output=True)
     done = subprocess.run([*command, "figures", results], capture_output=True, text=True)
     assert done.returncode == 0

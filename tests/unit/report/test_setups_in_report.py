@@ -13,8 +13,8 @@ from stalled_studies import stalled
 from study_files import plan
 
 from argosy.report import write_report
-from argosy.report.planning import plan as answer
-from argosy.report.prediction import Question
+from argosy.report.summary.predicting import predicted as answer
+from argosy.report.summary.prediction import Question
 from argosy.report.terminal import print_summary
 from argosy.results import ResultsError, collect
 

@@ -16,9 +16,9 @@ from study_files import STARTED, plan
 
 from argosy.analysis.timelines import part_of
 from argosy.report import write_report
-from argosy.report.figures import drawings
-from argosy.report.models import read_summary
-from argosy.report.paper import draw
+from argosy.report.charts.figures import drawings
+from argosy.report.paper.paper import draw
+from argosy.report.summary.models import read_summary
 from argosy.report.terminal import print_summary
 from argosy.results import collect
 

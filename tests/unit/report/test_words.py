@@ -7,9 +7,10 @@ import pytest
 from argosy.analysis.measurements import Point
 from argosy.analysis.setups import Setup
 from argosy.analysis.statistics import Estimate
-from argosy.report import numbers, words
-from argosy.report.allreduces import AllreduceSummary
-from argosy.report.models import ExperimentSummary, PointSummary
+from argosy.report import numbers
+from argosy.report.prose import findings as words
+from argosy.report.summary.allreduces import AllreduceSummary
+from argosy.report.summary.models import ExperimentSummary, PointSummary
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,18 @@
 """Jobs that go well, or end as their program wants."""
 
 import json
+import os
+import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agent_job import RECORD_A_STEP, Job, jobs
+
+from argosy.runtime.agent.processes.ranks import Rank
+from argosy.runtime.agent.settings import read_settings
 
 MEETING = """
 import http.client, os, time
@@ -293,3 +299,63 @@ def test_no_pipe_in_the_place_of_its_files_stops_an_agent(job: Any) -> None:
     job = job(TRAPPING, nodes=1).start()
     assert job.wait() == [1], job.outputs()
     assert job.failures()[0].startswith("the program ended well but recorded no steps")
+
+
+LEAVING = """
+    import os, sys, time
+    import argosy_steps
+    steps = argosy_steps.Recorder()
+    print("pid", os.getpid(), flush=True)
+    while not steps.interrupted:
+        time.sleep(0.01)
+    sys.exit(argosy_steps.INTERRUPTED_EXIT)
+    """
+
+
+def test_a_rank_that_has_saved_and_gone_before_its_agent_warns_it_is_noticed(
+    job: Callable[..., Job],
+) -> None:
+    """The scheduler sends SIGTERM to all processes, and the rank may be the quicker one."""
+    one = job(LEAVING, checkpoints={"warning_s": 60, "requeues": 3}).start()
+    ranks = [one.rank_pid(rank) for rank in (0, 1)]
+    for agent in one.agents.values():
+        agent.send_signal(signal.SIGSTOP)
+    for pid in ranks:
+        os.kill(pid, signal.SIGTERM)
+        one.until(lambda pid=pid: "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text())
+    for agent in one.agents.values():
+        agent.send_signal(signal.SIGTERM)
+        agent.send_signal(signal.SIGCONT)
+    assert one.wait(10) == [75, 75]
+    assert [one.status(node)["ranks"][0]["exit_code"] for node in (0, 1)] == [75, 75]
+
+
+def test_a_signal_that_is_passed_on_counts_once_and_one_that_comes_later_ends_the_job(
+    tmp_path: Path,
+) -> None:
+    saving = LEAVING.replace("sys.exit(", "time.sleep(4); sys.exit(")
+    codes = []
+    for pause in (0.3, 2.5):
+        folder = tmp_path / f"after {pause} s"
+        folder.mkdir()
+        with jobs(folder) as make:
+            one = make(saving, nodes=1, checkpoints={"warning_s": 60, "requeues": 3}).start()
+            one.rank_pid(0)
+            one.agents[0].terminate()
+            time.sleep(pause)
+            one.agents[0].terminate()
+            codes += one.wait()
+    assert codes == [75, 130]
+
+
+def test_warning_a_rank_that_has_ended_leaves_it_to_be_reaped(job: Callable[..., Job]) -> None:
+    one = job("raise SystemExit(75)", checkpoints={"warning_s": 60, "requeues": 3})
+    rank = Rank(read_settings(one.environment(0)), 0, ("127.0.0.1", 1), {})
+    os.waitid(os.P_PID, rank.pid, os.WEXITED | os.WNOWAIT)
+    rank.warn()
+    ended = os.waitid(os.P_PID, rank.pid, os.WEXITED | os.WNOWAIT)
+    assert ended is not None and ended.si_status == 75
+    rank.collect()
+    assert rank.interrupted
+    assert rank.process.stdout
+    rank.process.stdout.close()

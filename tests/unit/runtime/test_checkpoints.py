@@ -79,6 +79,22 @@ def test_a_warning_is_seen_whichever_way_it_comes(tmp_path: Path) -> None:
         (tmp_path / name).unlink()
 
 
+def test_a_warning_while_python_ends_leaves_the_program_its_exit_code(tmp_path: Path) -> None:
+    """Agent and scheduler both warn: the program may have saved and gone at the first of the two."""
+    warn_on = """
+        rank = os.getpid()
+        if os.fork() == 0:
+            while os.getppid() == rank:
+                os.kill(rank, signal.{name})
+            os._exit(0)
+        while not steps.interrupted:
+            pass
+        raise SystemExit(argosy_steps.INTERRUPTED_EXIT)
+        """
+    for name in ("SIGUSR1", "SIGTERM"):
+        assert run(tmp_path, warn_on.format(name=name)).returncode == 75
+
+
 def test_a_program_that_was_not_said_to_heed_warnings_ends_as_ever(tmp_path: Path) -> None:
     done = run(tmp_path, "os.kill(os.getpid(), signal.SIGTERM)", ARGOSY_WARNED="")
     assert done.returncode == -15

@@ -88,7 +88,7 @@ def test_a_checkpoint_that_is_a_trap_is_none(run_dir: Path, trap: object) -> Non
 
 @pytest.mark.parametrize("trap", [fifo, endless, huge])
 def test_a_log_that_is_a_trap_says_nothing(run_dir: Path, trap: object) -> None:
-    trap(run_dir / "logs/slurm-7.log")  # type: ignore[operator]
+    trap(run_dir / "logs/scheduler-7.log")  # type: ignore[operator]
     trap(run_dir / "logs/7.0/job.log")  # type: ignore[operator]
     assert host(run_dir, "watch_start.py").returncode == 0
     assert host(run_dir, "verdict.py").returncode == 1

@@ -56,6 +56,7 @@ def look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Look]:
     folder.remove()
 
 
+@pytest.mark.slow
 def test_an_endless_loop_does_not_get_on(look: Look) -> None:
     look("number = 0\nwhile True:\n    number = number + 1\n", IS)
 

@@ -25,6 +25,7 @@ def start(records: Path, *command: str, **more: str) -> subprocess.CompletedProc
     variables = {
         "PATH": os.environ["PATH"],
         "SLURM_NODEID": "3",
+        "ARGOSY_NODE_VARIABLE": "SLURM_NODEID",
         "ARGOSY_RECORDS": str(records),
         "ARGOSY_SITE_FILE": "slurm/kestrel/site.yaml",
         "ARGOSY_TMPDIR": str(records.parent),
@@ -53,6 +54,14 @@ def test_a_node_without_the_python_that_planned_the_job(records: Path) -> None:
     done = start(records, "/no/such/python", "-m", "argosy.images.run")
     assert done.returncode == 2
     assert said(done).startswith("it cannot run /no/such/python")
+
+
+@pytest.mark.parametrize("variable", ["", "NOBODY_SETS_IT"])
+def test_a_node_that_does_not_know_its_number(records: Path, variable: str) -> None:
+    done = start(records, "true", ARGOSY_NODE_VARIABLE=variable)
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert "ARGOSY_NODE_VARIABLE names no variable that the launcher sets" in line
 
 
 @pytest.mark.parametrize("why", ["No such file or directory", "Not a directory"])
@@ -110,7 +119,12 @@ def test_what_killed_jobs_left_on_a_node_is_removed(records: Path) -> None:
 
 def test_the_command_of_a_killed_shell_keeps_its_temporary_files(records: Path) -> None:
     waits = 'kill -KILL "$PPID"; read -r _; ls -d "$TMPDIR"'
-    variables = {"PATH": os.environ["PATH"], "SLURM_NODEID": "0", "ARGOSY_TMPDIR": str(records)}
+    variables = {
+        "PATH": os.environ["PATH"],
+        "ARGOSY_NODE_VARIABLE": "SLURM_NODEID",
+        "SLURM_NODEID": "0",
+    }
+    variables["ARGOSY_TMPDIR"] = str(records)
     with subprocess.Popen(
         ["bash", PROGRAM, "bash", "-c", waits],
         env=variables,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from argosy.runtime.verdict import main
+from argosy.schedulers import slurm
 
 CONCRETE = {"node": 1, "rank": 1, "cause": "killed by signal 9 (SIGKILL)", "at": 15.0}
 VANISHED = {
@@ -55,7 +56,9 @@ class Run:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Of a job of Slurm's."""
+    monkeypatch.setenv("ARGOSY_LOG_WORDS", str(slurm.LOG_WORDS))
     return Run(tmp_path)
 
 
@@ -193,7 +196,7 @@ def test_wrong_arguments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 def slurm_says(run: Run, text: str) -> None:
     (run.folder / "logs").mkdir(exist_ok=True)
-    (run.folder / "logs/slurm-7.log").write_text(f"slurmstepd-host0: error: *** {text} ***\n")
+    (run.folder / "logs/scheduler-7.log").write_text(f"slurmstepd-host0: error: *** {text} ***\n")
     claim = {"schema_version": 2, "unix": 1000.0, "continues": None}
     (run.attempt / "claim.json").write_text(json.dumps(claim))
 
@@ -221,13 +224,13 @@ def test_slurm_s_own_word_is_the_cause(run: Run, text: str, cause: str) -> None:
 
 def test_a_job_that_was_cancelled_before_it_could_say_anything_is_cancelled(run: Run) -> None:
     run.node(0, "running")
-    code, verdict = run.judge("scancel")
+    code, verdict = run.judge("cancelled job")
     assert (code, verdict["state"], verdict["failure"]) == (130, "cancelled", None)
 
 
 def test_a_failure_that_came_before_scancel_stays_one(run: Run) -> None:
     run.node(1, "failed", CONCRETE)
-    _, verdict = run.judge("scancel")
+    _, verdict = run.judge("cancelled job")
     assert (verdict["state"], verdict["failure"]) == ("failed", CONCRETE)
 
 

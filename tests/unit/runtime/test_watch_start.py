@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from argosy.runtime import watch_start
-from argosy.runtime.watch_start import main, numbers, telling_line
+from argosy.runtime.log_words import NoWords
+from argosy.runtime.watch_start import main, telling_line
+from argosy.schedulers import slurm
+from argosy.schedulers.slurm.log_words import failed_nodes
 
 NO_ENGINE = (
     "no engine for containers works on this host (runc: \x1b[31mERRO\x1b[0m[0000] clone: operation not "
@@ -40,7 +43,9 @@ class Run:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Of a job of Slurm's."""
+    monkeypatch.setenv("ARGOSY_LOG_WORDS", str(slurm.LOG_WORDS))
     return Run(tmp_path)
 
 
@@ -87,7 +92,7 @@ def test_a_script_that_ended_before_it_started_any_node(run: Run) -> None:
 
 
 def test_slurm_s_own_log_is_asked_where_the_job_has_none(run: Run) -> None:
-    (run.folder / "logs/slurm-7.log").write_text(
+    (run.folder / "logs/scheduler-7.log").write_text(
         "slurmstepd: error: execve(): /bin/bash: No such file\n"
     )
     assert "execve()" in run.look()["cause"]
@@ -138,7 +143,8 @@ def test_without_a_cluster_each_process_is_a_node(run: Run) -> None:
 
 
 def test_tasks_as_slurm_writes_them() -> None:
-    assert list(numbers("0,2-4,9")) == [0, 2, 3, 4, 9]
+    said = failed_nodes("srun: error: n3: tasks 0,2-4,9: Exited with exit code 2")
+    assert said == ("n3", [0, 2, 3, 4, 9], 2)
 
 
 @pytest.mark.parametrize(
@@ -157,8 +163,8 @@ def test_tasks_as_slurm_writes_them() -> None:
     ],
 )
 def test_the_telling_line(text: str, line: str) -> None:
-    assert telling_line(text.splitlines()).startswith(line)
-    assert bool(telling_line(text.splitlines())) == bool(line)
+    assert telling_line(text.splitlines(), NoWords()).startswith(line)
+    assert bool(telling_line(text.splitlines(), NoWords())) == bool(line)
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import yaml
 from sites import content
 
 from argosy.errors import ArgosyError
-from argosy.images.container import ENGINES
+from argosy.images.engines.container import ENGINES
 from argosy.site.models import Images, Site, read_site
 
 X86 = "architecture: x86_64"
@@ -87,8 +87,8 @@ def test_what_is_no_yaml_is_said_in_one_line(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ("queue: x", "queue: no such key; did you mean queues?"),
-        ("scheduler: pbs", "scheduler: input should be 'local' or 'slurm' (it is 'pbs')"),
-        ("hardware: {}", "a Slurm site needs at least one entry in hardware and in queues"),
+        ("scheduler: ../x", "scheduler: a name may hold letters, digits, '.', '_' and '-'"),
+        ("hardware: {}", "a cluster needs at least one entry in hardware and in queues"),
         (f"hardware: {{cpu: {{{X86}, core: 4}}}}", "hardware.cpu.core: no such key; did you mean cores?"),
         ("hardware: {cpu: {cores: 4}}", "hardware.cpu.architecture: this key is missing"),
         (f"hardware: {{a b: {{{X86}}}}}", "hardware.a b: a name may hold letters"),
@@ -124,7 +124,7 @@ def test_what_is_no_yaml_is_said_in_one_line(tmp_path: Path) -> None:
         ),
         ("images: {stage: node, folder: x}", "images.folder: write an absolute folder"),
         ("images: {stage: node, cache_size: 1 GB}", "images.cache_size: write a size as 512M,"),
-        ("{scheduler: local, images: {build: job}}", "images.build: there are jobs only with"),
+        ("{scheduler: local, images: {build: job}}", "images.build: with `scheduler: local` there"),
         ("unsupported_options: {gres: no}", "unsupported_options.gres: input should be a valid string"),
         ("sources: [{where: x, grade: D}]", "sources.0.grade: input should be 'A', 'B' or 'C'"),
     ],

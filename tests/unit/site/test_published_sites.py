@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from argosy.errors import ArgosyError
-from argosy.jobs.options import batch_options
+from argosy.schedulers.job_request import JobRequest
+from argosy.schedulers.slurm.options import script_options
 from argosy.site.models import Site, read_site
 from argosy.site.placement import Request, place
 
@@ -28,7 +29,7 @@ def test_a_site_without_a_known_interface_says_so_and_how_to_find_it(name: str) 
     with pytest.raises(
         ArgosyError, match=r"interface: not known; .*`srun .*--nodes=2 .*ip -o addr`"
     ):
-        batch_options(facts, placement, request(), Path("/project/results/x/y/z"))
+        script_options(JobRequest(facts, placement, request(), Path("/project/results/x/y/z")))
 
 
 @pytest.mark.parametrize(
@@ -76,5 +77,6 @@ def test_what_a_queue_does_not_take_is_refused(
 def test_large_memory_at_archer2_is_hardware_of_its_own() -> None:
     facts = site("archer2", account="mine")
     placement = place(facts, request(200), "highmem", None)
-    options = batch_options(facts, placement, request(200), Path("/project/results/x/y/z"))
+    job = JobRequest(facts, placement, request(200), Path("/project/results/x/y/z"))
+    options = script_options(job)
     assert (options["partition"], options["qos"]) == ("highmem", "highmem")

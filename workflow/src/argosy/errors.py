@@ -11,19 +11,34 @@ READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 class ArgosyError(Exception):
-    """A problem the user can mend. The message is one line: where, what is wrong, what to do.
+    """A problem the user can mend: where it is and what is wrong, in one line, and what to do, the `hint`.
 
-    The command line prints it without a traceback and exits with 2; the workflow turns it into
+    The command line prints both without a traceback and exits with 2; the workflow turns it into
     Snakemake's own WorkflowError. It may quote programs and files' names: what would colour a terminal is
     left out, and a line break is shown as one.
     """
 
-    def __init__(self, message: str) -> None:
-        super().__init__(plain(message).strip().replace("\n", "\\n"))
+    def __init__(self, message: str, hint: str = "") -> None:
+        self.problem, self.hint = _one_line(message), _one_line(hint)
+        super().__init__(f"{self.problem}; {self.hint}" if hint else self.problem)
+
+    @property
+    def lines(self) -> str:
+        """The problem, and below it the hint where there is one."""
+        return f"{self.problem}\nhint: {self.hint}" if self.hint else self.problem
+
+    def at(self, place: str, who: str = "") -> "ArgosyError":
+        """Return the same of a file, or of an option; and of a run, say, that met it."""
+        of = f" ({who})" if who else ""
+        return ArgosyError(f"{place}: {self.problem}{of}", self.hint)
+
+
+def _one_line(text: str) -> str:
+    return plain(text).strip().replace("\n", "\\n")
 
 
 def plain(text: str) -> str:
-    """What others wrote, without what a terminal or a page would act on; lines and tabs stay.
+    """Return what others wrote, without what a terminal or a page would act on; lines and tabs stay.
 
     That is codes for terminals (ECMA-48), other control characters, and marks that turn the direction in
     which text is read. What is half of a character, as in the name of a file that is not UTF-8, is U+FFFD.
@@ -50,7 +65,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 def plain_texts(value: Any) -> Any:
-    """A value of JSON, or of a table, whose texts are `plain`."""
+    """Return a value of JSON, or of a table, whose texts are `plain`."""
     if isinstance(value, str):
         return plain(value)
     if isinstance(value, list):
@@ -61,7 +76,7 @@ def plain_texts(value: Any) -> Any:
 
 
 def coloured(text: str) -> tuple[str, str]:
-    """A program's own output for a terminal, and what is held back as the code at its end is cut off.
+    """Return a program's output for a terminal, and what is held back as a code at its end is cut off.
 
     Its colours stay (SGR of ECMA-48), and that it goes back to the begin of a line, as progress bars do.
     """
@@ -72,7 +87,7 @@ def coloured(text: str) -> tuple[str, str]:
 
 
 def explained(problem: OSError) -> str:
-    """What the system's complaint means to the researcher."""
+    """Return what the system's complaint means to the researcher."""
     if problem.errno in FULL:
         # Of a copy the system names the source, which is not the one that is full.
         where = problem.filename2 or problem.filename
@@ -87,10 +102,10 @@ def explained(problem: OSError) -> str:
 
 
 def is_of_the_surroundings(problem: OSError) -> bool:
-    """Whether the researcher, or the site, can mend it; else it is a fault of Argosy's."""
+    """Return whether the researcher, or the site, can mend it; else it is a fault of Argosy's."""
     return problem.errno in (*FULL, *READ_ONLY) or _is_without_temporary_folder(problem)
 
 
 def _is_without_temporary_folder(problem: OSError) -> bool:
-    """Whether Python's tempfile found no folder at all, neither TMPDIR nor /tmp."""
+    """Return whether Python's tempfile found no folder at all, neither TMPDIR nor /tmp."""
     return problem.errno == errno.ENOENT and "temporary directory" in (problem.strerror or "")

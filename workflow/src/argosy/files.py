@@ -34,7 +34,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def read_paths(path: Path) -> list[Path]:
-    """The paths that a file lists, one on each line: a command line has no room for thousands."""
+    """Return the paths that a file lists, one on each line: a command line has no room for thousands."""
     return [Path(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 

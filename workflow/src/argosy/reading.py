@@ -62,7 +62,7 @@ class NotReadError(OSError):
 
 
 def site_of(run_dir: Path) -> Path:
-    """The folder results/<site> that a run's folder lies in: what lies below it is not trusted."""
+    """Return the folder results/<site> that a run's folder lies in: what lies below it is not trusted."""
     return run_dir.parent.parent
 
 
@@ -79,7 +79,7 @@ def open_regular(path: Path, top: Path, most: int = MOST_BYTES) -> Iterator[Buff
 
 
 def descriptor_of(path: Path, top: Path, most: int = MOST_BYTES) -> int:
-    """A descriptor of the regular file `path`, which the caller closes; raises as `open_regular`."""
+    """Return a descriptor of the regular file `path`, which the caller closes; raises as `open_regular`."""
     sys.audit("argosy.reading.open", str(path))
     descriptor = _open(path, top, _OPEN_FILE)
     try:
@@ -91,7 +91,7 @@ def descriptor_of(path: Path, top: Path, most: int = MOST_BYTES) -> int:
 
 
 def read_bytes(path: Path, top: Path, most: int = SMALL_BYTES) -> bytes:
-    """The content of a file of at most `most` bytes; raises as `open_regular`."""
+    """Return the content of a file of at most `most` bytes; raises as `open_regular`."""
     descriptor = descriptor_of(path, top, most)
     try:
         content = more = os.read(descriptor, os.fstat(descriptor).st_size + 1)
@@ -107,12 +107,12 @@ def read_bytes(path: Path, top: Path, most: int = SMALL_BYTES) -> bytes:
 
 
 def read_text(path: Path, top: Path, most: int = SMALL_BYTES) -> str:
-    """The content of a file of UTF-8, with U+FFFD for what is none; raises as `open_regular`."""
+    """Return the content of a file of UTF-8, with U+FFFD for what is none; raises as `open_regular`."""
     return read_bytes(path, top, most).decode("utf-8", "replace")
 
 
 def read_end(path: Path, top: Path, size: int) -> tuple[bytes, bool]:
-    """The last `size` bytes of a file of any size, and whether that is all; raises as `open_regular`."""
+    """Return the last `size` bytes of a file, and whether that is all; raises as `open_regular`."""
     descriptor = descriptor_of(path, top, sys.maxsize)
     try:
         start = max(0, os.fstat(descriptor).st_size - size)
@@ -122,7 +122,7 @@ def read_end(path: Path, top: Path, size: int) -> tuple[bytes, bool]:
 
 
 def read_object(path: Path, top: Path, most: int = SMALL_BYTES) -> dict[str, Any]:
-    """The JSON object in a file.
+    """Return the JSON object in a file.
 
     Raises:
         ValueError: when it holds something else, or nests deeper than can be read.
@@ -135,7 +135,7 @@ def read_object(path: Path, top: Path, most: int = SMALL_BYTES) -> dict[str, Any
 
 
 def json_of(text: bytes | str) -> Any:
-    """The value that JSON stands for; raises ValueError, also for what nests too deep."""
+    """Return the value that JSON stands for; raises ValueError, also for what nests too deep."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -143,7 +143,7 @@ def json_of(text: bytes | str) -> Any:
 
 
 def status_of(path: Path, top: Path) -> os.stat_result:
-    """The status of a regular file, which is not opened; raises as `open_regular`."""
+    """Return the status of a regular file, which is not opened; raises as `open_regular`."""
     descriptor = _open(path, top, _LOOK)
     try:
         found = os.fstat(descriptor)
@@ -161,7 +161,7 @@ def check_regular(path: Path, top: Path, most: int = MOST_BYTES) -> None:
 
 
 def is_regular(path: Path, top: Path) -> bool:
-    """Whether there is a regular file."""
+    """Return whether there is a regular file."""
     try:
         status_of(path, top)
     except OSError:
@@ -170,7 +170,7 @@ def is_regular(path: Path, top: Path) -> bool:
 
 
 def entries(path: Path, top: Path, most: int = MOST_ENTRIES) -> Iterator[os.DirEntry[str]]:
-    """What lies in a folder, each to be looked at before the next is asked for.
+    """Yield what lies in a folder, each to be looked at before the next is asked for.
 
     Raises:
         NotReadError: when it is no folder, or holds more than `most` entries.
@@ -188,13 +188,13 @@ def entries(path: Path, top: Path, most: int = MOST_ENTRIES) -> Iterator[os.DirE
 
 
 def folders_in(path: Path, top: Path, most: int = MOST_ENTRIES) -> list[str]:
-    """The names of the folders in a folder, sorted, but for hidden ones; raises as `entries`."""
+    """Return the names of the folders in a folder, sorted, but for hidden ones; raises as `entries`."""
     found = entries(path, top, most)
     return sorted(e.name for e in found if e.is_dir(follow_symlinks=False) and e.name[0] != ".")
 
 
 def _open(path: Path, top: Path, flags: int) -> int:
-    """A descriptor, which the caller closes, of what is at `path`, reached from `top` without any link."""
+    """Return a descriptor, for the caller to close, of what `top` reaches at `path` without any link."""
     parts = _parts(path, top)
     here = os.open(top, _OPEN_TOP)
     try:
@@ -233,7 +233,7 @@ def _parts(path: Path, top: Path) -> tuple[str, ...]:
 
 
 def _explained(problem: OSError, path: Path, folder: int, name: str) -> OSError:
-    """What is wrong with the part `name` of `path`, where it is no matter of rights or absence."""
+    """Return what is wrong with the part `name` of `path`, where it is no matter of rights or absence."""
     if problem.errno not in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.ENODEV):
         return OSError(problem.errno, problem.strerror, str(path))
     try:

@@ -26,7 +26,7 @@ def seconds(value: Any) -> Any:
 
 
 def duration(value: int) -> str:
-    """The reverse of `seconds`: `2h`, `1d12h`."""
+    """Return the reverse of `seconds`: `2h`, `1d12h`."""
     parts = (value // 86400, value // 3600 % 24, value // 60 % 60, value % 60)
     return "".join(f"{n}{unit}" for n, unit in zip(parts, "dhms", strict=True) if n) or "0s"
 
@@ -43,7 +43,7 @@ def mebibytes(value: Any) -> Any:
 
 
 def amount(value: int) -> str:
-    """Bytes for people, to three digits: `0 B`, `512 B`, `1.23 GiB`."""
+    """Return bytes for people, to three digits: `0 B`, `512 B`, `1.23 GiB`."""
     size, unit = float(value), "B"
     for larger in ("KiB", "MiB", "GiB", "TiB"):
         if size < 1000:

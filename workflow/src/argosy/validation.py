@@ -16,7 +16,7 @@ RENAMED = {"needs": "resources", "forbidden": "unsupported_options", "room": "ca
 
 
 def describe(problem: ValidationError, source: Path, model: type[BaseModel]) -> str:
-    """One line for all findings, such as `config.yaml: experiments.a.scale.nodes.0: …`."""
+    """Return one line for all findings, such as `config.yaml: experiments.a.scale.nodes.0: …`."""
     return f"{source}: " + "; ".join(finding(error, model) for error in problem.errors())
 
 
@@ -36,7 +36,7 @@ def finding(error: ErrorDetails, model: type[BaseModel]) -> str:
 
 
 def _shown(value: object) -> str:
-    """The value, as far as a line has room for it; a file may hold anything."""
+    """Return the value, as far as a line has room for it; a file may hold anything."""
     shortened = reprlib.Repr()
     shortened.maxstring = shortened.maxother = shortened.maxlong = _LONGEST_VALUE
     return shortened.repr(value)
@@ -62,7 +62,7 @@ def _keys_at(location: tuple[int | str, ...], annotation: Any) -> list[str]:
 
 
 def _plain(annotation: Any) -> Any:
-    """The annotation without what is said about it, and without the None that it may be."""
+    """Return the annotation without what is said about it, and without the None that it may be."""
     while True:
         if get_origin(annotation) is Annotated:
             annotation = get_args(annotation)[0]

@@ -21,8 +21,6 @@ from snakemake_interface_executor_plugins.settings import CommonSettings, Execut
 from argosy.errors import ArgosyError, plain
 from argosy.files import write_text
 from argosy.jobs.driver import DriverLock, LockedError
-from argosy.jobs.schedulers import make_scheduler
-from argosy.jobs.schedulers.base import Scheduler, SchedulerError, State, Status, describe_queue
 from argosy.jobs.verdicts import (
     Ending,
     read_ending,
@@ -32,6 +30,8 @@ from argosy.jobs.verdicts import (
 from argosy.reading import site_of
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.job_file import change_job, newest_job
+from argosy.schedulers import find_batch_system
+from argosy.schedulers.base import Scheduler, SchedulerError, State, Status, describe_queue
 from snakemake_executor_plugin_argosy.cache_folder import provide_cache_folder
 from snakemake_executor_plugin_argosy.timers import end_timers
 
@@ -41,7 +41,7 @@ LATE_VERDICT_S = 30.0
 """How long the verdict of a job that ended well may take to appear on a slow shared file system."""
 
 GLANCE_S = 0.1
-"""How soon a new job, or the end of all, is noticed; that costs Slurm no question."""
+"""How soon a new job, or the end of all, is noticed; that costs the scheduler no question."""
 
 
 @dataclass
@@ -59,7 +59,7 @@ class ExecutorSettings(ExecutorSettingsBase):
     poll_seconds: float = field(
         default=10.0,
         metadata={
-            "help": "Seconds between two looks at Slurm's queue; one look is for all jobs.",
+            "help": "Seconds between two looks at the cluster's queue; one look is for all jobs.",
             "type": float,
             "required": False,
         },
@@ -81,7 +81,7 @@ common_settings = CommonSettings(
 class Executor(RemoteExecutor):
     """Runs jobs whose rule has an input named `script`: a batch script in its run's folder.
 
-    The resource `scheduler` of the rule says who runs it: `local` or `slurm`.
+    The resource `scheduler` of the rule says who runs it, as the site's file does.
     """
 
     # Of the class, since Snakemake starts the thread that asks for it before __post_init__.
@@ -122,7 +122,7 @@ class Executor(RemoteExecutor):
                 began = time.monotonic()
                 self._scheduler.submit(fresh)
                 self._next_look = began + self._scheduler.pause_s
-                # That Slurm lets one wait is said now, not when its next answer has come.
+                # That the scheduler lets one wait is said now, not when its next answer has come.
                 self._tell(())
         for job in jobs:
             run_dir = _run_dir(job)
@@ -141,8 +141,8 @@ class Executor(RemoteExecutor):
         try:
             self._lock = DriverLock.take(Path(".snakemake"), site_of(_run_dir(job)).name)
         except LockedError as problem:
-            raise WorkflowError(str(problem)) from None
-        return make_scheduler(job.resources.scheduler, self._poll_seconds)
+            raise WorkflowError(problem.lines) from None
+        return find_batch_system(job.resources.scheduler).make_scheduler(self._poll_seconds)
 
     def run_job(self, job: JobExecutorInterface) -> None:
         """Hand over one job."""
@@ -191,8 +191,9 @@ class Executor(RemoteExecutor):
             scheduler.cancel()
         except SchedulerError as problem:
             self.logger.error(
-                f"The jobs could not be cancelled and go on ({problem}). `scancel --me` cancels all of "
-                "yours; the next snakemake finds those that still run."
+                f"The jobs could not be cancelled and go on ({problem}). "
+                f"`{scheduler.cancel_command} JOB` cancels one; the next snakemake finds those that "
+                "still run."
             )
 
     def shutdown(self) -> None:
@@ -201,7 +202,7 @@ class Executor(RemoteExecutor):
         end_timers()
 
     def _is_late(self, run_dir: Path, status: Status) -> bool:
-        """Whether a job that ended well has left no verdict yet that this machine can see."""
+        """Return whether a job that ended well has left no verdict yet that this machine can see."""
         if status.state not in (State.COMPLETED, State.GONE):
             return False
         run = RunFolder(run_dir)
@@ -213,7 +214,7 @@ class Executor(RemoteExecutor):
     def _conclude(self, info: SubmittedJobInfo, status: Status) -> None:
         run_dir = _run_dir(info.job)
         del self._ended[run_dir]
-        settle(run_dir, status)
+        settle(run_dir, status, find_batch_system(info.job.resources.scheduler).LOG_WORDS)
         ending = read_ending(run_dir, status)
         if status.job_id:
             change_job(run_dir, status.job_id, collected=True, ended=status.state.value)
@@ -226,7 +227,8 @@ class Executor(RemoteExecutor):
     def _tell(self, statuses: Collection[Status]) -> None:
         """Say how the queue is, when that has changed."""
         trouble = self._scheduler.trouble if self._scheduler else None
-        line = trouble or describe_queue(statuses)
+        cancel = self._scheduler.cancel_command if self._scheduler else ""
+        line = trouble or describe_queue(statuses, cancel)
         # The seconds of a silence count up by themselves; that is no news.
         news = re.sub(r"\d+ s", "", line)
         if line and news != self._told:
@@ -235,7 +237,7 @@ class Executor(RemoteExecutor):
 
 
 def _known_end(run_dir: Path) -> Status | None:
-    """How a run's job ended that needs no other one, or cannot have one."""
+    """Return how a run's job ended that needs no other one, or cannot have one."""
     try:
         return uncollected(run_dir)
     except (ArgosyError, OSError) as problem:

@@ -17,7 +17,7 @@ def provide_cache_folder() -> None:
 
 
 def _wanted() -> Path | None:
-    """Where Snakemake would keep them; None where nobody knows the home folder."""
+    """Return where Snakemake would keep them; None where nobody knows the home folder."""
     try:
         return Path(os.environ.get(VARIABLE) or Path("~/.cache").expanduser()).absolute()
     except RuntimeError:

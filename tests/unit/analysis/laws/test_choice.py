@@ -17,6 +17,7 @@ def share_of(law: str, scaling: str, rates: list[float]) -> float:
     return float(np.mean([choose(scaling, SIZES.tolist(), one).best == law for one in studies]))
 
 
+@pytest.mark.slow
 def test_strong_scaling() -> None:
     assert share_of("linear", "strong", [10 * size for size in SIZES]) > 0.8
     assert share_of("amdahl", "strong", [usl(size, 10.0, 0.05, 0) for size in SIZES]) > 0.8
@@ -73,6 +74,7 @@ TRUTHS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scaling", TRUTHS)
 @pytest.mark.parametrize("repeats", [1, 3, 5])
 def test_a_wrong_law_stands_alone_in_at_most_5_of_100(scaling: str, repeats: int) -> None:
@@ -100,3 +102,27 @@ def test_a_wrong_law_stands_alone_in_at_most_5_of_100(scaling: str, repeats: int
     # With a single run of each size nothing is known of the scatter.
     assert right >= (0.15 * 3 * studies if repeats > 1 else 0), right
     assert repeats > 1 or right == 0
+
+
+@pytest.mark.slow
+def test_sizes_that_follow_no_law_seldom_seem_to_follow_one() -> None:
+    """Three to five sizes with two repeats, where points lie near a curve by chance most often.
+
+    Without the two rules for it 45 of these 400 studies would be given a law, and 27 without the second.
+    """
+    chance = np.random.default_rng(33)
+    named, said = 0, set()
+    for number in range(400):
+        sizes = 2.0 ** np.arange(3 + number % 3)
+        off = np.exp(0.15 * chance.standard_normal(sizes.size))
+        rates = np.array([usl(one, 10.0, chance.uniform(0.01, 0.2), 0) for one in sizes]) * off
+        noise = chance.uniform(0.005, 0.05) * chance.standard_normal(2 * sizes.size)
+        found = choose(
+            "strong", np.repeat(sizes, 2).tolist(), (np.repeat(rates, 2) * np.exp(noise)).tolist()
+        )
+        is_loss = rates[-1] / rates[0] / sizes[-1] < 0.95
+        named += found.best is not None and (is_loss or found.best != "linear")
+        said.add((found.undecided or "")[:90])
+    assert named <= 26
+    assert any("the simpler ones miss the means" in each for each in said)
+    assert any("the simplest that may hold" in each for each in said)

@@ -34,6 +34,7 @@ def scatter(sd: float, one: int = 3, two: int = 3, factor: float = 1.0) -> Scatt
     return Scatter(sd, one + two - 2, steps_s, {1: one, 2: two})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.01, 0.05])
 def test_intervals_cover_a_run_to_come_and_the_efficiency(noise: float) -> None:
     """Of a network that is slower in training; by the estimate of how much alone it is 0 to 6 of 10."""

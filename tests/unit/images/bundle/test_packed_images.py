@@ -15,8 +15,8 @@ from argosy.images.bundle import index as index_module
 from argosy.images.bundle import shares, unpacking
 from argosy.images.bundle.index import Index, read_index
 from argosy.images.bundle.packing import pack_image
-from argosy.images.lockfile import ImageLock
-from argosy.images.store import Store, remove_tree
+from argosy.images.store.lockfile import ImageLock
+from argosy.images.store.store import Store, remove_tree
 
 REMEDY = "argosy image pack odd"
 

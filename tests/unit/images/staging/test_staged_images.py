@@ -12,10 +12,10 @@ from agent_job import require_namespaces
 from packed_images import is_whole, let_go, make_packed, start_holder, told
 
 from argosy.errors import ArgosyError
-from argosy.images import strict_modes
 from argosy.images.staging.folder import NodeFolder, Wanted
 from argosy.images.staging.stage import Place, staged
-from argosy.images.store import Store, remove_tree
+from argosy.images.store import strict_modes
+from argosy.images.store.store import Store, remove_tree
 
 ROOM = 100 << 20
 
@@ -61,6 +61,7 @@ def test_an_image_is_unpacked_once_and_kept(own: Store, tmp_path: Path, node: Pa
     assert private.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.slow
 def test_sixty_four_at_once_unpack_once(own: Store, tmp_path: Path, node: Path) -> None:
     wanted = make_packed(own, tmp_path, "one", size=2000)
     holders = [start_holder(wanted, node, ROOM) for _ in range(64)]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from agent_job import Job
 
 BURN = """
@@ -32,6 +33,7 @@ def lines(job: Job, node: int) -> list[Any]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_each_node_has_a_file_in_which_the_ranks_work_shows(
     make_job: Callable[..., Job],
 ) -> None:

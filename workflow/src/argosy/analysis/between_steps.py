@@ -24,7 +24,7 @@ ORDER BY experiment, run_id
 
 
 def between_steps(tables: StudyTables) -> Mapping[Run, float]:
-    """By experiment and run_id: the share of the steady time that is in no step, from 0 to 1.
+    """Return the share of the steady time that is in no step, from 0 to 1, by experiment and run_id.
 
     The steady time lasts from the begin of the slowest rank's first steady step to the end of its last one,
     by the clock of its node, in the run's last job; validation and checkpoints are in it and in no step.

@@ -18,7 +18,7 @@ Pairs = tuple[list[float], list[float]]
 
 
 def pairs_of(one: Iterable[Measurement], other: Iterable[Measurement]) -> Pairs | None:
-    """The throughputs of two sizes by repeat; None where they are no pairs.
+    """Return the throughputs of two sizes by repeat; None where they are no pairs.
 
     They are where both have the same repeats, FEWEST_PAIRS or more, and these were blocks in time.
     """
@@ -35,7 +35,7 @@ def pairs_of(one: Iterable[Measurement], other: Iterable[Measurement]) -> Pairs 
 
 
 def are_blocks(starts: Mapping[int, Sequence[float | None]]) -> bool:
-    """Whether the runs of each repeat started near each other, by their times in seconds.
+    """Return whether the runs of each repeat started near each other, by their times in seconds.
 
     Blocks that follow each other may overlap, since jobs of one wait while those of the next start. All of
     a block have to start before any of the next but one; of two blocks, before the other.
@@ -56,7 +56,7 @@ def are_blocks(starts: Mapping[int, Sequence[float | None]]) -> bool:
 
 
 def _by_repeat(runs: Iterable[Measurement]) -> dict[int, Measurement] | None:
-    """The runs that have a throughput; None where a repeat is not known, or there twice."""
+    """Return the runs that have a throughput; None where a repeat is not known, or there twice."""
     found: defaultdict[int | None, list[Measurement]] = defaultdict(list)
     for run in runs:
         if run.samples_per_s is not None:

@@ -20,7 +20,7 @@ Vector = NDArray[np.float64]
 
 
 def change_to_faster(logs: Vector) -> int:
-    """The number of steps before the most likely change to faster steps, or 0."""
+    """Return the number of steps before the most likely change to faster steps, or 0."""
     penalty = _penalty(logs.size)
     values = _clipped(logs, penalty)
     before = np.arange(1, logs.size - _SHORTEST_REST + 1)
@@ -35,7 +35,7 @@ def change_to_faster(logs: Vector) -> int:
 
 
 def _penalty(steps: int) -> float:
-    """The gain, in long-run variances, that chance exceeds in 5 of 100 steady runs at most.
+    """Return the gain, in long-run variances, that chance exceeds in 5 of 100 steady runs at most.
 
     Found by simulation, the same for normal and heavy-tailed noise, noise with an autocorrelation
     of 0.5, and periodic slow steps; in short series the variance itself is uncertain.
@@ -61,18 +61,18 @@ def _clipped(logs: Vector, penalty: float) -> Vector:
 
 
 def middle(ordered: Vector) -> float:
-    """The median; NumPy's takes 2 to 10 times as long for the few hundred steps of most runs."""
+    """Return the median; NumPy's takes 2 to 10 times as long for the few hundred steps of most runs."""
     return float(ordered[(ordered.size - 1) // 2] + ordered[ordered.size // 2]) / 2
 
 
 def long_run_variance(rest: Vector) -> float:
-    """The variance of a mean times its number of values, which are not independent; half at least."""
+    """Return the variance of a mean times its number of dependent values; half at least."""
     longest = max(1.0, min(rest.size / 6, 2 * rest.size**0.5))
     return max(_LEAST_VARIANCE, von_neumann_variance(rest, longest))
 
 
 def von_neumann_variance(values: Vector, longest: float) -> float:
-    """The variance of a mean times its number of values, from neighbours alone: changes hardly count.
+    """Return the variance of a mean times its number of values by neighbours: changes hardly count.
 
     It is the largest over blocks of 1, 2, 4, … values, up to the `longest`, each from the differences of
     neighbouring blocks' means (von Neumann, Annals of Mathematical Statistics 12, 1941).

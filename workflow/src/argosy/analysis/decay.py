@@ -92,7 +92,7 @@ def fit_decay(step_s: Vector) -> Decay | None:
 
 
 def _best(steps: _Steps, shape: Shape) -> _Fit:
-    """The fit of least squares, over time constants from a step to the run's length."""
+    """Return the fit of least squares, over time constants from a step to the run's length."""
     low, high = 1.0, float(steps.edges[-1])
     for _ in range(_REFINEMENTS):
         constants = np.geomspace(low, high, _CONSTANTS)
@@ -114,7 +114,7 @@ def _hyperbolic(edges: Edges, constant: float) -> Vector:
 
 
 def _fit(steps: _Steps, shape: Vector, constant: float) -> _Fit:
-    """The least squares of relative deviations for one time constant."""
+    """Return the least squares of relative deviations for one time constant."""
     means, counts = steps.means, steps.counts
     least = means.min() / 4
     fitted = means
@@ -146,7 +146,7 @@ def _longest(residuals: Vector) -> float:
 
 
 def _agreement(residuals: Vector) -> float:
-    """The chance of means of blocks that lie as far apart as these, or farther, if the fit is right."""
+    """Return the chance of blocks' means at least as far apart as these, if the fit is right."""
     # Imported where it is needed: SciPy takes longer to load than most commands take.
     from scipy.special import chdtrc
 

@@ -17,7 +17,7 @@ _LEAST_SCATTER = 1e-9
 
 
 def detectable_ratio(one: Sequence[float], other: Sequence[float]) -> float | None:
-    """The least ratio above 1 of two geometric means that a t test of such runs finds with POWER.
+    """Return the least ratio above 1 of two geometric means that a t test of such runs finds with POWER.
 
     By the noncentral t with the pooled standard deviation of the logarithms (Cohen, "Statistical Power
     Analysis", 1988, ch. 2). None where a set has one run, or where runs do not scatter at all.
@@ -31,7 +31,7 @@ def detectable_ratio(one: Sequence[float], other: Sequence[float]) -> float | No
 
 
 def detectable_pair_ratio(one: Sequence[float], other: Sequence[float]) -> float | None:
-    """As `detectable_ratio`, by the t test of pairs; the sets are in the same order and of one size."""
+    """Return what `detectable_ratio` does, by the t test of pairs; both sets are in one order."""
     ratios = np.log(one) - np.log(other)
     if ratios.size < 2:
         return None
@@ -39,7 +39,7 @@ def detectable_pair_ratio(one: Sequence[float], other: Sequence[float]) -> float
 
 
 def _ratio(error: float, freedom: int) -> float | None:
-    """By the standard error of a difference of logarithms."""
+    """Return the detectable ratio by the standard error of a difference of logarithms."""
     if error < _LEAST_SCATTER:
         return None
     critical = float(stdtrit(freedom, (1 + CONFIDENCE) / 2))

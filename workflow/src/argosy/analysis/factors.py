@@ -41,7 +41,7 @@ class RankTimes:
 
 
 def terms(run: RankTimes, recorded: set[str]) -> dict[str, float]:
-    """The four terms of the throughput per rank, and that itself as `efficiency`.
+    """Return the four terms of the throughput per rank, and that itself as `efficiency`.
 
     What is not `recorded` counts as useful.
 
@@ -67,7 +67,7 @@ def terms(run: RankTimes, recorded: set[str]) -> dict[str, float]:
 
 
 def _checked(run: RankTimes) -> NDArray[np.float64]:
-    """Seconds of all phases, of shape (phases, ranks)."""
+    """Return seconds of all phases, of shape (phases, ranks)."""
     shapes = {run.samples.shape, *(seconds.shape for seconds in run.phases_s.values())}
     if len(shapes) > 1 or run.samples.ndim != 1:
         raise ValueError(f"ranks' arrays of different shapes: {sorted(shapes)}")

@@ -86,7 +86,7 @@ def everything(
     steps: Mapping[tuple[str, Point], StepTime],
     used: Mapping[tuple[str, str], Usage],
 ) -> Measured:
-    """What is in the tables, besides what was read of them already."""
+    """Return what is in the tables, besides what was read of them already."""
     return Measured(
         tables.setups,
         allreduce_times(tables),
@@ -102,7 +102,7 @@ def everything(
 def forecast(
     found: Measured, experiment: str, collectives: str | None = None
 ) -> Forecast | Refused:
-    """The training of `experiment`, with the network of the experiment `collectives`.
+    """Return the training of `experiment`, with the network of the experiment `collectives`.
 
     Without `collectives` it is the only experiment that measured allreduces.
     """
@@ -211,13 +211,13 @@ def _training(
 
 
 def _asked(found: Measured, experiment: str) -> Scaling:
-    """What scale.kind says."""
+    """Return what scale.kind says."""
     kinds = {run.scaling for run in found.runs if run.experiment == experiment}
     return "weak" if kinds == {"weak"} else "strong"
 
 
 def _power_w(found: Measured, experiment: str, point: Point) -> float | None:
-    """What a node takes, in the mean of the runs that could read it of the most."""
+    """Return what a node takes, in the mean of the runs that could read it of the most."""
     runs = [run.run_id for run in found.runs if (run.experiment, run.point) == (experiment, point)]
     used = [found.usage[experiment, run] for run in runs if (experiment, run) in found.usage]
     powers = [one.power_w for one in of_widest(used) if one.power_w is not None]

@@ -14,7 +14,7 @@ _NETWORK_VARIABLES = tuple(f"variable {name}" for name in ("NCCL_", "GLOO_", "UC
 
 
 def of_other_network(training: Setup, network: NamedSetup) -> Iterator[str]:
-    """That the allreduces were measured by other means than the training has."""
+    """Yield a sentence where the allreduces were measured by other means than the training has."""
     for each in differences(training, network.setup):
         if each.what in _OF_NETWORK or each.what.startswith(_NETWORK_VARIABLES):
             yield (
@@ -24,7 +24,7 @@ def of_other_network(training: Setup, network: NamedSetup) -> Iterator[str]:
 
 
 def of_horovod(horovod: Horovod) -> Iterator[str]:
-    """What differs from Horovod's defaults."""
+    """Yield what differs from Horovod's defaults."""
     if horovod != Horovod():
         yield (
             f"Horovod's cycle time is {1000 * horovod.cycle_s:g} ms and its fusion threshold "
@@ -33,7 +33,7 @@ def of_horovod(horovod: Horovod) -> Iterator[str]:
 
 
 def of_gradients(layers: LayerTimes, step: StepTime) -> Iterator[str]:
-    """Whether it is known when gradients are ready."""
+    """Yield whether it is known when gradients are ready."""
     if not layers.are_timed:
         yield "When gradients are ready was not measured; it is taken from their bytes."
     if not step.phases_s.get("backward"):
@@ -41,7 +41,7 @@ def of_gradients(layers: LayerTimes, step: StepTime) -> Iterator[str]:
 
 
 def of_ranks(spread: float | None) -> str:
-    """By how much ranks differ in a step."""
+    """Return by how much ranks differ in a step."""
     if spread is None:
         return (
             "No steps of two ranks or more say what was the phase `communication`, so the slowest of many "
@@ -54,7 +54,7 @@ def of_ranks(spread: float | None) -> str:
 
 
 def of_two_nodes(are_measured: bool, by_chance: float) -> Iterator[str]:
-    """What two nodes tell of the network in training."""
+    """Yield what two nodes tell of the network in training."""
     if not are_measured:
         yield "Nothing was measured on two nodes, so the network is taken to be as alone."
     elif math.isinf(by_chance):

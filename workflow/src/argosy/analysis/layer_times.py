@@ -31,7 +31,7 @@ class LayerTimes:
 
 
 def layer_times(tables: StudyTables) -> Mapping[tuple[str, Point], LayerTimes]:
-    """What was recorded of layers, by (experiment, point)."""
+    """Return what was recorded of layers, by (experiment, point)."""
     rows: dict[tuple[str, Point], list[tuple[str, float, float | None]]] = {}
     for row in tables.fetch(_QUERY):
         point = Point(row["ranks"], row["nodes"], row["ranks_per_node"])

@@ -13,7 +13,7 @@ NAMES = ("load_balance", COMMUNICATION, DATA, "computation", "efficiency")
 
 
 def point_factors(runs: Sequence[RankTimes], base: Sequence[RankTimes]) -> Mapping[str, Estimate]:
-    """Each factor as a geometric mean over all pairs of a run and a run of the base; 1 is as good as there.
+    """Return each factor's geometric mean over all pairs of a run and one of the base; 1: as good as there.
 
     `load_balance`: mean own work over that of the rank with the most.
     `communication`: the most own work of a rank over the job's time. The rest is time in which even

@@ -30,7 +30,7 @@ ORDER BY experiment, ranks, nodes
 
 
 def rank_spreads(tables: StudyTables) -> dict[tuple[str, Point], float]:
-    """The standard deviation of the logarithm of ranks' own work around its mean in a step.
+    """Return the standard deviation of the logarithm of ranks' own work around its mean in a step.
 
     By (experiment, point), of several ranks on one node or two, in the steady state, where layers were
     recorded and every rank's steps say what was communication.
@@ -44,7 +44,7 @@ def rank_spreads(tables: StudyTables) -> dict[tuple[str, Point], float]:
 def widest(
     spreads: Mapping[tuple[str, Point], float], experiment: str, base: Point
 ) -> float | None:
-    """The spread of the most ranks, with as many a node as the base; None where nothing tells."""
+    """Return the spread of the most ranks, with as many a node as the base; None where nothing tells."""
     known = {
         point: spread
         for (of, point), spread in spreads.items()

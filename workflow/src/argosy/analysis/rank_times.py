@@ -30,7 +30,7 @@ GROUP BY ALL ORDER BY experiment, run_id
 
 
 def rank_times(tables: StudyTables) -> Mapping[tuple[str, str], RankTimes]:
-    """By experiment and run_id, of each completed run that recorded samples and has all its ranks.
+    """Return the throughput by experiment and run_id, of each completed run with samples and all its ranks.
 
     A phase that no rank of a run recorded is not among its phases; what no phase covers is `other`.
     """

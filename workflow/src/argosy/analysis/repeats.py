@@ -25,7 +25,7 @@ class Repeats:
         runs: Sequence[Measurement],
         steps: Mapping[tuple[str, Point], StepTime],
     ) -> "Repeats":
-        """Of the runs that have a throughput."""
+        """Take the runs that have a throughput."""
         rates: dict[Point, list[float]] = {}
         for run in runs:
             if run.experiment == experiment and run.samples_per_s:
@@ -33,19 +33,19 @@ class Repeats:
         return cls(rates, {point: step for (of, point), step in steps.items() if of == experiment})
 
     def step_s(self, point: Point) -> float:
-        """The geometric mean of the runs' steps in seconds, as throughput has it."""
+        """Return the geometric mean of the runs' steps in seconds, as throughput has it."""
         steps_s = self.steps_s(point)
         return geometric_mean(steps_s) if steps_s else self.steps[point].step_s
 
     def steps_s(self, point: Point) -> list[float]:
-        """The step of each run, in seconds."""
+        """Return the step of each run, in seconds."""
         if point not in self.steps:
             return []
         samples = point.ranks * (self.steps[point].samples or 0.0)
         return [samples / rate for rate in self.rates.get(point, ())]
 
     def by_chance(self, base: Point) -> float:
-        """By what the logarithm of the ratio of steps on one and two nodes may be off: Welch's interval.
+        """Return how far off log(steps on one node / on two) may be: Welch's interval.
 
         Infinity where the runs do not tell how they scatter, as a single one does not.
         """
@@ -56,7 +56,7 @@ class Repeats:
         return math.inf if ratio.high is None else math.log(ratio.high / ratio.mean)
 
     def scatter(self, base: Point) -> Scatter | None:
-        """How runs scatter, by those of all sizes; None where no size has two."""
+        """Return how runs scatter, by those of all sizes; None where no size has two."""
         calibrated = (base, two_nodes(base))
         known = {point.nodes: self.steps_s(point) for point in calibrated}
         others = [rates for point, rates in self.rates.items() if point not in calibrated]
@@ -64,5 +64,5 @@ class Repeats:
 
 
 def two_nodes(base: Point) -> Point:
-    """Two nodes with as many ranks each as one."""
+    """Return two nodes with as many ranks each as one."""
     return Point(2 * base.ranks_per_node, 2, base.ranks_per_node)

@@ -36,7 +36,7 @@ class PointScaling:
 
 
 def scaling(runs: Iterable[Measurement]) -> list[PointScaling]:
-    """The points of one experiment's runs, smallest first; runs without throughput are left out.
+    """Return the points of one experiment's runs, smallest first; runs without throughput are left out.
 
     The base is the point with the fewest ranks; its speed-up and efficiency are 1 by definition
     and have no interval.

@@ -137,7 +137,7 @@ def _with_programs(
 
 
 def differences(one: Setup, other: Setup) -> list[Difference]:
-    """In what two setups differ, what decides the work first; of programs only where both are known."""
+    """Return what two setups differ in, what decides the work first; programs only where both are known."""
     own = {f"variable {name}" for name in (*one.own_variables, *other.own_variables)}
     of_work = {"command", "kind of scaling", "timeline", "throughput pattern", *own}
     if not (one.programs and other.programs):
@@ -152,7 +152,7 @@ def differences(one: Setup, other: Setup) -> list[Difference]:
 
 
 def told(setup: Setup) -> Iterator[tuple[str, str]]:
-    """All that a setup is made of, each by name, as texts; what there is none of is left out."""
+    """Yield all that a setup is made of, each by name, as texts; what there is none of is left out."""
     yield "command", shlex.join(setup.command)
     yield "kind of scaling", setup.scaling
     if setup.timeline:
@@ -193,7 +193,7 @@ def _setup(row: Mapping[str, Any]) -> Setup:
 
 
 def _object(text: str) -> dict[str, Any]:
-    """A JSON object in a column; the column's text is plain, and what is written in it need not be."""
+    """Return a JSON object in a column of plain text; what is written in it need not be plain."""
     found: dict[str, Any] = plain_texts(json.loads(text))
     return found
 

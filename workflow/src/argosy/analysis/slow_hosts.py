@@ -31,7 +31,7 @@ class SlowHost:
 
 
 def slow_hosts(runs: Iterable[HostRuns]) -> list[SlowHost]:
-    """The hosts that were slow in two runs at least, and beyond chance, by name.
+    """Return the hosts that were slow in two runs at least, and beyond chance, by name.
 
     In a run whose ranks are all alike, any host is named with a chance of SIGNIFICANCE over the number of
     hosts. Over runs this is a binomial test, and over hosts its levels are Holm's (Scandinavian Journal of

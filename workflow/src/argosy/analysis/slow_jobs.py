@@ -36,7 +36,7 @@ class SlowJobs:
 
 
 def slow_jobs(rates: Sequence[float]) -> SlowJobs | None:
-    """The slow ones among the throughputs of a size's runs, where there are two groups.
+    """Return the slow ones among the throughputs of a size's runs, where there are two groups.
 
     The groups lie on both sides of the largest gap. The interval of their share is that of Clopper and
     Pearson (Biometrika 26, 1934).
@@ -58,7 +58,7 @@ def slow_jobs(rates: Sequence[float]) -> SlowJobs | None:
 
 
 def median_estimate(values: Sequence[float]) -> Estimate | None:
-    """The median with the interval between two of the values, which holds for any distribution.
+    """Return the median with the interval between two of the values, which holds for any distribution.
 
     By the binomial distribution of how many lie below the median (Thompson, Annals of Mathematical
     Statistics 7, 1936): of FEWEST_FOR_A_MEDIAN values the smallest and the largest. None of fewer.
@@ -73,7 +73,7 @@ def median_estimate(values: Sequence[float]) -> Estimate | None:
 
 
 def unseen_share(runs: int) -> float:
-    """The largest share of slow jobs of which so many runs show none with a chance of 5 %."""
+    """Return the largest share of slow jobs of which so many runs show none with a chance of 5 %."""
     return float(1 - (1 - CONFIDENCE) ** (1 / runs))
 
 

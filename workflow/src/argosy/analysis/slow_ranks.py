@@ -48,7 +48,7 @@ def slow_ranks(
 
 
 def _batches(runs: Sequence[Run]) -> Iterator[list[Run]]:
-    """Runs that are small enough to be read together; a query for each would take long."""
+    """Yield runs that are small enough to be read together; a query for each would take long."""
     batch: list[Run] = []
     values = 0
     for run in runs:
@@ -85,7 +85,7 @@ def _of_batch(tables: duckdb.DuckDBPyConnection, batch: Sequence[Run]) -> list[l
 
 
 def _of_all_ranks(place: Whole, step: Whole, ranks: Whole) -> NDArray[np.bool_]:
-    """Which rows, sorted by place and step, are of a step that all ranks have; `ranks` is by place."""
+    """Return which rows, sorted by place and step, are of a step of all ranks; `ranks` is by place."""
     first = np.flatnonzero(np.diff(place, prepend=-1) | np.diff(step, prepend=-1))
     counts = np.diff(first, append=place.size)
     return np.repeat(counts == ranks[place[first]], counts)

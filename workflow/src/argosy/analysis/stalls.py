@@ -75,7 +75,7 @@ class _Set:
 
 
 def stalls(tables: StudyTables) -> Mapping[str, list[PointStalls | RefusedPoint]]:
-    """By experiment of which stalls are studied, for each size that was measured as it is.
+    """Return the sizes by experiment whose stalls are studied, each of which was measured as it is.
 
     Only runs that differ in nothing but their data, and so in their commands, are held against each other.
     """
@@ -133,7 +133,7 @@ def _of_point(point: Point, real: _Set, sets: Mapping[str, _Set]) -> PointStalls
 
 
 def _variants(real: _Set, sets: Mapping[str, _Set]) -> Mapping[str, _Sizes]:
-    """The sizes of the runs that differ from the `real` ones in their data alone, by that.
+    """Return the sizes of the runs that differ from the `real` ones in their data alone, by that.
 
     A rank alone is an experiment of its own, with the same data as others.
     """
@@ -145,7 +145,7 @@ def _variants(real: _Set, sets: Mapping[str, _Set]) -> Mapping[str, _Sizes]:
 
 
 def _other_than_data(real: _Set, variant: _Set) -> list[str]:
-    """In what a variant differs that it should not; its command goes on where the other ends."""
+    """Return what a variant differs in that it should not; its command goes on where the other ends."""
     words = real.setup.command
     goes_on = variant.setup.command[: len(words)] == words
     return [

@@ -43,7 +43,7 @@ class Estimate:
 
 
 def mean_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
-    """The mean of independent jobs with Student's t interval, exact for normal values.
+    """Return the mean of independent jobs with Student's t interval, exact for normal values.
 
     Raises ValueError for no values. One value gives no interval, and neither do values that are all alike.
     """
@@ -52,7 +52,7 @@ def mean_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Es
 
 
 def geometric_mean_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
-    """The geometric mean of positive values, such as rates, with Student's t interval on the logarithm.
+    """Return the geometric mean of positive values, such as rates, with Student's t interval of logarithms.
 
     Repeated jobs scatter in proportion to what they measure (Hoefler and Belli, SC15, rule 4 for rates), so
     the interval is never negative, and means, ratios, factors and laws tell of one number.
@@ -68,7 +68,7 @@ def geometric_mean_estimate(values: Sequence[float], confidence: float = CONFIDE
 
 
 def total_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
-    """The arithmetic mean of what adds up, such as hours or joules of jobs, with a positive interval.
+    """Return the arithmetic mean of what adds up, such as joules of jobs, with a positive interval.
 
     It is Student's t interval on the logarithm of the mean (the delta method). Where nothing was used, or
     all jobs used the same, there is no interval.
@@ -87,7 +87,7 @@ def total_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> E
 
 
 def together(estimate: Estimate, comparisons: int) -> Estimate:
-    """The interval of a ratio that holds together with those of so many comparisons (Bonferroni).
+    """Return the interval of a ratio that holds together with those of so many comparisons (Bonferroni).
 
     It is as much wider on the logarithm as Student's t is with a degree of freedom less than jobs.
     """
@@ -103,7 +103,7 @@ def together(estimate: Estimate, comparisons: int) -> Estimate:
 
 
 def proportion_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
-    """The mean of shares from 0 to 1, one of each job, with an interval that ends within 0 and 1.
+    """Return the mean of shares from 0 to 1, one of each job, with an interval that ends within 0 and 1.
 
     It is Student's t interval on the log odds, around the log odds of the mean (the delta method). Where
     the mean is 0 or 1, or all are alike, there is no interval.
@@ -128,7 +128,7 @@ def proportion_estimate(values: Sequence[float], confidence: float = CONFIDENCE)
 def ratio_estimate(
     numerator: Sequence[float], denominator: Sequence[float], confidence: float = CONFIDENCE
 ) -> Estimate:
-    """The ratio of the geometric means of two independent sets of jobs; `n` is that of the numerator.
+    """Return the ratio of two independent sets' geometric means; `n` is that of the numerator.
 
     The interval is Welch's on the logarithm (see `log_difference_estimate`): it is positive and swaps its
     ends when the ratio is inverted.
@@ -178,7 +178,7 @@ def share_estimate(
 def paired_ratio_estimate(
     numerator: Sequence[float], denominator: Sequence[float], confidence: float = CONFIDENCE
 ) -> Estimate:
-    """The ratio of two quantities that were measured in pairs, for instance in turns on one node.
+    """Return the ratio of two quantities that were measured in pairs, for instance in turns on one node.
 
     It is the geometric mean of the pairs' ratios, with Student's t interval on the logarithm (the
     paired t test, Student, Biometrika 6, 1908). What both of a pair have in common, such as a slow
@@ -196,7 +196,7 @@ def paired_ratio_estimate(
 
 
 def log_difference_estimate(logs: NDArray[np.float64], confidence: float = CONFIDENCE) -> Estimate:
-    """The geometric mean of ratios a_i / b_j of two independent sets of jobs, of log(a_i) - log(b_j).
+    """Return the geometric mean of ratios a_i / b_j of two independent sets, of log(a_i) - log(b_j).
 
     `logs` has the shape (jobs of a, jobs of b). The interval is Welch's on the logarithm (Biometrika
     34, 1947). There is none when either set is a single job, or the jobs of each are all alike.
@@ -212,7 +212,7 @@ def log_difference_estimate(logs: NDArray[np.float64], confidence: float = CONFI
 
 
 def outliers(values: Sequence[float]) -> tuple[bool, ...]:
-    """Which repeats of a point are so far off that somebody should look at them.
+    """Return which repeats of a point are so far off that somebody should look at them.
 
     The modified z-score of the logarithm, 0.6745 (x - median) / MAD, is beyond 3.5 (Iglewicz and
     Hoaglin, "How to Detect and Handle Outliers", 1993, p. 11). MAD counts as one per mille at
@@ -254,7 +254,7 @@ def _sample(values: Sequence[float]) -> NDArray[np.float64]:
 
 
 def _student(sample: NDArray[np.float64], confidence: float, scale: float = 1.0) -> Estimate:
-    """The mean with Student's t interval; `scale` is what a logarithm's 1 is for the values."""
+    """Return the mean with Student's t interval; `scale` is what a logarithm's 1 is for the values."""
     mean = float(sample.mean())
     if _has_no_scatter(sample, scale):
         return Estimate(sample.size, mean)

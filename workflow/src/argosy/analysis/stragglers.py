@@ -48,7 +48,7 @@ class Straggler:
 
 
 def stragglers(own_work_s: Matrix, nodes: Sequence[int]) -> list[Straggler]:
-    """The slow nodes and then the other slow ranks, each list by number.
+    """Return the slow nodes and then the other slow ranks, each list by number.
 
     `own_work_s` has the shape (steps, ranks), in seconds; `nodes` has each rank's node. A rank is named
     when its own work takes LEAST_LOSS times as long as that of the step's median rank, in the geometric
@@ -109,7 +109,7 @@ def _checked(own_work_s: Matrix, ranks: int) -> Matrix:
 
 
 def _long_run_variance(above: Matrix) -> float:
-    """The variance of a rank's mean times its number of steps, of the median rank.
+    """Return the variance of a rank's mean times its number of steps, of the median rank.
 
     It is the larger one of two: that of batch means (Conway, Management Science 10(1), 1963), and that of
     an autoregression of the first order, whose coefficient is corrected for its bias in short series
@@ -133,7 +133,7 @@ def _long_run_variance(above: Matrix) -> float:
 
 
 def _whole_nodes(named: set[int], nodes: Sequence[int]) -> dict[int, list[int]]:
-    """The ranks of those nodes that have several ranks and all of them slow."""
+    """Return the ranks of those nodes that have several ranks and all of them slow."""
     ranks_of: dict[int, list[int]] = {}
     for rank, node in enumerate(nodes):
         ranks_of.setdefault(node, []).append(rank)
@@ -145,7 +145,7 @@ def _whole_nodes(named: set[int], nodes: Sequence[int]) -> dict[int, list[int]]:
 
 
 def _ratio(above: NDArray[np.float64], variance: float) -> Estimate:
-    """The ratio over all steps; `variance` is that of a mean of the other ranks' steps.
+    """Return the ratio over all steps; `variance` is that of a mean of the other ranks' steps.
 
     Its own may be larger, as where a rank becomes slow half way; `n` counts the batches that tell it.
     """

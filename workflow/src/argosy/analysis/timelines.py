@@ -70,7 +70,7 @@ class _Run:
 
 
 def part_of(activity: str) -> str:
-    """The part that an activity of Horovod's counts to, by its name."""
+    """Return the part that an activity of Horovod's counts to, by its name."""
     if activity in _WAITS:
         return "queue"
     found = (part for begin, part in _BEGINNINGS.items() if activity.startswith(begin))
@@ -78,7 +78,7 @@ def part_of(activity: str) -> str:
 
 
 def timelines(tables: StudyTables) -> Mapping[str, list[PointTimeline]]:
-    """For each size of which runs with timelines are completed, by experiment."""
+    """Return the timelines of each size of which runs with some are completed, by experiment."""
     if not tables.fetch(_ASKED):
         return {}
     found: defaultdict[str, defaultdict[Point, list[_Run]]] = defaultdict(lambda: defaultdict(list))

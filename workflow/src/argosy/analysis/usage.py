@@ -102,7 +102,7 @@ class Unread:
 
 
 def usage(tables: StudyTables) -> Mapping[tuple[str, str], Usage]:
-    """By experiment and run_id, of each completed run that has telemetry.
+    """Return usage by experiment and run_id, of each completed run that has telemetry.
 
     An energy is given only when every node, or every GPU, of the run has it: part of it would look
     like a better run.
@@ -111,7 +111,7 @@ def usage(tables: StudyTables) -> Mapping[tuple[str, str], Usage]:
 
 
 def of_widest(runs: Sequence[Usage]) -> list[Usage]:
-    """Those whose power is of the most: one number is of one kind of thing."""
+    """Return those whose power is of the most: one number is of one kind of thing."""
     for power_of in (BOTH, GPUS, PROCESSORS):
         if found := [run for run in runs if run.power_of == power_of]:
             return found
@@ -119,7 +119,7 @@ def of_widest(runs: Sequence[Usage]) -> list[Usage]:
 
 
 def unread(tables: StudyTables) -> list[Unread]:
-    """What telemetry could not read, by what and why."""
+    """Return what telemetry could not read, by what and why."""
     return [Unread(**row) for row in tables.fetch(_UNREAD)]
 
 
@@ -143,7 +143,7 @@ def _usage(row: Mapping[str, Any]) -> Usage:
 
 
 def _power(row: Mapping[str, Any]) -> tuple[float | None, str | None]:
-    """The watts of a run's steady state, and of what they are."""
+    """Return the watts of a run's steady state, and of what they are."""
     has_processors = row["nodes_of_power"] == row["nodes_asked"]
     if not row["gpus_expected"]:
         return (row["cpu_w"], PROCESSORS) if has_processors else (None, None)

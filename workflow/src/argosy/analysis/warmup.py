@@ -59,7 +59,7 @@ class WarmUp:
 
 
 def warm_up(step_s: Sequence[float] | Vector) -> WarmUp:
-    """The warm-up of a run from the seconds of its steps in order, of shape (steps,).
+    """Return the warm-up of a run from the seconds of its steps in order, of shape (steps,).
 
     Warm-up is slow: a run that becomes slower has none. A first step that clearly takes longer than any
     other is always warm-up: kernels are compiled and chosen in it.
@@ -84,7 +84,7 @@ def warm_up(step_s: Sequence[float] | Vector) -> WarmUp:
 
 
 def _cuts(logs: Vector) -> list[int]:
-    """The ends of slow parts, each from the run's begin or the one before; the rest follows."""
+    """Return the ends of slow parts, each from the run's begin or the one before; the rest follows."""
     cuts = [1] if _first_is_slow(logs) else []
     while True:
         begin = cuts[-1] if cuts else 0
@@ -103,12 +103,12 @@ def _first_is_slow(logs: Vector) -> bool:
 
 
 def _spread(values: Vector) -> float:
-    """The standard deviation, of normal values with outliers."""
+    """Return the standard deviation, of normal values with outliers."""
     return 1.4826 * middle(np.sort(np.abs(values - middle(np.sort(values)))))
 
 
 def _began_slow(part: Vector, rest: Vector) -> bool:
-    """Whether the first two thirds of what may be cut off are slower than the rest: a burst is not."""
+    """Return whether two thirds of what may be cut off are slower than the rest: a burst is not."""
     if part.size < _FEWEST_OF_LEVEL:
         return True
     third = part.size // 3
@@ -133,13 +133,13 @@ def _steady_from(logs: Vector, cuts: list[int]) -> int | None:
 
 
 def _began_on_one_level(logs: Vector, cuts: list[int]) -> bool:
-    """Whether the run was slow, with its first step or without, and then at once was not."""
+    """Return whether the run was slow, with its first step or without, and then at once was not."""
     parts = np.split(logs[: cuts[-1]], cuts[:-1])
     return len(parts) - (cuts[0] == 1) <= 1 and _trend(parts[-1]) < CLEAR_TREND
 
 
 def _trend(logs: Vector) -> float:
-    """By how many standard errors the first third is above the last half; 0 for a few steps."""
+    """Return how many standard errors the first third is above the last half; 0 for a few steps."""
     if logs.size < _FEWEST_OF_LEVEL:
         return 0.0
     first, last = logs[: logs.size // 3], logs[logs.size // 2 :]
@@ -158,7 +158,7 @@ def _cut_off(seconds: Vector, slow: int, steps: int) -> WarmUp:
 
 
 def _approached(seconds: Vector, compiled: int) -> WarmUp:
-    """What is said of a run that became faster slowly; its first `compiled` steps are no part of that."""
+    """Return what is said of a run that became faster slowly; its first `compiled` steps do not count."""
     decay = fit_decay(seconds[compiled:])
     if decay is None:
         return _refused(seconds.size, 3 * seconds.size)

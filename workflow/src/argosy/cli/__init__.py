@@ -14,7 +14,7 @@ import typer
 
 from argosy.cli.images import images
 from argosy.cli.output import say
-from argosy.cli.plan import planning
+from argosy.cli.predict import predictions
 from argosy.cli.results import results
 from argosy.cli.runs import runs
 from argosy.errors import ArgosyError, explained, is_of_the_surroundings, plain
@@ -31,7 +31,7 @@ app = typer.Typer(
 @app.command()
 def setup() -> None:
     """Make the container tools available in this project."""
-    from argosy.images.store import Store
+    from argosy.images.store.store import Store
     from argosy.images.tools import ensure_udocker
 
     ensure_udocker(Store.of_project(Path.cwd()), say)
@@ -40,11 +40,13 @@ def setup() -> None:
 app.add_typer(images, name="image")
 app.add_typer(runs)
 app.add_typer(results)
-app.add_typer(planning)
+app.add_typer(predictions)
 
 
 def main() -> None:
-    """Run the command line; a user's mistake is one line on standard error and exit status 2."""
+    """Run the command line; a user's mistake is a line, its hint, and exit status 2."""
+    # A thread for each core of a login node would cost more time than these few numbers take.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         app()
     except SystemExit as end:
@@ -54,7 +56,7 @@ def main() -> None:
                 _end_at_once()
         raise
     except ArgosyError as problem:
-        _leave(str(problem))
+        _leave(problem.lines)
     except OSError as problem:
         if not is_of_the_surroundings(problem):
             raise

@@ -23,7 +23,7 @@ def image_build(
 ) -> None:
     """Build containers/NAME/Containerfile, as far as it is not cached, and freeze it."""
     from argosy.images.builder.builder import build_image
-    from argosy.images.store import Store
+    from argosy.images.store.store import Store
 
     lock = lock or Path("resources/images") / name / "image.lock"
     log = log or Path("logs/images") / f"{name}.log"
@@ -51,8 +51,8 @@ def image_pack(
     """Pack a built image into one file of the store, which nodes unpack where the site wants that."""
     from argosy.files import write_json
     from argosy.images.bundle.packing import pack_image
-    from argosy.images.lockfile import lock_path, read_lock
-    from argosy.images.store import Store
+    from argosy.images.store.lockfile import lock_path, read_lock
+    from argosy.images.store.store import Store
 
     image = read_lock(lock or lock_path(Path.cwd(), name))
     path = pack_image(Store.of_project(Path.cwd()), image, say)
@@ -65,7 +65,7 @@ def image_list() -> None:
     """List the images in the store, and what the cache of build steps takes."""
     from argosy.images.gc.inventory import read_inventory
     from argosy.images.gc.tables import of_inventory
-    from argosy.images.store import Store
+    from argosy.images.store.store import Store
 
     inventory = read_inventory(Store.of_project(Path.cwd()))
     # A line for each image, so that other programs can read it.
@@ -79,7 +79,7 @@ def image_why(name: Annotated[str, typer.Argument(help="A folder of containers/.
     from argosy.images.builder.builder import plan_image
     from argosy.images.builder.explain import explain
     from argosy.images.gc.tables import of_findings
-    from argosy.images.store import Store
+    from argosy.images.store.store import Store
 
     store = Store.of_project(Path.cwd())
     final = plan_image(store, Path("containers") / name).final
@@ -97,9 +97,9 @@ def image_engines(
     The first run on a new kind of host does so by itself. Engines are tried by the host's own shell, so
     no image is needed; a name that is given, as earlier versions wanted one, changes nothing.
     """
-    from argosy.images.engines import caution, choose_engine
+    from argosy.images.engines.choice import caution, choose_engine
     from argosy.images.gc.tables import of_trials
-    from argosy.images.store import Store
+    from argosy.images.store.store import Store
 
     store = Store.of_project(Path.cwd())
     choice = choose_engine(store)
@@ -126,7 +126,7 @@ def image_prune(
     are under way, say --older-than.
     """
     from argosy.images.gc.prune import Limits, prune
-    from argosy.images.store import Store
+    from argosy.images.store.store import Store
 
     limits = Limits.parse(older_than, keep)
     prune(Store.of_project(Path.cwd()), Path.cwd(), limits, print, dry_run=dry_run)
@@ -139,8 +139,8 @@ def image_export(
 ) -> None:
     """Write a built image as an OCI archive, which podman, docker and skopeo read."""
     from argosy.images.interchange.exporting import export_image
-    from argosy.images.lockfile import read_lock
-    from argosy.images.store import Store
+    from argosy.images.store.lockfile import read_lock
+    from argosy.images.store.store import Store
     from argosy.units import amount
 
     lock = read_lock(Path("resources/images") / name / "image.lock")
@@ -159,7 +159,7 @@ def image_import(
     """Take an image of podman, docker, skopeo or of a registry into the store, for runs to use."""
     from argosy.images.interchange.importing import import_from_registry, import_image
     from argosy.images.registry.reference import TRANSPORT, Reference
-    from argosy.images.store import Store
+    from argosy.images.store.store import Store
 
     store, project = Store.of_project(Path.cwd()), Path.cwd()
     if source.startswith(TRANSPORT):

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def say(line: str) -> None:
-    """A line of progress, on standard error: what a command gives is on standard output."""
+    """Print a line of progress on standard error: what a command gives is on standard output."""
     print(plain(line), file=sys.stderr)
 
 
 def show(*parts: "RenderableType", piped_width: int | None = None) -> None:
-    """What a command was asked for: tables and text, one below the other.
+    """Print what a command was asked for: tables and text, one below the other.
 
     Args:
         piped_width: columns where there is no terminal, and nobody says how many; None: 80.

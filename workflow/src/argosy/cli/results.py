@@ -48,7 +48,8 @@ def report(
         rates = Rates(**read_costs(costs).model_dump())
     if not from_tables:
         collect(folder, folder / "tables", say=say)
-    write_report(folder, rates)
+    written = write_report(folder, rates)
+    say(f"wrote {written.html}")
 
 
 @results.command()
@@ -72,8 +73,8 @@ def figures(
     output: Annotated[Path | None, typer.Argument(help="A folder (RESULTS/figures).")] = None,
 ) -> None:
     """Write a report's charts as SVG and PDF, and its tables as LaTeX and CSV, for a paper."""
-    from argosy.report.models import read_summary
-    from argosy.report.paper import write_paper
+    from argosy.report.paper.paper import write_paper
+    from argosy.report.summary.models import read_summary
 
     for file in write_paper(read_summary(_summary_of(folder)), output or folder / "figures"):
         print(file)
@@ -88,7 +89,7 @@ def compare(
 ) -> None:
     """Write a page with the same experiments at several sites, held against the first of them."""
     from argosy.report import write_comparison
-    from argosy.report.models import Summary, read_summary
+    from argosy.report.summary.models import Summary, read_summary
 
     if len(folders) < 2:
         raise ArgosyError("give the results of two sites or more, such as results/a results/b")
@@ -97,7 +98,7 @@ def compare(
         summary = read_summary(_summary_of(folder))
         name = ", ".join(summary.sites) or folder.name
         if name in summaries:
-            raise ArgosyError(f"{folder}: these are results of {name} again; give other sites'")
+            raise ArgosyError(f"{folder}: these are results of {name} again", "give other sites'")
         summaries[name] = summary
     write_comparison(summaries, output)
     print(output)
@@ -106,20 +107,22 @@ def compare(
 def _summary_of(folder: Path) -> Any:
     from argosy.errors import plain_texts
     from argosy.reading import NotReadError, read_object
-    from argosy.report.models import SUMMARY_VERSION
+    from argosy.report.summary.models import SUMMARY_VERSION
 
     path = folder / "summary.json"
     try:
         content = read_object(path, folder, _SUMMARY_BYTES)
         version = content["schema_version"]
     except FileNotFoundError:
-        raise ArgosyError(f"{path}: there is no report yet; run: argosy report {folder}") from None
+        raise ArgosyError(
+            f"{path}: there is no report yet", f"run: argosy report {folder}"
+        ) from None
     except (OSError, ValueError, KeyError) as problem:
         why = problem.strerror if isinstance(problem, NotReadError) else "is damaged"
-        raise ArgosyError(f"{path}: {why}; run: argosy report {folder}") from None
+        raise ArgosyError(f"{path}: {why}", f"run: argosy report {folder}") from None
     if version != SUMMARY_VERSION:
         raise ArgosyError(
-            f"{path}: its schema_version is {version}, this Argosy reads {SUMMARY_VERSION}; "
-            f"run: argosy report {folder}"
+            f"{path}: its schema_version is {version}, this Argosy reads {SUMMARY_VERSION}",
+            f"run: argosy report {folder}",
         )
     return plain_texts(content)

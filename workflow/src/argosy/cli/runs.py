@@ -46,24 +46,29 @@ def start(script: Path) -> None:
 
 @runs.command()
 def preflight(
+    site: Annotated[str, typer.Argument(help="A folder of slurm/.")],
     runs: Annotated[Path, typer.Option(help="The folders of planned runs, one on each line.")],
-    output: Annotated[Path, typer.Option(help="Written when Slurm would take them all.")],
+    output: Annotated[Path, typer.Option(help="Written when they would all be taken.")],
 ) -> None:
-    """Ask Slurm whether it would take the runs' scripts, each shape once (the workflow calls this).
+    """Ask the scheduler whether it would take the runs' scripts, each shape once (the workflow calls this).
 
     What jobs will have to wait for is on standard output, which the workflow shows.
     """
     from argosy.files import read_paths, write_text
-    from argosy.jobs.schedulers.slurm.preflight import check_scripts
+    from argosy.schedulers import find_batch_system
+    from argosy.site.models import read_site
 
     def tell(line: str) -> None:
         print(line, flush=True)
 
-    accepted = check_scripts((folder / "job.sbatch" for folder in read_paths(runs)), tell)
+    facts = read_site(Path("slurm") / site)
+    system = find_batch_system(facts.scheduler, f"slurm/{site}/site.yaml")
+    accepted = system.check_scripts((folder / "job.sbatch" for folder in read_paths(runs)), tell)
     for each in accepted:
         if each.wait:
             tell(
-                f"{'/'.join(each.script.parts[-3:-1])}: Slurm takes it, and it will wait: {each.wait}"
+                f"{'/'.join(each.script.parts[-3:-1])}: {system.NAME} takes it, and it will wait: "
+                f"{each.wait}"
             )
     write_text(output, "".join(f"{each}\n" for each in accepted))
 

@@ -29,7 +29,7 @@ class ImageConfig(BaseModel):
 
     @classmethod
     def from_oci(cls, config: Mapping[str, Any]) -> "ImageConfig":
-        """From the `config` object of an OCI or Docker image configuration."""
+        """Read the `config` object of an OCI or Docker image configuration."""
         pairs = (entry.partition("=") for entry in config.get("Env") or ())
         return cls(
             environment={name: value for name, _, value in pairs},
@@ -44,7 +44,7 @@ class ImageConfig(BaseModel):
         )
 
     def to_oci(self, diff_ids: Sequence[str]) -> dict[str, Any]:
-        """The OCI image configuration: https://github.com/opencontainers/image-spec/blob/main/config.md.
+        """Return the OCI image configuration: https://github.com/opencontainers/image-spec/blob/main/config.md.
 
         It holds no times, so that it is the same for the same image.
         """
@@ -70,16 +70,16 @@ class ImageConfig(BaseModel):
         }
 
     def digest(self, diff_ids: Sequence[str]) -> str:
-        """The image's digest: that of its OCI configuration, which other tools call its id."""
+        """Return the image's digest: that of its OCI configuration, which other tools call its id."""
         return f"sha256:{hashlib.sha256(self.oci_bytes(diff_ids)).hexdigest()}"
 
     def oci_bytes(self, diff_ids: Sequence[str]) -> bytes:
-        """The OCI image configuration as a file."""
+        """Return the OCI image configuration as a file."""
         return json.dumps(self.to_oci(diff_ids), sort_keys=True, separators=(",", ":")).encode()
 
 
 def architecture() -> str:
-    """This machine's, by the name that images use."""
+    """Return this machine's architecture, by the name that images use."""
     return _ARCHITECTURES.get(platform.machine(), platform.machine())
 
 

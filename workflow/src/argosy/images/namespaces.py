@@ -5,6 +5,7 @@ user's own id is the only one there; to everybody else what happens there is don
 """
 
 import ctypes
+import gc
 import json
 import os
 import select
@@ -48,6 +49,9 @@ def in_own_namespaces(
     parent = os.getpid()
     child = os.fork()
     if child == 0:
+        # What the parent has no use for any more is its own to take down: a table, say, whose threads are
+        # not here, and would be waited for.
+        gc.freeze()
         os.close(reader)
         _end_with(lambda: _be_child(function, writer, parent))
     os.close(writer)
@@ -58,7 +62,7 @@ def in_own_namespaces(
     _, status = os.waitpid(child, 0)
     answer = json.loads(text) if text else {}
     if "error" in answer:
-        raise ArgosyError(answer["error"])
+        raise ArgosyError(answer["error"], answer.get("hint", ""))
     if "interrupted" in answer:
         raise KeyboardInterrupt
     if "result" not in answer:
@@ -68,7 +72,7 @@ def in_own_namespaces(
 
 
 def count_ids() -> int:
-    """How many user ids there are here: one where an ordinary user became root of a namespace."""
+    """Return how many user ids there are here: one where an ordinary user became root of a namespace."""
     lines = Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines()
     return sum(int(line.split()[2]) for line in lines)
 
@@ -107,7 +111,7 @@ def _end_with(function: Callable[[], int]) -> NoReturn:
 
 
 def _be_child(function: Callable[[], str], writer: int, parent: int) -> int:
-    """The child: makes the namespaces, and the grandchild that is the first process in them."""
+    """Be the child: make the namespaces, and the grandchild that is the first process in them."""
     die_with_parent()
     if os.getppid() != parent:
         # It was killed before this process asked to be killed with it.
@@ -116,7 +120,7 @@ def _be_child(function: Callable[[], str], writer: int, parent: int) -> int:
         _enter()
     except OSError as problem:
         reason = f"this host allows no user namespaces ({problem.strerror})"
-        _tell(writer, error=f"{reason}: ask the site for user.max_user_namespaces above 0")
+        _tell(writer, error=reason, hint="ask the site for user.max_user_namespaces above 0")
         return 1
     # Its other end is this process's alone: in its own namespace the grandchild sees no parent.
     parent_lives, own_end = os.pipe()
@@ -140,7 +144,7 @@ def _be_first(function: Callable[[], str], writer: int, parent_lives: int) -> in
         _tell(writer, result=function())
         return 0
     except ArgosyError as problem:
-        _tell(writer, error=str(problem))
+        _tell(writer, error=problem.problem, hint=problem.hint)
     except KeyboardInterrupt:
         _tell(writer, interrupted="")
     except OSError as problem:

@@ -15,11 +15,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from argosy.errors import ArgosyError, explained, is_of_the_surroundings
-from argosy.images import container
-from argosy.images.container import DEFAULT_PATH, ENGINES, GUEST_DIR, Bind, Container, Outcome
-from argosy.images.engines import caution, choose_engine, engine_of_host, one_starts
-from argosy.images.nvidia import NVML_VARIABLE, driver_mount, nvml_module, with_driver
-from argosy.images.store import STORE_VARIABLE, Store
+from argosy.images.engines import container
+from argosy.images.engines.choice import (
+    caution,
+    choose_engine,
+    engine_of_host,
+    one_starts,
+)
+from argosy.images.engines.container import (
+    DEFAULT_PATH,
+    ENGINES,
+    GUEST_DIR,
+    Bind,
+    Container,
+    Outcome,
+)
+from argosy.images.engines.nvidia import NVML_VARIABLE, driver_mount, nvml_module, with_driver
+from argosy.images.store.store import STORE_VARIABLE, Store
 
 if TYPE_CHECKING:
     from argosy.images.staging.stage import Place
@@ -56,6 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 lambda data: _tee(data, stream),
                 place=_place(options),
                 engine=options.engine,
+                patience_s=options.patience,
             )
         except (ArgosyError, OSError) as problem:
             if isinstance(problem, OSError) and not is_of_the_surroundings(problem):
@@ -75,11 +88,13 @@ def run_image(
     *,
     place: "Place | None" = None,
     engine: str | None = None,
+    patience_s: float = 0.0,
 ) -> int:
     """Run `command` in the frozen image, from the store or unpacked in a `place` of this node.
 
     Args:
         engine: of containers; None: the fastest on this host of those that isolate.
+        patience_s: what the command may take to end once it was asked to, besides a few seconds.
 
     Raises:
         ArgosyError: when the image is not in the store or does not start, or no engine works on this host.
@@ -97,6 +112,7 @@ def run_image(
             secrets=_secrets(),
             workdir=config["workdir"],
             held=held,
+            patience_s=patience_s,
         )
         chosen = engine or engine_of_host(store)
         if driver := driver_mount(store):
@@ -128,22 +144,23 @@ def _run(
 
 def _named_does_not_start(engine: str) -> ArgosyError:
     return ArgosyError(
-        f"{engine} did not start the container; images.engine in the site's site.yaml names it: "
-        "leave that out, or ask `argosy image engines` on such a node what works there"
+        f"{engine} did not start the container",
+        "images.engine in the site's site.yaml names it: "
+        "leave that out, or ask `argosy image engines` on such a node what works there",
     )
 
 
 def _image_does_not_start(name: str, engine: str) -> ArgosyError:
-    """No other engine is tried then: what an image does must not choose its engine."""
+    """Return whether no other engine is tried: what an image does must not choose its engine."""
     return ArgosyError(
-        f"image {name}: {engine} starts containers on {os.uname().nodename}, but not one of this image; "
+        f"image {name}: {engine} starts containers on {os.uname().nodename}, but not one of this image",
         "what it said stands above. The image needs a /bin/sh that runs on this machine "
-        f"({os.uname().machine}): build or import it again"
+        f"({os.uname().machine}): build or import it again",
     )
 
 
 def _with_driver(inside: Container, driver: Bind) -> Container:
-    """The container with NVIDIA's driver, and with the module by which the agent asks it."""
+    """Return the container with NVIDIA's driver, and with the module by which the agent asks it."""
     module = nvml_module()
     found = {NVML_VARIABLE: f"{GUEST_DIR}/{module.name}"} if module else {}
     return replace(
@@ -158,7 +175,7 @@ def _with_driver(inside: Container, driver: Bind) -> Container:
 def _root(
     store: Store, digest: str, name: str, place: "Place | None", on_output: Callable[[bytes], None]
 ) -> Iterator[tuple[Path, Sequence[int]]]:
-    """The image's tree, and the descriptors that keep it there."""
+    """Open the image's tree, and the descriptors that keep it there."""
     if place is None:
         yield store.root(digest), ()
         return
@@ -174,12 +191,12 @@ def _root(
 
 
 def _read_description(path: Path) -> dict[str, Any]:
-    """The image's lock: its name, and how its programs are started.
+    """Return the image's lock: its name, and how its programs are started.
 
     Read without the model of an image.lock, which takes as long to load as the container to start.
     """
     if not path.is_file():
-        raise ArgosyError(f"{path}: this image is not here; build it with: argosy image build")
+        raise ArgosyError(f"{path}: this image is not here", "build it with: argosy image build")
     description: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return description
 
@@ -209,13 +226,13 @@ def _own_variables() -> dict[str, str]:
 
 
 def _secrets() -> dict[str, str]:
-    """The job's token. As a variable it could be read by all that runs in the container."""
+    """Return the job's token. As a variable it could be read by all that runs in the container."""
     token = os.environ.get(TOKEN_VARIABLE)
     return {TOKEN_FILE: token} if token else {}
 
 
 def _place(options: argparse.Namespace) -> "Place | None":
-    """Where the image is to be unpacked, if it is."""
+    """Return where the image is to be unpacked, if it is."""
     if options.stage is None:
         return None
     # Not above: where nothing is staged, nothing of it is loaded.
@@ -257,6 +274,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--engine", choices=ENGINES, help="of containers (default: the fastest that isolates)"
+    )
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="what the command may take to save its state when it is asked to end (default: 0)",
     )
     parser.add_argument("command", nargs="+")
     return parser

@@ -17,8 +17,8 @@ from tempfile import gettempdir
 
 from argosy.errors import ArgosyError, plain
 from argosy.images.namespaces import count_ids
-from argosy.images.scratch import private_folder
-from argosy.images.store import Store
+from argosy.images.store.scratch import private_folder
+from argosy.images.store.store import Store
 
 TARBALL_RELEASE = "1.2.11"
 """The release of udocker's tools that udocker 1.3.17 asks for in lib/VERSION."""
@@ -66,7 +66,7 @@ def _install_udocker(store: Store, say: Say) -> None:
 
 
 def udocker_command(*module: str) -> list[str]:
-    """How this environment's udocker is called; it refuses root unless told otherwise.
+    """Return how this environment's udocker is called; it refuses root unless told otherwise.
 
     Args:
         module: that calls it, and what that is told; left out: udocker's own.
@@ -76,17 +76,17 @@ def udocker_command(*module: str) -> list[str]:
 
 
 def udocker_environment(store: Store) -> dict[str, str]:
-    """The environment in which udocker finds its folder and its tools."""
+    """Return the environment in which udocker finds its folder and its tools."""
     return {**environment(store), "UDOCKER_DIR": str(store.udocker)}
 
 
 def container_runtime(store: Store) -> Path | None:
-    """The runc to use, or None to leave it to udocker's own. Debian hides it in /usr/sbin."""
+    """Return the runc to use, or None to leave it to udocker's own. Debian hides it in /usr/sbin."""
     return find(store, "runc")
 
 
 def require_runtime(store: Store, say: Say) -> Path:
-    """The runc that builds use.
+    """Return the runc that builds use.
 
     Raises:
         ArgosyError: when it is missing and cannot be had.
@@ -95,14 +95,14 @@ def require_runtime(store: Store, say: Say) -> Path:
 
 
 def find(store: Store, program: str) -> Path | None:
-    """A program on PATH, in the system's folders or among the unpacked packages."""
+    """Return a program on PATH, in the system's folders or among the unpacked packages."""
     folders = [os.environ.get("PATH", ""), *SYSTEM_FOLDERS, *map(str, _unpacked_folders(store))]
     found = shutil.which(program, path=os.pathsep.join(folders))
     return Path(found) if found else None
 
 
 def require(store: Store, program: str, say: Say) -> Path:
-    """A program of the distribution's package of the same name, installed or unpacked if missing.
+    """Return a program of the distribution's package of the same name, installed or unpacked if missing.
 
     Raises:
         ArgosyError: when neither works, saying what to ask the site for.
@@ -124,7 +124,7 @@ def require(store: Store, program: str, say: Say) -> Path:
 
 
 def environment(store: Store) -> dict[str, str]:
-    """The environment in which unpacked programs find each other and their libraries."""
+    """Return the environment in which unpacked programs find each other and their libraries."""
     unpacked = store.tools / "unpacked"
     folders = [*map(str, _unpacked_folders(store)), os.environ.get("PATH", ""), *SYSTEM_FOLDERS]
     # Packages from before Debian 13 hold some of them outside of /usr.
@@ -163,7 +163,7 @@ def _install(store: Store, tarball: str | None) -> str:
 
 
 def _pack_tools(runtime: Path, folder: Path) -> Path:
-    """A tarball in the layout that udocker installs: udocker_dir/{bin,lib,doc}."""
+    """Return a tarball in the layout that udocker installs: udocker_dir/{bin,lib,doc}."""
     version = folder / "VERSION"
     version.write_text(f"{TARBALL_RELEASE}\n", encoding="ascii")
     tarball = folder / "udockertools.tar.gz"
@@ -189,7 +189,7 @@ def _fetch_package(store: Store, package: str, say: Say) -> str:
 
 
 def _may_install() -> bool:
-    """Whether we are root of the machine, and not only of a namespace that an ordinary user may make.
+    """Return whether we are root of the machine, and not only of an ordinary user's namespace.
 
     Root of such a namespace has one id, to which the system's files do not belong.
     """
@@ -236,6 +236,6 @@ def _run(command: Sequence[str]) -> str:
 
 
 def first_error(said: str) -> str:
-    """The first line by which apt (`E:`), or another program, names an error; empty: it said nothing."""
+    """Return the first line by which apt (`E:`) or another program names an error; empty without one."""
     lines = [line.strip() for line in plain(said).splitlines() if line.strip()]
     return next((line for line in lines if line.startswith("E:")), lines[0] if lines else "")

@@ -6,18 +6,13 @@ A pair of sizes that ran on the same nodes, one just after the other, has the no
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 
 from argosy.errors import ArgosyError
-from argosy.reading import site_of
-from argosy.run_folder.folder import RunFolder, allocation_folder
-from argosy.run_folder.models import RunFolderError
+from argosy.schedulers import find_batch_system
+from argosy.schedulers.base import BETWEEN_RUNS_S
 from argosy.site.models import Site
 from argosy.site.placement import Request
 from argosy.study.runs import Run
-
-BETWEEN_RUNS_S = 60
-"""Added to each run's time: its script begins and ends outside of the job step that has that time."""
 
 
 def allocation_of(run: Run, site: Site) -> str | None:
@@ -28,13 +23,13 @@ def allocation_of(run: Run, site: Site) -> str | None:
     Raises:
         ArgosyError: when the site does not have it.
     """
-    if not run.resources.same_allocation or site.scheduler == "local":
+    if not run.resources.same_allocation or not find_batch_system(site.scheduler).SHARES_JOBS:
         return None
     experiment = run.variant.of if run.variant else run.experiment
     if not site.same_allocation:
         raise ArgosyError(
-            "same_allocation: false: a job of this site holds one run; leave out "
-            f"experiments.{experiment}.resources.same_allocation"
+            "same_allocation: false: a job of this site holds one run",
+            f"leave out experiments.{experiment}.resources.same_allocation",
         )
     return f"{experiment}/allocation-repeat{run.repeat}"
 
@@ -56,30 +51,3 @@ def together(asked: Iterable[tuple[str | None, Request]]) -> dict[str, Request]:
         )
         for allocation, requests in shared.items()
     }
-
-
-def split_shared(run_dirs: Iterable[Path]) -> tuple[list[Path], dict[Path, list[Path]]]:
-    """Split planned runs into those with a job of their own, and those that share, by the job's folder."""
-    alone, shared = [], defaultdict(list)
-    for run_dir in run_dirs:
-        if folder := _folder_of(run_dir):
-            shared[folder].append(run_dir)
-        else:
-            alone.append(run_dir)
-    return alone, shared
-
-
-def repeat_of(run_dir: Path) -> int:
-    """Return the repeat that a planned run is of; 0 where its run.json cannot be read."""
-    try:
-        return RunFolder(run_dir).spec.repeat
-    except RunFolderError:
-        return 0
-
-
-def _folder_of(run_dir: Path) -> Path | None:
-    """Return the folder of the job that a planned run shares; None for a job of its own."""
-    try:
-        return allocation_folder(site_of(run_dir), RunFolder(run_dir).spec.allocation)
-    except RunFolderError:
-        return None

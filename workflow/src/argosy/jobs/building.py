@@ -7,7 +7,7 @@ submitted.
 
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,15 +15,15 @@ from pathlib import Path
 from argosy.errors import ArgosyError
 from argosy.files import write_text
 from argosy.images.builder.builder import build_image, lock_of, missing_steps, plan_image
-from argosy.images.lockfile import ImageLock, write_lock
-from argosy.jobs.following import follow, log_of
-from argosy.jobs.options import batch_options
+from argosy.images.store.lockfile import ImageLock, write_lock
+from argosy.jobs.following import follow
 from argosy.jobs.planning import Project
-from argosy.jobs.render import ScriptTemplate
-from argosy.jobs.schedulers import make_scheduler
-from argosy.jobs.schedulers.base import Scheduler, SchedulerError, State, Status
 from argosy.reading import read_end, site_of
-from argosy.run_folder.folder import SCRIPT
+from argosy.run_folder.folder import SCRIPT, scheduler_log_of
+from argosy.schedulers import find_batch_system
+from argosy.schedulers.base import Say, Scheduler, SchedulerError, State, Status
+from argosy.schedulers.job_request import JobRequest
+from argosy.schedulers.script_template import ScriptTemplate
 from argosy.site.models import Site
 from argosy.site.placement import Request, place
 
@@ -35,8 +35,6 @@ REQUEST = Request(nodes=1, ranks_per_node=1, cpus=4, gpus=0, memory=3500, time=2
 on at the first step that is not cached when it is started again."""
 
 POLL_S = 5.0
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ def build_by_job(build: Build, facts: Site, say: Say) -> ImageLock:
     if not missing_steps(store, plan_image(store, build.folder)):
         return build_image(store, build.folder, build.lock, build.log)
     write_script(build, facts)
-    scheduler = make_scheduler(facts.scheduler, POLL_S)
+    scheduler = find_batch_system(facts.scheduler).make_scheduler(POLL_S)
     with _cancelled_with_us(scheduler, say):
         status = follow(scheduler, build.job_dir, say, sys.stderr.buffer)
     return _conclude(build, status)
@@ -84,10 +82,11 @@ def write_script(build: Build, facts: Site) -> Path:
     """
     try:
         placement = place(facts, REQUEST, None, None)
-        options = batch_options(facts, placement, REQUEST, build.job_dir)
+        system = find_batch_system(facts.scheduler)
+        options = system.script_options(JobRequest(facts, placement, REQUEST, build.job_dir))
     except ArgosyError as problem:
         path = f"slurm/{build.site}/site.yaml"
-        raise ArgosyError(f"{path}: {problem} (the build of {build.image})") from None
+        raise problem.at(path, f"the build of {build.image}") from None
     values = {
         "options": options,
         "site": facts,
@@ -98,19 +97,19 @@ def write_script(build: Build, facts: Site) -> Path:
         "store": build.project.store.path,
         "python": sys.executable,
     }
-    text = ScriptTemplate(build.project.slurm_dir, build.site, TEMPLATE).render(values)
+    text = ScriptTemplate(system, build.project.slurm_dir / build.site, TEMPLATE).render(values)
     script = build.job_dir / SCRIPT
-    # Slurm opens its log before the script can make a folder for it.
+    # A scheduler opens its log before the script can make a folder for it.
     (build.job_dir / "logs").mkdir(parents=True, exist_ok=True, mode=0o700)
     write_text(script, text)
     return script
 
 
 def _conclude(build: Build, status: Status) -> ImageLock:
-    """The lock of the image that the job has built."""
+    """Return the lock of the image that the job has built."""
     if status.state is State.REFUSED:
         raise ArgosyError(status.reason)
-    log = log_of(build.job_dir, status.job_id or "")
+    log = scheduler_log_of(build.job_dir, status.job_id or "")
     if status.state not in (State.COMPLETED, State.GONE):
         why = _last_error(log) or f"the build's job ended: {status.state.value}"
         raise ArgosyError(f"{why} (job {status.job_id}, {log})")
@@ -122,7 +121,7 @@ def _conclude(build: Build, status: Status) -> ImageLock:
 
 
 def _last_error(log: Path) -> str:
-    """What the build said of its failure; empty when it could not say anything."""
+    """Return what the build said of its failure; empty when it could not say anything."""
     try:
         lines = (
             read_end(log, site_of(log.parents[1]), _LOG_BYTES)[0]

@@ -12,8 +12,8 @@ from typing import Any
 
 import argosy
 from argosy.images import tools
-from argosy.images.lockfile import ImageLock
-from argosy.images.store import Store
+from argosy.images.store.lockfile import ImageLock
+from argosy.images.store.store import Store
 from argosy.jobs.launchers import LAUNCHERS, horovod
 from argosy.run_folder.models import SCHEMA_VERSION, CheckpointPlan, Image, RunSpec, Variant
 from argosy.site.models import Site
@@ -32,7 +32,7 @@ class Plan:
     facts: Site
     placement: Placement
     options: Mapping[str, str | None]
-    """Of sbatch, by their long names."""
+    """Of the batch script, by their names."""
     run: Run
     lock: ImageLock | None
     allocation: str | None = None
@@ -106,7 +106,7 @@ def describe_provenance(plan: Plan, tools: Mapping[str, Any], seed: int) -> dict
 
 
 def describe_tools(project: Path, store: Store) -> dict[str, Any]:
-    """What of the provenance all runs share that are planned together."""
+    """Return what of the provenance all runs share that are planned together."""
     commit = _git(project, "rev-parse", "HEAD")
     changes = _git(project, "status", "--porcelain")
     return {
@@ -125,7 +125,7 @@ def describe_tools(project: Path, store: Store) -> dict[str, Any]:
 
 
 def _command(run: Run, workloads_dir: Path) -> list[str]:
-    """The run's command; without a container, the programs are where they really are."""
+    """Return the run's command; without a container, the programs are where they really are."""
     if run.runtime == "udocker":
         return list(run.command)
     return [
@@ -153,7 +153,7 @@ def _stall_environment(run: Run) -> Mapping[str, str]:
 
 
 def launcher_environment(run: Run) -> Mapping[str, str]:
-    """What Argosy itself says to the ranks, by which they find each other."""
+    """Return what Argosy itself says to the ranks, by which they find each other."""
     timeline = horovod.TIMELINE_ENVIRONMENT if run.timeline else {}
     return {**LAUNCHERS[run.launcher], **timeline}
 
@@ -184,7 +184,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 def _runc_version(store: Store) -> dict[str, str]:
-    """Of the runc that the store or this host has; which engine a node uses is decided there."""
+    """Return the version of the store's or this host's runc; a node decides itself which engine it uses."""
     runtime = tools.container_runtime(store)
     if not runtime:
         return {}

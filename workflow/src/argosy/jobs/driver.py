@@ -75,7 +75,8 @@ class DriverLock:
                 note.read_text(encoding="utf-8").strip() if note.is_file() else "another process"
             )
             raise LockedError(
-                f"the runs of {site} are driven by another snakemake ({owner}); wait for it, or end it"
+                f"the runs of {site} are driven by another snakemake ({owner})",
+                "wait for it, or end it",
             ) from None
         note.write_text(f"process {os.getpid()} on {socket.gethostname()}\n", encoding="utf-8")
         return cls(lock, note)

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from argosy.errors import coloured
-from argosy.jobs.schedulers.base import Scheduler, State, Status
 from argosy.reading import NotReadError, open_regular, site_of
+from argosy.run_folder.folder import scheduler_log_of
+from argosy.schedulers.base import Scheduler, State, Status
 
 GLANCE_S = 0.5
-"""How often the job's log is looked at; that costs Slurm no question."""
+"""How often the job's log is looked at; that costs the scheduler no question."""
 
 _CHUNK = 1 << 16
 
@@ -30,20 +31,15 @@ def follow(
             say(line)
             told = line
         if status.job_id and tail is None:
-            tail = _Tail(log_of(job_dir, status.job_id), out)
+            tail = _Tail(scheduler_log_of(job_dir, status.job_id), out)
         _wait(scheduler.pause_s if status.state.active else 0, tail)
         if not status.state.active:
             return status
 
 
-def log_of(job_dir: Path, job_id: str) -> Path:
-    """Where Slurm writes what the job prints."""
-    return job_dir / "logs" / f"slurm-{job_id}.log"
-
-
 def _describe(status: Status) -> str:
     if status.state is State.REFUSED:
-        return "Slurm refuses the job"
+        return "the scheduler refuses the job"
     reason = f" ({status.reason})" if status.reason else ""
     where = f" on {status.nodes}" if status.nodes and status.state is State.RUNNING else ""
     job = f"job {status.job_id}" if status.job_id else "job"

@@ -9,9 +9,9 @@ from typing import Any
 import argosy
 from argosy.errors import ArgosyError
 from argosy.files import write_json, write_json_if_changed, write_text
-from argosy.images.lockfile import ImageLock, lock_path, read_lock
-from argosy.images.nvidia import nvml_module
-from argosy.images.store import Store
+from argosy.images.engines.nvidia import nvml_module
+from argosy.images.store.lockfile import ImageLock, lock_path, read_lock
+from argosy.images.store.store import Store
 from argosy.jobs.allocations import allocation_of, together
 from argosy.jobs.description import (
     Plan,
@@ -20,9 +20,10 @@ from argosy.jobs.description import (
     describe_tools,
     launcher_environment,
 )
-from argosy.jobs.options import batch_options, request_of
 from argosy.jobs.outdated import Programs, why_outdated
-from argosy.jobs.render import ScriptTemplate
+from argosy.schedulers import find_batch_system
+from argosy.schedulers.job_request import JobRequest
+from argosy.schedulers.script_template import ScriptTemplate
 from argosy.site.models import Site, read_site
 from argosy.site.placement import Request, place
 from argosy.study.order import seed_of
@@ -67,7 +68,7 @@ class Project:
         return {image: read_lock(path) for image, path in paths.items() if path.is_file()}
 
     def run_dir(self, site: str, run: Run) -> Path:
-        """The folder of one run."""
+        """Return the folder of one run."""
         return self.path / "results" / site / run.experiment / run.run_id
 
 
@@ -94,7 +95,7 @@ def plan_runs(
     try:
         shared = together((allocation_of(run, facts), request_of(run)) for run in runs)
     except ArgosyError as problem:
-        raise ArgosyError(f"slurm/{where.site}/site.yaml: {problem}") from None
+        raise problem.at(f"slurm/{where.site}/site.yaml") from None
     planner = _Planner(project, where, facts, shared)
     return [planner.plan(run, locks.get(run.image) if run.image else None) for run in runs]
 
@@ -120,21 +121,35 @@ class _Planner:
             whole = self.shared[allocation] if allocation else request
             placement = place(facts, whole, where.hardware, where.queue)
             warning = run.checkpoints.warning if run.checkpoints else None
-            options = batch_options(facts, placement, request, folder, warning)
+            job = JobRequest(facts, placement, request, folder, warning)
+            options = find_batch_system(facts.scheduler).script_options(job)
         except ArgosyError as problem:
             path = f"slurm/{where.site}/site.yaml"
             who = f"{run.experiment}/{run.run_id}"
             if allocation:
                 who += f", in one job with all of repeat {run.repeat}: resources.same_allocation"
-            raise ArgosyError(f"{path}: {problem} ({who})") from None
+            raise problem.at(path, who) from None
         return Plan(where.site, facts, placement, options, run, lock, allocation)
+
+
+def request_of(run: Run) -> Request:
+    """Return what a run asks of one node, and of the site."""
+    resources, ranks = run.resources, run.ranks_per_node
+    return Request(
+        nodes=run.nodes,
+        ranks_per_node=ranks,
+        cpus=resources.cpus_per_rank * ranks,
+        gpus=resources.gpus_per_rank * ranks,
+        memory=resources.memory_per_rank * ranks,
+        time=resources.time,
+    )
 
 
 def _check_environment(run: Run) -> None:
     for name in sorted(run.environment.keys() & launcher_environment(run).keys()):
         raise ArgosyError(
-            f"experiments.{run.experiment}.environment.{name}: Argosy sets it for each rank; "
-            "leave it out"
+            f"experiments.{run.experiment}.environment.{name}: Argosy sets it for each rank",
+            "leave it out",
         )
 
 
@@ -152,9 +167,10 @@ def write_runs(project: Project, plans: Sequence[Plan]) -> list[Path]:
             raise ArgosyError(f"{plan.run.experiment}: there is no image.lock of {plan.run.image}")
     tools = describe_tools(project.path, project.store)
     seed = seed_of(plan.run for plan in plans)
+    systems = {plan.site: find_batch_system(plan.facts.scheduler) for plan in plans}
     templates = {
-        site: ScriptTemplate(project.slurm_dir, site, TEMPLATE)
-        for site in {plan.site for plan in plans}
+        site: ScriptTemplate(system, project.slurm_dir / site, TEMPLATE)
+        for site, system in systems.items()
     }
     programs = Programs(project.workloads_dir)
     return [
@@ -193,7 +209,7 @@ def _write_run(
     is_new = write_json_if_changed(folder / "run.json", description.content())
     if is_new or not (folder / "result.json").is_file():
         write_json(folder / "provenance.json", describe_provenance(plan, tools, seed))
-    # Slurm opens its log before the script can make a folder for it.
+    # A scheduler opens its log before the script can make a folder for it.
     (folder / "logs").mkdir(exist_ok=True)
     write_text(folder / "job.sbatch", text)
     return folder / "job.sbatch"

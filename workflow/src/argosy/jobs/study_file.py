@@ -81,7 +81,7 @@ class StudyFile:
         write_json(self._planned, {"schema_version": SCHEMA_VERSION, "study": self._digest()})
 
     def _is_planned(self) -> bool:
-        """Whether the scripts were written by the file as it is."""
+        """Return whether the scripts were written by the file as it is."""
         planned = self._content(self._planned)
         return self.path.is_file() and planned.get("study") == self._digest()
 
@@ -104,7 +104,9 @@ class StudyFile:
         try:
             values = reading.read_object(self.path, self.path.parent)["config"]
         except (OSError, ValueError, LookupError) as problem:
-            raise ArgosyError(f"{self.path}: cannot be read ({problem!r}); run snakemake") from None
+            raise ArgosyError(
+                f"{self.path}: cannot be read ({problem!r})", "run snakemake"
+            ) from None
         return parse_config(values, [Source(str(self.path), values)])
 
     def _why_outdated(self, plan: Plan, programs: Programs) -> str | None:

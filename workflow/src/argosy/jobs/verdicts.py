@@ -1,5 +1,6 @@
 """How a job's run ended, in the researcher's words, from the verdict that the job wrote."""
 
+import os
 import resource
 import subprocess
 import sys
@@ -11,12 +12,12 @@ import argosy
 from argosy.errors import plain
 from argosy.files import write_text
 from argosy.jobs.outdated import Programs, changed_programs
-from argosy.jobs.schedulers.base import State, Status
 from argosy.reading import read_text
 from argosy.run_folder.failures import describe_verdict, last_words
 from argosy.run_folder.folder import SCRIPT, RunFolder
 from argosy.run_folder.job_file import newest_job, script_digest
 from argosy.run_folder.models import RunFolderError
+from argosy.schedulers.base import State, Status
 
 ENDED_FROM_OUTSIDE = {
     State.TIMEOUT: "the time limit was reached; raise resources.time, or let the program save checkpoints",
@@ -44,7 +45,7 @@ class Ending:
 
     @classmethod
     def failed(cls, message: str, logs: Path) -> "Ending":
-        """An ending that says why, which may quote programs."""
+        """Return an ending that says why, which may quote programs."""
         return cls(False, plain(message), logs)
 
 
@@ -69,11 +70,14 @@ def read_ending(run_dir: Path, status: Status) -> Ending:
     return Ending.failed(f"{run.name}: {said}{_see(logs)}", logs)
 
 
-def settle(run_dir: Path, status: Status) -> None:
+def settle(run_dir: Path, status: Status, log_words: Path | None) -> None:
     """Have the verdict written for what ended with no time to write one, by the same program.
 
     The report is then told of every attempt, and why it ended as far as the queue knows. One that
-    Slurm ended to start it again did not know that when it called itself cancelled.
+    the queue ended to start it again did not know that when it called itself cancelled.
+
+    Args:
+        log_words: those of the job's scheduler (`BatchSystem`).
     """
     run = RunFolder(run_dir)
     newest = run.newest_attempt(status.job_id)
@@ -83,11 +87,11 @@ def settle(run_dir: Path, status: Status) -> None:
         if verdict is None or restarted:
             why = _reason(status.state) if attempt == newest else ""
             if status.state is not State.CANCELLED:
-                _run("watch_start.py", run_dir, attempt)
-            _run("verdict.py", run_dir, attempt, why)
+                _run(log_words, "watch_start.py", run_dir, attempt)
+            _run(log_words, "verdict.py", run_dir, attempt, why)
 
 
-def _run(program: str, *arguments: str | Path) -> None:
+def _run(log_words: Path | None, program: str, *arguments: str | Path) -> None:
     """Run a program of the job's own; it writes its findings into the run's folder.
 
     It has a time and a share of the memory: the driver has other runs to look after.
@@ -95,6 +99,7 @@ def _run(program: str, *arguments: str | Path) -> None:
     path = Path(argosy.__file__).parent / "runtime" / program
     process = subprocess.Popen(
         [sys.executable, path, *arguments],
+        env={**os.environ, "ARGOSY_LOG_WORDS": str(log_words or "")},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -109,8 +114,8 @@ def _run(program: str, *arguments: str | Path) -> None:
 
 
 def _reason(state: State) -> str:
-    """The reason as verdict.py takes it."""
-    return "scancel" if state is State.CANCELLED else ENDED_FROM_OUTSIDE.get(state, "")
+    """Return the reason as verdict.py takes it."""
+    return "cancelled job" if state is State.CANCELLED else ENDED_FROM_OUTSIDE.get(state, "")
 
 
 def uncollected(run_dir: Path) -> Status | None:
@@ -140,5 +145,5 @@ def uncollected(run_dir: Path) -> Status | None:
 
 
 def _see(logs: Path) -> str:
-    """Where to read on, if there is anything."""
+    """Return where to read on, if there is anything."""
     return f"; see {logs}" if logs.is_dir() else ""

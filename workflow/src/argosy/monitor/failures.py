@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.errors import plain
+from argosy.monitor.formatting import plural
 from argosy.monitor.newest import newest_job
 from argosy.monitor.sites import run_folders
 from argosy.monitor.states import RunState
 from argosy.monitor.study import Study
-from argosy.monitor.words import plural
 from argosy.reading import status_of
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.log_tail import last_lines
@@ -87,7 +87,7 @@ def _names(runs: Sequence[Failed]) -> str:
 
 
 def _log_of(run_dir: Path) -> Path | None:
-    """The log of the rank or node that failed first in the newest job, else the job's own."""
+    """Return the log of the rank or node that failed first in the newest job, else the job's own."""
     run = RunFolder(run_dir)
     job = newest_job(run, None)
     if job is None:

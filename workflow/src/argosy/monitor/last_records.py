@@ -12,7 +12,7 @@ FAR = 1e15
 
 
 def last_records(path: Path, top: Path, size: int = TAIL_BYTES) -> Iterator[dict[str, Any]]:
-    """The objects in the last `size` bytes, the newest first.
+    """Yield the objects in the last `size` bytes, the newest first.
 
     Lines that are cut off, at either end, are passed over.
     """
@@ -26,7 +26,7 @@ def last_records(path: Path, top: Path, size: int = TAIL_BYTES) -> Iterator[dict
 
 
 def number(value: object) -> float | None:
-    """A finite number out of a record, as whoever wrote it was free to write anything."""
+    """Return a finite number out of a record, as whoever wrote it was free to write anything."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if abs(value) < FAR else None

@@ -25,7 +25,7 @@ JOB = "job"
 
 
 def show_log(run: str, *, rank: int | None, node: int | None, job: bool, follow: bool) -> None:
-    """What the command does; it ends quietly when the user, or the next program, has seen enough.
+    """Run the command; it ends quietly when the user, or the next program, has seen enough.
 
     Raises:
         ArgosyError: when it is not clear which log, or there is none.
@@ -41,7 +41,7 @@ def show_log(run: str, *, rank: int | None, node: int | None, job: bool, follow:
 
 
 def find_run(text: str) -> Path:
-    """The folder of the run that `text` names, or is a part of the name of.
+    """Return the folder of the run that `text` names, or is a part of the name of.
 
     Raises:
         ArgosyError: with the candidates, when it is none or several.
@@ -52,7 +52,7 @@ def find_run(text: str) -> Path:
     }
     wanted = text.strip("/").removeprefix("results/")
     if not runs:
-        raise ArgosyError("results: no run is planned here; run: snakemake")
+        raise ArgosyError("results: no run is planned here", "run: snakemake")
     exact = [name for name in runs if f"/{name}".endswith(f"/{wanted}")]
     found = exact or [name for name in runs if wanted in name]
     if len(found) == 1:
@@ -60,11 +60,11 @@ def find_run(text: str) -> Path:
         return site_of(run).resolve() / run.parent.name / run.name
     if found:
         raise ArgosyError(f"{text}: which of {_some(found)}?")
-    raise ArgosyError(f"{text}: no such run; there are {_some(list(runs))}")
+    raise ArgosyError(f"{text}: no such run", f"there are {_some(list(runs))}")
 
 
 def _some(names: Sequence[str]) -> str:
-    """Names without the site, where all have the same."""
+    """Return names without the site, where all have the same."""
     if len({name.partition("/")[0] for name in names}) == 1:
         names = [name.partition("/")[2] for name in names]
     more = len(names) - MOST_CANDIDATES
@@ -119,7 +119,7 @@ class Part:
             out.write(b"\n")
 
     def _shown(self, chunk: bytes) -> bytes:
-        """The chunk as a terminal may have it, with what was held back of the one before."""
+        """Return the chunk as a terminal may have it, with what was held back of the one before."""
         text, self._rest = coloured(self._rest + self._decoder.decode(chunk))
         return text.encode()
 
@@ -143,7 +143,7 @@ class Log:
 
     @property
     def path(self) -> Path | None:
-        """Where it is; as long as the job has not begun its own log, Slurm's. None: nowhere yet."""
+        """Where it is; as long as the job has not begun its own log, the scheduler's. None: nowhere yet."""
         run = RunFolder(self._folder)
         job = newest_job(run, None)
         name = JOB if self._kind == ALL else self._kind
@@ -169,7 +169,7 @@ class Log:
         return [Part(path, top), *(Part(each, top, _prefix(each)) for each in self._of_ranks(path))]
 
     def _of_ranks(self, path: Path) -> list[Path]:
-        """The logs of the ranks, where they are asked for with the job's log `path`."""
+        """Return the logs of the ranks, where they are asked for with the job's log `path`."""
         if self._kind != ALL or path.stem != JOB:
             return []
         logs = RunFolder(self._folder).log_files(path.parent.name)
@@ -222,7 +222,7 @@ class Log:
 
 
 def kind_of(rank: int | None, node: int | None, job: bool) -> str:
-    """The name of the log that the options ask for.
+    """Return the name of the log that the options ask for.
 
     Raises:
         ArgosyError: when they ask for several.
@@ -237,7 +237,7 @@ def kind_of(rank: int | None, node: int | None, job: bool) -> str:
 
 
 def _log_file(run: RunFolder, attempt: str, name: str) -> Path:
-    """The file of a kind of log."""
+    """Return the file of a kind of log."""
     kind, _, number = name.partition("-")
     if kind == "rank":
         return run.rank_log(attempt, int(number))
@@ -251,7 +251,7 @@ def _time(path: Path) -> float:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether there is anything: what is no log is complained of when it is opened."""
+    """Return whether there is anything: what is no log is complained of when it is opened."""
     with suppress(OSError):
         path.lstat()
         return True

@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass, replace
 
-from argosy.jobs.schedulers.base import State, job_name
-from argosy.jobs.schedulers.slurm.queue import Listed
 from argosy.monitor.queue import Answer
 from argosy.run_folder.attempts import job_of
 from argosy.run_folder.folder import RunFolder, allocation_folder
 from argosy.run_folder.models import Job
+from argosy.schedulers.base import Listed, State, job_name
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class NewestJob:
 
 
 def label(attempt: str) -> str:
-    """An attempt's name; of a job that was never restarted, the job's number alone."""
+    """Return an attempt's name; of a job that was never restarted, the job's number alone."""
     return attempt.removesuffix(".0")
 
 
@@ -67,7 +66,7 @@ def newest_job(run: RunFolder, answer: Answer | None) -> NewestJob | None:
 
 
 def _listed(run: RunFolder, noted: Job | None, answer: Answer) -> list[Listed]:
-    """The jobs of the run that are in the queue: its own, and the one that it was put into with others."""
+    """Return the run's jobs in the queue: its own, and the one that it was put into with others."""
     own = answer.jobs.get((run.path, job_name(run.path)), ())
     folder = allocation_folder(run.site, noted.allocation) if noted else None
     shared = answer.jobs.get((folder, job_name(folder)), ()) if folder else ()
@@ -75,7 +74,7 @@ def _listed(run: RunFolder, noted: Job | None, answer: Answer) -> list[Listed]:
 
 
 def _of_queue(run: RunFolder, listed: Listed) -> NewestJob:
-    """Of a job that is to run again, the attempt that is to come counts, not the last one.
+    """Return the attempt that counts: of a job that is to run again the one that is to come.
 
     A run that has completed in a job that it shares does not run again with it.
     """

@@ -15,7 +15,7 @@ class Machine:
     """The processes of one moment."""
 
     def runs(self, job: Job | None, attempt: str) -> bool:
-        """Whether the job's script runs, or what a killed script left behind."""
+        """Return whether the job's script runs, or what a killed script left behind."""
         return (job is not None and _is_alive(job)) or attempt in self._attempts
 
     @cached_property

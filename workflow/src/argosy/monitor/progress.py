@@ -49,7 +49,7 @@ class _Pace:
 
 
 def read_progress(records: Path, ranks: int, now: float) -> Progress:
-    """The progress of an attempt that runs."""
+    """Return the progress of an attempt that runs."""
     steps = steps_done(records)
     paths = _of_ranks(records, ranks)
     paces = [_pace(path) for path in paths]
@@ -68,14 +68,14 @@ def read_progress(records: Path, ranks: int, now: float) -> Progress:
 
 
 def steps_done(records: Path) -> int | None:
-    """Steps of rank 0, those that an earlier attempt did and saved among them."""
+    """Return the steps of rank 0, those that an earlier attempt did and saved among them."""
     for step in _last_steps(records / "rank-0.steps", LAST_STEP_ROWS):
         return step.step + 1
     return None
 
 
 def _pace(path: Path) -> _Pace | None:
-    """Samples over time of a rank's last steps, with what passed between them."""
+    """Return samples over time of a rank's last steps, with what passed between them."""
     samples, begin, end, longest = 0, 0.0, None, 0.0
     for step in _last_steps(path, PACE_ROWS):
         end = step.start + step.seconds if end is None else end
@@ -98,7 +98,7 @@ def _last_steps(path: Path, most: int) -> list[Step]:
 
 
 def _printed(path: Path, steps: int | None, now: float) -> Progress:
-    """The mean of what the program itself printed in its last seconds, while it goes on to print."""
+    """Return the mean of what the program itself printed in its last seconds, while it goes on to print."""
     values: list[float] = []
     last = before = None
     longest = 0.0
@@ -122,7 +122,7 @@ def _printed(path: Path, steps: int | None, now: float) -> Progress:
 
 
 def _of_ranks(records: Path, ranks: int) -> list[Path]:
-    """The files of steps that there are, of a run of so many ranks."""
+    """Return the files of steps that there are, of a run of so many ranks."""
     found = []
     with suppress(OSError):
         for each in entries(records, _site(records)):
@@ -133,12 +133,12 @@ def _of_ranks(records: Path, ranks: int) -> list[Path]:
 
 
 def _site(records: Path) -> Path:
-    """The folder that is trusted, of the records of an attempt."""
+    """Return the folder that is trusted, of the records of an attempt."""
     return site_of(records.parents[1])
 
 
 def _changed(path: Path) -> float:
-    """When a file was written to (unix); 0 when it cannot be told."""
+    """Return when a file was written to (unix); 0 when it cannot be told."""
     with suppress(OSError):
         return status_of(path, _site(path.parent)).st_mtime
     return 0.0

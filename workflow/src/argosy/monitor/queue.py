@@ -1,4 +1,4 @@
-"""What Slurm says of the jobs, asked for in the background: a table never waits long for it."""
+"""What the queue says of the jobs, asked for in the background: a table never waits long for it."""
 
 import os
 import threading
@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from argosy.jobs.schedulers.slurm.commands import Patience, SlurmError
-from argosy.jobs.schedulers.slurm.queue import Listed, list_jobs
+from argosy.schedulers.base import Listed, SchedulerError
 
 EASE = 20.0
 """A question is asked again after as many times as long as its answer took, at the earliest."""
@@ -32,17 +31,16 @@ class Answer:
 
 
 class Queue:
-    """Asks squeue, one call at a time."""
+    """Asks for the user's jobs, one call at a time."""
 
-    def __init__(self, ask: Callable[[], list[Listed]] | None = None) -> None:
-        patience = Patience()
-        self._ask = ask or (lambda: list_jobs(patience))
+    def __init__(self, ask: Callable[[], Sequence[Listed]]) -> None:
+        self._ask = ask
         self._answer = Answer()
         self._call: _Call | None = None
         self._not_before = 0.0
 
     def look(self, patience_s: float) -> Answer:
-        """The answer to a question asked now, or what is known when `patience_s` have passed."""
+        """Return the answer to a question asked now, or what is known when `patience_s` have passed."""
         if self._call is None and time.monotonic() >= self._not_before:
             self._call = _Call(self._ask)
             self._call.start()
@@ -65,24 +63,24 @@ class Queue:
 class _Call(threading.Thread):
     """One question. A daemon: nobody waits for it in order to leave."""
 
-    def __init__(self, ask: Callable[[], list[Listed]]) -> None:
+    def __init__(self, ask: Callable[[], Sequence[Listed]]) -> None:
         super().__init__(daemon=True)
         self._ask = ask
         self.asked = time.time()
         self.took_s = 0.0
-        self.jobs: list[Listed] | None = None
+        self.jobs: Sequence[Listed] | None = None
         self.problem = "no answer yet"
 
     def run(self) -> None:
         began = time.monotonic()
         try:
             self.jobs = self._ask()
-        except SlurmError as problem:
+        except SchedulerError as problem:
             self.problem = str(problem)
         self.took_s = time.monotonic() - began
 
 
-def _by_run(jobs: list[Listed]) -> dict[tuple[Path, str], list[Listed]]:
+def _by_run(jobs: Sequence[Listed]) -> dict[tuple[Path, str], list[Listed]]:
     found: dict[tuple[Path, str], list[Listed]] = {}
     for job in jobs:
         # A home folder may have another name on the way there.

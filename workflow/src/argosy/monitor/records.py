@@ -22,7 +22,7 @@ _NAME = re.compile(r"rank-[0-9]{1,9}\.steps|(?:rank|telemetry)-[0-9]{1,9}\.jsonl
 
 
 def show_records(run: str, rank: int | None) -> None:
-    """What the command does; it ends quietly when the user, or the next program, has seen enough.
+    """Run the command; it ends quietly when the user, or the next program, has seen enough.
 
     Raises:
         ArgosyError: when it is not clear which run, there are no records of it, or another version
@@ -39,7 +39,7 @@ def show_records(run: str, rank: int | None) -> None:
 
 
 def _paths(run: RunFolder, rank: int | None) -> list[Path]:
-    """The files of records, rank by rank, of each the lines first."""
+    """Return the files of records, rank by rank, of each the lines first."""
     name = f"{run.spec.experiment}/{run.spec.run_id}"
     job = newest_job(run, None)
     if job is None or job.attempt is None:
@@ -67,7 +67,7 @@ def _print(run: RunFolder, paths: Sequence[Path], out: BinaryIO) -> None:
 
 
 def _records(path: Path, top: Path) -> Iterator[bytes]:
-    """The records in a file, a line each; what cannot be read is said."""
+    """Yield the records in a file, a line each; what cannot be read is said."""
     bad = 0
     try:
         for line in _lines(path, top):
@@ -87,7 +87,7 @@ def _say(line: str) -> None:
 
 
 def _lines(path: Path, top: Path) -> Iterator[bytes | None]:
-    """The records in a file; None for one that is damaged or cut off. Raises OSError, NoStepsError."""
+    """Yield a file's records; None for one that is damaged or cut off. Raises OSError, NoStepsError."""
     with open_regular(path, top) as file:
         if path.suffix == ".steps":
             rank = int(path.stem.removeprefix("rank-"))

@@ -3,19 +3,19 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from argosy.jobs.schedulers.base import State
-from argosy.jobs.schedulers.slurm.reasons import explain
 from argosy.jobs.verdicts import ENDED_FROM_OUTSIDE
+from argosy.monitor.formatting import span
 from argosy.monitor.newest import NewestJob, label, newest_job
 from argosy.monitor.processes import Machine
 from argosy.monitor.progress import Progress, read_progress, steps_done
 from argosy.monitor.queue import Answer
 from argosy.monitor.states import RunState, RunView
-from argosy.monitor.words import span
 from argosy.reading import is_regular
 from argosy.run_folder.failures import describe_verdict, last_words
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.models import NodeStatus, RunFolderError, RunSpec, Verdict
+from argosy.schedulers import BatchSystem
+from argosy.schedulers.base import State
 
 OF_QUEUE = {
     State.PENDING: RunState.PENDING,
@@ -30,7 +30,7 @@ OF_VERDICT = {
 
 
 @dataclass(frozen=True)
-class Moment:
+class ClusterState:
     """What is known beside the files when a table is made."""
 
     now: float
@@ -38,9 +38,10 @@ class Moment:
     answer: Answer | None
     """None where there is no queue: jobs are processes of this machine."""
     machine: Machine
+    system: BatchSystem
 
 
-def look_at(path: Path, moment: Moment) -> RunView:
+def look_at(path: Path, cluster: ClusterState) -> RunView:
     """Return how the run in the folder `path` is."""
     run = RunFolder(path)
     name = (path.parent.name, path.name)
@@ -49,32 +50,32 @@ def look_at(path: Path, moment: Moment) -> RunView:
     except RunFolderError as problem:
         note = str(problem).removeprefix(f"{path}/")
         return RunView(*name, RunState.UNREADABLE, note=note, ended=True)
-    job = newest_job(run, moment.answer)
+    job = newest_job(run, cluster.answer)
     if job is None:
         return RunView(*name, RunState.PLANNED)
-    active = _is_active(run, job, moment)
+    active = _is_active(run, job, cluster)
     verdict = (None if active else run.result) or run.verdict(job.attempt)
     if verdict:
-        view = _with_verdict(run, verdict, moment.answer is not None)
+        view = _with_verdict(run, verdict, cluster.answer is not None)
         return replace(view, ended=not active)
     if job.waits:
-        return _waiting(run, job, moment)
-    return _running(run, spec, job, moment) if active else _without_verdict(run, job)
+        return _waiting(run, job, cluster)
+    return _running(run, spec, job, cluster) if active else _without_verdict(run, job)
 
 
-def _is_active(run: RunFolder, job: NewestJob, moment: Moment) -> bool:
-    """Whether the job is in the queue or runs; while the queue is silent, what its files suggest."""
-    if moment.answer is None:
-        return moment.machine.runs(job.noted, job.attempt or f"{job.job_id}.0")
+def _is_active(run: RunFolder, job: NewestJob, cluster: ClusterState) -> bool:
+    """Return whether the job is in the queue or runs; while the queue is silent, what its files suggest."""
+    if cluster.answer is None:
+        return cluster.machine.runs(job.noted, job.attempt or f"{job.job_id}.0")
     if job.listed:
         is_over = job.shared and run.verdict(job.attempt) is not None
         return job.listed.state.active and not is_over
-    if moment.answer.fresh and job.began <= (moment.answer.asked or 0.0):
+    if cluster.answer.fresh and job.began <= (cluster.answer.asked or 0.0):
         return False
     return run.verdict(job.attempt) is None
 
 
-def _with_verdict(run: RunFolder, verdict: Verdict, slurm: bool) -> RunView:
+def _with_verdict(run: RunFolder, verdict: Verdict, has_queue: bool) -> RunView:
     state = OF_VERDICT[verdict.state]
     note, progress = describe_verdict(run, verdict), Progress()
     if state in (RunState.COMPLETED, RunState.INTERRUPTED):
@@ -85,7 +86,7 @@ def _with_verdict(run: RunFolder, verdict: Verdict, slurm: bool) -> RunView:
         note = note or "saved a checkpoint and ended; snakemake continues it"
     return RunView(
         run.path.parent.name, run.path.name, state,
-        job=label(verdict.attempt) if slurm else "",
+        job=label(verdict.attempt) if has_queue else "",
         nodes=fold([host for host in verdict.hosts if host]),
         used_s=verdict.seconds,
         progress=progress,
@@ -93,30 +94,30 @@ def _with_verdict(run: RunFolder, verdict: Verdict, slurm: bool) -> RunView:
     )  # fmt: skip
 
 
-def _waiting(run: RunFolder, job: NewestJob, moment: Moment) -> RunView:
+def _waiting(run: RunFolder, job: NewestJob, cluster: ClusterState) -> RunView:
     listed = job.listed
     said = listed.reason if listed else ""
-    reason = explain(said)
+    reason = cluster.system.explain(said)
     note = reason.meaning
     state = OF_QUEUE[listed.state] if listed else RunState.PENDING
     if state is RunState.RUNNING:
         state, note = RunState.PENDING, "its job runs; others that share it come first"
-    if listed and listed.start and listed.start > moment.now:
-        note += f"{'; ' if note else ''}expected in {span(listed.start - moment.now)}"
+    if listed and listed.start and listed.start > cluster.now:
+        note += f"{'; ' if note else ''}expected in {span(listed.start - cluster.now)}"
     return RunView(
         run.path.parent.name, run.path.name, state,
         job=job.label, reason=said, note=note, stuck=reason.stuck,
     )  # fmt: skip
 
 
-def _running(run: RunFolder, spec: RunSpec, job: NewestJob, moment: Moment) -> RunView:
+def _running(run: RunFolder, spec: RunSpec, job: NewestJob, cluster: ClusterState) -> RunView:
     nodes = run.nodes(job.attempt) if job.attempt else []
-    used, left = _times(run, job, nodes, moment)
+    used, left = _times(run, job, nodes, cluster)
     progress = Progress()
     if job.attempt:
-        progress = read_progress(run.records(job.attempt), spec.ranks, moment.now)
+        progress = read_progress(run.records(job.attempt), spec.ranks, cluster.now)
     name = job.label
-    if moment.answer is None:
+    if cluster.answer is None:
         name = f"pid {job.noted.pid}" if job.noted else "by hand"
     return RunView(
         run.path.parent.name, run.path.name, RunState.RUNNING,
@@ -128,11 +129,11 @@ def _running(run: RunFolder, spec: RunSpec, job: NewestJob, moment: Moment) -> R
 
 
 def _times(
-    run: RunFolder, job: NewestJob, nodes: list[NodeStatus], moment: Moment
+    run: RunFolder, job: NewestJob, nodes: list[NodeStatus], cluster: ClusterState
 ) -> tuple[float | None, float | None]:
     """Time used and left; the queue knows best, and nobody limits what a user runs by hand."""
-    if job.listed and job.listed.used_s is not None and moment.answer and not job.shared:
-        since = moment.now - (moment.answer.asked or moment.now)
+    if job.listed and job.listed.used_s is not None and cluster.answer and not job.shared:
+        since = cluster.now - (cluster.answer.asked or cluster.now)
         left = job.listed.left_s
         return job.listed.used_s + since, None if left is None else max(0.0, left - since)
     begin = (job.attempt and run.claimed_at(job.attempt)) or min(
@@ -140,16 +141,16 @@ def _times(
     )
     if not begin:
         return None, None
-    used = max(0.0, moment.now - begin)
+    used = max(0.0, cluster.now - begin)
     limit = run.spec.time_limit_s
-    by_hand = moment.answer is None and job.noted is None
+    by_hand = cluster.answer is None and job.noted is None
     if by_hand or limit is None:
         return used, None
     return used, max(0.0, limit - used)
 
 
 def _without_verdict(run: RunFolder, job: NewestJob) -> RunView:
-    """A job that has ended and wrote no verdict; nobody has settled it yet."""
+    """Return the view of a job that has ended and wrote no verdict; nobody has settled it yet."""
     listed = job.listed
     state = RunState.GONE
     if listed:
@@ -165,7 +166,7 @@ def _without_verdict(run: RunFolder, job: NewestJob) -> RunView:
 
 
 def _why_silent(run: RunFolder, job: NewestJob) -> str:
-    """Why a job ended that left no verdict: what the queue knows, else the last words of its log."""
+    """Return why a job ended that left no verdict: what the queue knows, else the last words of its log."""
     if job.listed and job.listed.state in ENDED_FROM_OUTSIDE:
         return ENDED_FROM_OUTSIDE[job.listed.state]
     said = last_words(run, job.job_id, job.attempt)
@@ -173,6 +174,6 @@ def _why_silent(run: RunFolder, job: NewestJob) -> str:
 
 
 def fold(hosts: list[str]) -> str:
-    """The first of several nodes stands for all."""
+    """Return the first of several nodes, which stands for all."""
     names = list(dict.fromkeys(hosts))
     return "".join(names[:1]) + (f" +{len(names) - 1}" if len(names) > 1 else "")

@@ -14,7 +14,7 @@ STUDY = "study.json"
 
 
 def site_folder(site: str | None) -> Path:
-    """The folder of a site's results, by name or path; without either, the only one there is.
+    """Return the folder of a site's results, by name or path; without either, the only one there is.
 
     Raises:
         ArgosyError: naming the choices.
@@ -28,14 +28,14 @@ def site_folder(site: str | None) -> Path:
                 return folder
     names = ", ".join(folder.name for folder in sites)
     if not names:
-        raise ArgosyError(f"{RESULTS}: there are no results here; run: snakemake")
+        raise ArgosyError(f"{RESULTS}: there are no results here", "run: snakemake")
     if site is None:
         raise ArgosyError(f"{RESULTS}: name one of its sites: {names}")
-    raise ArgosyError(f"{RESULTS / site}: there is no such folder; {RESULTS} has: {names}")
+    raise ArgosyError(f"{RESULTS / site}: there is no such folder", f"{RESULTS} has: {names}")
 
 
 def site_folders() -> list[Path]:
-    """The sites that have results; a dry run of another leaves no more than what was asked."""
+    """Return the sites that have results; a dry run of another leaves no more than what was asked."""
     # The folder of a site may be a link, to where there is room: whoever has the project made it.
     try:
         names = sorted(each.name for each in entries(RESULTS, RESULTS) if each.is_dir())
@@ -51,7 +51,7 @@ def _has_more(site: Path) -> bool:
 
 
 def run_folders(site: Path) -> Iterator[Path]:
-    """The planned runs of a site, by experiment and size, and what stands in the place of one."""
+    """Yield the planned runs of a site, by experiment and size, and what stands in the place of one."""
     for experiment in _places(site):
         if experiment.name != TABLES:
             runs = [run for run in _places(experiment) if _may_be_run(run)]
@@ -59,7 +59,7 @@ def run_folders(site: Path) -> Iterator[Path]:
 
 
 def _places(folder: Path) -> list[Path]:
-    """The folders in a folder and the links to some: nothing is read by those, which a view then says."""
+    """Return the folders in a folder and links to some: nothing is read by those, which a view says."""
     with suppress(OSError):
         names = [each.name for each in entries(folder, folder) if each.is_dir()]
         return [folder / name for name in sorted(names) if name[0] != "."]

@@ -35,7 +35,7 @@ class RunView:
     left_s: float | None = None
     progress: Progress = NO_PROGRESS
     reason: str = ""
-    """Why it waits, in Slurm's words."""
+    """Why it waits, in the queue's words."""
     note: str = ""
     """Why it waits or failed, in plain words."""
     stuck: bool = False

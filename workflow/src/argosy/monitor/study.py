@@ -6,15 +6,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from argosy.errors import ArgosyError
-from argosy.jobs.schedulers.base import job_name
 from argosy.monitor.processes import Machine
 from argosy.monitor.progress import steps_done
 from argosy.monitor.queue import Answer, Queue
-from argosy.monitor.run_state import Moment, look_at
+from argosy.monitor.run_state import ClusterState, look_at
 from argosy.monitor.sites import run_folders
 from argosy.monitor.states import RunState, RunView
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.models import RunFolderError, Verdict
+from argosy.schedulers import BatchSystem, find_batch_system
+from argosy.schedulers.base import job_name
+from argosy.site.models import LOCAL
 
 FINAL = (RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED)
 """They stay as they are until something new is written into the run's folder."""
@@ -25,6 +27,8 @@ class Snapshot:
     """What the table shows."""
 
     site: str
+    scheduler: str
+    """As messages call it."""
     views: tuple[RunView, ...]
     answer: Answer | None
     """None where there is no queue."""
@@ -42,40 +46,44 @@ class Study:
         ArgosyError: when nothing is planned there.
     """
 
-    def __init__(self, site: Path, queue: Queue | None = None) -> None:
+    def __init__(
+        self, site: Path, system: BatchSystem | None = None, queue: Queue | None = None
+    ) -> None:
         self.site = site.resolve()
         runs = list(run_folders(self.site))
         if not runs:
-            raise ArgosyError(f"{site}: no run is planned here; run: snakemake")
-        self._queue = queue or (Queue() if _scheduler(runs) == "slurm" else None)
+            raise ArgosyError(f"{site}: no run is planned here", "run: snakemake")
+        self._system = system or _system(runs)
+        ask = self._system.list_jobs()
+        self._queue = queue or (Queue(ask) if ask else None)
         self._final: dict[Path, tuple[int, RunView]] = {}
 
     def look(self, patience_s: float) -> Snapshot:
-        """How everything is now; the queue is waited for no longer than `patience_s`."""
+        """Return how everything is now; the queue is waited for no longer than `patience_s`."""
         # The queue first: a job that ends in between has written its verdict when its files are read.
         answer = self._queue.look(patience_s) if self._queue else None
-        moment = Moment(time.time(), answer, Machine())
+        cluster = ClusterState(time.time(), answer, Machine(), self._system)
         runs = list(run_folders(self.site))
-        views = [self._look_at(run, moment) for run in runs]
+        views = [self._look_at(run, cluster) for run in runs]
         known = _Totals(list(zip(runs, views, strict=True)))
         counted = tuple(known.add(run, view) for run, view in zip(runs, views, strict=True))
-        return Snapshot(self.site.name, counted, answer, moment.now)
+        return Snapshot(self.site.name, self._system.NAME, counted, answer, cluster.now)
 
-    def _look_at(self, run: Path, moment: Moment) -> RunView:
+    def _look_at(self, run: Path, cluster: ClusterState) -> RunView:
         changed = _changed(run)
-        in_queue = moment.answer is not None and any(
-            job.state.active for job in moment.answer.jobs.get((run, job_name(run)), ())
+        in_queue = cluster.answer is not None and any(
+            job.state.active for job in cluster.answer.jobs.get((run, job_name(run)), ())
         )
         if run in self._final and self._final[run][0] == changed and not in_queue:
             return self._final[run][1]
-        view = look_at(run, moment)
+        view = look_at(run, cluster)
         if view.state in FINAL and view.ended:
             self._final[run] = (changed, view)
         return view
 
 
 def _changed(run: Path) -> int:
-    """When something was put into the run's folder, or taken out."""
+    """Return when something was put into the run's folder, or taken out."""
     try:
         return run.lstat().st_mtime_ns
     except OSError:
@@ -83,12 +91,12 @@ def _changed(run: Path) -> int:
         return 0
 
 
-def _scheduler(runs: list[Path]) -> str:
-    """Who runs the scripts, as the first readable plan says."""
+def _system(runs: list[Path]) -> BatchSystem:
+    """Return who runs the scripts, as the first readable plan says."""
     for run in runs:
         if provenance := RunFolder(run).provenance:
-            return provenance.site.scheduler
-    return "local"
+            return find_batch_system(provenance.site.scheduler, f"{run}/provenance.json")
+    return find_batch_system(LOCAL)
 
 
 class _Totals:
@@ -101,7 +109,7 @@ class _Totals:
         self._by_plan: dict[str, int] | None = None
 
     def add(self, run: Path, view: RunView) -> RunView:
-        """The view with its total, if that is known and not already passed."""
+        """Return the view with its total, if that is known and not already passed."""
         done = view.progress.steps
         if view.state is not RunState.RUNNING or done is None:
             return view
@@ -124,7 +132,7 @@ class _Totals:
 
 
 def _plan(run: RunFolder) -> str:
-    """What was asked, but for which repeat it is."""
+    """Return what was asked, but for which repeat it is."""
     return run.spec.model_dump_json(exclude={"run_id", "repeat", "spec"})
 
 
@@ -137,7 +145,7 @@ def _of_older_job(run: RunFolder) -> int | None:
 
 
 def _is_of_plan(run: RunFolder, verdict: Verdict | None) -> bool:
-    """Whether a measurement is of what the run is planned for now."""
+    """Return whether a measurement is of what the run is planned for now."""
     try:
         return verdict is not None and verdict.spec == run.spec.spec
     except RunFolderError:

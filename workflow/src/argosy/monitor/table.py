@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from argosy.errors import plain
+from argosy.monitor.formatting import plural, rate, span
 from argosy.monitor.states import RunState, RunView
 from argosy.monitor.study import Snapshot
-from argosy.monitor.words import plural, rate, span
 
 # The terminal's own colours: they are chosen to be read on its background, light or dark.
 STYLES = {
@@ -55,12 +55,12 @@ def render(snapshot: Snapshot, layout: Layout) -> RenderableType:
 
 
 def headings(snapshot: Snapshot) -> list[Text]:
-    """One line of totals, and one more while the queue is silent."""
+    """Return one line of totals, and one more while the queue is silent."""
     lines = [totals(snapshot)]
     answer = snapshot.answer
     if answer and answer.silent_since:
         known = f"what it said at {_clock(answer.asked)} and " if answer.asked else ""
-        since = f"Slurm has not answered since {_clock(answer.silent_since)}"
+        since = f"{snapshot.scheduler} has not answered since {_clock(answer.silent_since)}"
         said = f"{since} ({plain(answer.problem)}); shown is {known}what the files tell"
         lines.append(Text(said, style=ALARM, no_wrap=True, overflow="ellipsis"))
     return lines
@@ -80,7 +80,7 @@ def totals(snapshot: Snapshot) -> Text:
 
 
 def rows(views: Iterable[RunView], layout: Layout) -> Table:
-    """The runs alone, without a head, as lines about what has changed."""
+    """Return the runs alone, without a head, as lines about what has changed."""
     return _table(list(views), layout, head=False)
 
 
@@ -142,7 +142,7 @@ def _cells(view: RunView) -> tuple[str, ...]:
 
 
 def _widths(views: Sequence[RunView]) -> list[int]:
-    """Of the measures' columns; one that nobody has anything in takes no room."""
+    """Return the measures' columns; one that nobody has anything in takes no room."""
     measured = [_cells(v) for v in views if v.state in (RunState.RUNNING, RunState.COMPLETED)]
     found = []
     for place, title in enumerate(MEASURES):
@@ -152,7 +152,7 @@ def _widths(views: Sequence[RunView]) -> list[int]:
 
 
 def _measures(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """Numbers to the right, the nodes at the end to the left."""
+    """Return numbers to the right, the nodes at the end to the left."""
     padded = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True) if width]
     if widths[-1]:
         padded[-1] = cells[-1]
@@ -160,7 +160,7 @@ def _measures(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _fitting(views: Sequence[RunView], layout: Layout, above: int) -> Sequence[RunView]:
-    """Those that matter most now, as many as the screen has lines for."""
+    """Return those that matter most now, as many as the screen has lines for."""
     if layout.room is None:
         return views
     # An empty line, the table's head, and the line of those that are left out.

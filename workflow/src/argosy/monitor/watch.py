@@ -52,7 +52,7 @@ def _refresh(study: Study, console: Console, pause_s: float) -> None:
 
 
 def _tell_changes(study: Study, console: Console, pause_s: float) -> None:
-    """The table, then the totals and what has changed, whenever a run's state has."""
+    """Print the table, then the totals and what has changed, whenever a run's state has."""
     known: dict[str, tuple[object, ...]] = {}
     over = False
     while not over:

@@ -1,9 +1,9 @@
 """From the tables to files for people: HTML, JSON, CSV.
 
-A few lines in the terminal are made in `terminal`, answers to questions in `planning`.
+A few lines in the terminal are made in `terminal`, answers to questions in `predicting`.
 """
 
-from argosy.report.costs import Rates
+from argosy.report.summary.costs import Rates
 from argosy.report.write import ReportFiles, make_report, write_comparison, write_report
 
 __all__ = [

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from argosy.analysis.detectable import detectable_ratio
 from argosy.analysis.setups import Difference, differences
 from argosy.analysis.statistics import Estimate, ratio_estimate
-from argosy.report.costs import Rates
-from argosy.report.models import ExperimentSummary, PointSummary, Summary
 from argosy.report.numbers import count, number, percent
-from argosy.report.setup_words import shown
+from argosy.report.prose.setups import shown
+from argosy.report.summary.costs import Rates
+from argosy.report.summary.models import ExperimentSummary, PointSummary, Summary
 
 Size = tuple[int, int]
 """Nodes, and ranks on each."""
@@ -112,7 +112,7 @@ def _compared(name: str, summaries: Mapping[str, Summary], reference: str) -> Co
 def _nearest(
     several: Sequence[ExperimentSummary], reference: Sequence[ExperimentSummary]
 ) -> ExperimentSummary:
-    """Of a site's setups of an experiment the one that is most like the reference's last; else the last."""
+    """Return the one of a site's setups that is most like the reference's last; else the last."""
     if not reference:
         return several[-1]
 
@@ -141,13 +141,13 @@ def _compared_point(
 
 
 def _same_batch(point: PointSummary, reference: PointSummary) -> bool:
-    """Whether the steps tell that a rank has as many samples in each; True where no steps are."""
+    """Return whether the steps tell that a rank has as many samples in each; True where no steps are."""
     one, other = point.samples_per_step, reference.samples_per_step
     return one is None or other is None or abs(one - other) <= _SAME_BATCH * max(one, other)
 
 
 def findings(experiment: ComparedExperiment, reference: str) -> Sequence[str]:
-    """How the sites compare at the largest size that each of them shares with the first."""
+    """Return how the sites compare at the largest size that each of them shares with the first."""
     others = [site for site in experiment.sites if site != reference]
     aside = [
         f"{site} also has {', '.join(names)}, of other setups: see its own report."

@@ -25,7 +25,7 @@ def percent(value: float | None, decimals: int = 0) -> str:
 
 
 def interval(estimate: Estimate | None, digits: int = 3) -> str:
-    """The interval in words: `1.48 to 1.79`; a dash where there is none."""
+    """Return the interval in words: `1.48 to 1.79`; a dash where there is none."""
     if estimate is None or estimate.low is None or estimate.high is None:
         return NONE
     return f"{number(estimate.low, digits)} to {number(estimate.high, digits)}"

@@ -8,8 +8,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from argosy.report import numbers, setup_words, stall_words, timeline_words, words
-from argosy.report.models import ExperimentSummary, PointSummary, read_summary
+from argosy.report import numbers
+from argosy.report.prose import findings as words
+from argosy.report.prose import setups as setup_words
+from argosy.report.prose import stalls as stall_words
+from argosy.report.prose import timelines as timeline_words
+from argosy.report.summary.models import ExperimentSummary, PointSummary, read_summary
 
 _COLUMNS = (
     "nodes",
@@ -42,7 +46,7 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
 
 
 def number_table(title: str, columns: Iterable[str]) -> Table:
-    """A table of numbers that has no rows yet; `title` and names of columns are texts, not markup."""
+    """Return a table of numbers without rows yet; `title` and names of columns are texts, not markup."""
     table = Table(
         title=escape(title),
         title_justify="left",

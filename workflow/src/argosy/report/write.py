@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from argosy.files import write_text
+from argosy.report.charts.comparison_chart import comparison_drawing
 from argosy.report.comparison import compare, findings
-from argosy.report.comparison_chart import comparison_drawing
-from argosy.report.costs import NOT_KNOWN, Rates
-from argosy.report.excerpts import with_excerpts
-from argosy.report.export import summary_csv
-from argosy.report.html import rendered
-from argosy.report.models import Summary, summary_json
-from argosy.report.page import page
-from argosy.report.summary import summarise
+from argosy.report.page.excerpts import with_excerpts
+from argosy.report.page.html import rendered
+from argosy.report.page.page import page
+from argosy.report.summary.costs import NOT_KNOWN, Rates
+from argosy.report.summary.models import Summary, summary_json
+from argosy.report.summary.summarise import summarise
+from argosy.report.summary_csv import summary_csv
 
 
 @dataclass(frozen=True)

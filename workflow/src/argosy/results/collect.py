@@ -59,7 +59,7 @@ def collect(
     """
     results_dir = results_dir.absolute()
     if not results_dir.is_dir():
-        raise ResultsError(f"{results_dir}: no such folder; run an experiment first")
+        raise ResultsError(f"{results_dir}: no such folder", "run an experiment first")
     _check_no_link(tables_dir)
     old = _read_tables(tables_dir)
     found = look(results_dir, runs, old.fingerprints if old else {})
@@ -82,7 +82,7 @@ def _check_no_link(tables_dir: Path) -> None:
 
 
 def _made_tables(tables_dir: Path, found: Found) -> bool:
-    """Whether all of `found` could be read; else the run that could not is among its problems.
+    """Return whether all of `found` could be read; else the run that could not is among its problems.
 
     Raises ResultsError for what no run is at fault for, such as a full disk.
     """

@@ -76,7 +76,7 @@ def _attempts(folder: Path, top: Path) -> list[str]:
 
 
 def _logs(folder: Path, top: Path) -> _Described:
-    """Logs by attempt; those of ranks, which lie in a folder of their own, as ranks/rank-<r>.log."""
+    """Return logs by attempt; those of ranks, which lie in a folder of their own, as ranks/rank-<r>.log."""
     return {name: _logs_of(folder / name, top) for name in _attempts(folder, top)}
 
 
@@ -92,7 +92,7 @@ def _logs_of(folder: Path, top: Path) -> Mapping[str, str]:
 
 
 def _is_folder(folder: Path, entry: os.DirEntry[str]) -> bool:
-    """Whether it is a folder; raises NotReadError for what has an attempt's name and is none."""
+    """Return whether it is a folder; raises NotReadError for what has an attempt's name and is none."""
     if entry.is_dir(follow_symlinks=False):
         return True
     if is_attempt(entry.name):

@@ -13,7 +13,7 @@ from argosy.results.tables import literal
 
 
 def lines(columns: Mapping[str, str], known: Mapping[str, str]) -> str:
-    """SQL that reads the files of `name_files`: a row for each line, with whose it is.
+    """Return SQL that reads the files of `name_files`: a row for each line, with whose it is.
 
     That is `experiment`, `run_id` and `attempt`, which are folders of the file's path, and the numbers
     that are `known` of the file. A line that cannot be parsed is a row of NULL beside those. They
@@ -38,7 +38,7 @@ def lines(columns: Mapping[str, str], known: Mapping[str, str]) -> str:
 
 
 def site_of_records(path: Path) -> Path:
-    """The folder below which nothing is trusted, of a file of records or a copy of one."""
+    """Return the folder below which nothing is trusted, of a file of records or a copy of one."""
     above = path.parents
     return above[min(4, len(above) - 1)]
 
@@ -49,7 +49,7 @@ def open_records(path: Path | str) -> AbstractContextManager[BufferedReader]:
 
 
 def is_amount(value: str) -> str:
-    """SQL that says whether a number is one that can be measured: finite, and not below 0.
+    """Return SQL that says whether a number is one that can be measured: finite, and not below 0.
 
     It says NULL of NULL. NaN is above every number.
     """
@@ -57,7 +57,7 @@ def is_amount(value: str) -> str:
 
 
 def is_whole(value: str, most: int) -> str:
-    """SQL that says whether a number is a count: whole, from 0 to `most`."""
+    """Return SQL that says whether a number is a count: whole, from 0 to `most`."""
     return f"({value} BETWEEN 0 AND {most} AND {value} = floor({value}))"
 
 

@@ -23,7 +23,7 @@ File = TypeVar("File", RecordFile, TelemetryFile)
 
 
 def without_long_lines(files: Sequence[File], work: Path) -> list[File]:
-    """The `files`, or copies below `work` of those that hold lines longer than `LONGEST_LINE`.
+    """Return the `files`, or copies below `work` of those that hold lines longer than `LONGEST_LINE`.
 
     The last five parts of a copy's path are those of the file's, which say whose it is.
     """

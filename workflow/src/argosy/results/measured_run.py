@@ -165,7 +165,7 @@ class MeasuredRun:
         return "unfinished" if self.current.state == "completed" else self.current.state
 
     def failures(self) -> Iterator[tuple[Attempt, Failure]]:
-        """Each attempt that came to nothing, with the cause that it left."""
+        """Yield each attempt that came to nothing, with the cause that it left."""
         current = self.current.name if self.current else None
         for attempt in self.attempts:
             if attempt.name == current and self.state in ("completed", "unfinished"):
@@ -176,12 +176,12 @@ class MeasuredRun:
             yield attempt, attempt.failure or Failure(node=None, rank=None, cause=default)
 
     def records(self, attempt: str) -> list[Path]:
-        """The files of an attempt's records, by name."""
+        """Return the files of an attempt's records, by name."""
         folder = self.listing.path / "records" / attempt
         return [folder / name for name in self.listing.records.get(attempt, ())]
 
     def logs(self, attempt: Attempt) -> list[str]:
-        """Names of an attempt's log files: the job's first, then nodes and ranks by number."""
+        """Return names of an attempt's log files: the job's first, then nodes and ranks by number."""
         found = (log for log in self.listing.logs.get(attempt.name, ()) if log.endswith(".log"))
         return sorted(found, key=lambda log: (log != "job.log", by_number(Path(log).name)))
 
@@ -215,7 +215,7 @@ def read_run(listing: Listing) -> MeasuredRun:
 
 
 def _attempt_names(listing: Listing) -> list[str]:
-    """Attempts by order of submission; a job that left logs but no records is one too."""
+    """Return attempts by order of submission; a job that left logs but no records is one too."""
     jobs = read_jobs(listing.path) if "job.json" in listing.files else []
     names = {*listing.attempts, *listing.records, *listing.logs}
     return in_order(names, [job.job_id for job in jobs])

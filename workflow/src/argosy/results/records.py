@@ -110,7 +110,7 @@ class Header:
 
 
 def record_files(run: MeasuredRun) -> Iterator[RecordFile]:
-    """The files of the attempts that are the measurement of a completed run; else none.
+    """Yield the files of the attempts that are the measurement of a completed run; else none.
 
     Those of ranks that recorded nothing but a header are left out.
 
@@ -171,7 +171,7 @@ def load_others(database: duckdb.DuckDBPyConnection, files: Sequence[RecordFile]
 def count_others(
     database: duckdb.DuckDBPyConnection,
 ) -> defaultdict[tuple[str, str], Counter[str]]:
-    """How many lines of each kind a run has besides its steps."""
+    """Return how many lines of each kind a run has besides its steps."""
     query = "SELECT experiment, run_id, kind, count(*) AS lines FROM other_line GROUP BY ALL"
     counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for row in fetch(database, query):
@@ -198,7 +198,7 @@ def read_header(path: Path) -> Header:
 
 
 def read_problem(problem: duckdb.Error) -> ResultsError:
-    """What DuckDB says of records that it cannot read, in a line."""
+    """Return what DuckDB says of records that it cannot read, in a line."""
     return ResultsError(
-        f"records cannot be read: {str(problem).splitlines()[0]}; move that run folder away"
+        f"records cannot be read: {str(problem).splitlines()[0]}", "move that run folder away"
     )

@@ -30,7 +30,7 @@ class Completeness:
 
 
 def run_row(run: MeasuredRun, found: Completeness) -> Row:
-    """The row of the table `runs`."""
+    """Return the row of the table `runs`."""
     current, ran = run.current, run.ran
     return _key(run) | {
         "site": run.asked.site,
@@ -77,13 +77,13 @@ def run_row(run: MeasuredRun, found: Completeness) -> Row:
 
 
 def node_rows(run: MeasuredRun) -> Iterator[Row]:
-    """A row of the table `nodes` for each node of the run."""
+    """Yield a row of the table `nodes` for each node of the run."""
     for node in run.current.nodes if run.current else ():
         yield _key(run) | {"node": node.node, "host": node.host} | node.machine.model_dump()
 
 
 def failure_rows(run: MeasuredRun) -> Iterator[Row]:
-    """A row of the table `failures` for each attempt that came to nothing."""
+    """Yield a row of the table `failures` for each attempt that came to nothing."""
     for attempt, failure in run.failures():
         yield _key(run) | {
             "attempt": attempt.name,
@@ -97,7 +97,7 @@ def failure_rows(run: MeasuredRun) -> Iterator[Row]:
 
 
 def _telling_log(run: MeasuredRun, attempt: Attempt, failure: Failure) -> str | None:
-    """The log to open first: the failed rank's, else the failed node's, else the job's."""
+    """Return the log to open first: the failed rank's, else the failed node's, else the job's."""
     logs = run.logs(attempt)
     names = (f"ranks/rank-{failure.rank}.log", f"node-{failure.node}.log", "job.log")
     return next((_in_results(run, attempt, name) for name in names if name in logs), None)
@@ -114,5 +114,5 @@ def _key(run: MeasuredRun) -> Row:
 
 
 def _in_results(run: MeasuredRun, attempt: Attempt, log: str) -> str:
-    """A log's path below the folder of the site."""
+    """Return a log's path below the folder of the site."""
     return f"{run.asked.experiment}/{run.asked.run_id}/logs/{attempt.name}/{log}"

@@ -96,7 +96,7 @@ def look(results_dir: Path, runs: Sequence[Path] | None, known: Mapping[Run, str
 
 
 def _run_folders(results_dir: Path, found: Found) -> Iterator[Path]:
-    """The folders of runs, and those that may be; a folder that cannot be listed is a problem."""
+    """Yield the folders of runs, and those that may be; a folder that cannot be listed is a problem."""
     # Those that are links are listed as well: that they are not read is said of each run.
     names = sorted(entry.name for entry in entries(results_dir, results_dir) if entry.is_dir())
     for experiment in (results_dir / name for name in names):

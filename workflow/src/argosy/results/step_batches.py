@@ -46,7 +46,7 @@ class StepBatches:
     problem: OSError | None = None
 
     def stream(self) -> RecordBatchReader:
-        """The steps, as rows of the table `steps`, but with NaN for times that are not known, and for
+        """Return the steps as rows of the table `steps`, but with NaN for times that are not known, and for
         epochs what is none."""
         return RecordBatchReader.from_batches(_SCHEMA, self._batches())
 
@@ -87,7 +87,7 @@ def _read_ahead(files: Sequence[StepFile]) -> Iterator[_Part]:
 
 
 def _parts(files: Sequence[StepFile]) -> Iterator[list[Place]]:
-    """All rows of `files`, in their order, as they are read at once."""
+    """Yield all rows of `files`, in their order, as they are read at once."""
     part: list[Place] = []
     rows = 0
     for file in files:

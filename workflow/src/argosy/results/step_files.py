@@ -34,7 +34,7 @@ class StepFile:
 
 
 def step_files(run: MeasuredRun) -> Iterator[StepFile]:
-    """The files of the attempts that are the measurement of a completed run; else none.
+    """Yield the files of the attempts that are the measurement of a completed run; else none.
 
     Raises ResultsError for one that is no file of steps, OSError for one that cannot be read.
     """
@@ -54,11 +54,11 @@ def _step_file(run: MeasuredRun, piece: Piece, path: Path, rank: int, started: f
         header = header_of(begin)
     except NoStepsError as problem:
         raise ResultsError(
-            f"{path}: {problem}; move the run folder away and run it again"
+            f"{path}: {problem}", "move the run folder away and run it again"
         ) from None
     if header and header.rank != rank:
         raise ResultsError(
-            f"{path}: is of rank {header.rank} by its header; move a copied or renamed file away"
+            f"{path}: is of rank {header.rank} by its header", "move a copied or renamed file away"
         )
     return StepFile(
         path=str(path),

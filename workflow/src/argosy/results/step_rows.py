@@ -78,7 +78,7 @@ def read_rows(places: Sequence[Place]) -> StepRows:
 
 
 def _are_good(columns: _Words) -> npt.NDArray[np.bool_]:
-    """Whether each row is whole, and a step that can be."""
+    """Return whether each row is whole, and a step that can be."""
     counts, times, phases = columns[:3], columns[3:5], columns[5:-1]
     step, _, samples = counts
     check = columns[:-1].sum(axis=0) + np.uint64(CHECK_BASE)

@@ -90,7 +90,7 @@ class Steps:
     clock_spreads_s: Mapping[Run, float] = field(default_factory=dict)
 
     def ranks_of(self, run: Run) -> set[int]:
-        """The ranks of a run that recorded any step."""
+        """Return the ranks of a run that recorded any step."""
         return self._ranks.get(run, set())
 
     @cached_property

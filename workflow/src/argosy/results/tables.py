@@ -191,7 +191,7 @@ STREAMED = ("steps", "telemetry")
 
 
 def threads() -> int:
-    """How many threads read records at most: a login node is there for others, too."""
+    """Return how many threads read records at most: a login node is there for others, too."""
     return min(_MOST_THREADS, len(os.sched_getaffinity(0)))
 
 
@@ -350,17 +350,18 @@ def _check_table(database: duckdb.DuckDBPyConnection, path: Path) -> None:
     try:
         check_regular(path, path.parent)
     except NotReadError as problem:
-        raise ResultsError(f"{problem}; {remedy}") from None
+        raise ResultsError(str(problem), remedy) from None
     except OSError:
-        raise ResultsError(f"{path}: no such table; {remedy}") from None
+        raise ResultsError(f"{path}: no such table", remedy) from None
     query = "SELECT decode(key), decode(value) FROM parquet_kv_metadata($path)"
     try:
         found = dict(database.execute(query, {"path": literal(path)}).fetchall())
     except duckdb.Error as problem:
-        raise ResultsError(f"{path}: is not a table ({problem}); {remedy}") from problem
+        raise ResultsError(f"{path}: is not a table ({problem})", remedy) from problem
     version = found.get("schema_version", "missing")
     if version != str(TABLES_VERSION):
         writer = f", Argosy {found['argosy']} wrote it" if "argosy" in found else ""
         raise ResultsError(
-            f"{path}: its schema_version is {version}{writer}; this Argosy reads {TABLES_VERSION}; {remedy}"
+            f"{path}: its schema_version is {version}{writer}; this Argosy reads {TABLES_VERSION}",
+            remedy,
         )

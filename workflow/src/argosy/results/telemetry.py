@@ -91,7 +91,7 @@ class TelemetryFile:
 
 
 def telemetry_files(run: MeasuredRun) -> Iterator[TelemetryFile]:
-    """The files of the attempts that a completed run is made of; else none.
+    """Yield the files of the attempts that a completed run is made of; else none.
 
     Raises RunFolderError for one of an unknown version, OSError for one that cannot be read.
     """
@@ -128,7 +128,7 @@ def write_telemetry(
 
 
 def gpu_rows(files: Sequence[TelemetryFile]) -> Iterator[Row]:
-    """A row of the table `gpus` for each GPU of a node, as the last job of a run saw it."""
+    """Yield a row of the table `gpus` for each GPU of a node, as the last job of a run saw it."""
     rows: dict[tuple[object, ...], Row] = {}
     for file in files:
         header = _read_header(Path(file.path))
@@ -139,7 +139,7 @@ def gpu_rows(files: Sequence[TelemetryFile]) -> Iterator[Row]:
 
 
 def unread_rows(files: Sequence[TelemetryFile]) -> Iterator[Row]:
-    """A row of the table `unread` for all that a node could never read."""
+    """Yield a row of the table `unread` for all that a node could never read."""
     for file in files:
         for what, why in (_read_header(Path(file.path)).unread or {}).items():
             yield _key(file) | {"gpu": None, "what": what, "why": why}

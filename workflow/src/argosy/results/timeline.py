@@ -68,7 +68,7 @@ class Activity:
         self.drop()
 
     def drop(self) -> None:
-        """One that is open counts no longer, as its end is not known."""
+        """Drop one that is open, as its end is not known."""
         self._open -= 1
         if self._open == 0:
             self.span_us += self._last_end_us - self._since_us
@@ -83,7 +83,7 @@ class Timeline:
 
 
 def run_timeline(run: MeasuredRun) -> Timeline:
-    """The timeline of a completed run that has one; of one that was continued, that of its last job.
+    """Return the timeline of a completed run that has one; of one that was continued, that of its last job.
 
     Raises OSError for one that cannot be read.
     """
@@ -105,7 +105,7 @@ def read_timeline(path: Path, top: Path) -> Timeline:
 
 
 def timeline_rows(run: MeasuredRun, timeline: Timeline) -> Iterator[Row]:
-    """The run's rows of the table `timeline`."""
+    """Yield the run's rows of the table `timeline`."""
     for (operation, name), activity in timeline.activities.items():
         if activity.events:
             yield {
@@ -146,7 +146,7 @@ class _Sums:
                 self.unreadable += 1
 
     def finish(self) -> None:
-        """What is open still has no end."""
+        """Drop what is still open: it has no end."""
         for tensor in [*self._open]:
             self._drop(tensor, keep=0)
 

@@ -20,7 +20,7 @@ _DECODER = json.JSONDecoder()
 
 
 def trace_events(path: Path, top: Path) -> Iterator[tuple[list[Event], int]]:
-    """The events of the file in their order, some thousands at a time, each time with how many are damaged.
+    """Yield the file's events in their order, some thousands at a time, and how many of them are damaged.
 
     Memory does not grow with the file. Raises OSError.
     """
@@ -37,7 +37,7 @@ def trace_events(path: Path, top: Path) -> Iterator[tuple[list[Event], int]]:
 
 
 def _parsed(text: bytes) -> tuple[list[Event], int]:
-    """The events of `text`, which has commas between them."""
+    """Return the events of `text`, which has commas between them."""
     decoded = text.decode("utf-8", "replace")
     try:
         values = json.loads(f"[{decoded}]")
@@ -48,7 +48,7 @@ def _parsed(text: bytes) -> tuple[list[Event], int]:
 
 
 def _recovered(text: str) -> tuple[list[Event], int]:
-    """The whole events among damage, and how many stretches of damage there are."""
+    """Return the whole events among damage, and how many stretches of damage there are."""
     events: list[Event] = []
     damaged, in_damage, place = 0, False, 0
     while place < len(text):
@@ -67,7 +67,7 @@ def _recovered(text: str) -> tuple[list[Event], int]:
 
 
 def _decoded(text: str, start: int) -> tuple[Any, int]:
-    """The JSON value that begins at `start`, and where it ends; else None and the next place."""
+    """Return the JSON value that begins at `start`, and where it ends; else None and the next place."""
     try:
         return _DECODER.raw_decode(text, start)
     except (ValueError, RecursionError):

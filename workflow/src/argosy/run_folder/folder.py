@@ -26,6 +26,11 @@ SCRIPT = "job.sbatch"
 _NAME_BYTES = 4096
 
 
+def scheduler_log_of(job_dir: Path, job_id: str) -> Path:
+    """Return the file of what the scheduler says of a job that runs in `job_dir`."""
+    return job_dir / "logs" / f"scheduler-{job_id}.log"
+
+
 def allocation_folder(site: Path, named: str | None) -> Path | None:
     """Return the folder of a shared job below that of the site, as run.json or job.json has named it."""
     experiment, slash, name = (named or "").partition("/")
@@ -150,12 +155,12 @@ class RunFolder:
         """Return the file of what the scheduler says of a job before its own logs are there."""
         job = self.job(job_id)
         shared = allocation_folder(self.site, job.allocation) if job else None
-        return (shared or self.path) / "logs" / f"slurm-{job_id}.log"
+        return scheduler_log_of(shared or self.path, job_id)
 
     @property
     def scheduler_logs(self) -> list[Path]:
         """Those of all jobs of the run's own."""
-        return self._files(self.path / "logs", r"slurm-.*\.log")
+        return self._files(self.path / "logs", r"scheduler-.+\.log")
 
     def _read(self, name: str, model: type[FileModel]) -> FileModel | None:
         return try_model(self.path / name, self.site, model)

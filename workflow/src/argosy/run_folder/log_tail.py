@@ -36,7 +36,7 @@ def last_lines(path: Path, top: Path, count: int) -> list[str]:
 
 
 def _shown(line: str) -> str:
-    """What a terminal would show of a line at its end, without what would change the terminal."""
+    """Return what a terminal would show of a line at its end, without what would change the terminal."""
     last = line.rstrip("\r").rpartition("\r")[2]
     shown = "".join(each for each in plain(last) if each.isprintable() or each == "\t")
     return shown if len(shown) <= _LINE_CHARACTERS else f"{shown[:_LINE_CHARACTERS]} …"

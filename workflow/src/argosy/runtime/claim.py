@@ -80,7 +80,7 @@ def make_folders(run_dir: str, attempt: str) -> None:
 
 
 def describe(spec: str, found: tuple[str, dict[str, Any]] | None) -> dict[str, Any]:
-    """The content of claim.json (docs/run-folder.md)."""
+    """Return the content of claim.json (docs/run-folder.md)."""
     checkpoint = found and {key: found[1][key] for key in ("attempt", "step")}
     return {
         "schema_version": files.SCHEMA_VERSION,
@@ -91,7 +91,7 @@ def describe(spec: str, found: tuple[str, dict[str, Any]] | None) -> dict[str, A
 
 
 def describe_run(run_dir: str) -> dict[str, Any]:
-    """What runs now: those files say what is planned next, as soon as the study has changed."""
+    """Return what runs now: those files say what is planned next, as soon as the study has changed."""
     provenance = files.try_object(os.path.join(run_dir, "provenance.json"))
     found = {
         "run": files.try_object(os.path.join(run_dir, "run.json")) or None,
@@ -114,7 +114,7 @@ def tell_changes(
 
 
 def newest_checkpoint(run_dir: str) -> tuple[str, dict[str, Any]] | None:
-    """The folder (below checkpoints/) and description of the checkpoint with the most steps done.
+    """Return the folder (below checkpoints/) and description of the checkpoint with the most steps done.
 
     Only those of the run as it is planned now count, and none from before its last completion: a
     run that is measured again begins again.
@@ -132,7 +132,7 @@ def newest_checkpoint(run_dir: str) -> tuple[str, dict[str, Any]] | None:
 
 
 def checkpoints(run_dir: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """All whole checkpoints of the run."""
+    """Yield all whole checkpoints of the run."""
     top = os.path.join(run_dir, "checkpoints")
     for path in glob.glob(os.path.join(glob.escape(top), "*", "step-*", "checkpoint.json")):
         content = files.try_object(path)
@@ -143,7 +143,7 @@ def checkpoints(run_dir: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def last_completion(run_dir: str) -> float:
-    """When an attempt of the run last completed (unix); 0 when none has."""
+    """Return when an attempt of the run last completed (unix); 0 when none has."""
     found = glob.escape(run_dir)
     paths = glob.glob(os.path.join(found, "attempts", "*", "verdict.json"))
     verdicts = [each for each in map(files.try_object, paths) if each.get("state") == "completed"]
@@ -151,7 +151,7 @@ def last_completion(run_dir: str) -> float:
 
 
 def plan_digest(run_dir: str) -> str | None:
-    """A digest of run.json: what was saved by another plan is of no use. None: no checkpoints."""
+    """Return a digest of run.json: what was saved by another plan is of no use. None: no checkpoints."""
     path = os.path.join(run_dir, "run.json")
     if not files.try_object(path).get("checkpoints"):
         return None

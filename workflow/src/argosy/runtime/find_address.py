@@ -35,12 +35,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def site_file() -> str:
-    """The site's file, for the user."""
+    """Return the site's file, for the user."""
     return os.environ.get("ARGOSY_SITE_FILE") or "the site's site.yaml"
 
 
 def address_of_interface(name: str) -> str:
-    """The IPv4 address of an interface. Raises LookupError."""
+    """Return the IPv4 address of an interface. Raises LookupError."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         request = struct.pack("256s", name.encode()[:15])
         try:
@@ -54,12 +54,12 @@ def address_of_interface(name: str) -> str:
 
 
 def interfaces() -> list[str]:
-    """The names of this node's interfaces."""
+    """Return the names of this node's interfaces."""
     return [name for _, name in socket.if_nameindex()]
 
 
 def address_of_name(suffix: str) -> str:
-    """The address of this node's short name with the suffix. Raises LookupError."""
+    """Return the address of this node's short name with the suffix. Raises LookupError."""
     name = socket.gethostname().partition(".")[0] + suffix
     try:
         return socket.getaddrinfo(name, None, socket.AF_INET)[0][4][0]  # type: ignore[return-value]

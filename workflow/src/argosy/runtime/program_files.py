@@ -71,12 +71,12 @@ def program_digests(words: Iterable[str], workloads: str) -> dict[str, str]:
 
 
 def _shown(path: str) -> str:
-    """A path as a text in one line; of a name that is none, what can be shown."""
+    """Return a path as a text in one line; of a name that is none, what can be shown."""
     return "".join(each if each.isprintable() else "?" for each in path)
 
 
 def _named(text: str, workloads: str) -> Iterator[str]:
-    """Paths below `workloads` that a text names, as they are in a container or on the host."""
+    """Yield paths below `workloads` that a text names, as they are in a container or on the host."""
     for root in sorted({WORKLOADS, workloads}):
         for part in re.split(rf"(?<![\w./-]){re.escape(root)}", text)[1:]:
             rest = _END_OF_PATH.split(part, 1)[0]
@@ -90,7 +90,7 @@ def _named(text: str, workloads: str) -> Iterator[str]:
 
 
 def _files_of(path: str, suffixes: tuple[str, ...] = SUFFIXES) -> Iterator[str]:
-    """The path itself, or of a folder the files in it of these suffixes, without hidden ones."""
+    """Yield the path itself, or of a folder the files in it of these suffixes, without hidden ones."""
     if not os.path.isdir(path):
         yield path
         return
@@ -102,7 +102,7 @@ def _files_of(path: str, suffixes: tuple[str, ...] = SUFFIXES) -> Iterator[str]:
 
 
 def _beside(path: str, text: str, top: str) -> Iterator[str]:
-    """What lies beside a program and is named in it, or imported; modules also from folders up to `top`."""
+    """Yield what is beside a program and named or imported in it; modules also from folders up to `top`."""
     folder = os.path.dirname(path)
     files = {name for name in _FILE_NAME.findall(text) if name.endswith(SUFFIXES)}
     with contextlib.suppress(OSError):
@@ -119,7 +119,7 @@ def _beside(path: str, text: str, top: str) -> Iterator[str]:
 
 
 def _modules_of(name: str) -> Iterator[str]:
-    """The file of a module, or all those of a package; nothing where it is neither."""
+    """Yield the file of a module, or all those of a package; nothing where it is neither."""
     if os.path.isfile(name + ".py"):
         yield name + ".py"
     if os.path.isdir(name):
@@ -127,7 +127,7 @@ def _modules_of(name: str) -> Iterator[str]:
 
 
 def _read(path: str) -> bytes | str | None:
-    """The content of a regular file, or of a long one its size in words; None for what is none."""
+    """Return the content of a regular file, or of a long one its size in words; None for what is none."""
     try:
         # The user's own folder: a link in it is meant.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -147,5 +147,5 @@ def _digest(content: bytes) -> str:
 
 
 def changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The files of before that differ or are gone; what is new alone, nothing of before made use of."""
+    """Return the files that differ or are gone; of what is new alone, nothing of before made use."""
     return sorted(name for name in before if before[name] != now.get(name))

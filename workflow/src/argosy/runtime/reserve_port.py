@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
 
 
 def bind(address: str) -> socket.socket:
-    """A socket at a free port, bound and not listening. Raises ValueError or OSError."""
+    """Return a socket at a free port, bound and not listening. Raises ValueError or OSError."""
     version = ipaddress.ip_address(address).version
     holder = socket.socket(socket.AF_INET6 if version == 6 else socket.AF_INET)
     # Before bind: the kernel lets sockets of one user share a port only if each of them asked.
@@ -53,7 +53,7 @@ def hold(holder: socket.socket, parent: int) -> None:
 
 
 def listening(address: tuple[str, int]) -> bool:
-    """Whether somebody accepts connections there."""
+    """Return whether somebody accepts connections there."""
     try:
         socket.create_connection(address, timeout=1.0).close()
     except OSError:

@@ -1,7 +1,7 @@
 # bash start-node.sh COMMAND...: what the launcher of a job (srun, ibrun) starts once on each node.
 #
-# srun tells a task the number of its node. Other launchers may hand on the first node's number to all;
-# where ARGOSY_NODE_NAMES holds the nodes' names, in order, the number is the place of this one's name,
+# ARGOSY_NODE_VARIABLE names the variable in which the launcher tells the number of the node. Other launchers
+# may hand on the first node's number to all; where ARGOSY_NODE_NAMES holds the nodes' names, in order, the number is the place of this one's name,
 # or the task's MPI rank, as there is one task a node.
 #
 # Whatever keeps this node's agent from starting is said in one line, `argosy: node N on HOST did not
@@ -23,7 +23,12 @@ if [ -n "${ARGOSY_NODE_NAMES:-}" ]; then
         exit 2
     fi
 else
-    ARGOSY_NODE="$SLURM_NODEID"
+    variable="${ARGOSY_NODE_VARIABLE:-}"
+    ARGOSY_NODE="${variable:+${!variable:-}}"
+    if [ -z "$ARGOSY_NODE" ]; then
+        echo "argosy: $(uname -n) does not know which node of the job it is: ARGOSY_NODE_VARIABLE names no variable that the launcher sets" >&2
+        exit 2
+    fi
 fi
 export ARGOSY_NODE
 

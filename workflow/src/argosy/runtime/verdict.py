@@ -1,10 +1,10 @@
 """Say how a run ended, from what its agents wrote: ``python3 verdict.py RUN_DIR ATTEMPT [REASON]``.
 
 Runs on the host at the end of job.sbatch; where that did not come to its end the driver does it, and
-gives the REASON that it knows from the queue (`scancel`: the job was cancelled by somebody). Writes
+gives the REASON that it knows from the queue (`cancelled job`: by somebody). Writes
 attempts/<attempt>/verdict.json and, when the run completed, result.json. Exit code: 0 completed,
-1 failed, 75 interrupted, 130 cancelled. A second call repeats the first one's verdict. What Slurm itself
-said of the job's end, in its log file `logs/slurm-<job>.log`, is the cause of a job that was ended from
+1 failed, 75 interrupted, 130 cancelled. A second call repeats the first one's verdict. What the scheduler
+said of the job's end, in its log file `logs/scheduler-<job>.log`, is the cause of a job that was ended from
 outside.
 """
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
-import re
 import sys
 import time
 from dataclasses import dataclass
@@ -21,16 +20,14 @@ from typing import Any, Mapping, Sequence
 
 try:
     from . import host_files as files
+    from . import log_words
 except ImportError:  # started by its path, which puts its folder first among Python's
     import host_files as files  # type: ignore[import-not-found, no-redef]
+    import log_words  # type: ignore[import-not-found, no-redef]
 
 MOST_NODES = 100_000
 _MOST_RANKS = 1 << 31
 EXIT_CODES = {"completed": 0, "failed": 1, "interrupted": 75, "cancelled": 130}
-# slurmstepd's last words, such as: *** JOB 7 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT ***
-_ENDED_BY_SLURM = re.compile(
-    r"\*\*\* (?:JOB|STEP) \S+ ON \S+ CANCELLED AT ([-0-9T:]{19})(?: DUE TO ([A-Z ]+)[^*]*?)? \*\*\*"
-)
 # How the agents speak of a node that they only miss; what the node itself says is better.
 _ONLY_MISSED = ("its agent vanished", "its agent never started", "its agent runs on")
 
@@ -49,7 +46,7 @@ class NodeReport:
     """What is there to be read of it, below the run's folder."""
 
     def concrete(self) -> bool:
-        """Whether the node knows a failure that is more than another node's silence."""
+        """Return whether the node knows a failure that is more than another node's silence."""
         return self.failure is not None and not str(self.failure.get("cause")).startswith(
             _ONLY_MISSED
         )
@@ -74,9 +71,10 @@ def main(arguments: Sequence[str]) -> int:
         verdict = earlier_verdict(attempt_dir, attempt)
         if verdict is None:
             reports = read_reports(run_dir, attempt, nodes)
-            said = reason or read_slurm_log(run_dir, attempt, begin_of(attempt_dir))
+            words = log_words.load()
+            said = reason or read_scheduler_log(words, run_dir, attempt, begin_of(attempt_dir))
             said = said or read_time_limit(attempt_dir)
-            verdict = decide(run_id, attempt, reports, time.time(), said)
+            verdict = decide(run_id, attempt, reports, time.time(), said, scheduler=words.NAME)
             verdict.update(measured(attempt_dir))
         superseded = superseded_by(run_dir, attempt) or planned_anew(run, verdict)
         if superseded and verdict["state"] in ("completed", "interrupted", "cancelled"):
@@ -90,7 +88,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def read_reports(run_dir: str, attempt: str, nodes: int) -> list[NodeReport]:
-    """What each node wrote."""
+    """Return what each node wrote."""
     # Listing a folder makes NFS forget what it believed about the files in it.
     with contextlib.suppress(OSError):
         os.listdir(os.path.join(run_dir, "records", attempt))
@@ -101,7 +99,7 @@ def read_reports(run_dir: str, attempt: str, nodes: int) -> list[NodeReport]:
 def read_report(
     run_dir: str, attempt: str, node: int, not_started: Mapping[str, Any], nodes: int
 ) -> NodeReport:
-    """What one node wrote, if it is there and whole.
+    """Return what one node wrote, if it is there and whole.
 
     What stands there was written inside the container: a value that is of another kind than it has to be is
     taken as if it were not there.
@@ -127,7 +125,7 @@ def read_report(
 
 
 def _checked_failure(said: object, nodes: int) -> Mapping[str, Any] | None:
-    """A failure as a node tells it; None for what is none."""
+    """Return a failure as a node tells it; None for what is none."""
     if not isinstance(said, dict):
         return None
     cause, at = files.text(said.get("cause")), files.number(said.get("at"))
@@ -140,7 +138,7 @@ def _checked_failure(said: object, nodes: int) -> Mapping[str, Any] | None:
 
 
 def _never_begun(said: Mapping[str, Any], node: int, log: str | None) -> NodeReport:
-    """What is known of a node without a status: the first that did not start is named by watch_start.py."""
+    """Return what is known of a node without a status; watch_start.py names the first not to start."""
     cause, at = files.text(said.get("cause")), files.number(said.get("at"))
     if said.get("node") != node or cause is None or at is None:
         return NodeReport(node, "lost", log=log)
@@ -149,11 +147,11 @@ def _never_begun(said: Mapping[str, Any], node: int, log: str | None) -> NodeRep
 
 
 def find_log(run_dir: str, attempt: str, node: int) -> str | None:
-    """The log that tells most of a node, of those that there are; None without any."""
+    """Return the log that tells most of a node, of those that there are; None without any."""
     names = (
         f"logs/{attempt}/node-{node}.log",
         f"logs/{attempt}/job.log",
-        f"logs/slurm-{attempt.rpartition('.')[0]}.log",
+        f"logs/scheduler-{attempt.rpartition('.')[0]}.log",
     )
     return next((name for name in names if _has_content(os.path.join(run_dir, name))), None)
 
@@ -165,47 +163,35 @@ def _has_content(path: str) -> bool:
         return False
 
 
-def read_slurm_log(run_dir: str, attempt: str, since: float) -> str | None:
-    """Why Slurm ended the job, in its own words; None where it did not, or there is no Slurm.
+def read_scheduler_log(
+    words: log_words.LogWords, run_dir: str, attempt: str, since: float
+) -> str | None:
+    """Return why the scheduler ended the job, in its own words; None where it did not, or wrote no log.
 
     The log is the job's, through all of its restarts: only what was said after `since` (unix) is
     of this attempt.
     """
     job_id = attempt.rpartition(".")[0]
     try:
-        text = files.read_log(os.path.join(run_dir, "logs", f"slurm-{job_id}.log"))
+        text = files.read_log(os.path.join(run_dir, "logs", f"scheduler-{job_id}.log"))
     except OSError:
         return None
-    ends = [
-        (found.group(2) or "CANCELLED").lower()
-        for found in _ENDED_BY_SLURM.finditer(text)
-        if _unix(found.group(1)) >= int(since)
-    ]
-    # A bare CANCELLED may follow from another end; a reason stands.
-    return max(ends, key=lambda reason: reason != "cancelled", default=None)
-
-
-def _unix(said: str) -> float:
-    """Slurm's time of day as unix time; 0 for what is none."""
-    try:
-        return time.mktime(time.strptime(said, "%Y-%m-%dT%H:%M:%S"))
-    except (ValueError, OverflowError):
-        return 0.0
+    return words.why_ended(text, since)
 
 
 def read_time_limit(attempt_dir: str) -> str | None:
-    """Whether the scheduler `local` ended the job for its time limit, in Slurm's words."""
+    """Return whether the job was ended for its time limit by one who does not say so in its log."""
     return "time limit" if os.path.lexists(os.path.join(attempt_dir, "time-limit")) else None
 
 
 def begin_of(attempt_dir: str) -> float:
-    """When the attempt claimed the run (unix); 0 when that is not known."""
+    """Return when the attempt claimed the run (unix); 0 when that is not known."""
     claim = files.try_object(os.path.join(attempt_dir, "claim.json"))
     return files.number(claim.get("unix")) or 0.0
 
 
 def measured(attempt_dir: str) -> dict[str, Any]:
-    """Of what the attempt is a measurement, as it noted when it began."""
+    """Return what the attempt is a measurement of, as it noted when it began."""
     claim = files.try_object(os.path.join(attempt_dir, "claim.json"))
     programs = {"programs": claim["programs"]} if "programs" in claim else {}
     return {"spec": claim.get("spec"), **programs}
@@ -227,7 +213,7 @@ def superseded_by(run_dir: str, attempt: str) -> str | None:
 
 
 def overruled(verdict: Mapping[str, Any], why: str) -> dict[str, Any]:
-    """The verdict of an attempt that counts for nothing: its run has gone to another, say."""
+    """Return the verdict of an attempt that counts for nothing: its run has gone to another, say."""
     cause = f"superseded: {why}"
     failure = _failure(None, cause, verdict["ended"])
     return {**verdict, "state": "failed", "failure": failure}
@@ -238,9 +224,14 @@ def decide(
     attempt: str,
     reports: Sequence[NodeReport],
     now: float,
-    said_by_slurm: str | None = None,
+    said: str | None = None,
+    *,
+    scheduler: str = log_words.NoWords.NAME,
 ) -> dict[str, Any]:
-    """The verdict over all nodes; `now` (unix) stands in for times that no node wrote down."""
+    """Return the verdict over all nodes; `now` (unix) stands in for times that no node wrote down.
+
+    `said` is why the `scheduler` ended the job, if it did.
+    """
     failure = find_failure(reports, now)
     cancelled = [report.ended or now for report in reports if report.state == "cancelled"]
     if cancelled and not _came_first(reports, min(cancelled)):
@@ -249,10 +240,9 @@ def decide(
         state = "interrupted"
     else:
         state = "failed" if failure else "completed"
-    if said_by_slurm and state != "completed":
-        by = "Argosy" if attempt.startswith("local-") else "Slurm"
-        ended = _failure(None, f"ended by {by}: {said_by_slurm}", now)
-        state, failure = _ended_from_outside(state, failure, reports, said_by_slurm, ended)
+    if said and state != "completed":
+        ended = _failure(None, f"ended by {scheduler}: {said}", now)
+        state, failure = _ended_from_outside(state, failure, reports, said, ended)
     begin = min((report.started for report in reports if report.started), default=now)
     end = max((report.ended or now for report in reports), default=now)
     return {
@@ -269,7 +259,7 @@ def decide(
 
 
 def find_failure(reports: Sequence[NodeReport], now: float) -> Mapping[str, Any] | None:
-    """The root cause: what a node knows before what is missing, what is missing before silence."""
+    """Return the root cause: what a node knows before what is missing, what is missing before silence."""
     for report in reports:
         if report.state == "failed" and report.concrete():
             return report.failure
@@ -294,7 +284,7 @@ def _ended_from_outside(
     ended: Mapping[str, Any],
 ) -> tuple[str, Mapping[str, Any] | None]:
     """State and failure of a job that its scheduler ended: its word is the cause, not what followed."""
-    if said == "scancel":
+    if said == "cancelled job":
         # The queue's own word: silence then means nothing, but a failure that came first is one.
         known = any(report.concrete() for report in reports)
         return (state, failure) if known else ("cancelled", None)
@@ -322,7 +312,7 @@ def _came_first(reports: Sequence[NodeReport], cancelled: float) -> bool:
 
 
 def earlier_verdict(attempt_dir: str, attempt: str) -> dict[str, Any] | None:
-    """The verdict of an earlier call."""
+    """Return the verdict of an earlier call."""
     verdict = files.try_object(os.path.join(attempt_dir, "verdict.json"))
     failure = verdict.get("failure")
     known = (
@@ -352,7 +342,7 @@ def publish(verdict: Mapping[str, Any], run_dir: str, attempt_dir: str) -> None:
 
 
 def sentence(verdict: Mapping[str, Any]) -> str:
-    """The verdict in one line."""
+    """Return the verdict in one line."""
     text = f"argosy: run {verdict['run_id']} {verdict['state']}"
     failure = verdict["failure"]
     if failure is None:

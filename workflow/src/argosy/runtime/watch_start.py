@@ -15,12 +15,14 @@ import re
 import signal
 import sys
 import time
-from typing import Any, Iterable, Iterator, Sequence
+from typing import Any, Iterable, Sequence
 
 try:
     from . import host_files as files
+    from . import log_words
 except ImportError:  # started by its path, which puts its folder first among Python's
     import host_files as files  # type: ignore[import-not-found, no-redef]
+    import log_words  # type: ignore[import-not-found, no-redef]
 
 MOST_NODES = 100_000
 NOT_STARTED = "not-started.json"
@@ -31,8 +33,6 @@ _OWN_WORD_TIME = 1.0
 _LONGEST_CAUSE = 2000
 
 _SAID_BY_NODE = re.compile(r"argosy: node (\d+) on (\S+) did not start: (.+)")
-# One task a node, so a task's number is its node's.
-_SAID_BY_SRUN = re.compile(r"srun: error: (\S+): tasks? ([\d,-]+): Exited with exit code (\d+)")
 _BY_SIGNAL = 128  # exit codes above it mean a signal, and so that somebody ended the node
 _ESCAPES = re.compile(
     r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f]"
@@ -46,11 +46,12 @@ _TELLING = tuple(
         r"((?:\w+\.)*\w*(?:Error|Exception|NotFound): .+)",
         r"(?:.*: line \d+: |\S*bash: )(.+: (?:No such file or directory|Permission denied|"
         r"command not found|not found|unbound variable|cannot execute.*|Exec format error))",
-        # Not what says that somebody ended it.
-        r"((?:srun|slurmstepd): error: (?!.*CANCELLED|\S+: tasks? [\d,-]+: ).+)",
-        r"(?:.*: line \d+: |\S*bash: )(.+)",
-        r"(.+: (?:cannot|failed to) .+)",
     )
+)
+# After what the scheduler's own words are.
+_LESS_TELLING = (
+    re.compile(r"(?:.*: line \d+: |\S*bash: )(.+)"),
+    re.compile(r"(.+: (?:cannot|failed to) .+)"),
 )
 
 
@@ -92,13 +93,16 @@ class Start:
         self._nodes = range(nodes)
         self._attempt = attempt
         self._logs = os.path.join(run_dir, "logs", attempt)
-        self._slurm_log = os.path.join(run_dir, "logs", f"slurm-{attempt.rpartition('.')[0]}.log")
+        self._words = log_words.load()
+        self._scheduler_log = os.path.join(
+            run_dir, "logs", f"scheduler-{attempt.rpartition('.')[0]}.log"
+        )
         self._records = os.path.join(run_dir, "records", attempt)
         self._attempt_dir = os.path.join(run_dir, "attempts", attempt)
         self._ended_first: float | None = None
 
     def missing(self) -> list[int]:
-        """The nodes whose agents have written no status yet."""
+        """Return the nodes whose agents have written no status yet."""
         try:
             there = set(os.listdir(self._records))
         except OSError:
@@ -106,11 +110,11 @@ class Start:
         return [node for node in self._nodes if f"node-{node}.json" not in there]
 
     def failure(self, pids: Sequence[int]) -> dict[str, Any] | None:
-        """What is known to have kept a node from starting, if anything is."""
+        """Return what is known to have kept a node from starting, if anything is."""
         lines = self._lines("job.log")
         missing = self.missing()
         found = self._said_by_node(lines, missing)
-        if found is None and (found := self._said_by_srun(lines, missing)):
+        if found is None and (found := self._said_by_launcher(lines, missing)):
             now = time.monotonic()
             self._ended_first = self._ended_first or now
             if any(map(runs, pids)) and now < self._ended_first + _OWN_WORD_TIME:
@@ -122,7 +126,7 @@ class Start:
         return self._failure(ended[0], None, self._telling(ended[0])) if ended else None
 
     def guess(self) -> dict[str, Any] | None:
-        """What kept the job from starting any node, when all is over; None without a telling line."""
+        """Return what kept the job from starting any node, when all is over; None if no line tells."""
         node = self.missing()[0]
         cause = self._telling(node)
         return self._failure(node, None, cause) if cause else None
@@ -147,21 +151,21 @@ class Start:
                 return self._failure(node, said[2], cause)
         return None
 
-    def _said_by_srun(self, lines: Sequence[str], missing: list[int]) -> dict[str, Any] | None:
+    def _said_by_launcher(self, lines: Sequence[str], missing: list[int]) -> dict[str, Any] | None:
         for line in lines:
-            said = _SAID_BY_SRUN.fullmatch(line)
-            if not said or int(said[3]) > _BY_SIGNAL:
+            host, nodes, code = self._words.failed_nodes(line) or ("", (), 0)
+            if code > _BY_SIGNAL:
                 continue
-            for node in numbers(said[2]):
+            for node in nodes:
                 if node in missing:
-                    why = telling_line(lines) or f"exit code {said[3]}"
-                    return self._failure(node, said[1], f"what starts it there failed: {why}")
+                    why = telling_line(lines, self._words) or f"exit code {code}"
+                    return self._failure(node, host, f"what starts it there failed: {why}")
         return None
 
     def _telling(self, node: int) -> str:
-        """What the node's own log says, or else the job's, or else Slurm's."""
-        for name in (f"node-{node}.log", "job.log", self._slurm_log):
-            if found := telling_line(self._lines(name)):
+        """Return what the node's own log says, or else the job's, or else the scheduler's."""
+        for name in (f"node-{node}.log", "job.log", self._scheduler_log):
+            if found := telling_line(self._lines(name), self._words):
                 return found
         return ""
 
@@ -182,12 +186,12 @@ class Start:
         }
 
 
-def telling_line(lines: Sequence[str]) -> str:
-    """The first of the most telling kind of lines that say why something failed; "" without one.
+def telling_line(lines: Sequence[str], words: log_words.LogWords) -> str:
+    """Return the first of the most telling kind of lines that say why something failed; "" without one.
 
     Ranks' own lines, which begin with their number in brackets, are not asked.
     """
-    for pattern in _TELLING:
+    for pattern in (*_TELLING, *words.TELLING, *_LESS_TELLING):
         for line in lines:
             found = pattern.fullmatch(line)
             if found:
@@ -196,19 +200,12 @@ def telling_line(lines: Sequence[str]) -> str:
 
 
 def plain(line: str) -> str:
-    """A line without colours and what else only a terminal understands."""
+    """Return a line without colours and what else only a terminal understands."""
     return _ESCAPES.sub("", line).strip()
 
 
-def numbers(text: str) -> Iterator[int]:
-    """The tasks that Slurm means by ``0,2-4``."""
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        yield from range(int(first), int(last or first) + 1)
-
-
 def runs(pid: int) -> bool:
-    """Whether the process lives."""
+    """Return whether the process lives."""
     try:
         os.kill(pid, 0)
     except OSError:

@@ -31,7 +31,7 @@ class Costs(BaseModel):
 
     @model_validator(mode="after")
     def price_in_a_currency(self) -> "Costs":
-        """A number alone is no price."""
+        """Refuse a number alone, which is no price."""
         if self.price_per_node_hour is not None and self.currency is None:
             raise ValueError("price_per_node_hour needs a currency")
         return self

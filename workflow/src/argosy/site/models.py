@@ -35,6 +35,9 @@ from argosy.site.values import (
 from argosy.units import Count, Mebibytes, Seconds
 from argosy.validation import describe
 
+LOCAL = "local"
+"""The scheduler that is no cluster's: jobs are processes of this machine."""
+
 
 class Model(BaseModel):
     """Immutable, and strict about unknown keys."""
@@ -78,7 +81,7 @@ class Limit(Model):
     time: Seconds | None = None
 
     def holds(self, nodes: int) -> bool:
-        """Whether it is the limit of a job of that size."""
+        """Return whether it is the limit of a job of that size."""
         return self.nodes is None or nodes <= self.nodes
 
 
@@ -99,7 +102,7 @@ class Queue(Model):
     @field_validator("limits")
     @classmethod
     def rising(cls, limits: tuple[Limit, ...]) -> tuple[Limit, ...]:
-        """Only one limit can hold for a size."""
+        """Refuse limits that do not rise, or two for one size."""
         counts = [limit.nodes for limit in limits]
         known = [count for count in counts if count is not None]
         if None in counts[:-1] or known != sorted(set(known)):
@@ -125,7 +128,7 @@ class Images(Model):
 
     @model_validator(mode="after")
     def folder_of_nodes(self) -> "Images":
-        """What says where images are kept must not be without effect."""
+        """Refuse what says where images are kept and has no effect."""
         if self.stage != "node" and {"folder", "cache_size"} & self.model_fields_set:
             raise ValueError("folder and cache_size are for `stage: node` alone")
         return self
@@ -134,8 +137,8 @@ class Images(Model):
 class Site(Model):
     """One cluster, or this machine."""
 
-    scheduler: Literal["local", "slurm"]
-    """Who runs the batch scripts."""
+    scheduler: Key
+    """Who runs the batch scripts: `slurm`, `local`, or another that is installed (docs/schedulers.md)."""
     interface: Text | None = None
     """Network interface over which the nodes reach each other; runs need it."""
     host_suffix: Annotated[str, AfterValidator(printable)] = ""
@@ -166,11 +169,11 @@ class Site(Model):
 
     @model_validator(mode="after")
     def whole(self) -> "Site":
-        """What the parts say of each other has to be true."""
-        if self.scheduler == "slurm" and not (self.hardware and self.queues):
-            raise ValueError("a Slurm site needs at least one entry in hardware and in queues")
-        if self.scheduler != "slurm" and self.images.build == "job":
-            raise ValueError("images.build: there are jobs only with `scheduler: slurm`")
+        """Refuse parts that say of each other what is not true."""
+        if self.scheduler != LOCAL and not (self.hardware and self.queues):
+            raise ValueError("a cluster needs at least one entry in hardware and in queues")
+        if self.scheduler == LOCAL and self.images.build == "job":
+            raise ValueError("images.build: with `scheduler: local` there are no jobs that build")
         for name, queue in self.queues.items():
             if unknown := set(queue.hardware) - set(self.hardware):
                 raise ValueError(
@@ -186,7 +189,7 @@ class Site(Model):
         return self
 
     def all_options(self) -> list[tuple[str, Options]]:
-        """The options of every level, with the key under which they stand."""
+        """Return the options of every level, with the key under which they stand."""
         return [
             ("options", self.options),
             *((f"hardware.{name}.options", each.options) for name, each in self.hardware.items()),
@@ -203,13 +206,13 @@ def read_site(folder: Path) -> Site:
     path = folder / "site.yaml"
     if not path.is_file():
         known = sorted(entry.parent.name for entry in folder.parent.glob("*/site.yaml"))
-        raise ArgosyError(f"{path}: there is no such site; there are {', '.join(known)}")
+        raise ArgosyError(f"{path}: there is no such site", f"there are {', '.join(known)}")
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
         if open_keys := ", ".join(keys_to_fill_in(content)):
             raise ArgosyError(
-                f"{path}: fill in {open_keys}: they still hold `{TO_FILL_IN}`; docs/porting.md says which "
-                "command tells what belongs there"
+                f"{path}: fill in {open_keys}: they still hold `{TO_FILL_IN}`",
+                "docs/porting.md says which command tells what belongs there",
             )
         return Site.model_validate(content)
     except yaml.YAMLError as problem:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from argosy.errors import ArgosyError
-from argosy.site.models import Hardware, Queue, Site
+from argosy.site.models import LOCAL, Hardware, Queue, Site
 from argosy.units import duration
 
 
@@ -39,7 +39,7 @@ def place(site: Site, request: Request, hardware: str | None, queue: str | None)
     Raises:
         ArgosyError: saying why each candidate does not suit.
     """
-    if site.scheduler == "local":
+    if site.scheduler == LOCAL:
         return Placement(None, None, None, None)
     kind = _choose_hardware(site, request, hardware, queue)
     name = _choose_queue(site, request, kind, queue)
@@ -88,7 +88,7 @@ def _choose_queue(site: Site, request: Request, hardware: str, wanted: str | Non
 
 def _known(key: str, name: str | None, known: list[str]) -> None:
     if name is not None and name not in known:
-        raise ArgosyError(f"{key}: the site has no {name}; there are {', '.join(known)}")
+        raise ArgosyError(f"{key}: the site has no {name}", f"there are {', '.join(known)}")
 
 
 def _lacks(hardware: Hardware, request: Request) -> Iterator[str]:

@@ -75,7 +75,7 @@ def off_or_seconds(value: Any) -> Any:
 
 
 def long_enough(value: int) -> int:
-    """Steps are recorded once a second, so a shorter silence says nothing."""
+    """Refuse less than a second: steps are recorded once a second, so a shorter silence says nothing."""
     if 0 < value < LEAST_HANG_TIMEOUT_S:
         raise ValueError(f"is {LEAST_HANG_TIMEOUT_S}s at least, or off")
     return value
@@ -115,7 +115,7 @@ class Scale(Model):
     @field_validator("nodes")
     @classmethod
     def each_once(cls, nodes: tuple[int, ...]) -> tuple[int, ...]:
-        """A point is measured once for each repeat; naming it twice would only collide."""
+        """Refuse a point that is named twice: it is measured once for each repeat."""
         if len(set(nodes)) != len(nodes):
             raise ValueError("the same node count is listed twice")
         return nodes
@@ -171,7 +171,7 @@ class Experiment(Model):
     @field_validator("timeline")
     @classmethod
     def of_horovod(cls, wanted: bool, known: ValidationInfo) -> bool:
-        """No other launcher's ranks write one."""
+        """Refuse it with another launcher: its ranks write none."""
         if wanted and known.data.get("launcher") != "horovod":
             raise ValueError("is written by Horovod; leave it out, or say launcher: horovod")
         return wanted
@@ -179,7 +179,7 @@ class Experiment(Model):
     @field_validator("throughput")
     @classmethod
     def one_group(cls, pattern: str | None) -> str | None:
-        """A pattern finds the number in its one group."""
+        """Refuse a pattern without the one group in which it finds the number."""
         if pattern is None:
             return None
         try:
@@ -192,7 +192,7 @@ class Experiment(Model):
 
     @model_validator(mode="after")
     def runs_of_a_shared_job_begin_once(self) -> "Experiment":
-        """A run that goes back into the queue would take the others of its job with it."""
+        """Refuse checkpoints in a shared job: a run in the queue again would take the others with it."""
         if self.resources.same_allocation and self.checkpoints:
             raise ValueError(
                 "resources.same_allocation is for runs that are measured from their start in one job, and "
@@ -202,7 +202,7 @@ class Experiment(Model):
 
     @model_validator(mode="after")
     def image_for_a_container(self) -> "Experiment":
-        """A container needs an image, and without one none would be used."""
+        """Refuse a container without an image, and an image without a container."""
         if (self.runtime == "udocker") != (self.image is not None):
             raise ValueError("give an image, or else runtime: native, not both and not neither")
         return self
@@ -239,7 +239,7 @@ class Config(Model):
 
     @model_validator(mode="after")
     def studied_experiments(self) -> "Config":
-        """A study is of an experiment, and what it adds must not take the name of another."""
+        """Refuse a study of no experiment, or one that adds what has the name of another."""
         for name in self.studies.stalls:
             if name not in self.experiments:
                 known = ", ".join(self.experiments)

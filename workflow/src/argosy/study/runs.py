@@ -61,7 +61,7 @@ class Run(Model):
 
 
 def expand(config: Config) -> list[Run]:
-    """All runs of the configuration, by experiment, node count and repeat."""
+    """Return all runs of the configuration, by experiment, node count and repeat."""
     return [
         _run(name, experiment, nodes, repeat, variant)
         for name, experiment, variant in _experiments(config)
@@ -71,7 +71,7 @@ def expand(config: Config) -> list[Run]:
 
 
 def _experiments(config: Config) -> Iterator[tuple[str, Experiment, Variant | None]]:
-    """The experiments, each with those that a study of its stalls adds."""
+    """Yield the experiments, each with those that a study of its stalls adds."""
     for name, experiment in config.experiments.items():
         yield name, experiment, None
         if stalls := config.studies.stalls.get(name):
@@ -81,7 +81,7 @@ def _experiments(config: Config) -> Iterator[tuple[str, Experiment, Variant | No
 def _of_stalls(
     name: str, experiment: Experiment, stalls: Stalls
 ) -> Iterator[tuple[str, Experiment, Variant]]:
-    """A rank alone computes, ranks of a node also exchange within it, and nodes between them."""
+    """Yield what takes part: one rank computes, ranks of a node exchange within it, nodes between them."""
     scale = experiment.scale
     synthetic = _with(experiment, stalls.synthetic, {1, *scale.nodes})
     of = Variant(of=name, data="synthetic")

@@ -20,6 +20,18 @@ LAWS: Mapping[str, tuple[Law, ...]] = {
 CONTRADICTED = 0.05
 """Below this `lack_of_fit_p` the runs contradict a law."""
 
+BARELY = 0.15
+"""Below this `lack_of_fit_p` a law that may as well be the universal one is not named by `FEW_FREE` runs.
+
+Of three sizes with two repeats that follow no law, one study in ten lies near a curve by chance.
+"""
+
+FEW_FREE = 5
+"""Runs more than sizes, up to which their scatter is known badly."""
+
+TELLING_FREEDOM = 2
+"""Degrees of freedom of a law's interval, below which it reaches to 0 whatever is true."""
+
 FEWEST_FREE = 2
 """Runs more than sizes, from which their scatter is known."""
 
@@ -43,11 +55,12 @@ class Choice:
 def choose(scaling: str, sizes: Sequence[float], rates: Sequence[float | None]) -> Choice:
     """Fit the laws for `strong` or `weak` scaling to the same runs (see `fit`) and compare them.
 
-    The best is the simplest law that misses the sizes' means by no more than repeats scatter (lack of
+    The best is the simplest.law that misses the sizes' means by no more than repeats scatter (lack of
     fit, F test; Draper and Smith, "Applied Regression Analysis", sec. 2.1). That this is so may be for
     want of runs. So the linear law, which says that nothing is lost, is the best only where the efficiency
     at the largest size is surely above `NO_LOSS`; and Amdahl's and Gustafson's stand alone only where what
     the universal law has besides, its coherency, surely takes less than the rest of the throughput there.
+    What more is asked of the best is in `_named`.
     """
     fits = {law.name: fit(law, sizes, rates) for law in LAWS[scaling]}
     fitted = {name: found for name, found in fits.items() if isinstance(found, Fit)}
@@ -71,8 +84,32 @@ def choose(scaling: str, sizes: Sequence[float], rates: Sequence[float | None]) 
         return Choice(fits, undecided=_none_fits(fits))
     if passing[0] == LINEAR.name:
         return _no_loss(fits, fitted[LINEAR.name].fitted)
-    is_alone = passing[0] == USL.name or _has_no_coherency(fits[USL.name], max(runs.sizes))
-    return Choice(fits, passing[0], is_alone)
+    return _named(fits, fitted[passing[0]])
+
+
+def _named(fits: Mapping[str, Fit | Refused], simplest: Fit) -> Choice:
+    """Choose the simplest law that is not contradicted, unless chance may have brought it there.
+
+    What it has besides the simpler laws surely is not 0, where its interval can tell. By few runs it fits
+    more than barely, or the runs tell it from the universal law.
+    """
+    name, chance = simplest.law, simplest.goodness.lack_of_fit_p
+    parameter, value = list(simplest.parameters.items())[-1]
+    has_few = simplest.runs - len(simplest.sizes) <= FEW_FREE
+    if value.low <= 0 and (has_few or simplest.fitted.freedom >= TELLING_FREEDOM):
+        return Choice(
+            fits,
+            undecided="No scaling law is chosen: the simpler ones miss the means of the sizes by more than "
+            f"repeats scatter, and yet the {parameter} of the next may be 0.",
+        )
+    is_alone = name == USL.name or _has_no_coherency(fits[USL.name], max(simplest.sizes))
+    if has_few and not is_alone and chance is not None and chance < BARELY:
+        return Choice(
+            fits,
+            undecided="No scaling law is chosen: the simplest that may hold misses the means of the sizes "
+            f"by what chance does in only {chance:.0%} of studies, and is not told from the universal law.",
+        )
+    return Choice(fits, name, is_alone)
 
 
 def _has_no_coherency(universal: Fit | Refused, size: float) -> bool:
@@ -107,7 +144,7 @@ def _no_loss(fits: Mapping[str, Fit | Refused], fitted: Fitted) -> Choice:
 
 
 def _efficiency(fitted: Fitted) -> tuple[float, float]:
-    """The interval of the efficiency at the largest size, by the scatter of all sizes' repeats.
+    """Return the interval of the efficiency at the largest size, by the scatter of all sizes' repeats.
 
     Where repeats share a scatter, by that of the sizes' means.
     """

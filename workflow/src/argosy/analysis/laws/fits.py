@@ -68,7 +68,7 @@ class Fit:
 
 
 def fit(law: Law, sizes: Sequence[float], rates: Sequence[float | None]) -> Fit | Refused:
-    """The law's curve through the runs: `sizes` in ranks, `rates` in samples/s, one each a run.
+    """Return the law's curve through the runs: `sizes` in ranks, `rates` in samples/s, one each a run.
 
     A rate that is None is a run without throughput and left out. Repeats are separate runs. Raises
     ValueError when there are not as many sizes as rates.

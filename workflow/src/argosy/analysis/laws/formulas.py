@@ -136,5 +136,5 @@ PEAK = Parameter(
 
 
 def peak_at(share: float) -> float:
-    """The size with the highest throughput; one rank at least."""
+    """Return the size with the highest throughput; one rank at least."""
     return max(1.0, math.sqrt((1 - share) / share))

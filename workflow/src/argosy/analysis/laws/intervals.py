@@ -90,7 +90,7 @@ class Fitted:
 
 
 def parameter_interval(fitted: Fitted, parameter: Parameter) -> Interval:
-    """The interval of a parameter of the law's shape."""
+    """Return the interval of a parameter of the law's shape."""
 
     @cache
     def worse(value: float) -> float:
@@ -102,7 +102,7 @@ def parameter_interval(fitted: Fitted, parameter: Parameter) -> Interval:
 
 
 def throughput_interval(fitted: Fitted, size: float, log_rate: float) -> Interval:
-    """The interval of the curve at `size`, where its log throughput is `log_rate`; not of a run."""
+    """Return the interval of the curve at `size`, where its log throughput is `log_rate`; not of a run."""
 
     @cache
     def worse(log_value: float) -> float:
@@ -116,7 +116,7 @@ def throughput_interval(fitted: Fitted, size: float, log_rate: float) -> Interva
 
 
 def _excess(fitted: Fitted, curve: Curve) -> float:
-    """How far a curve is from the best, in standard errors beyond those that chance allows.
+    """Return how far a curve is from the best, in standard errors beyond those that chance allows.
 
     The root of the squares is nearly linear in a parameter, so that it is found in few steps.
     """
@@ -125,7 +125,7 @@ def _excess(fitted: Fitted, curve: Curve) -> float:
 
 
 def _end(worse: Callable[[float], float], best: float, highest: float = math.inf) -> float:
-    """Where `worse` turns positive above `best`; `highest` if it does not."""
+    """Return where `worse` turns positive above `best`; `highest` if it does not."""
     inside, step = best, 0.5 * best or 1e-3
     while inside < min(highest, _FURTHEST):
         outside = min(inside + step, highest)

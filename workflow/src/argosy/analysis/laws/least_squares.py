@@ -57,7 +57,7 @@ class Curve:
 
 
 def runs_of(sizes: Vector, rates: Vector) -> Runs:
-    """The runs by distinct size; `sizes` and positive `rates` have the shape (runs,)."""
+    """Return the runs by distinct size; `sizes` and positive `rates` have the shape (runs,)."""
     logs = np.log(rates)
     centre = float(logs.mean())
     distinct, place, counts = np.unique(sizes, return_inverse=True, return_counts=True)
@@ -69,7 +69,7 @@ def runs_of(sizes: Vector, rates: Vector) -> Runs:
 def fit_curve(
     law: Law, runs: Runs, cone: Matrix | None = None, through: tuple[float, float] | None = None
 ) -> Curve:
-    """The law's curve with the least squares of log residuals.
+    """Return the law's curve with the least squares of log residuals.
 
     The coefficients are held to the `cone`, if there is one, or the curve goes `through` a size and
     its log throughput.

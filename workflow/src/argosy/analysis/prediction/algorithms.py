@@ -68,7 +68,7 @@ def _doublings(participants: int) -> tuple[int, int]:
 
 
 def ring(nodes: int, ranks_per_node: int) -> Traffics:
-    """One ring over all ranks, node by node: in each round one message leaves each node."""
+    """Return one ring over all ranks, node by node: in each round one message leaves each node."""
     around = _ring(nodes * ranks_per_node)
     return Traffics(around, _NOTHING) if nodes == 1 else Traffics(_NOTHING, around)
 
@@ -92,7 +92,7 @@ def doubling(nodes: int, ranks_per_node: int) -> Traffics:
 
 
 def tree(nodes: int, ranks_per_node: int) -> Traffics:
-    """A binomial tree of nodes, and one in each node."""
+    """Return a binomial tree of nodes, and one in each node."""
     return Traffics(_tree(ranks_per_node), _tree(nodes))
 
 

@@ -27,7 +27,7 @@ _ROUNDING = 1e-12
 def largest_with_efficiency(
     training: Training, efficiency: float, most: int = MOST_NODES
 ) -> int | Refused:
-    """The largest number of nodes, up to `most`, with this efficiency against one node."""
+    """Return the largest number of nodes, up to `most`, with this efficiency against one node."""
     sizes = _sizes(training, most)
     if isinstance(sizes, Refused):
         return sizes
@@ -44,7 +44,7 @@ def largest_with_efficiency(
 def largest_surely_with_efficiency(
     training: Training, efficiency: float, scatter: Scatter, likely: int
 ) -> int:
-    """The number of nodes, up to the `likely` one, up to which the lower end is at this efficiency.
+    """Return the number of nodes, up to the `likely` one, up to which the lower end is at this efficiency.
 
     It is sought by halves: with more nodes efficiency falls, but for powers of two beside their neighbours.
     """
@@ -66,7 +66,7 @@ def fastest_within(
     most: int = MOST_NODES,
     measured_s: Mapping[int, float] | None = None,
 ) -> int | Refused:
-    """The number of nodes, up to `most`, that trains `samples` samples soonest in `node_hours`.
+    """Return the number of nodes, up to `most`, that trains `samples` samples soonest in `node_hours`.
 
     Where a step was measured, it counts instead of the predicted one.
     """

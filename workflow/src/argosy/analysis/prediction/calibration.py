@@ -57,7 +57,7 @@ def calibrate(
 
 
 def _own_factor(training: Training, measured_s: float) -> float:
-    """The factor of the own work at which one node's step is as measured, but for a cycle."""
+    """Return the factor of the own work at which one node's step is as measured, but for a cycle."""
 
     def too_long(factor: float) -> float:
         return step_s(_with_own(training, factor), 1) - measured_s
@@ -79,7 +79,7 @@ def _exactly(training: Training, measured_s: float) -> Training:
 
 
 def _with_network(training: Training, measured_s: float, by_chance: float) -> Training:
-    """What no factor up to SLOWEST explains is no reason to change anything: the residuals tell."""
+    """Return what no factor up to SLOWEST explains is no reason to change anything: the residuals tell."""
 
     def too_long(factor: float) -> float:
         return step_s(replace(training, network_factor=factor), 2) - measured_s

@@ -91,7 +91,7 @@ def _enough(sizes: set[float]) -> bool:
 
 
 def _design(algorithm: Algorithm, times: Sequence[AllreduceTime]) -> Matrix:
-    """What each time has of the four coefficients, shape (times, 4)."""
+    """Return what each time has of the four coefficients, shape (times, 4)."""
     rows = [columns(algorithm, time.nodes, time.ranks_per_node) for time in times]
     data: Matrix = np.array([[1.0, time.bytes, 1.0, time.bytes] for time in times])
     return data * np.array(rows)
@@ -104,7 +104,7 @@ def _identified(design: Matrix, seconds: Vector) -> bool:
 
 
 def _linear(design: Matrix, seconds: Vector, fit: RobustFit) -> tuple[Matrix, Vector]:
-    """The fit near its solution, on logarithms: slopes and residuals."""
+    """Return the fit near its solution, on logarithms: slopes and residuals."""
     fitted = design @ fit.coefficients
     return design / fitted[:, None], fit.pseudo(np.log(seconds / fitted))
 
@@ -124,7 +124,7 @@ class _Errors:
 def _errors(
     design: Matrix, seconds: Vector, fit: RobustFit, times: Sequence[AllreduceTime]
 ) -> _Errors:
-    """By jobs, where times share them; fewer than three of a network do not tell how it differs."""
+    """Return the covariance by jobs that times share; fewer than three do not tell how networks differ."""
     alone = students(fit.freedom) * np.sqrt(np.diag(fit.covariance))
     names = np.array([time.job or f"{place}" for place, time in enumerate(times)])
     if np.unique(names).size == names.size:

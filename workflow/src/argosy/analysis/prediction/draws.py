@@ -42,7 +42,7 @@ class Scatter:
     def of(
         cls, steps_s: Mapping[int, Sequence[float]], others: Sequence[Sequence[float]] = ()
     ) -> "Scatter | None":
-        """Of the steps of runs by number of nodes, and the steps or rates of `others`, each of one size.
+        """Return the means of the steps of runs by number of nodes, and of `others`, each of one size.
 
         None where no size has two runs.
         """
@@ -72,7 +72,7 @@ class Draws:
 
 
 def drawn(training: Training, scatter: Scatter | None) -> Draws:
-    """For a calibrated training; without a `scatter`, of its communication alone.
+    """Return the draws of a calibrated training; without a `scatter`, of its communication alone.
 
     Where chance explains that two nodes take longer than expected, the network may be as fast as alone: a
     group of draws has it so. Draws are Sobol's points, whose percentiles are half as uneven as those of
@@ -101,7 +101,7 @@ def drawn(training: Training, scatter: Scatter | None) -> Draws:
 
 
 def _errors(scatter: Scatter, chances: Matrix) -> Matrix:
-    """Of the logarithms: the means of one and of two nodes, and a run; shape (draws, 3)."""
+    """Return draws of logarithms: the means of one and of two nodes, and a run; shape (draws, 3)."""
     variances = 2 * gammaincinv(scatter.freedom / 2, chances[:, 0]) / scatter.freedom
     runs = np.array([scatter.runs.get(1, 1), scatter.runs.get(2, 1), 1])
     sd = scatter.sd / np.sqrt(np.maximum(variances, np.finfo(float).tiny))
@@ -115,7 +115,7 @@ def _exp(errors: Vector) -> Vector:
 def _calibrated(
     training: Training, coefficients: Matrix, scatter: Scatter, errors: Matrix
 ) -> list[Unknowns]:
-    """Each draw by its own steps, as `calibrate` does by the measured ones.
+    """Calibrate each draw by its own steps, as `calibrate` does by the measured ones.
 
     Where two nodes take longer than the draw's network explains, it is slower in training than alone.
     """
@@ -141,7 +141,7 @@ def _calibrated(
 
 
 def _root(function: Callable[[Vector], Vector], low: Vector, high: Vector) -> Vector:
-    """Where a function that grows is 0, for each draw; the nearer end where it is so at neither.
+    """Return where a function that grows is 0, for each draw; the nearer end where it is so at neither.
 
     By false position, each end that stays counts half (the Illinois algorithm, Dowell and Jarratt, BIT 11,
     1971).

@@ -22,7 +22,7 @@ _Places = NDArray[np.int64]
 def mean_exposed(
     gradients: Gradients, backward_s: float, slower: Vector, lines: Lines, horovod: Horovod
 ) -> Vector:
-    """Seconds from the end of the backward pass to the end of the last allreduce, for each step.
+    """Return seconds from the end of the backward pass to the end of the last allreduce, for each step.
 
     In a step all gradients, and the backward pass, take `slower` times as long as they say, shape (steps,),
     and its allreduces are those of `lines`.
@@ -41,7 +41,7 @@ def mean_exposed(
 def _ends(
     gradients: Gradients, slower: Vector, lines: Lines, horovod: Horovod, after_cycle: Vector
 ) -> Vector:
-    """When the last allreduce of each step is over, in seconds of the backward pass.
+    """Return when the last allreduce of each step is over, in seconds of the backward pass.
 
     It begins when `after_cycle` of the time between idle cycles is over.
     """
@@ -70,14 +70,14 @@ def _ends(
 
 
 def _cycle_with(ready_s: Vector, begin_s: Vector, cycle_s: Vector) -> Vector:
-    """The first begin of a cycle, from `begin_s` on, that finds the gradient ready."""
+    """Return the first begin of a cycle, from `begin_s` on, that finds the gradient ready."""
     waits = np.maximum(ready_s - begin_s, 0.0)
     cycles = np.maximum(np.ceil(waits / np.where(cycle_s > 0, cycle_s, 1.0) - ROUNDING), 0)
     return begin_s + np.where(cycle_s > 0, cycles * cycle_s, waits)
 
 
 def _following(gradients: Gradients, horovod: Horovod) -> _Places:
-    """For each gradient the first that no longer fits into a message that begins with it."""
+    """Return, for each gradient, the first that no longer fits into a message that begins with it."""
     sums, threshold = gradients.bytes_before, horovod.fusion_threshold_bytes
     found = [
         max(bisect_right(sums, sums[place] + threshold) - 1, place + 1)

@@ -45,7 +45,7 @@ class _Job:
 
 
 def clustered(slopes: Matrix, residuals: Vector, jobs: Sequence[str]) -> Clustered:
-    """By jobs, from the `slopes` of a linear fit, shape (n, k), and its residuals, shape (n,)."""
+    """Return the covariance by jobs, from a linear fit's `slopes`, shape (n, k), and residuals, (n,)."""
     bread: Matrix = np.asarray(np.linalg.inv(slopes.T @ slopes), dtype=np.float64)
     names = np.array(jobs)
     groups = [np.flatnonzero(names == name) for name in dict.fromkeys(jobs)]
@@ -69,7 +69,7 @@ def _weights(slopes: Matrix, bread: Matrix) -> Matrix:
 
 
 def _working(jobs: Sequence[_Job]) -> tuple[float, float]:
-    """The variances of the noise that times have of their own, and of the effect of their job."""
+    """Return the variances of the noise that times have of their own and of the effect of their job."""
     means = np.array([job.residuals.mean() for job in jobs])
     counts = np.array([job.residuals.size for job in jobs])
     rest = sum(float(((job.residuals - job.residuals.mean()) ** 2).sum()) for job in jobs)
@@ -78,7 +78,7 @@ def _working(jobs: Sequence[_Job]) -> tuple[float, float]:
 
 
 def _freedom(jobs: Sequence[_Job], place: int, bread: Matrix, noise: float, effect: float) -> float:
-    """Of one coefficient: with c_j what its score of job j takes of all errors, of the matrix c_i' V c_j.
+    """Return a coefficient's freedom: c_j is what its score of job j takes of all errors, of c_i' V c_j.
 
     c_j is the job's weights less what the fit takes of them, slopes bread slopes_j' weights_j.
     """

@@ -52,7 +52,7 @@ def split_layers(parameters_bytes: Mapping[str, float], backward_s: float) -> tu
 def split_by(
     parameters_bytes: Mapping[str, float], backward_s: float, weights: Sequence[float]
 ) -> tuple[Layer, ...]:
-    """As `split_layers`, by the `weights` of the layers, for instance their operations.
+    """Split as `split_layers` does, by the `weights` of the layers, for instance their operations.
 
     Raises ValueError when the weights are not one for each layer or do not add up to more than 0.
     """
@@ -66,7 +66,7 @@ def split_by(
 def model_of_phases(
     layers: Sequence[Layer], phases_s: Mapping[str, float], samples: float
 ) -> Model:
-    """The model of measured mean `phases_s` (see `analysis.phases`), for instance at one node.
+    """Return the model of measured mean `phases_s` (see `analysis.phases`), for instance at one node.
 
     The times of the layers are scaled to the phase `backward`. The phase `communication` is left
     out: it is what a prediction is about. Raises ValueError when the layers take no time.
@@ -83,7 +83,7 @@ def model_of_phases(
 
 
 def with_samples(model: Model, samples: float) -> Model:
-    """The model with other samples a step: all but the update takes time in proportion."""
+    """Return the model with other samples a step: all but the update takes time in proportion."""
     if samples == model.samples:
         return model
     slower = slowed(model, samples / model.samples)
@@ -91,7 +91,7 @@ def with_samples(model: Model, samples: float) -> Model:
 
 
 def slowed(model: Model, factor: float) -> Model:
-    """The model with all of its own work `factor` times as long."""
+    """Return the model with all of its own work `factor` times as long."""
     if factor == 1:
         return model
     layers = [

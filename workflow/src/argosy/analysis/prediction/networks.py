@@ -26,11 +26,11 @@ class Allreduce:
     negotiation_s: float = 0.0
 
     def seconds(self, data_bytes: float) -> float:
-        """For `data_bytes` on each rank."""
+        """Return the time of an allreduce of `data_bytes` on each rank."""
         return self.latency_s + self.s_per_byte * data_bytes
 
     def slowed(self, factor: float) -> "Allreduce":
-        """One that takes `factor` times as long."""
+        """Return one that takes `factor` times as long."""
         return Allreduce(
             self.latency_s * factor, self.s_per_byte * factor, self.negotiation_s * factor
         )
@@ -103,7 +103,7 @@ class Communication:
         return Lines(terms[:, 0::2].sum(axis=1), terms[:, 1::2].sum(axis=1))
 
     def allreduce(self, nodes: int, ranks_per_node: int) -> Allreduce:
-        """By the fit's values; see `lines`."""
+        """Return the allreduce by the fit's values; see `lines`."""
         line = self.lines([nodes], ranks_per_node, self.coefficients[None, :])
         latency_s = float(line.latency_s[0])
         share = line.negotiation_share
@@ -127,21 +127,21 @@ class Communication:
         return self.measurements - int(np.count_nonzero(np.diag(self.covariance)))
 
     def knows(self, nodes: int, ranks_per_node: int) -> bool:
-        """Whether the networks that so many ranks use were measured."""
+        """Return whether the networks that so many ranks use were measured."""
         unknown = [self.within_node is None] * 2 + [self.between_nodes is None] * 2
         used = columns(ALGORITHMS[self.algorithm], nodes, ranks_per_node) > 0
         return not bool((used & np.array(unknown)).any())
 
 
 def columns(algorithm: Algorithm, nodes: int, ranks_per_node: int) -> Vector:
-    """What an allreduce of one byte has of the four coefficients, shape (4,)."""
+    """Return what an allreduce of one byte has of the four coefficients, shape (4,)."""
     sent = algorithm(nodes, ranks_per_node)
     within, between = sent.within_node, sent.between_nodes
     return np.array([within.rounds, within.share, between.rounds, between.share])
 
 
 def students(freedom: int) -> float:
-    """Half the width of a 95 % interval in standard errors."""
+    """Return half the width of a 95 % interval in standard errors."""
     return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
 
 

@@ -77,7 +77,7 @@ class Step:
 def simulate(
     model: Model, allreduce: Allreduce, horovod: Horovod, after_cycle_s: float = 0.0
 ) -> Step:
-    """One step of the slowest rank, with the allreduce over all ranks.
+    """Return one step of the slowest rank, with the allreduce over all ranks.
 
     The backward pass begins `after_cycle_s` after a cycle began.
     """
@@ -98,7 +98,7 @@ def simulate(
 
 
 def gradients_of(model: Model) -> Gradients:
-    """The gradients of a model's layers."""
+    """Return the gradients of a model's layers."""
     ready = accumulate(layer.backward_s for layer in model.layers)
     known = [
         (layer, at_s)
@@ -116,7 +116,7 @@ def gradients_of(model: Model) -> Gradients:
 def _messages(
     gradients: Gradients, allreduce: Allreduce, horovod: Horovod, begin_s: float
 ) -> list[Message]:
-    """All allreduces of a step, in order; a cycle begins at `begin_s`."""
+    """Return all allreduces of a step, in order; a cycle begins at `begin_s`."""
     sent: list[Message] = []
     idle_s = max(horovod.cycle_s, allreduce.negotiation_s)
     first = 0
@@ -135,7 +135,7 @@ def _messages(
 
 
 def _cycle_with(ready_s: float, begin_s: float, cycle_s: float) -> float:
-    """The first begin of a cycle, from `begin_s` on, that finds the gradient ready."""
+    """Return the first begin of a cycle, from `begin_s` on, that finds the gradient ready."""
     if ready_s <= begin_s or not cycle_s:
         return max(ready_s, begin_s)
     return begin_s + math.ceil((ready_s - begin_s) / cycle_s - ROUNDING) * cycle_s

@@ -61,7 +61,7 @@ def predict(
     node_use: NodeUse | None = None,
     scatter: Scatter | None = None,
 ) -> list[Prediction] | Refused:
-    """A training of `samples` samples on each number of `nodes`, smallest first, which is the base.
+    """Return a training of `samples` samples on each number of `nodes`, smallest first, which is the base.
 
     Numbers of nodes at which a rank would have less than a sample in a step are left out. `scatter` is of
     the runs by which the training was calibrated.
@@ -80,7 +80,7 @@ def predict(
 
 
 def least_efficiency(training: Training, nodes: int, draws: Draws) -> float:
-    """The lower end of the interval of the efficiency against one node."""
+    """Return the lower end of the interval of the efficiency against one node."""
     one, several = (_times(training, size, draws) for size in (1, nodes))
     efficiency = one.node_s_per_sample(training) / several.node_s_per_sample(training)
     return _interval(efficiency).low
@@ -137,7 +137,7 @@ def _times_known(values: Vector, factor: float | None) -> Interval | None:
 
 
 def _interval(values: Vector) -> Interval:
-    """The first is the estimate; it may lie beside draws that are cut off at no latency."""
+    """Return the values, the estimate first; it may lie beside draws that are cut off at no latency."""
     value, groups = float(values[0]), values[1:].reshape(-1, DRAWS)
     ends = [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]
     low, high = np.quantile(groups, ends, method="median_unbiased", axis=1)

@@ -35,7 +35,7 @@ class RobustFit:
     scale: float
 
     def pseudo(self, residuals: Vector) -> Vector:
-        """What least squares would need for the same coefficients: far-off residuals are small ones.
+        """Return what least squares would need for the same coefficients: far-off residuals are small ones.
 
         Near its solution an M-estimator is the linear one of these (Huber, 1981, sec. 7.10).
         """
@@ -97,7 +97,7 @@ def _likeliest(columns: Matrix, target: Vector) -> tuple[Vector, float]:
 
 
 def _covariance(slopes: Matrix, residuals: Vector) -> Matrix:
-    """In units of the scale squared; `residuals` are in units of the scale."""
+    """Return the covariance, in units of the scale squared; `residuals` are in units of the scale."""
     n, unknowns = slopes.shape
     spread = _TAIL + residuals**2
     influence = (_TAIL + 1) * residuals / spread

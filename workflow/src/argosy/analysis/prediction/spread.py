@@ -8,7 +8,7 @@ _NORMAL = np.linspace(-12.0, 20.0, 641)
 
 
 def slowest_of(ranks: int, spread: float) -> float:
-    """The expected largest of independent lognormal draws with mean 1, one for each rank.
+    """Return the expected largest of independent lognormal draws with mean 1, one for each rank.
 
     `spread` is the standard deviation of the logarithm of a rank's time from step to step, up to 3.
     It is the integral of exp(spread z - spread² / 2) over the density of the largest of normal

@@ -61,27 +61,27 @@ def sizes_with_work(training: Training, nodes: Sequence[int]) -> list[int]:
 
 
 def unknown_networks(training: Training, sizes: Sequence[int]) -> Refused | None:
-    """Why there is no prediction, where a network is used that was not measured."""
+    """Return why there is no prediction, where a network is used that was not measured."""
     if all(training.communication.knows(size, training.ranks_per_node) for size in sizes):
         return None
     return Refused("A network that the ranks use was not measured: within a node, or between.")
 
 
 def model_at(training: Training, nodes: int) -> Model:
-    """The slowest rank's own work on so many nodes."""
+    """Return the slowest rank's own work on so many nodes."""
     model = with_samples(training.model, _samples(training, nodes))
     slow = slowest_of(nodes * training.ranks_per_node, training.spread)
     return slowed(model, slow)
 
 
 def allreduce_at(training: Training, nodes: int) -> Allreduce:
-    """The allreduce over so many nodes, by the fit's values."""
+    """Return the allreduce over so many nodes, by the fit's values."""
     found = training.communication.allreduce(nodes, training.ranks_per_node)
     return found if nodes == 1 else found.slowed(training.network_factor)
 
 
 def as_fitted(training: Training, count: int = 1) -> Unknowns:
-    """What the fit and the calibration say, for `count` steps."""
+    """Return what the fit and the calibration say, for `count` steps."""
     return Unknowns(
         np.tile(training.communication.coefficients, (count, 1)),
         np.ones(count),
@@ -90,17 +90,17 @@ def as_fitted(training: Training, count: int = 1) -> Unknowns:
 
 
 def step_s(training: Training, nodes: int) -> float:
-    """Seconds of a step by the fit's values, without intervals."""
+    """Return seconds of a step by the fit's values, without intervals."""
     return float(steps_at(training, nodes, as_fitted(training)).step_s[0])
 
 
 def steps_at(training: Training, nodes: int, unknowns: Unknowns) -> Steps:
-    """A step on so many nodes, for each row of what is not known."""
+    """Return a step on so many nodes, for each row of what is not known."""
     return steps(training, [nodes] * unknowns.own.size, unknowns)
 
 
 def steps(training: Training, nodes: Sequence[int], unknowns: Unknowns) -> Steps:
-    """The step on each of so many `nodes`, with the row of what is not known at the same place."""
+    """Return the step on each of so many `nodes`, with the row of what is not known at the same place."""
     own_s, slower = (unknowns.own * column for column in _work(training, nodes))
     found = training.communication.lines(nodes, training.ranks_per_node, unknowns.coefficients)
     several = np.array(nodes) > 1
@@ -115,12 +115,12 @@ def steps(training: Training, nodes: Sequence[int], unknowns: Unknowns) -> Steps
 
 
 def samples_per_step(training: Training, nodes: int) -> float:
-    """Of all ranks together."""
+    """Return the samples of all ranks in a step."""
     return _samples(training, nodes) * nodes * training.ranks_per_node
 
 
 def _work(training: Training, nodes: Sequence[int]) -> tuple[Vector, Vector]:
-    """On each of so many `nodes`: the slowest rank's own seconds, and how much slower gradients come.
+    """Return, for each of `nodes`, the slowest rank's own seconds and how much slower gradients come.
 
     As `model_at`, without the layers of each.
     """
@@ -134,5 +134,5 @@ def _work(training: Training, nodes: Sequence[int]) -> tuple[Vector, Vector]:
 
 
 def _samples(training: Training, nodes: int) -> float:
-    """A rank's samples in a step."""
+    """Return a rank's samples in a step."""
     return training.model.samples / (nodes if training.scaling == "strong" else 1)

@@ -5,10 +5,10 @@ import subprocess
 from pathlib import Path
 from typing import BinaryIO
 
-from argosy.images.free_disk import why_no_room
-from argosy.images.layers import DEEPEST
-from argosy.images.rooted import Folder, Names, Root, copy_file
-from argosy.images.store import remove_tree
+from argosy.images.rootfs.layers import DEEPEST
+from argosy.images.rootfs.rooted import Folder, Names, Root, copy_file
+from argosy.images.store.free_disk import why_no_room
+from argosy.images.store.store import remove_tree
 
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 
@@ -118,7 +118,7 @@ class _Laying:
                     target.set_own_times(own)
 
     def _folder_in(self, target: Folder, place: Names, mode: int) -> Names:
-        """The folder of the image for one of the archive; only an entry of its own replaces a link."""
+        """Return the image's folder for one of the archive; only an entry of its own replaces a link."""
         there = self._target.resolve("/".join(place)) if mode == _IMPLIED else place
         if self._target.is_folder(there):
             return there

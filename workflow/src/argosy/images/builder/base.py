@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.images.builder.cache import CachedBase
-from argosy.images.rooted import Root
-from argosy.images.store import remove_tree
+from argosy.images.rootfs.rooted import Root
+from argosy.images.store.store import remove_tree
 
 CONFIGURE = (
     "dpkg --force-depends --force-unsafe-io --install /var/cache/apt/archives/*.deb"

@@ -16,13 +16,13 @@ from argosy.images.builder.execution import Executor
 from argosy.images.builder.progress import Progress
 from argosy.images.builder.recipe import OWN_IMAGES, Chain, Recipe, Step, plan
 from argosy.images.config import ImageConfig
-from argosy.images.freeze import GrowingTree
-from argosy.images.layers import Layer
-from argosy.images.lockfile import ImageLock, LockedBase, LockedStep, write_lock
 from argosy.images.namespaces import in_own_namespaces
 from argosy.images.registry.reference import Reference
-from argosy.images.scratch import private_folder, sweep
-from argosy.images.store import Store
+from argosy.images.rootfs.freeze import GrowingTree
+from argosy.images.rootfs.layers import Layer
+from argosy.images.store.lockfile import ImageLock, LockedBase, LockedStep, write_lock
+from argosy.images.store.scratch import private_folder, sweep
+from argosy.images.store.store import Store
 from argosy.images.tools import require_runtime
 
 
@@ -106,7 +106,7 @@ def _frozen(store: Store, lock: ImageLock) -> str:
 
 
 def plan_image(store: Store, folder: Path) -> Recipe:
-    """The recipe, as far as the bases that it knows are in the store.
+    """Return the recipe, as far as the bases that it knows are in the store.
 
     Raises:
         ArgosyError: naming file and line, for what cannot be built.
@@ -120,7 +120,7 @@ def _base_config(store: Store, key: str) -> ImageConfig | None:
 
 
 def missing_steps(store: Store, recipe: Recipe) -> list[Step]:
-    """The steps that have to be carried out, in an order in which they can be."""
+    """Return the steps that have to be carried out, in an order in which they can be."""
     missing: dict[str, Step] = {}
     _add_missing(store, recipe.final, missing)
     return list(missing.values())
@@ -203,23 +203,25 @@ def _make_base(build: _Build, runc: Path, step: Step) -> None:
             try:
                 fetched = fetch(build.store, step.base, root, build.progress.say)
             except ArgosyError as problem:
-                raise _no_base(build.folder, step, str(problem)) from None
+                raise _no_base(build.folder, step, problem) from None
         _with_executor(own, runc, lambda executor: executor.finish_base(step, fetched, root))
 
 
-def _no_base(folder: Path, step: Step, problem: str) -> ArgosyError:
-    """What to say, and to do, where the image that FROM names cannot be had."""
+def _no_base(folder: Path, step: Step, problem: ArgosyError) -> ArgosyError:
+    """Return what to say, and to do, where the image that FROM names cannot be had."""
     assert step.base
     name = Reference.parse(step.base).repository.rpartition("/")[2]
     other = folder.resolve().parent / name
     if other.is_dir():
-        remedy = f"FROM {OWN_IMAGES}{name} would be the image of containers/{name}"
+        hint = f"FROM {OWN_IMAGES}{name} would be the image of containers/{name}"
     else:
-        remedy = (
+        hint = (
             "where it cannot be had from here, build the image where it can, and bring that here as a file "
             "(argosy image export, argosy image import)"
         )
-    return step.context.source.error(step.entry.line, f"{step.base}: {problem}; {remedy}")
+    if problem.hint:
+        hint = f"{problem.hint}; {hint}"
+    return step.context.source.error(step.entry.line, f"{step.base}: {problem.problem}", hint)
 
 
 def _carry_out(
@@ -247,12 +249,14 @@ def _shortened(text: str) -> str:
 
 
 def lock_of(store: Store, name: str, chain: Chain) -> ImageLock:
-    """The lock of an image all of whose steps are finished."""
+    """Return the lock of an image all of whose steps are finished."""
     finished = [(step, cache.read_step(store, step.key)) for step in chain.steps]
     done = [(step, found) for step, found in finished if found]
     if len(done) < len(finished):
         source = chain.steps[-1].context.source
-        raise ArgosyError(f"{source.context}: files changed while they were built; build it again")
+        raise ArgosyError(
+            f"{source.context}: files changed while they were built", "build it again"
+        )
     diff_ids = [found.diff_id for _, found in done if found.diff_id]
     bases = [found.base for _, found in done if found.base]
     config = chain.settings.config

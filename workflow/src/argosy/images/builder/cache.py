@@ -8,11 +8,11 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from argosy.files import write_text
-from argosy.images.archive import digest_of_layer
 from argosy.images.builder.recipe import Step
 from argosy.images.config import ImageConfig
-from argosy.images.layers import Change, Layer, read_overlay
-from argosy.images.store import Store, remove_tree
+from argosy.images.rootfs.archive import digest_of_layer
+from argosy.images.rootfs.layers import Change, Layer, read_overlay
+from argosy.images.store.store import Store, remove_tree
 
 
 class CachedBase(BaseModel):
@@ -47,7 +47,7 @@ class CachedStep(BaseModel):
 
 
 def read_step(store: Store, key: str) -> CachedStep | None:
-    """The finished step with this key, if there is one."""
+    """Return the finished step with this key, if there is one."""
     try:
         text = (store.layer(key) / "layer.json").read_text(encoding="utf-8")
         return CachedStep.model_validate_json(text)
@@ -56,14 +56,14 @@ def read_step(store: Store, key: str) -> CachedStep | None:
 
 
 def read_layer(store: Store, key: str) -> Layer:
-    """The files of a finished step."""
+    """Return the files of a finished step."""
     cached = read_step(store, key)
     assert cached, key
     return Layer.of(store.layer(key) / "diff", cached.change)
 
 
 def read_layers(store: Store, steps: Iterable[Step]) -> list[Layer]:
-    """The files of finished steps, as far as they changed any."""
+    """Return the files of finished steps, as far as they changed any."""
     found = ((step.key, read_step(store, step.key)) for step in steps)
     return [
         Layer.of(store.layer(key) / "diff", cached.change)
@@ -119,7 +119,7 @@ def write_layer(
 
 
 def move_diff(source: Path) -> Callable[[Path], Change]:
-    """For `write_step`: takes a whole folder over as the layer."""
+    """Return a writer for `write_step` that takes a whole folder over as the layer."""
 
     def move(diff: Path) -> Change:
         source.rename(diff)

@@ -12,7 +12,7 @@ from pathspec import PathSpec, Pattern
 
 from argosy.images.containerfile.instructions import Entry
 from argosy.images.containerfile.source import Source
-from argosy.images.rooted import matching
+from argosy.images.rootfs.rooted import matching
 
 IGNORE_FILES = (".containerignore", ".dockerignore")
 
@@ -38,7 +38,7 @@ class Context:
         return PathSpec.from_lines("gitignore", ())
 
     def find(self, entry: Entry, pattern: str) -> list[Path]:
-        """The files and folders that a source of COPY means.
+        """Return the files and folders that a source of COPY means.
 
         Raises:
             ArgosyError: naming the line, when there is none, or it lies outside of the folder.
@@ -77,7 +77,7 @@ class Context:
                 yield below
 
     def _holds_some(self, path: Path) -> bool:
-        """Whether it is a folder of which the ignore file leaves something."""
+        """Return whether it is a folder of which the ignore file leaves something."""
         is_folder = path.is_dir() and not path.is_symlink()
         return is_folder and next(self.files(path), None) is not None
 
@@ -92,7 +92,7 @@ class Context:
         return left_out
 
     def _matches(self, entry: Entry, folder: Path, parts: list[str]) -> list[Path]:
-        """Paths by a pattern as of Go's filepath.Match: `*` stays within one name."""
+        """Return paths by a pattern as of Go's filepath.Match: `*` stays within one name."""
         part, *rest = parts
         if not any(character in part for character in "*?["):
             found = [folder / part] if os.path.lexists(folder / part) else []
@@ -119,7 +119,7 @@ class Context:
 
 
 def _anchored(line: str) -> str:
-    """A line of an ignore file as git reads it: Docker's patterns all begin at the folder itself."""
+    """Return a line of an ignore file as git reads it: Docker's patterns all begin at the folder itself."""
     text = line.strip()
     if not text or text.startswith("#"):
         return ""
@@ -129,7 +129,7 @@ def _anchored(line: str) -> str:
 
 
 def digest_of_file(path: Path) -> str:
-    """What of a file counts: its kind, its mode and its content or target; no times, no owner."""
+    """Return what of a file counts: its kind, its mode and its content or target; no times, no owner."""
     status = path.lstat()
     digest = hashlib.sha256(
         f"{stat.S_IFMT(status.st_mode)} {stat.S_IMODE(status.st_mode):o} ".encode()

@@ -16,8 +16,8 @@ from argosy.images.builder.downloads import DownloadError, downloaded
 from argosy.images.builder.inputs import is_url
 from argosy.images.builder.recipe import Step
 from argosy.images.containerfile.instructions import Copy
-from argosy.images.layers import DEEPEST
-from argosy.images.rooted import Folder, Names, Root, copy_file
+from argosy.images.rootfs.layers import DEEPEST
+from argosy.images.rootfs.rooted import Folder, Names, Root, copy_file
 
 
 class Copier:
@@ -93,7 +93,7 @@ class Copier:
                     self._copy_file(folder, names[-1], target, name)
 
     def _copy_folder(self, source: Folder, wanted: frozenset[str] | None) -> None:
-        """What is in the folder, not the folder itself."""
+        """Copy what is in the folder, not the folder itself."""
         place = self._root.resolve(self._written)
         self._root.make_folders(place).close()
         self._fill(source, place, "", wanted)
@@ -115,7 +115,7 @@ class Copier:
                     self._copy_file(source, name, target, name)
 
     def _folder_in(self, target: Folder, place: Names, mode: int) -> Names:
-        """Where the files of a folder go: to the one that is there, be it by a link, or to a new one."""
+        """Return where a folder's files go: to the one that is there, be it by a link, or a new one."""
         there = self._root.resolve("/".join(place))
         if not self._root.is_folder(there):
             target.remove(place[-1])
@@ -136,7 +136,7 @@ class Copier:
 
     @contextmanager
     def _target(self, name: str) -> Iterator[tuple[Folder, str]]:
-        """The folder that a file of this name goes to, and its name there: the target may be either."""
+        """Open the folder that a file of this name goes to, with its name there: the target is either."""
         several = len(self._entry.sources) + len(self._entry.heredocs) > 1
         place = self._root.resolve(self._written)
         if self._written.endswith("/") or several or self._root.is_folder(place):
@@ -146,7 +146,7 @@ class Copier:
             yield target, place[-1]
 
     def _make(self, name: str, content: BinaryIO, mode: int) -> None:
-        """A new file in place of whatever is there, with this mode unless the instruction has another."""
+        """Make a new file in place of what is there, with this mode unless the instruction has another."""
         with self._target(name) as (target, as_name):
             target.remove(as_name)
             with target.make_file(as_name) as made:

@@ -8,8 +8,8 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import BinaryIO
 
-from argosy.images.free_disk import why_no_room
-from argosy.images.store import remove_tree
+from argosy.images.store.free_disk import why_no_room
+from argosy.images.store.store import remove_tree
 
 TIMEOUT_S = 60
 """Seconds in which something must come, and in which so many bytes must:"""
@@ -23,7 +23,7 @@ class DownloadError(Exception):
 
 @contextmanager
 def downloaded(url: str, aside: Path) -> Iterator[tuple[BinaryIO, str]]:
-    """What an address gives, and its SHA-256 in hexadecimal; kept in `aside`, where nothing is, meanwhile.
+    """Download what an address gives, and take its SHA-256 in hexadecimal; it is kept in `aside` meanwhile.
 
     Raises:
         DownloadError: as `download`.

@@ -17,13 +17,13 @@ from argosy.images.builder.progress import Progress
 from argosy.images.builder.recipe import Chain, Step
 from argosy.images.builder.runner import Command, run_command
 from argosy.images.builder.workspace import CopyingWorkspace, OverlayWorkspace, Tree, Workspace
-from argosy.images.container import DEFAULT_PATH
 from argosy.images.containerfile import mounts as declared
 from argosy.images.containerfile.instructions import Copy, Run
 from argosy.images.containerfile.text import Heredoc
-from argosy.images.rooted import Root, inside
-from argosy.images.runc import Mount
-from argosy.images.store import Store
+from argosy.images.engines.container import DEFAULT_PATH
+from argosy.images.engines.runc import Mount
+from argosy.images.rootfs.rooted import Root, inside
+from argosy.images.store.store import Store
 
 LARGEST_PASSWD = 1 << 20
 """Bytes; an image may say that it is of any size."""
@@ -114,7 +114,7 @@ class Executor:
 
     @contextmanager
     def _opened(self, chain: Chain) -> Iterator[Path]:
-        """The files of another stage, to be read."""
+        """Open the files of another stage, to be read."""
         with self._workspace.open(cache.read_layers(self._store, chain.steps)) as tree:
             yield tree.root
 
@@ -142,7 +142,7 @@ class Executor:
             return run_command(self._runc, root, whole, Path(folder), self._progress.output)
 
     def _own_cache(self, step: Step, name: str) -> Path:
-        """A folder of what steps of this image keep for its next build.
+        """Return a folder of what steps of this image keep for its next build.
 
         No other image sees it: what one image leaves there, another would run.
         """
@@ -158,7 +158,7 @@ class Executor:
 
     @contextmanager
     def _mount(self, step: Step, mount: declared.Mount, folder: Path) -> Iterator[Mount]:
-        """A `RUN --mount`, ready to be seen by the step."""
+        """Prepare a `RUN --mount`, so that the step sees it."""
         target = step.settings.path(step.text(mount.target)).rstrip("/")
         if mount.kind == "tmpfs":
             yield Mount(None, target)
@@ -204,7 +204,7 @@ class Executor:
 
 
 def _arguments(step: Step, entry: Run, folder: Path, mounts: list[Mount]) -> list[str]:
-    """The argument vector; a here-document that is a script is mounted as one."""
+    """Return the argument vector; a here-document that is a script is mounted as one."""
     if not isinstance(entry.command, str):
         return list(entry.command)
     shell = step.settings.shell
@@ -221,7 +221,7 @@ def _arguments(step: Step, entry: Run, folder: Path, mounts: list[Mount]) -> lis
 
 
 def _told(entry: Run) -> str:
-    """All that an instruction tells the shell."""
+    """Return all that an instruction tells the shell."""
     command = entry.command if isinstance(entry.command, str) else " ".join(entry.command)
     return "\n".join([command, *(heredoc.content for heredoc in entry.heredocs)])
 
@@ -231,7 +231,7 @@ def _as_shell_reads_it(heredoc: Heredoc) -> str:
 
 
 def _home(root: Path, user: str) -> str:
-    """The home folder of the image's user, as its password file says."""
+    """Return the home folder of the image's user, as its password file says."""
     users, _ = _read_small(root, "/etc/passwd"), _read_small(root, "/etc/group")
     name = user.partition(":")[0]
     if name in ("", "0", "root") or users is None:
@@ -244,7 +244,7 @@ def _home(root: Path, user: str) -> str:
 
 
 def _read_small(root: Path, path: str) -> str | None:
-    """The beginning of a file that runc reads as well, and would wait for if it were a pipe.
+    """Return the beginning of a file that runc reads as well, and would wait for if it were a pipe.
 
     Raises:
         OSError: when it is no file.

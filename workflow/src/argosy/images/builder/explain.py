@@ -34,7 +34,7 @@ class Finding:
 def explain(
     final: Chain, last: History | None, is_cached: Callable[[str], bool]
 ) -> Iterator[Finding]:
-    """A finding for each step of the image, those of the stages that it takes files from first."""
+    """Yield a finding for each step of the image, those of the stages that it takes files from first."""
     told: set[str] = set()
     for chain in reversed(final.with_used()):
         pairs = _paired(chain, _recorded(chain, final, last)) if last else None
@@ -71,7 +71,7 @@ def _reasons(step: Step, pairs: Pairs | None, above: bool) -> Sequence[str]:
 
 
 def compare(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """What differs between the inputs of two steps, in words."""
+    """Return what differs between the inputs of two steps, in words."""
     changes = [f"{name} changed" for name in now if before.get(name, now[name]) != now[name]]
     changes += [f"{name} is new" for name in now if name not in before]
     changes += [f"{name} is gone" for name in before if name not in now]
@@ -82,7 +82,7 @@ def compare(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 
 def _recorded(chain: Chain, final: Chain, last: History) -> RecordedChain:
-    """The last build's chain of the same name; stages without names are known by their numbers."""
+    """Return the last build's chain of the same name; stages without names are known by their numbers."""
     if chain is final:
         return last.chains[0]
     found = [recorded for recorded in last.chains[1:] if recorded.name == chain.name]
@@ -103,5 +103,5 @@ def _paired(chain: Chain, last: RecordedChain) -> Pairs:
 
 
 def _alike(before: RecordedStep, step: Step) -> bool:
-    """Whether one may have been edited to become the other."""
+    """Return whether one may have been edited to become the other."""
     return before.inputs.get("instruction") == step.inputs.get("instruction")

@@ -20,19 +20,19 @@ from argosy.images import tools
 from argosy.images.builder.base import Fetched
 from argosy.images.builder.cache import CachedBase
 from argosy.images.config import ImageConfig
-from argosy.images.container import DEFAULT_PATH
-from argosy.images.flatten import flatten
+from argosy.images.engines.container import DEFAULT_PATH
 from argosy.images.interchange.incoming import describe
 from argosy.images.interchange.opening import Archive, Folder
 from argosy.images.interchange.proving import config_of, unpack_layer
 from argosy.images.interchange.rights import unhindered
-from argosy.images.layers import Layer
 from argosy.images.namespaces import count_ids
 from argosy.images.registry.client import Client
 from argosy.images.registry.pulling import pull
 from argosy.images.registry.reference import DOCKER_HUB, Reference
 from argosy.images.registry.retry import Patience, UnreachableError
-from argosy.images.store import Store, remove_tree
+from argosy.images.rootfs.flatten import flatten
+from argosy.images.rootfs.layers import Layer
+from argosy.images.store.store import Store, remove_tree
 
 Say = Callable[[str], None]
 
@@ -76,8 +76,9 @@ def fetch(store: Store, reference: str, root: Path, say: Say) -> Fetched:
     except UnreachableError as problem:
         if not suite:
             raise ArgosyError(
-                f"{problem}; without a registry only Debian can be made, from the Debian archive, by the "
-                "tags debian:bookworm, debian:12, debian:stable and the like, also with -slim"
+                f"{problem}",
+                "without a registry only Debian can be made, from the Debian archive, by the "
+                "tags debian:bookworm, debian:12, debian:stable and the like, also with -slim",
             ) from None
         say(f"no registry in reach ({problem}): making Debian {suite} from the Debian archive")
         codename = _bootstrap(store, suite, root, say)
@@ -90,7 +91,7 @@ def fetch(store: Store, reference: str, root: Path, say: Say) -> Fetched:
 
 
 def archive_suite(reference: Reference) -> str | None:
-    """The suite of the Debian archive that a reference of Docker Hub stands for; None: of nothing there."""
+    """Return the Debian archive's suite that a reference of Docker Hub stands for; None: of none."""
     found = _TAG.fullmatch(reference.tag or "")
     debian = (reference.host, reference.repository) == (DOCKER_HUB, "library/debian")
     if not (debian and found) or reference.digest:
@@ -99,7 +100,7 @@ def archive_suite(reference: Reference) -> str | None:
 
 
 def _named(reference: str, codename: str) -> str:
-    """The reference as it was written, with the suite that it came to."""
+    """Return the reference as it was written, with the suite that it came to."""
     name = "debian-slim" if reference.endswith("-slim") else "debian"
     folder, slash, _ = reference.rpartition("/")
     return folder + slash + name.replace("debian", f"debian:{codename}")
@@ -150,13 +151,13 @@ def _bootstrap(store: Store, suite: str, root: Path, say: Say) -> str:
 
 
 def _as_ordinary_user() -> list[str]:
-    """Where we are root of nothing but a namespace, files of other users cannot be made as root would."""
+    """Return how to be an ordinary user: root of a namespace alone cannot make files of other users."""
     is_made_up = os.geteuid() == 0 and count_ids() == 1
     return ["unshare", "--user", "--map-user=1000", "--map-group=1000"] if is_made_up else []
 
 
 def _why_not(suite: str, said: str) -> str:
-    """apt's own words, of all that mmdebstrap says; a full disk is told from a fault of the archive."""
+    """Return apt's words of all that mmdebstrap says; a full disk is told from a fault of the archive."""
     if full := _FULL.search(plain(said)):
         return (
             f"a disk is full while Debian {suite} is made from the Debian archive ({full[0].strip()}): "

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from argosy.files import write_text
 from argosy.images.builder.recipe import Chain
-from argosy.images.store import Store
+from argosy.images.store.store import Store
 
 
 class _Model(BaseModel):
@@ -51,7 +51,7 @@ def record(store: Store, image: str, final: Chain) -> None:
 
 
 def read(store: Store, image: str) -> History | None:
-    """What the last build was made of; None where there was none that is known."""
+    """Return what the last build was made of; None where there was none that is known."""
     try:
         return History.model_validate_json(store.history(image).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValidationError):

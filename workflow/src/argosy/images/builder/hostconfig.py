@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from argosy.images.builder.pip_settings import pip_settings
-from argosy.images.container import Bind
+from argosy.images.engines.container import Bind
 
 BUILD_DIR = "/dev/argosy"
 """Where a build sees what is the host's: in /dev, which no image keeps, so that nothing of it remains."""
@@ -152,6 +152,6 @@ def _file_inside(location: str, copy: Path) -> str:
 
 
 def _ca_bundle(pip_cert: str | None) -> Path | None:
-    """The CA bundle that this host was told to use; None means that the image's own will do."""
+    """Return the CA bundle that this host was told to use; None means that the image's own will do."""
     candidates = [*(os.environ.get(name) for name in CA_VARIABLES), pip_cert]
     return next((Path(name) for name in candidates if name and Path(name).is_file()), None)

@@ -18,7 +18,7 @@ Keys = Mapping[str, str]
 def inputs_of_run(
     context: Context, entry: Run, settings: Settings, uses: Keys
 ) -> tuple[Inputs, list[Path]]:
-    """Of RUN: all variables count, as its command may read any of them.
+    """Return the inputs of RUN: all variables count, as its command may read any of them.
 
     Raises:
         ArgosyError: naming the line, when a file to be mounted is missing.
@@ -46,7 +46,7 @@ def inputs_of_run(
 def inputs_of_copy(
     context: Context, entry: Copy, settings: Settings, uses: Keys
 ) -> tuple[Inputs, list[Path]]:
-    """Of COPY and ADD: what is copied and where to; no variable but by what it is replaced with.
+    """Return the inputs of COPY and ADD: what is copied and where to; variables only as what replaces them.
 
     Raises:
         ArgosyError: naming the line, when a source is missing, or may change without being noticed.
@@ -77,7 +77,7 @@ def inputs_of_copy(
 
 
 def is_url(word: str) -> bool:
-    """Whether ADD fetches this."""
+    """Return whether ADD fetches this."""
     return word.startswith(("http://", "https://"))
 
 
@@ -93,7 +93,7 @@ def _check_remote(context: Context, entry: Copy, remote: Sequence[str]) -> None:
 
 
 def _described(mount: Mount) -> str:
-    """What of a mount counts; not what a cache holds, which a step must not depend on."""
+    """Return what of a mount counts; not what a cache holds, which a step must not depend on."""
     stage = f" of {mount.stage}" if mount.stage else ""
     writable = "rw" if mount.writable else "ro"
     return f"{mount.kind} {mount.target} {mount.source}{stage} {writable}"

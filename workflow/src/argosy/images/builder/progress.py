@@ -31,7 +31,7 @@ class Progress:
         self._partial = ""
 
     def say(self, message: str) -> None:
-        """One line, on the screen and in the log."""
+        """Write one line to the screen and the log."""
         self.console.print(escape(plain(message)), soft_wrap=True)
         self.log.write(f"# {message}\n".encode(errors="backslashreplace"))
 
@@ -75,7 +75,7 @@ class Progress:
             self.console.print(self._sign_of_life(title, started), soft_wrap=True)
 
     def _status_line(self, title: str, started: float) -> Text:
-        """A sign of life that fits beside the spinner; one that wraps would flicker."""
+        """Return a sign of life that fits beside the spinner; one that wraps would flicker."""
         line = self._sign_of_life(title, started)
         line.truncate(self.console.width - 3, overflow="ellipsis")
         return line

@@ -17,7 +17,6 @@ from argosy.images.builder.context import Context
 from argosy.images.builder.inputs import inputs_of_copy, inputs_of_run
 from argosy.images.builder.settings import Settings, after
 from argosy.images.config import ImageConfig, architecture
-from argosy.images.container import DEFAULT_PATH
 from argosy.images.containerfile.instructions import (
     Copy,
     Entry,
@@ -30,6 +29,7 @@ from argosy.images.containerfile.instructions import (
 from argosy.images.containerfile.source import Source
 from argosy.images.containerfile.stages import Containerfile, Stage, read_containerfile
 from argosy.images.containerfile.text import Heredoc
+from argosy.images.engines.container import DEFAULT_PATH
 from argosy.images.registry.reference import Reference
 
 CACHE_FORMAT = "argosy-layer-2"
@@ -66,11 +66,11 @@ class Step:
         return self.inputs.get("reference")
 
     def text(self, word: str) -> str:
-        """A word of the instruction, expanded."""
+        """Return a word of the instruction, expanded."""
         return expanded(self.context.source, self.entry, word, self.settings.variables)
 
     def content(self, heredoc: Heredoc) -> str:
-        """What COPY writes for a here-document."""
+        """Return what COPY writes for a here-document."""
         return content_of(self.context.source, self.entry, heredoc, self.settings.variables)
 
 
@@ -88,7 +88,7 @@ class Chain:
         return self.steps[-1].key if self.steps else ""
 
     def with_used(self) -> list["Chain"]:
-        """This one and all that its steps use."""
+        """Return this one and all that its steps use."""
         used = [used for step in self.steps for used in step.uses.values()]
         return [self, *(found for each in used for found in each.with_used())]
 
@@ -115,7 +115,7 @@ def nothing_known(key: str) -> None:
 
 
 def plan(folder: Path, base_config: BaseConfig = nothing_known) -> Recipe:
-    """The recipe of the image in `containers/<name>/`.
+    """Return the recipe of the image in `containers/<name>/`.
 
     Args:
         base_config: gives the configuration of the fetched base with this key, if it is there.
@@ -127,7 +127,7 @@ def plan(folder: Path, base_config: BaseConfig = nothing_known) -> Recipe:
 
 
 def image_inputs(folder: Path) -> list[str]:
-    """The Containerfile of `containers/<name>/` and every file that goes into the image.
+    """Return the Containerfile of `containers/<name>/` and every file that goes into the image.
 
     Raises:
         ArgosyError: naming file and line, when it cannot be built.
@@ -178,12 +178,12 @@ class _Planner:
         return Chain(stage.name, tuple(steps), settings)
 
     def _image(self, entry: Entry, reference: str) -> Chain:
-        """An image of somebody else's, or of another folder of containers/."""
+        """Return an image of somebody else's, or of another folder of containers/."""
         if not reference.startswith(OWN_IMAGES):
             try:
                 Reference.parse(reference)
             except ArgosyError as problem:
-                raise self._error(entry, str(problem)) from None
+                raise self._file.source.error(entry.line, problem.problem, problem.hint) from None
             inputs = {"reference": reference, "architecture": architecture()}
             key = _key("", inputs)
             config = self._base_config(key)
@@ -239,7 +239,7 @@ class _Planner:
 
 
 def _path(folder: Path) -> Path:
-    """The image's Containerfile, by either of its names."""
+    """Return the image's Containerfile, by either of its names."""
     other = folder / "Dockerfile"
     path = folder / "Containerfile"
     return other if other.is_file() and not path.is_file() else path

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from argosy.images.rooted import Names, Root
-from argosy.images.runc import Mount, Specification
-from argosy.images.runc import command as runc_command
+from argosy.images.engines.runc import Mount, Specification
+from argosy.images.engines.runc import command as runc_command
+from argosy.images.rootfs.rooted import Names, Root
 
 CAPABILITIES = (
     *("CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL"),

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from argosy.images.config import ImageConfig
-from argosy.images.container import DEFAULT_PATH
 from argosy.images.containerfile.instructions import (
     Arg,
     Entry,
@@ -15,6 +14,7 @@ from argosy.images.containerfile.instructions import (
     expanded,
 )
 from argosy.images.containerfile.source import Source
+from argosy.images.engines.container import DEFAULT_PATH
 
 SHELL = ("/bin/sh", "-c")
 
@@ -33,7 +33,7 @@ class Settings:
     own_cmd: bool = False
 
     def inherited(self) -> "Settings":
-        """What a stage begins with that goes on from here: ARGs end with their stage."""
+        """Return what a stage begins with that goes on from here: ARGs end with their stage."""
         return Settings(self.config, shell=self.shell)
 
     @property
@@ -42,7 +42,7 @@ class Settings:
         return {"PATH": DEFAULT_PATH, **self.arguments, **self.config.environment}
 
     def path(self, written: str) -> str:
-        """A path of the image as an instruction gives it, made absolute by WORKDIR.
+        """Return a path of the image as an instruction gives it, made absolute by WORKDIR.
 
         It ends with a slash where it can only be a folder: `here/`, `.`.
         """
@@ -52,7 +52,7 @@ class Settings:
 
 
 def after(settings: Settings, source: Source, entry: Entry, outer: Mapping[str, str]) -> Settings:
-    """The settings after an instruction; `outer` are the ARGs before the first FROM.
+    """Return the settings after an instruction; `outer` are the ARGs before the first FROM.
 
     Raises:
         ArgosyError: naming the line, when a variable cannot be expanded.

@@ -12,8 +12,9 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
-from argosy.images.flatten import copy, flatten
-from argosy.images.layers import (
+from argosy.images.namespaces import mount, unmount
+from argosy.images.rootfs.flatten import copy, flatten
+from argosy.images.rootfs.layers import (
     Change,
     Layer,
     check_depth,
@@ -23,8 +24,7 @@ from argosy.images.layers import (
     read_overlay,
     walk,
 )
-from argosy.images.namespaces import mount, unmount
-from argosy.images.store import remove_tree
+from argosy.images.store.store import remove_tree
 
 MOST_LAYERS = 60
 """Of one mount: the names of all have to fit into one page of memory."""
@@ -43,7 +43,7 @@ class Workspace(Protocol):
     """Makes such file systems, one at a time or several to read from."""
 
     def open(self, layers: Sequence[Layer]) -> AbstractContextManager[Tree]:
-        """The file system of these layers, from the lowest to the uppermost."""
+        """Return the file system of these layers, from the lowest to the uppermost."""
 
 
 class OverlayWorkspace:
@@ -55,7 +55,7 @@ class OverlayWorkspace:
 
     @staticmethod
     def works(folder: Path) -> bool:
-        """Whether the kernel does it on this file system, tried on the spot."""
+        """Return whether the kernel does it on this file system, tried on the spot."""
         place = folder / "overlay-probe"
         try:
             with OverlayWorkspace(place).open(()) as tree:
@@ -68,7 +68,7 @@ class OverlayWorkspace:
 
     @contextmanager
     def open(self, layers: Sequence[Layer]) -> Iterator["_OverlayTree"]:
-        """The file system of these layers, from the lowest to the uppermost."""
+        """Open the file system of these layers, from the lowest to the uppermost."""
         self._count += 1
         place = self._folder / str(self._count)
         for name in ("upper", "work", "root", "empty"):
@@ -117,7 +117,7 @@ class _OverlayTree:
 
 
 def _joined(layers: Sequence[Layer], folder: Path) -> list[Layer]:
-    """The layers; where they are too many for one mount, the lowest ones as one, of the same files."""
+    """Return the layers; where one mount cannot have so many, the lowest as one, of the same files."""
     if len(layers) <= MOST_LAYERS:
         return list(layers)
     lowest, others = layers[: 1 - MOST_LAYERS], layers[1 - MOST_LAYERS :]
@@ -149,7 +149,7 @@ class CopyingWorkspace:
 
     @contextmanager
     def open(self, layers: Sequence[Layer]) -> Iterator["_CopiedTree"]:
-        """The file system of these layers, from the lowest to the uppermost."""
+        """Open the file system of these layers, from the lowest to the uppermost."""
         self._count += 1
         place = self._folder / str(self._count)
         place.mkdir(parents=True)
@@ -185,7 +185,7 @@ class _CopiedTree:
         return change
 
     def _shows_removal(self, path: str, after: dict[str, tuple[int, ...]]) -> bool:
-        """Whether it is not gone already with the folder that it was in."""
+        """Return whether it is not gone already with the folder that it was in."""
         folder = path.rpartition("/")[0]
         return not folder or (folder in after and stat.S_ISDIR(after[folder][0]))
 
@@ -202,7 +202,7 @@ class _CopiedTree:
         return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
     def _make_parents(self, path: str, diff: Path) -> None:
-        """The folders around a path, as they are."""
+        """Make the folders around a path, as they are below."""
         for folder in reversed(Path(path).parents[:-1]):
             if not (diff / folder).is_dir():
                 (diff / folder).mkdir()

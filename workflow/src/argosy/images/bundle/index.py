@@ -84,7 +84,7 @@ def write_index(file: BinaryIO, index: Index) -> None:
 
 
 def read_index(path: Path, image: str, remedy: str) -> Index:
-    """The index of the packed image `path`; `remedy` is the command that makes the file.
+    """Return the index of the packed image `path`; `remedy` is the command that makes the file.
 
     Raises:
         ArgosyError: when the file is missing, damaged, of another image or another version of Argosy.
@@ -93,29 +93,30 @@ def read_index(path: Path, image: str, remedy: str) -> Index:
         content = _read(path)
     except FileNotFoundError:
         raise ArgosyError(
-            f"{path}: this image is not packed for the nodes; run: {remedy}"
+            f"{path}: this image is not packed for the nodes", f"run: {remedy}"
         ) from None
     if content is None:
         raise damaged(path, remedy)
     if content["version"] != VERSION:
         raise ArgosyError(
             f"{path}: packed by another version of Argosy (format {content['version']}, not "
-            f"{VERSION}); run: {remedy}"
+            f"{VERSION})",
+            f"run: {remedy}",
         )
     if content["image"] != image:
-        raise ArgosyError(f"{path}: holds another image, {content['image'][:19]}; run: {remedy}")
+        raise ArgosyError(f"{path}: holds another image, {content['image'][:19]}", f"run: {remedy}")
     folders = (Folder(*fields) for fields in content["folders"])
     frames = (Frame(**fields) for fields in content["frames"])
     return Index(image, content["size"], tuple(folders), tuple(frames))
 
 
 def damaged(path: Path, remedy: str) -> ArgosyError:
-    """What is said of a packed image that is not what was written."""
-    return ArgosyError(f"{path}: this packed image is damaged or cut off; run: {remedy}")
+    """Return what is said of a packed image that is not what was written."""
+    return ArgosyError(f"{path}: this packed image is damaged or cut off", f"run: {remedy}")
 
 
 def _read(path: Path) -> Mapping[str, Any] | None:
-    """The index as JSON; None where it is not what was written."""
+    """Return the index as JSON; None where it is not what was written."""
     with path.open("rb") as file:
         end = file.seek(0, os.SEEK_END)
         if end < _TAIL.size:

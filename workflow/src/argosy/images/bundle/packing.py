@@ -9,13 +9,13 @@ import zstandard
 
 from argosy.errors import ArgosyError
 from argosy.files import replacing
-from argosy.images.archive import files_tar
 from argosy.images.bundle.index import Frame, Index, read_index, write_index
 from argosy.images.bundle.shares import Share, read_tree
 from argosy.images.bundle.unpacking import verify
 from argosy.images.interchange.rights import unhindered
-from argosy.images.lockfile import ImageLock
-from argosy.images.store import Store
+from argosy.images.rootfs.archive import files_tar
+from argosy.images.store.lockfile import ImageLock
+from argosy.images.store.store import Store
 from argosy.units import amount
 
 Say = Callable[[str], None]
@@ -44,7 +44,7 @@ def pack_image(store: Store, lock: ImageLock, say: Say) -> Path:
         root = store.root(lock.digest)
         if not root.is_dir():
             raise ArgosyError(
-                f"{root}: this image is not here; build it with: argosy image build {lock.name}"
+                f"{root}: this image is not here", f"build it with: argosy image build {lock.name}"
             )
         say(f"packing image {lock.name}")
         _remove_partials(path)

@@ -44,7 +44,7 @@ class File:
 
 
 def read_tree(root: Path) -> Tree:
-    """What is in the tree, shared out; the largest shares come first, since they take longest."""
+    """Return what is in the tree, shared out; the largest shares come first, since they take longest."""
     folders: list[Folder] = []
     files: dict[tuple[int, int], File] = {}
     for path, status in _walk(str(root), ""):
@@ -75,7 +75,7 @@ def share_out(files: Sequence[File]) -> Iterator[Share]:
 
 
 def _walk(folder: str, path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """All below a folder, and itself before that, by names, so that a tree gives the same shares."""
+    """Yield all below a folder, and itself before that, by names, so that a tree gives the same shares."""
     yield path, os.stat(folder)
     with os.scandir(folder) as entries:
         found = sorted(entries, key=lambda entry: entry.name)

@@ -23,7 +23,7 @@ _CHUNK = 1 << 20
 
 
 def workers() -> int:
-    """How many workers this process may keep busy."""
+    """Return how many workers this process may keep busy."""
     return min(len(os.sched_getaffinity(0)), MOST_WORKERS)
 
 
@@ -89,7 +89,7 @@ class _Source:
         self._digest = hashlib.sha256()
 
     def read(self, size: int) -> bytes:
-        """The next bytes; none at the end."""
+        """Return the next bytes; none at the end."""
         if self._stop.is_set():
             raise _StoppedError
         wanted = min(size, self._frame.length - self._done)
@@ -155,7 +155,7 @@ def _decompress(source: _Source, target: IO[bytes]) -> None:
 
 @contextmanager
 def _tar(target: Path, held: Sequence[int]) -> Iterator[IO[bytes]]:
-    """The standard input of a tar that unpacks there."""
+    """Open the standard input of a tar that unpacks there."""
     command = ["tar", "--extract", "--preserve-permissions", "--no-same-owner", "--file=-"]
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(

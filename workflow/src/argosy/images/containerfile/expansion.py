@@ -71,7 +71,7 @@ class _Expansion:
         self._at = 0
 
     def until(self, end: str) -> str:
-        """What the text up to `end` comes to; up to its own end if that is empty."""
+        """Return what the text up to `end` comes to; up to its own end if that is empty."""
         result = ""
         while character := self._next():
             if character == end:
@@ -161,6 +161,6 @@ def _unclosed(text: str, end: str) -> ExpansionError:
 
 
 def _shown(text: str) -> str:
-    """In one line, and not too long."""
+    """Return the text in one line, and not too long."""
     line = " ".join(text.split())
     return line if len(line) <= 60 else f"{line[:59]}…"

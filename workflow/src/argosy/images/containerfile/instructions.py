@@ -95,7 +95,7 @@ class Ignored(Entry):
 
 
 def expanded(source: Source, entry: Entry, word: str, variables: Mapping[str, str]) -> str:
-    """A word of an instruction with its variables replaced and its quotes removed.
+    """Return a word of an instruction with its variables replaced and its quotes removed.
 
     Raises:
         ArgosyError: naming the line.
@@ -107,7 +107,7 @@ def expanded(source: Source, entry: Entry, word: str, variables: Mapping[str, st
 
 
 def content_of(source: Source, entry: Entry, heredoc: Heredoc, variables: Mapping[str, str]) -> str:
-    """What COPY writes for a here-document: its text, with variables unless its name is quoted.
+    """Return what COPY writes for a here-document: its text, with variables unless its name is quoted.
 
     Raises:
         ArgosyError: naming the line.

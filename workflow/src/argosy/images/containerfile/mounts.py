@@ -39,7 +39,7 @@ class Mount:
 
 
 def read_mount(source: Source, raw: Instruction, value: str) -> Mount:
-    """The mount that a flag's value describes.
+    """Return the mount that a flag's value describes.
 
     Raises:
         ArgosyError: naming the line, for kinds and keys that cannot be honoured.
@@ -73,7 +73,7 @@ def read_mount(source: Source, raw: Instruction, value: str) -> Mount:
 
 
 def _asked(source: Source, raw: Instruction, pairs: dict[str, str], *names: str) -> bool:
-    """Whether one of these switches is on: `rw`, `rw=true`."""
+    """Return whether one of these switches is on: `rw`, `rw=true`."""
     values = [pairs[name].lower() for name in names if name in pairs]
     if wrong := [value for value in values if value not in _SWITCH]:
         raise source.error(raw.line, f"RUN --mount: `{wrong[0]}` is neither true nor false")

@@ -27,7 +27,7 @@ _HOST_NETWORK = ("default", "host")
 
 
 def read_instruction(source: Source, raw: Instruction) -> Entry:
-    """The meaning of an instruction.
+    """Return the meaning of an instruction.
 
     Raises:
         ArgosyError: naming the line, when it is none or cannot be honoured.

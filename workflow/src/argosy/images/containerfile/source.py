@@ -17,12 +17,12 @@ class Source:
         """The folder of the image."""
         return self.path.parent
 
-    def error(self, line: int, message: str) -> ArgosyError:
-        """An error that names file and line."""
-        return ArgosyError(f"{self.path}:{line}: {message}")
+    def error(self, line: int, message: str, hint: str = "") -> ArgosyError:
+        """Return an error that names file and line."""
+        return ArgosyError(f"{self.path}:{line}: {message}", hint)
 
     def read(self) -> str:
-        """The text.
+        """Return the text.
 
         Raises:
             ArgosyError: when there is no such file, or it is not text.
@@ -32,7 +32,7 @@ class Source:
             return self.path.read_bytes().decode("utf-8-sig")
         except FileNotFoundError:
             raise ArgosyError(
-                f"{self.path}: there is no Containerfile; make one, or mend the image's name"
+                f"{self.path}: there is no Containerfile", "make one, or mend the image's name"
             ) from None
         except UnicodeDecodeError as problem:
             raise ArgosyError(f"{self.path}: not UTF-8 text: {problem.reason}") from None

@@ -50,14 +50,14 @@ class Containerfile:
     stages: tuple[Stage, ...]
 
     def find(self, name: str) -> Stage | None:
-        """The stage that a `--from` names, by its name or number."""
+        """Return the stage that a `--from` names, by its name or number."""
         found = [stage for stage in self.stages if name.lower() == stage.begin.alias]
         if not found and name.isdecimal():
             found = [stage for stage in self.stages if stage.number == int(name)]
         return found[-1] if found else None
 
     def needed(self) -> list[Stage]:
-        """The stages that the last one is made of, itself included, in the order of the file."""
+        """Return the stages that the last one is made of, itself included, in the order of the file."""
         numbers = {len(self.stages) - 1}
         for stage in reversed(self.stages):
             if stage.number in numbers:
@@ -96,7 +96,7 @@ def read_containerfile(source: Source) -> Containerfile:
 
 
 def platform_arguments() -> dict[str, str]:
-    """The ARGs that are there without being declared, of this machine."""
+    """Return the ARGs that are there without being declared, of this machine."""
     architecture = _ARCHITECTURES.get(platform.machine(), platform.machine())
     return {
         f"{prefix}{name}": value

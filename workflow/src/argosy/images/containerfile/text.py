@@ -60,7 +60,7 @@ class Instruction:
 
 
 def split_instructions(source: Source, text: str) -> list[Instruction]:
-    """The instructions in `text`, the content of `source`.
+    """Return the instructions in `text`, the content of `source`.
 
     Raises:
         ArgosyError: naming the line, for what is not an instruction and for what does not end.
@@ -71,7 +71,7 @@ def split_instructions(source: Source, text: str) -> list[Instruction]:
 
 
 def _escape(source: Source, lines: list[str]) -> str:
-    """The escape character, which a directive before everything else may set."""
+    """Return the escape character, which a directive before everything else may set."""
     for number, line in enumerate(lines, start=1):
         directive = _DIRECTIVE.fullmatch(line.strip())
         # Behind anything that is no known directive, there are none.
@@ -108,7 +108,7 @@ def _instructions(source: Source, lines: list[str], escape: str) -> Iterator[Ins
 
 
 def _join(lines: list[str], at: int, escape: str) -> tuple[str, int]:
-    """An instruction's lines as one, and the number of the line after it."""
+    """Return an instruction's lines as one, and the number of the line after it."""
     continued = re.compile(rf"(?<!{re.escape(escape)}){re.escape(escape)}[ \t]*$")
     joined, first = "", True
     while at < len(lines):
@@ -125,7 +125,7 @@ def _join(lines: list[str], at: int, escape: str) -> tuple[str, int]:
 
 
 def _flags(rest: str) -> tuple[tuple[tuple[str, str], ...], str]:
-    """What begins with `--`, and what stands behind it; a bare `--` ends the flags."""
+    """Return what begins with `--`, and what stands behind it; a bare `--` ends the flags."""
     flags = []
     rest = rest.lstrip()
     while rest.startswith("--"):
@@ -139,7 +139,7 @@ def _flags(rest: str) -> tuple[tuple[tuple[str, str], ...], str]:
 
 
 def _flag_word(rest: str) -> tuple[str, str]:
-    """The first word without its quotes, and the rest."""
+    """Return the first word without its quotes, and the rest."""
     word, at = "", 0
     # Here the escape character is always a backslash, whatever the directive says.
     while found := _FLAG_PART.match(rest, at):
@@ -150,7 +150,7 @@ def _flag_word(rest: str) -> tuple[str, str]:
 
 
 def _json(source: Source, line: int, value: str) -> tuple[str, ...] | None:
-    """The list that a value begins with; BuildKit, too, does not look at what follows it."""
+    """Return the list that a value begins with; BuildKit, too, does not look at what follows it."""
     if not value.startswith("["):
         return None
     try:
@@ -169,7 +169,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def read_heredoc(word: str) -> Heredoc | None:
-    """The here-document, still without content, that a word announces."""
+    """Return the here-document, still without content, that a word announces."""
     found = _HEREDOC.fullmatch(word)
     if not found:
         return None
@@ -193,7 +193,7 @@ def _heredoc_words(value: str) -> list[str]:
 def _heredoc(
     source: Source, lines: list[str], at: int, line: int, begun: Heredoc
 ) -> tuple[Heredoc, int]:
-    """The here-document that begins at line `at`, and the number of the line after it."""
+    """Return the here-document that begins at line `at`, and the number of the line after it."""
     strip_tabs = begun.word.lstrip("0123456789").startswith("<<-")
     content = ""
     while at < len(lines):

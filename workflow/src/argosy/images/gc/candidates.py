@@ -7,8 +7,8 @@ from pathlib import Path
 from argosy.images.builder import history
 from argosy.images.gc.disk import Usage
 from argosy.images.gc.inventory import CachedLayer, Download, FrozenImage, Inventory, diff_ids
-from argosy.images.lockfile import ImageLock
-from argosy.images.store import Store
+from argosy.images.store.lockfile import ImageLock
+from argosy.images.store.store import Store
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Candidate:
 
 
 def candidates(store: Store, inventory: Inventory, locks: Sequence[ImageLock]) -> list[Candidate]:
-    """What no image.lock needs, those that were used least recently first."""
+    """Return what no image.lock needs, those that were used least recently first."""
     digests = {lock.digest for lock in locks}
     needed = {diff_id for lock in locks for diff_id in diff_ids(lock)}
     keys = {key for lock in locks for chain in _chains(store, lock.name) for key in chain}
@@ -42,7 +42,7 @@ def candidates(store: Store, inventory: Inventory, locks: Sequence[ImageLock]) -
 
 
 def _last_use(store: Store, inventory: Inventory) -> dict[str, tuple[float, int]]:
-    """When a layer was used last, itself or one above it, and its place from above.
+    """Return when a layer was used last, itself or one above it, and its place from above.
 
     A layer without the ones below it must not stay: those would be made again, and not be the same.
     """
@@ -66,7 +66,7 @@ def _last_use(store: Store, inventory: Inventory) -> dict[str, tuple[float, int]
 
 
 def _chains(store: Store, image: str) -> list[list[str]]:
-    """The keys of an image's last build."""
+    """Return the keys of an image's last build."""
     last = history.read(store, image)
     return [[step.key for step in chain.steps] for chain in last.chains] if last else []
 

@@ -29,7 +29,7 @@ Usage = Mapping[Inode, File]
 
 
 def measure(tree: Path) -> Usage:
-    """What is in a tree, which may vanish meanwhile; folders that cannot be read count for themselves."""
+    """Return what is in a tree, which may vanish meanwhile; unreadable folders count for themselves."""
     files: dict[Inode, File] = {}
     folders = [str(tree)]
     try:
@@ -57,7 +57,7 @@ def _add(files: dict[Inode, File], status: os.stat_result) -> None:
 
 
 def total(usages: Iterable[Usage]) -> int:
-    """The room that trees take together."""
+    """Return the room that trees take together."""
     together: dict[Inode, int] = {}
     for usage in usages:
         together.update((inode, file.size) for inode, file in usage.items())
@@ -65,7 +65,7 @@ def total(usages: Iterable[Usage]) -> int:
 
 
 def freed(usages: Iterable[Usage]) -> int:
-    """The room that is free when trees are gone: that of the files that have no name elsewhere."""
+    """Return the room that is free when trees are gone: that of the files that have no name elsewhere."""
     found: Counter[Inode] = Counter()
     files: dict[Inode, File] = {}
     for usage in usages:

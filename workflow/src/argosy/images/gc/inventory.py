@@ -9,8 +9,8 @@ from argosy.errors import ArgosyError
 from argosy.images.builder import cache
 from argosy.images.builder.cache import CachedStep
 from argosy.images.gc.disk import Usage, freed, measure
-from argosy.images.lockfile import ImageLock, read_lock
-from argosy.images.store import Store
+from argosy.images.store.lockfile import ImageLock, read_lock
+from argosy.images.store.store import Store
 
 
 @dataclass(frozen=True)
@@ -81,24 +81,24 @@ class Inventory:
         return [layer for layer in self.layers if layer.diff_id not in {*used, None}]
 
     def shared(self, image: FrozenImage) -> set[str]:
-        """The layers of an image that another one has, too."""
+        """Return the layers of an image that another one has, too."""
         others = [other.lock for other in self.images if other is not image]
         return diff_ids(image.lock) & {diff_id for lock in others for diff_id in diff_ids(lock)}
 
     def freed_by(self, layers: Iterable[CachedLayer]) -> int:
-        """The room that removing layers would give back."""
+        """Return the room that removing layers would give back."""
         return freed(layer.usage for layer in layers)
 
 
 def read_inventory(store: Store) -> Inventory:
-    """What is in the store at this moment, those that were used last first."""
+    """Return what is in the store at this moment, those that were used last first."""
     images = sorted(_images(store), key=lambda image: -image.used)
     layers = sorted(_layers(store), key=lambda layer: -layer.used)
     return Inventory(tuple(images), tuple(layers), tuple(_downloads(store)))
 
 
 def diff_ids(lock: ImageLock | None) -> set[str]:
-    """The layers that an image is made of."""
+    """Return the layers that an image is made of."""
     return {step.diff_id for step in lock.steps if step.diff_id} if lock else set()
 
 
@@ -117,7 +117,8 @@ def find_layers(store: Store, lock: ImageLock) -> list[tuple[str, Path, CachedSt
         if step.diff_id and step.diff_id not in known:
             raise ArgosyError(
                 f"image {lock.name}: the layer of '{step.instruction[:80]}' is not in {store.path} "
-                f"any more; run: argosy image build {lock.name}"
+                f"any more",
+                f"run: argosy image build {lock.name}",
             )
     return [known[step.diff_id] for step in lock.steps if step.diff_id]
 
@@ -163,7 +164,7 @@ def _read(description: Path) -> ImageLock | None:
 
 
 def _folders(place: Path) -> list[Path]:
-    """The finished ones; what is being made has a name with a dot."""
+    """Return the finished ones; what is being made has a name with a dot."""
     if not place.is_dir():
         return []
     return sorted(path for path in place.iterdir() if path.is_dir() and path.name[0] != ".")

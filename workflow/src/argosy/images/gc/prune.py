@@ -17,8 +17,8 @@ from argosy.images.gc import trash
 from argosy.images.gc.candidates import Candidate, candidates
 from argosy.images.gc.disk import Inode, Usage, freed, measure
 from argosy.images.gc.inventory import Inventory, read_inventory
-from argosy.images.lockfile import read_lock
-from argosy.images.store import Store
+from argosy.images.store.lockfile import read_lock
+from argosy.images.store.store import Store
 from argosy.units import amount, mebibytes, seconds
 
 Say = Callable[[str], None]
@@ -38,7 +38,7 @@ class Limits:
 
     @classmethod
     def parse(cls, age: str | None, size: str | None) -> "Limits":
-        """From `30d` and `20G`.
+        """Parse `30d` and `20G`.
 
         Raises:
             ArgosyError: naming the option that is written otherwise.
@@ -80,7 +80,7 @@ def prune(store: Store, project: Path, limits: Limits, say: Say, *, dry_run: boo
 
 
 def choose(inventory: Inventory, found: Sequence[Candidate], limits: Limits) -> list[Candidate]:
-    """Those of `found`, in their order, that are beyond the limits."""
+    """Return those of `found`, in their order, that are beyond the limits."""
     if limits.age is None and limits.size is None:
         return [*found]
     oldest = time.time() - limits.age if limits.age is not None else float("-inf")
@@ -141,6 +141,6 @@ def _alone(store: Store) -> Iterator[None]:
             except Timeout:
                 name = path.stem.removeprefix(IMAGE_LOCK)
                 raise ArgosyError(
-                    f"{path}: a build of {name} is under way; try again when it has ended"
+                    f"{path}: a build of {name} is under way", "try again when it has ended"
                 ) from None
         yield

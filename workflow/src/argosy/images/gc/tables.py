@@ -13,8 +13,8 @@ from rich.text import Text
 
 from argosy.errors import plain
 from argosy.images.builder.explain import Finding
-from argosy.images.container import ISOLATING_ENGINES
-from argosy.images.engines import CALLS, Trial
+from argosy.images.engines.choice import CALLS, Trial
+from argosy.images.engines.container import ISOLATING_ENGINES
 from argosy.images.gc.disk import total
 from argosy.images.gc.inventory import FrozenImage, Inventory, diff_ids
 from argosy.units import amount, duration
@@ -27,7 +27,7 @@ UNREADABLE = "from another version of Argosy, or damaged"
 
 
 def of_inventory(inventory: Inventory) -> Iterator[RenderableType]:
-    """The frozen images, and what the cache of steps comes to."""
+    """Yield the frozen images, and what the cache of steps comes to."""
     if inventory.images:
         yield _Images(inventory)
         if packed := [image.packed for image in inventory.images if image.packed]:
@@ -41,7 +41,7 @@ def of_inventory(inventory: Inventory) -> Iterator[RenderableType]:
 
 
 def of_findings(image: str, findings: Iterable[Finding]) -> Iterator[RenderableType]:
-    """The steps of an image, and why some have to run again."""
+    """Yield the steps of an image, and why some have to run again."""
     table = Table(box=None, show_header=False, pad_edge=False, padding=GAP)
     table.add_column(justify="right", style="dim")
     table.add_column(overflow="fold")
@@ -63,7 +63,7 @@ def of_findings(image: str, findings: Iterable[Finding]) -> Iterator[RenderableT
 
 
 def of_trials(trials: Iterable[Trial], chosen: str) -> Iterator[RenderableType]:
-    """What each engine of containers does on this host."""
+    """Yield what each engine of containers does on this host."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=GAP)
     for heading in ("engine", "starts in", f"{CALLS:,} system calls"):
         table.add_column(heading, no_wrap=True)
@@ -101,7 +101,7 @@ class _Images:
 
 
 def _table(inventory: Inventory, between: str) -> Table:
-    """With `between` between the two parts of a cell that has two."""
+    """Return the table, with `between` between the two parts of a cell that has two."""
     gap = GAP if between == " " else NARROW_GAP
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=gap)
     table.add_column("image", overflow="fold")

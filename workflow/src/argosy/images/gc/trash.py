@@ -5,13 +5,13 @@ import secrets
 from pathlib import Path
 
 from argosy.images.gc.disk import freed, measure
-from argosy.images.store import Store, remove_tree
+from argosy.images.store.store import Store, remove_tree
 
 HIDDEN = ".gone-"
 
 
 def leftovers(store: Store) -> list[Path]:
-    """What those who were cut off left behind; to be asked for while nothing is being built."""
+    """Return what those who were cut off left behind; to be asked for while nothing is being built."""
     found = [*(store.path / "builds").glob("*"), *store.layer("").glob(".making-*")]
     archives = store.archive("").parent
     for folder in (store.root(""), store.layer(""), store.blobs, archives):
@@ -45,7 +45,7 @@ def empty(store: Store) -> int:
 
 
 def size(store: Store) -> int:
-    """What `empty` would free."""
+    """Return what `empty` would free."""
     folder = _folder(store)
     return freed(map(measure, folder.iterdir())) if folder.is_dir() else 0
 

@@ -16,11 +16,9 @@ from typing import IO, Any
 
 from argosy.errors import ArgosyError
 from argosy.files import replacing
-from argosy.images.archive import layer_tar
 from argosy.images.builder.cache import CachedStep
 from argosy.images.gc.inventory import find_layers
 from argosy.images.interchange.rights import unhindered
-from argosy.images.lockfile import ImageLock
 from argosy.images.oci import (
     CONFIG_TYPE,
     INDEX_TYPE,
@@ -30,7 +28,9 @@ from argosy.images.oci import (
     MANIFEST_TYPE,
     NAME_ANNOTATION,
 )
-from argosy.images.store import Store
+from argosy.images.rootfs.archive import layer_tar
+from argosy.images.store.lockfile import ImageLock
+from argosy.images.store.store import Store
 
 _CHUNK = 1 << 20
 
@@ -44,7 +44,7 @@ def export_image(store: Store, lock: ImageLock, target: Path) -> int:
     diff_ids = [step.diff_id for step in lock.steps if step.diff_id]
     layers = find_layers(store, lock)
     if target.is_dir():
-        raise ArgosyError(f"{target}: this is a folder; name the file to write")
+        raise ArgosyError(f"{target}: this is a folder", "name the file to write")
 
     def write(temporary: Path) -> str:
         with temporary.open("w+b") as stream:
@@ -116,8 +116,8 @@ class _Archive:
                 size += self._stream.write(chunk)
         if cached.diff_id != f"sha256:{digest.hexdigest()}":
             raise ArgosyError(
-                f"{diff}: this layer is not what it was when it was made ({cached.instruction}); "
-                f"remove {diff.parent} and build the image again"
+                f"{diff}: this layer is not what it was when it was made ({cached.instruction})",
+                f"remove {diff.parent} and build the image again",
             )
         self._pad()
         end = self._stream.tell()
@@ -136,7 +136,7 @@ class _Archive:
 
 
 def _header(name: str, size: int, kind: bytes = tarfile.REGTYPE, mode: int = 0o644) -> bytes:
-    """One block; in this format also for files above 8 GiB."""
+    """Return one block; in this format also for files above 8 GiB."""
     member = tarfile.TarInfo(name)
     member.size, member.type, member.mode = size, kind, mode
     return member.tobuf(tarfile.GNU_FORMAT)

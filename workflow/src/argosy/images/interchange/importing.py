@@ -16,19 +16,19 @@ from typing import Literal
 
 from argosy.errors import ArgosyError
 from argosy.images.builder import cache
-from argosy.images.freeze import make_frozen, put_in_place
 from argosy.images.interchange.incoming import IncomingLayer, describe
 from argosy.images.interchange.opening import Archive, Folder, opened
 from argosy.images.interchange.proving import config_of, unpack_layer
 from argosy.images.interchange.rights import unhindered
-from argosy.images.layers import Change, Layer
-from argosy.images.lockfile import ImageLock, LockedBase, LockedStep, lock_path, write_lock
 from argosy.images.registry.client import Client
 from argosy.images.registry.pulling import Pulled, pull
 from argosy.images.registry.reference import Reference
 from argosy.images.registry.retry import Patience
-from argosy.images.scratch import sweep
-from argosy.images.store import Store
+from argosy.images.rootfs.freeze import make_frozen, put_in_place
+from argosy.images.rootfs.layers import Change, Layer
+from argosy.images.store.lockfile import ImageLock, LockedBase, LockedStep, lock_path, write_lock
+from argosy.images.store.scratch import sweep
+from argosy.images.store.store import Store
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 KEY_FORMAT = "argosy-import-1"
@@ -70,7 +70,7 @@ def import_from_registry(
 
 @contextmanager
 def _importing(store: Store, name: str) -> Iterator[Path]:
-    """A folder to work in while nobody else changes the image."""
+    """Make a folder to work in while nobody else changes the image."""
     if not NAME.fullmatch(name):
         raise ArgosyError(f"{name!r}: a name consists of letters, digits and . _ -")
     sweep()
@@ -134,7 +134,7 @@ def _freeze(title: str, layers: Sequence[Layer], making: Path) -> None:
 
 
 def _keys(layers: Sequence[IncomingLayer]) -> list[str]:
-    """The layers' keys: each stands for its content and all that is below it."""
+    """Return the layers' keys: each stands for its content and all that is below it."""
     keys: list[str] = []
     for layer in layers:
         described = json.dumps([KEY_FORMAT, keys[-1] if keys else "", layer.diff_id])

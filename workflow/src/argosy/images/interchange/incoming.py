@@ -46,7 +46,7 @@ class IncomingImage:
 
 
 def describe(archive: Archive) -> IncomingImage:
-    """The one image of the archive that is for this machine.
+    """Return the one image of the archive that is for this machine.
 
     Raises:
         ArgosyError: naming what is wrong, when there is none, or several.
@@ -155,7 +155,7 @@ def _image(
 
 
 def _instructions(config: Mapping[str, Any], number: int) -> list[str]:
-    """What made each layer, where the image tells."""
+    """Return what made each layer, where the image tells."""
     history = [one for one in config.get("history") or () if not one.get("empty_layer")]
     told = [str(one.get("created_by") or "").strip() for one in history]
     if len(told) != number:

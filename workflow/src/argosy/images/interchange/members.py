@@ -105,7 +105,7 @@ def write(archive: tarfile.TarFile, member: tarfile.TarInfo, place: Path) -> Non
 
 
 def moment_of(member: tarfile.TarInfo) -> int:
-    """The time of change in nanoseconds, not rounded to what a float can hold."""
+    """Return the time of change in nanoseconds, not rounded to what a float can hold."""
     text = member.pax_headers.get("mtime", "")
     if _NUMBER.fullmatch(text):
         value = int(Decimal(text) * 10**9)
@@ -117,7 +117,7 @@ def moment_of(member: tarfile.TarInfo) -> int:
 
 
 def is_text(name: str) -> bool:
-    """Whether a name can stand in a description of ours."""
+    """Return whether a name can stand in a description of ours."""
     try:
         name.encode()
     except UnicodeEncodeError:

@@ -29,7 +29,7 @@ _SQUASHFS = b"hsqs"
 
 
 def _without_layers(begin: bytes) -> str:
-    """What a file that begins so is, if it is an image of another kind; else nothing."""
+    """Return what a file that begins so is, if it is an image of another kind; else nothing."""
     if begin[_SIF_AT:].startswith(_SIF):
         return "a SIF image, of Apptainer or Singularity"
     if begin.startswith(_SQUASHFS):
@@ -54,14 +54,14 @@ class Archive(ABC):
 
     @abstractmethod
     def open(self, name: str) -> IO[bytes]:
-        """A file of the archive.
+        """Return a file of the archive.
 
         Raises:
             ArgosyError: when it is not there.
         """
 
     def read(self, name: str, digest: str | None = None) -> Any:
-        """A description in JSON.
+        """Return a description in JSON.
 
         Raises:
             ArgosyError: when it is not there, is none or has another digest.
@@ -84,7 +84,7 @@ class Archive(ABC):
         return value
 
     def error(self, name: str, problem: str) -> ArgosyError:
-        """A problem with one of its files."""
+        """Return a problem with one of its files."""
         return ArgosyError(f"{self.title}: {name!r} {problem}")
 
 
@@ -106,7 +106,7 @@ class TarArchive(Archive):
         return posixpath.normpath(name) in self._members
 
     def open(self, name: str) -> IO[bytes]:
-        """A file of the archive."""
+        """Return a file of the archive."""
         member = self._members.get(posixpath.normpath(name))
         if member and member.issym():
             # Docker stored a layer that stands in two images once.
@@ -131,14 +131,14 @@ class Folder(Archive):
         return self._file(name) is not None
 
     def open(self, name: str) -> IO[bytes]:
-        """A file of the folder."""
+        """Return a file of the folder."""
         path = self._file(name)
         if path is None:
             raise self.error(name, "is not in it")
         return path.open("rb")
 
     def _file(self, name: str) -> Path | None:
-        """A file that is in the folder by its name and really; a pipe, say, would never end."""
+        """Return a file that is in the folder by its name and really; a pipe, say, would never end."""
         place = self._path / name
         inside = place.resolve().is_relative_to(self._path.resolve())
         return place if inside and place.is_file() else None
@@ -146,7 +146,7 @@ class Folder(Archive):
 
 @contextmanager
 def opened(path: Path) -> Iterator[Archive]:
-    """The archive, compressed as a whole or not, or a folder.
+    """Open the archive, compressed as a whole or not, or a folder.
 
     Raises:
         ArgosyError: when it is damaged, cut off or no archive, then or while it is read.
@@ -158,12 +158,13 @@ def opened(path: Path) -> Iterator[Archive]:
         with path.open("rb") as stream:
             begin = stream.read(_SIF_AT + len(_SIF))
         if begin.startswith(ZSTD):
-            raise ArgosyError(f"{path}: compressed as a whole; run: zstd --decompress {path}")
+            raise ArgosyError(f"{path}: compressed as a whole", f"run: zstd --decompress {path}")
         if kind := _without_layers(begin):
             raise ArgosyError(
-                f"{path}: this is {kind}, without layers, and cannot be imported; take the image that "
+                f"{path}: this is {kind}, without layers, and cannot be imported",
+                "take the image that "
                 "it was made from: argosy image import docker://REFERENCE NAME, or an archive of it by "
-                "podman save --format oci-archive, docker save or skopeo copy"
+                "podman save --format oci-archive, docker save or skopeo copy",
             )
         mode: Literal["r:gz", "r:"] = "r:gz" if begin.startswith(GZIP) else "r:"
         with _tar(path, mode) as tar:

@@ -11,11 +11,11 @@ from argosy.images.interchange.incoming import IncomingImage, IncomingLayer
 from argosy.images.interchange.opening import Archive
 from argosy.images.interchange.streams import DAMAGE, MOST_AFTER_END, Hashing, decompressed
 from argosy.images.interchange.unpacking import unpack
-from argosy.images.layers import Change, Layer
+from argosy.images.rootfs.layers import Change, Layer
 
 
 def config_of(archive: Archive, image: IncomingImage) -> ImageConfig:
-    """How the image's programs are started.
+    """Return how the image's programs are started.
 
     Raises:
         ArgosyError: when its configuration is not one.

@@ -34,11 +34,11 @@ class Hashing(io.RawIOBase):
         self._digest = hashlib.sha256()
 
     def readable(self) -> bool:
-        """As of a file."""
+        """Return True, as a file does."""
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        """As of a file."""
+        """Read as a file does."""
         data = self._source.read(len(buffer))
         buffer[: len(data)] = data
         self._digest.update(data)
@@ -60,7 +60,7 @@ class Hashing(io.RawIOBase):
 
 @contextmanager
 def decompressed(source: Hashing, where: str) -> Iterator[IO[bytes]]:
-    """The content of a stream that is compressed by gzip or zstd, or not at all.
+    """Open the content of a stream that is compressed by gzip or zstd, or not at all.
 
     Args:
         where: what a message begins with.

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import NoReturn
 
 from argosy.errors import ArgosyError
-from argosy.images.archive import OPAQUE_MARKER, WHITEOUT
-from argosy.images.flatten import link
-from argosy.images.free_disk import BLOCK, why_no_room
 from argosy.images.interchange.members import Tar, is_text, moment_of, write
 from argosy.images.interchange.streams import DAMAGE, Hashing
-from argosy.images.layers import (
+from argosy.images.rootfs.archive import OPAQUE_MARKER, WHITEOUT
+from argosy.images.rootfs.flatten import link
+from argosy.images.rootfs.layers import (
     DEEPEST,
     Change,
     Layer,
@@ -28,7 +27,8 @@ from argosy.images.layers import (
     read_overlay,
     status_of,
 )
-from argosy.images.store import remove_tree
+from argosy.images.store.free_disk import BLOCK, why_no_room
+from argosy.images.store.store import remove_tree
 
 LONGEST_QUOTED = 1000
 """Letters of what an archive says that stand in a message."""
@@ -122,7 +122,7 @@ class _Unpacker:
         return parts
 
     def _make_parents(self, member: tarfile.TarInfo, parts: Sequence[str]) -> None:
-        """The folders around a member: real ones, made as they are below where the tar has none."""
+        """Make the folders around a member: real ones, as they are below where the tar has none."""
         for depth in range(1, len(parts) + 1):
             path = "/".join(parts[:depth])
             found = status_of(self._diff / path)
@@ -219,7 +219,7 @@ class _Unpacker:
             place.unlink()
 
     def _link_source(self, member: tarfile.TarInfo, path: str) -> Path:
-        """The file that a hard link is another name of, in this layer or in one below."""
+        """Return the file that a hard link is another name of, in this layer or in one below."""
         target = "/".join(self._parts(member, member.linkname))
         own = Layer(self._diff, {}, frozenset())
         source = find_below([own, *self._below], target)

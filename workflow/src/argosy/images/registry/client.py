@@ -102,7 +102,7 @@ class Client:
             raise problems[0]
 
     def manifest(self, wanted: str, kinds: tuple[str, ...]) -> Document:
-        """The manifest of a tag or digest; `kinds` are the media types that we understand.
+        """Return the manifest of a tag or digest; `kinds` are the media types that we understand.
 
         Raises:
             PassingError: when the registry cannot answer even after several tries.
@@ -128,7 +128,7 @@ class Client:
 
     @contextmanager
     def blob(self, digest: str, begin: int) -> Iterator[requests.Response]:
-        """A blob from byte `begin` on; the answer may be 206, 200 for all of it, or 416.
+        """Ask for a blob from byte `begin` on; the answer may be 206, 200 for all of it, or 416.
 
         Raises:
             PassingError: when it should be tried again.
@@ -147,7 +147,7 @@ class Client:
 
     @contextmanager
     def _asked(self, path: str, headers: Mapping[str, str]) -> Iterator[requests.Response]:
-        """The answer to one question; when we must say who we are first, to the second."""
+        """Open the answer to one question; when we must say who we are first, to the second."""
         url, known = f"{self.reference.api}{path}", self._authorization
         with exchange(url, _with(headers, known), read_s=self._read_s) as response:
             if response.status_code != 401:
@@ -163,7 +163,7 @@ class Client:
             yield response
 
     def _authorize(self, challenge: Challenge, known: SecretStr | None) -> SecretStr:
-        """What is to be answered; of several threads that are asked at once one gets it for all."""
+        """Return what is to be answered; of several threads that are asked at once one gets it for all."""
         with self._authorizing:
             if self._authorization is None or self._authorization is known:
                 self._authorization = SecretStr(self._answer(challenge))
@@ -181,7 +181,7 @@ class Client:
         return basic(login)
 
     def _login_to_send(self) -> Login | None:
-        """The login, unless whoever listens on this machine would get it without proof of who that is."""
+        """Return the login, unless somebody on this machine would get it without proof of who that is."""
         login = self._login()
         if login is None or not self.reference.is_local or is_said_insecure(self.reference):
             return login
@@ -193,7 +193,7 @@ class Client:
         )
 
     def _check_realm(self, realm: str) -> None:
-        """What gives tokens for a registry elsewhere is not on this machine, where anybody may listen."""
+        """Refuse tokens of this machine, where anybody may listen, for a registry that is elsewhere."""
         if not self.reference.is_local and is_loopback(urlsplit(realm).hostname or ""):
             raise ArgosyError(
                 f"{self.reference}: {self.reference.host} names {urlsplit(realm).netloc} for its tokens, "

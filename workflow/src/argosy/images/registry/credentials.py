@@ -44,7 +44,7 @@ class Login:
 
 
 def find_login(reference: Reference, variables: Mapping[str, str] = os.environ) -> Login | None:
-    """The login for an image's repository, from the first file that has one.
+    """Return the login for an image's repository, from the first file that has one.
 
     Raises:
         ArgosyError: naming the file that is damaged, or the helper that fails.
@@ -64,7 +64,7 @@ def _is_file(path: Path) -> bool:
 
 
 def login_files(variables: Mapping[str, str] = os.environ) -> list[Path]:
-    """Where logins may be, the first that counts first.
+    """Return where logins may be, the first that counts first.
 
     Raises:
         ArgosyError: when the file that REGISTRY_AUTH_FILE names is missing.
@@ -118,14 +118,14 @@ def _part(path: Path, content: Mapping[str, Any], name: str) -> Mapping[str, Any
 
 
 def _names(reference: Reference) -> Iterator[str]:
-    """The names by which a login may be kept, the longest first: host/a/b, host/a, host."""
+    """Yield the names by which a login may be kept, the longest first: host/a/b, host/a, host."""
     parts = [reference.host, *reference.repository.split("/")]
     for length in range(len(parts), 0, -1):
         yield "/".join(parts[:length])
 
 
 def _plain(key: str) -> str:
-    """A key as podman writes it; docker's are addresses."""
+    """Return a key as podman writes it; docker's are addresses."""
     plain = re.sub(r"^https?://", "", key).rstrip("/")
     plain = re.sub(r"/v[12]$", "", plain)
     return DOCKER_HUB if plain in DOCKER_HUB_NAMES else plain
@@ -177,10 +177,11 @@ def _from_helper(path: Path, helper: Any, host: str, variables: Mapping[str, str
         return Login(str(answer["Username"]), SecretStr(str(answer["Secret"])), name)
     except (ValueError, KeyError, TypeError):
         # What it printed may be the secret.
-        raise ArgosyError(f"{name}: gives no login for {host}; try: {name} get") from None
+        raise ArgosyError(f"{name}: gives no login for {host}", f"try: {name} get") from None
 
 
 def _damaged(path: Path, problem: str) -> ArgosyError:
     return ArgosyError(
-        f"{path}: not a file of registry logins: {problem}; remove it and log in again with: podman login"
+        f"{path}: not a file of registry logins: {problem}",
+        "remove it and log in again with: podman login",
     )

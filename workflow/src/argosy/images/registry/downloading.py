@@ -44,7 +44,7 @@ def download(client: Client, blob: Descriptor, part: Path, count: Count) -> None
 
 
 def digest_of(path: Path) -> str:
-    """The digest of a file, `sha256:…`."""
+    """Return the digest of a file, `sha256:…`."""
     with path.open("rb") as stream:
         return f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"
 
@@ -69,7 +69,7 @@ def _complete(client: Client, blob: Descriptor, part: Path, count: Count) -> Non
 
 
 def _fetch_more(client: Client, blob: Descriptor, part: Path, count: Count) -> None:
-    """One request for what is missing.
+    """Ask once for what is missing.
 
     Raises:
         PassingError: when not all of it came.
@@ -94,7 +94,7 @@ def _fetch_more(client: Client, blob: Descriptor, part: Path, count: Count) -> N
 def _chunks(
     client: Client, blob: Descriptor, response: requests.Response, missing: int
 ) -> Iterator[bytes]:
-    """The body of an answer, which must be `missing` bytes long."""
+    """Yield the body of an answer, which must be `missing` bytes long."""
     while chunk := response.raw.read(CHUNK, decode_content=False):
         if client.patience.stop.is_set():
             raise PassingError(f"{_title(client, blob)}: given up, as another part failed")
@@ -111,7 +111,7 @@ def _chunks(
 
 
 def _goes_on(response: requests.Response, begin: int) -> bool:
-    """Whether the answer begins where the part ends; else it is all of it, or nothing."""
+    """Return whether the answer begins where the part ends; else it is all of it, or nothing."""
     told = re.match(rf"bytes {begin}-", response.headers.get("Content-Range", ""))
     return response.status_code == 206 and told is not None
 
@@ -125,5 +125,5 @@ def _write(stream: IO[bytes], chunk: bytes) -> None:
         if problem.errno not in FULL:
             raise
         raise ArgosyError(
-            f"{stream.name}: {problem.strerror}; free space and run again: what came is kept"
+            f"{stream.name}: {problem.strerror}", "free space and run again: what came is kept"
         ) from None

@@ -13,7 +13,7 @@ from argosy.images.registry.reference import Reference
 
 
 def is_said_insecure(reference: Reference, variables: Mapping[str, str] = os.environ) -> bool:
-    """Whether a file says `insecure = true` of the image's registry, or of the part of it with the image.
+    """Return whether a file says `insecure = true` of the image's registry, or of its part with the image.
 
     Raises:
         ArgosyError: naming a file that cannot be understood.
@@ -27,7 +27,7 @@ def is_said_insecure(reference: Reference, variables: Mapping[str, str] = os.env
 
 
 def settings_file(variables: Mapping[str, str] = os.environ) -> Path:
-    """The user's own file, which need not be there."""
+    """Return the user's own file, which need not be there."""
     if chosen := variables.get("CONTAINERS_REGISTRIES_CONF"):
         return Path(chosen)
     home = Path(variables.get("HOME") or Path.home())

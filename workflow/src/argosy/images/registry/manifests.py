@@ -93,7 +93,7 @@ def read_contents(client: Client) -> Contents:
 
 
 def _checked(reference: Reference, document: Document, digest: str | None) -> str:
-    """The digest of what came, which must be the one that was asked for or that the registry tells."""
+    """Return the digest of what came; it must be the one that was asked for or that the registry tells."""
     found = f"sha256:{hashlib.sha256(document.content).hexdigest()}"
     told = document.digest if document.digest and document.digest.startswith("sha256:") else None
     for expected in (digest, told):
@@ -116,8 +116,8 @@ def _read(reference: Reference, document: Document) -> dict[str, object]:
         )
     if content.get("schemaVersion") == 1 or "fsLayers" in content:
         raise ArgosyError(
-            f"{reference}: kept in a format that was given up (schema 1); whoever owns it has to push it "
-            "again"
+            f"{reference}: kept in a format that was given up (schema 1)",
+            "whoever owns it has to push it again",
         )
     return content
 
@@ -147,7 +147,8 @@ def _for_this_machine(reference: Reference, content: dict[str, object]) -> str:
             return one.digest
     kinds = sorted({_kind(one.platform) for one in index.manifests if one.platform})
     raise ArgosyError(
-        f"{reference}: not for linux/{architecture()}; it is there for: {', '.join(kinds) or 'nothing'}"
+        f"{reference}: not for linux/{architecture()}",
+        f"it is there for: {', '.join(kinds) or 'nothing'}",
     )
 
 

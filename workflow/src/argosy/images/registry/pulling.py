@@ -15,14 +15,14 @@ from typing import Any
 
 from argosy.errors import ArgosyError
 from argosy.files import write_json
-from argosy.images.flatten import link
-from argosy.images.free_disk import why_no_room
 from argosy.images.oci import INDEX_TYPE, LAYOUT, LAYOUT_FILE, NAME_ANNOTATION
 from argosy.images.registry.client import Client
 from argosy.images.registry.downloading import digest_of, download
 from argosy.images.registry.manifests import Contents, Descriptor, read_contents
 from argosy.images.registry.reference import Reference
-from argosy.images.store import Store
+from argosy.images.rootfs.flatten import link
+from argosy.images.store.free_disk import why_no_room
+from argosy.images.store.store import Store
 from argosy.units import amount
 
 AT_ONCE = 4
@@ -71,8 +71,8 @@ def pull(store: Store, client: Client, folder: Path, say: Say) -> Pulled:
     with store.locked("registry"):
         if why := why_no_room(cache, _missing(contents.blobs, cache)):
             raise ArgosyError(
-                f"{contents.reference}: {cache}: {why}; free space, or have the store on another disk "
-                "(ARGOSY_STORE)"
+                f"{contents.reference}: {cache}: {why}",
+                "free space, or have the store on another disk (ARGOSY_STORE)",
             )
         _Downloads(client, cache, blobs, Progress(contents.blobs, say)).run(contents.blobs)
     _describe(folder, contents)
@@ -81,7 +81,7 @@ def pull(store: Store, client: Client, folder: Path, say: Say) -> Pulled:
 
 
 def _missing(blobs: Sequence[Descriptor], cache: Path) -> int:
-    """Bytes that are still to be downloaded."""
+    """Return bytes that are still to be downloaded."""
     missing = 0
     for blob in blobs:
         cached = cache / _hex(blob.digest)
@@ -93,7 +93,7 @@ def _missing(blobs: Sequence[Descriptor], cache: Path) -> int:
 
 
 def _part_of(cached: Path) -> Path:
-    """What there is of a blob that is not whole yet."""
+    """Return what there is of a blob that is not whole yet."""
     return cached.with_name(cached.name + PART)
 
 
@@ -109,7 +109,7 @@ class Progress:
         self._told = time.monotonic()
 
     def count(self, number: int) -> None:
-        """Bytes came, or were in vain."""
+        """Count bytes that came; or that were in vain, as a negative number."""
         with self._lock:
             self._done += number
             if time.monotonic() - self._told < SAY_EVERY_S:
@@ -120,7 +120,7 @@ class Progress:
         self._say(line)
 
     def finish(self) -> None:
-        """One blob is whole."""
+        """Note that one more blob is whole."""
         with self._lock:
             self._whole += 1
 

@@ -78,12 +78,12 @@ class Reference:
         return _DOCKER_HUB_API if self.host == DOCKER_HUB else self.host
 
     def pinned(self, digest: str) -> "Reference":
-        """The same with the digest that the tag stands for at the moment."""
+        """Return the same with the digest that the tag stands for at the moment."""
         return replace(self, digest=digest)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host's name means this machine for certain, and no network is in between."""
+    """Return whether a host's name means this machine for certain, and no network is in between."""
     if host == "localhost":
         return True
     try:

@@ -69,7 +69,7 @@ class Answers:
         )
 
     def error(self, problem: str) -> ArgosyError:
-        """A problem with this image."""
+        """Return a problem with this image."""
         return ArgosyError(f"{self.reference}: {problem}")
 
     def _missing(self, response: requests.Response, is_part: bool) -> ArgosyError:
@@ -80,19 +80,19 @@ class Answers:
 
 
 def media_type(response: requests.Response) -> str:
-    """What an answer says that it is."""
+    """Return what an answer says that it is."""
     return response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
 
 def _retry_after(response: requests.Response) -> float:
-    """Seconds, from a number or a date."""
+    """Return seconds, from a number or a date."""
     with suppress(InvalidHeader, ValueError):
         return max(0.0, Retry().parse_retry_after(response.headers.get("Retry-After", "0")))
     return 0.0
 
 
 def _codes(response: requests.Response) -> str:
-    """The protocol's words for what is wrong, where the registry says one; its sentences may say more."""
+    """Return the protocol's words for what is wrong, where the registry says one."""
     with suppress(ValueError, TypeError, KeyError, AttributeError, HTTPError, RecursionError):
         content = json.loads(read_body(response, LONGEST_COMPLAINT))
         codes = [str(one["code"]) for one in content["errors"]]

@@ -51,7 +51,7 @@ class Patience:
     stop: Event = field(default_factory=Event)
 
     def with_it(self, action: Callable[[], T]) -> T:
-        """What `action` returns at last.
+        """Return what `action` returns at last.
 
         Raises:
             PassingError: of the same kind as the last one, saying how often it was tried.

@@ -35,7 +35,7 @@ class Challenge:
 
 
 def read_challenge(header: str) -> Challenge | None:
-    """The best that a WWW-Authenticate header offers, or None."""
+    """Return the best that a WWW-Authenticate header offers, or None."""
     _, *parts = _SCHEME.split(header)
     offers = {
         scheme.lower(): parse_dict_header(text)
@@ -51,13 +51,13 @@ def read_challenge(header: str) -> Challenge | None:
 
 
 def basic(login: Login) -> str:
-    """The header of a login itself."""
+    """Return the header of a login itself."""
     pair = f"{login.user}:{login.secret.get_secret_value()}"
     return f"Basic {base64.b64encode(pair.encode()).decode('ascii')}"
 
 
 def fetch_token(challenge: Challenge, login: Login | None) -> str:
-    """The header with a token for what the challenge names; without a login one for everybody.
+    """Return the header with a token for what the challenge names; without a login one for everybody.
 
     Raises:
         PassingError: when the host that gives tokens cannot answer now.
@@ -84,7 +84,7 @@ def fetch_token(challenge: Challenge, login: Login | None) -> str:
             raise PassingError(f"{host}: gives no token now (HTTP {response.status_code})")
         if response.status_code != 200:
             raise ArgosyError(
-                f"{host}: gives no token (HTTP {response.status_code}); {_whose(login)}"
+                f"{host}: gives no token (HTTP {response.status_code})", _whose(login)
             )
         return f"Bearer {_token(host, response)}"
 

@@ -38,7 +38,7 @@ def exchange(
     form: Mapping[str, str] | None = None,
     read_s: float = READ_S,
 ) -> Iterator[requests.Response]:
-    """The answer to a GET, or to a POST of `form`; its body is yet to be read.
+    """Open the answer to a GET, or to a POST of `form`; its body is yet to be read.
 
     Raises:
         UnreachableError: when nobody answers.
@@ -58,7 +58,7 @@ def exchange(
 
 @contextmanager
 def spoken(url: str) -> Iterator[None]:
-    """Turns what requests and urllib3 raise into errors for people.
+    """Turn what requests and urllib3 raise into errors for people.
 
     Their own texts are not shown: they hold whole addresses, and those may hold secrets.
     """
@@ -67,8 +67,8 @@ def spoken(url: str) -> Iterator[None]:
         yield
     except requests.exceptions.SSLError as problem:
         raise ArgosyError(
-            f"{host}: no secure connection: {_innermost(problem)}; where the site has certificates of "
-            "its own, REQUESTS_CA_BUNDLE names the file of them"
+            f"{host}: no secure connection: {_innermost(problem)}",
+            "where the site has certificates of its own, REQUESTS_CA_BUNDLE names the file of them",
         ) from None
     except (requests.ConnectionError, requests.Timeout) as problem:
         raise UnreachableError(f"{host}: {_reason(problem)}") from None
@@ -77,7 +77,7 @@ def spoken(url: str) -> Iterator[None]:
 
 
 def read_body(response: requests.Response, longest: int) -> bytes:
-    """The body, or as much of it as is longer than `longest` by one byte.
+    """Return the body, or as much of it as is longer than `longest` by one byte.
 
     Raises:
         HTTPError: when it breaks off, which a single call would not tell.
@@ -133,7 +133,7 @@ def _origin(url: str) -> tuple[str, str]:
 
 
 def _check(url: str) -> None:
-    """Nothing goes over a network unencrypted."""
+    """Refuse to send anything over a network unencrypted."""
     found = urlsplit(url)
     if found.scheme == "https" or (found.scheme == "http" and is_loopback(found.hostname or "")):
         return
@@ -144,7 +144,7 @@ def _check(url: str) -> None:
 
 
 def _reason(problem: Exception) -> str:
-    """Why there was no connection."""
+    """Return why there was no connection."""
     causes = list(_causes(problem))
     if isinstance(problem, requests.exceptions.ProxyError):
         return "the proxy does not let us through"
@@ -162,7 +162,7 @@ def _reason(problem: Exception) -> str:
 
 
 def _innermost(problem: BaseException) -> str:
-    """What the system said at last; never what holds an address."""
+    """Return what the system said at last; never what holds an address."""
     *_, last = _causes(problem)
     reason = getattr(last, "verify_message", None) or getattr(last, "reason", None)
     said = reason or getattr(last, "strerror", None)
@@ -170,7 +170,7 @@ def _innermost(problem: BaseException) -> str:
 
 
 def _causes(problem: BaseException) -> Iterator[BaseException]:
-    """The problem and what it came from, the innermost last."""
+    """Return the problem and what it came from, the innermost last."""
     seen: list[BaseException] = []
     following: object = problem
     while isinstance(following, BaseException) and following not in seen:

@@ -18,8 +18,8 @@ def make_room(folder: NodeFolder, size: int, kept: int, say: Callable[[str], Non
     """
     if size > kept:
         raise ArgosyError(
-            f"images.cache_size in site.yaml: it is {amount(kept)}, and this image takes {amount(size)}; "
-            "raise it, or choose another images.stage"
+            f"images.cache_size in site.yaml: it is {amount(kept)}, and this image takes {amount(size)}",
+            "raise it, or choose another images.stage",
         )
     taken = sum(image.size for image in folder.images())
     for image in folder.images():
@@ -32,23 +32,25 @@ def make_room(folder: NodeFolder, size: int, kept: int, say: Callable[[str], Non
     if taken + size > kept:
         raise ArgosyError(
             f"images.cache_size in site.yaml: it is {amount(kept)}, images that are in use on "
-            f"{os.uname().nodename} take {amount(taken)}, and this one {amount(size)}; raise it"
+            f"{os.uname().nodename} take {amount(taken)}, and this one {amount(size)}",
+            "raise it",
         )
     if free(folder) < size:
         raise full(folder, size)
 
 
 def free(folder: NodeFolder) -> int:
-    """Bytes that this user may still write there."""
+    """Return bytes that this user may still write there."""
     status = os.statvfs(folder.path)
     return status.f_bavail * status.f_frsize
 
 
 def full(folder: NodeFolder, size: int) -> ArgosyError:
-    """What is said when an image does not fit; a disk may also have no room for more files."""
+    """Return what is said when an image does not fit; a disk may also have no room for more files."""
     status = os.statvfs(folder.path)
     files = f" and {status.f_favail} files" if status.f_files else ""
     return ArgosyError(
         f"{folder.path}: the image takes {amount(size)}, and on {os.uname().nodename} there are "
-        f"{amount(free(folder))}{files} left; free space there, {REMEDY}"
+        f"{amount(free(folder))}{files} left",
+        f"free space there, {REMEDY}",
     )

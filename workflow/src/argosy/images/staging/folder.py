@@ -16,8 +16,8 @@ from pathlib import Path
 
 from argosy.errors import ArgosyError
 from argosy.images.staging.locks import ALONE, SHARED, take, take_at_once
-from argosy.images.store import remove_tree
-from argosy.images.strict_modes import open_private, open_strictly
+from argosy.images.store.store import remove_tree
+from argosy.images.store.strict_modes import open_private, open_strictly
 
 MAKING = ".making-"
 GONE = ".gone-"
@@ -69,7 +69,7 @@ class NodeFolder:
 
     @classmethod
     def below(cls, place: Path) -> "NodeFolder":
-        """The folder below a place that others may write to as well, such as /tmp; made if missing.
+        """Return the folder below a place that others may write to as well, such as /tmp; made if missing.
 
         Raises:
             ArgosyError: when there can be none, or somebody else has put something there.
@@ -88,28 +88,27 @@ class NodeFolder:
         except OSError as problem:
             raise ArgosyError(
                 f"{path}: on {os.uname().nodename} images cannot be unpacked there "
-                f"({problem.strerror}); {REMEDY}"
+                f"({problem.strerror})",
+                REMEDY,
             ) from None
         try:
             if os.fstatvfs(own).f_flag & os.ST_NOEXEC:
-                raise ArgosyError(
-                    f"{place}: no program may be started from there (noexec); {REMEDY}"
-                )
+                raise ArgosyError(f"{place}: no program may be started from there (noexec)", REMEDY)
         finally:
             os.close(own)
         return cls(path)
 
     def image(self, digest: str) -> Image:
-        """An image, there or not."""
+        """Return an image, there or not."""
         return Image(self.path / digest.replace(":", "-"))
 
     def images(self) -> list[Image]:
-        """Those that are there, the one that was used least recently first."""
+        """Return those that are there, the one that was used least recently first."""
         found = [Image(path) for path in self.path.glob("sha256-*") if path.is_dir()]
         return sorted(found, key=_last_use)
 
     def use(self, image: Image) -> int | None:
-        """A descriptor that keeps the image there until it is closed; None where it is not there."""
+        """Return a descriptor that keeps the image there until it is closed; None where it is not there."""
         if not image.is_there:
             return None
         lock = take_at_once(image.lock, SHARED)
@@ -132,7 +131,7 @@ class NodeFolder:
             os.close(lock)
 
     def making(self) -> Path:
-        """Where to make a new folder for an image that is being unpacked."""
+        """Return where to make a new folder for an image that is being unpacked."""
         return self.path / f"{MAKING}{secrets.token_hex(8)}"
 
     def remove_if_unused(self, image: Image) -> bool:

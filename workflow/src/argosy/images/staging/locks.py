@@ -11,7 +11,7 @@ ALONE = fcntl.LOCK_EX
 
 
 def take(path: Path, kind: int) -> int:
-    """A descriptor that holds the lock until it is closed, here and where it was handed on.
+    """Return a descriptor that holds the lock until it is closed, here and where it was handed on.
 
     Raises:
         ArgosyError: when this file system has no locks.
@@ -26,7 +26,7 @@ def take(path: Path, kind: int) -> int:
 
 
 def take_at_once(path: Path, kind: int) -> int | None:
-    """The same, or None when others hold the lock.
+    """Return the same, or None when others hold the lock.
 
     Raises:
         ArgosyError: as `take`.
@@ -48,8 +48,8 @@ def _take(path: Path, kind: int) -> int | None:
     except OSError as problem:
         os.close(descriptor)
         raise ArgosyError(
-            f"{path.parent}: no locks there ({problem.strerror}); choose a folder of the node's own "
-            "disk as images.folder in site.yaml"
+            f"{path.parent}: no locks there ({problem.strerror})",
+            "choose a folder of the node's own disk as images.folder in site.yaml",
         ) from None
     except BaseException:
         os.close(descriptor)

@@ -31,20 +31,21 @@ def make_room(folder: NodeFolder, size: int) -> None:
     if least < size:
         raise ArgosyError(
             f"images.stage is memory: the image takes {amount(size)}, and on {os.uname().nodename} "
-            f"there are {amount(least)} {what}; ask for more by resources.memory_per_rank, or choose "
-            "another images.stage in site.yaml"
+            f"there are {amount(least)} {what}",
+            "ask for more by resources.memory_per_rank, or choose "
+            "another images.stage in site.yaml",
         )
 
 
 def available(root: Path) -> int:
-    """Bytes of the node's memory that programs may still take; `root` is where /proc is."""
+    """Return bytes of the node's memory that programs may still take; `root` is where /proc is."""
     lines = (root / "proc/meminfo").read_text(encoding="ascii").splitlines()
     fields = dict(line.split(":", 1) for line in lines)
     return int(fields["MemAvailable"].split()[0]) * 1024
 
 
 def job_limit(root: Path) -> int | None:
-    """Bytes that this process's control group, or one around it, may still take; None: no limit.
+    """Return bytes that this process's control group, or one around it, may still take; None: no limit.
 
     See cgroups(7); files that were only read count as free. `root` is where /proc and /sys are.
     """
@@ -53,7 +54,7 @@ def job_limit(root: Path) -> int | None:
 
 
 def _groups(root: Path) -> Iterator[Path]:
-    """The folders of this process's control group and of all around it."""
+    """Yield the folders of this process's control group and of all around it."""
     try:
         lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -68,7 +69,7 @@ def _groups(root: Path) -> Iterator[Path]:
 
 
 def _left(group: Path) -> int | None:
-    """What a control group may still take; None where it has no limit, or none that can be read."""
+    """Return what a control group may still take; None where it has no limit, or none that can be read."""
     for limit, usage, cached in (
         ("memory.max", "memory.current", "inactive_file"),
         ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),

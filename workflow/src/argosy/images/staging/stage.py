@@ -44,7 +44,7 @@ class Staged:
 
 @contextmanager
 def staged(wanted: Wanted, place: Place, say: Say) -> Iterator[Staged]:
-    """The image on this node, unpacked if it is not there. It stays as long as `lock` is open anywhere.
+    """Stage the image on this node, unless it is there. It stays as long as `lock` is open anywhere.
 
     SIGTERM, SIGINT and SIGHUP to this process end what is being done as an exception does.
 
@@ -69,7 +69,7 @@ def staged(wanted: Wanted, place: Place, say: Say) -> Iterator[Staged]:
 
 
 def _unpack_or_wait(wanted: Wanted, folder: NodeFolder, room: int | None, say: Say) -> int:
-    """A descriptor that keeps the image there, which another process may have unpacked meanwhile."""
+    """Return a descriptor that keeps the image there, which another process may have unpacked meanwhile."""
     image = folder.image(wanted.digest)
 
     def waiting() -> None:

@@ -10,7 +10,7 @@ from argosy.images.bundle.index import Index, read_index
 from argosy.images.bundle.unpacking import unpack, workers
 from argosy.images.staging import eviction, memory
 from argosy.images.staging.folder import NodeFolder, Wanted
-from argosy.images.store import remove_tree
+from argosy.images.store.store import remove_tree
 from argosy.units import amount
 
 Say = Callable[[str], None]

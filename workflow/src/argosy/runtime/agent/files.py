@@ -15,7 +15,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def write_cause(error: OSError, path: str) -> str:
-    """Why a file could not be written, and what to do, in one line."""
+    """Return why a file could not be written, and what to do, in one line."""
     reason = os.strerror(error.errno).lower() if error.errno else str(error)
     if error.errno in _FULL:
         return f"{reason} while writing {path}: free space and run again"
@@ -23,13 +23,13 @@ def write_cause(error: OSError, path: str) -> str:
 
 
 def open_for_append(path: str) -> int:
-    """A descriptor of a file that only the user can read. Raises OSError, also for a link or a pipe."""
+    """Return a descriptor of a file that only the user can read. Raises OSError, also for a link."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     return _regular(os.open(path, flags, 0o600), path)
 
 
 def open_regular(path: str) -> int:
-    """A descriptor for reading. Raises OSError, also for what is no regular file."""
+    """Return a descriptor for reading. Raises OSError, also for what is no regular file."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     return _regular(os.open(path, flags), path)
 

@@ -43,7 +43,7 @@ def hide_memory() -> None:
 
 
 def _is_traced() -> bool:
-    """Whether somebody traces this process, as proot does: it could read its memory no longer."""
+    """Return whether somebody traces this process, as proot does: it could read its memory no longer."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as file:
             return any(line.startswith("TracerPid:") and int(line[10:]) for line in file)

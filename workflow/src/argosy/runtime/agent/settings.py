@@ -89,11 +89,11 @@ class Settings:
         return os.path.join(self.records, f"telemetry-{self.node}.jsonl")
 
     def steps_file(self, rank: int) -> str:
-        """The file in which a rank records its steps."""
+        """Return the file in which a rank records its steps."""
         return os.path.join(self.records, f"rank-{rank}.steps")
 
     def lines_file(self, rank: int) -> str:
-        """The file in which a rank records all else."""
+        """Return the file in which a rank records all else."""
         return os.path.join(self.records, f"rank-{rank}.jsonl")
 
     @property
@@ -122,7 +122,7 @@ class Settings:
         return os.path.join(self.run_dir, "output")
 
     def rank_fields(self, local_rank: int, rendezvous: tuple[str, int]) -> dict[str, object]:
-        """What `rank_environment` may speak of, for one rank of this node."""
+        """Return what `rank_environment` may speak of, for one rank of this node."""
         return {
             "rank": self.node * self.ranks_per_node + local_rank,
             "size": self.nodes * self.ranks_per_node,
@@ -177,7 +177,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
 def rank_environment(
     settings: Settings, local_rank: int, rendezvous: tuple[str, int]
 ) -> dict[str, str]:
-    """The launcher's variables of one rank, whose rendezvous is at this address and port.
+    """Return the launcher's variables of one rank, whose rendezvous is at this address and port.
 
     Raises:
         SettingsError: a template names an unknown field.

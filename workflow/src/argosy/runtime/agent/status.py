@@ -49,7 +49,7 @@ class StatusFile:
         self.update([])
 
     def note_start_of_ranks(self) -> None:
-        """All nodes are there, and the ranks start now."""
+        """Note that all nodes are there and the ranks start now."""
         self._ranks_started = time.time()
 
     def update(self, ranks: Sequence[RankStatus]) -> None:
@@ -84,7 +84,7 @@ class StatusFile:
 
 
 def describe_machine() -> dict[str, Any]:
-    """What the agent sees of its node.
+    """Return what the agent sees of its node.
 
     `cpus` are those that it may use; `engine` is what started its container, None without one.
     """

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
 import signal
 import sys
 import time
@@ -16,7 +15,7 @@ import time
 from .coordination.channel import Channel
 from .coordination.coordinator import judge
 from .coordination.failure import Failure, Sighting, signal_name
-from .events import Event, HeadLostEvent, SignalEvent, TroubleEvent
+from .events import Event, EventQueue, HeadLostEvent, SignalEvent, TroubleEvent
 from .files import open_for_append, write_cause
 from .hangs.inspection import Finding
 from .hangs.node_watch import NodeWatch
@@ -36,6 +35,8 @@ _EXIT_CODES = {COMPLETED: 0, FAILED: 1, INTERRUPTED: 75, CANCELLED: 130}
 _CANCELLING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 # Seconds; events come at once, only deadlines wait for the tick, and while ranks train there are none.
 _TICK, _TICK_IN_TRAINING = 0.25, 1.0
+# Seconds in which a signal that asks for an end is the same one once more.
+_REPEAT_S = 2.0
 
 
 class Supervisor:
@@ -43,7 +44,7 @@ class Supervisor:
 
     def __init__(self, settings: Settings, guard: Guard) -> None:
         self._settings = settings
-        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._events = EventQueue()
         self._console = Console(sys.stdout.fileno(), self._trouble)
         self._status = StatusFile(settings)
         self._printed = PrintedThroughput(settings, self._trouble)
@@ -61,6 +62,7 @@ class Supervisor:
         self._spare = children()
         self._sightings: list[Sighting] = []
         self._cancelled: tuple[int, float] | None = None
+        self._signalled: float | None = None
         self._patience_ends: float | None = None
         self._warned = False
         self._order = Order()
@@ -82,6 +84,9 @@ class Supervisor:
         self._finish(self._outcome)
         if not self._alone:
             self._channel.take_leave()
+        # It is over: while Python ends, which gives up the handlers, a signal would spoil the exit code.
+        for number in _CANCELLING:
+            signal.signal(number, signal.SIG_IGN)
         return self._say_outcome(self._outcome)
 
     # ---- the beginning
@@ -117,8 +122,9 @@ class Supervisor:
 
     def _next_event(self) -> None:
         hurry = not self._started or self._stopping() or self._patience_ends is not None
-        with contextlib.suppress(queue.Empty):
-            self._take(self._events.get(timeout=_TICK if hurry else _TICK_IN_TRAINING))
+        event = self._events.get(_TICK if hurry else _TICK_IN_TRAINING)
+        if event is not None:
+            self._take(event)
 
     def _take(self, event: Event) -> None:
         if isinstance(event, Order):
@@ -133,7 +139,7 @@ class Supervisor:
         elif isinstance(event, HeadLostEvent):
             self._alone = True
             self._see(event.failure, event.seen)
-        elif event.number in _CANCELLING and self._cancelled is None:
+        elif event.number in _CANCELLING and self._cancelled is None and not self._is_repeated():
             self._console.say(f"node {self._settings.node}: {signal_name(event.number)} received")
             if self._can_wait():
                 self._warn()
@@ -141,8 +147,16 @@ class Supervisor:
                 self._cancelled = (event.number, time.monotonic())
             self._tell()
 
+    def _is_repeated(self) -> bool:
+        """Return whether it is the signal of a moment ago, passed on by what started this agent."""
+        now = time.monotonic()
+        if self._signalled is not None and now < self._signalled + _REPEAT_S:
+            return True
+        self._signalled = now
+        return False
+
     def _can_wait(self) -> bool:
-        """Whether the ranks get time to save a checkpoint before a signal ends them.
+        """Return whether the ranks get time to save a checkpoint before a signal ends them.
 
         A job that has to make room for another gets SIGTERM, as a cancelled one does: if it is meant
         to end at once, a second signal says so.
@@ -212,9 +226,8 @@ class Supervisor:
         end_children(self._spare)
         self._ranks.drain()
         # Output that could not be written must be known before the node counts as ended well.
-        with contextlib.suppress(queue.Empty):
-            while True:
-                self._take(self._events.get_nowait())
+        while (event := self._events.get(0)) is not None:
+            self._take(event)
         self._ended = True
         self._tell()
 

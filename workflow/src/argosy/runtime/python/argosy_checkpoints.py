@@ -6,6 +6,7 @@ was given up and lives on can spoil nothing of its successor's.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
 import os
@@ -26,13 +27,17 @@ KEPT = 2
 """Checkpoints of one job that are kept: the newest may be the one that is being written."""
 
 
+_SIGNALS = (signal.SIGUSR1, signal.SIGTERM)
+
+
 class Warning:
-    """SIGUSR1 from the agent, or SIGTERM from Slurm to all processes: the job will be ended soon."""
+    """SIGUSR1 from the agent, or the scheduler's SIGTERM to all processes: the job will be ended soon."""
 
     def __init__(self) -> None:
         self.seen = False
-        for number in (signal.SIGUSR1, signal.SIGTERM):
+        for number in _SIGNALS:
             signal.signal(number, self._take)
+        atexit.register(_ignore)
         # The signal may have come before there was anybody to hear it.
         run_dir, attempt = os.environ["ARGOSY_RUN_DIR"], os.environ["ARGOSY_ATTEMPT"]
         for place in (("attempts", attempt, "warning"), ("records", attempt, "warned")):
@@ -43,9 +48,15 @@ class Warning:
 
     @classmethod
     def of_this_process(cls) -> Warning | None:
-        """The watch for a warning, in the main thread of a rank whose run keeps checkpoints."""
+        """Return the watch for a warning, in the main thread of a rank whose run keeps checkpoints."""
         in_main = threading.current_thread() is threading.main_thread()
         return cls() if os.environ.get(WARNED) and in_main else None
+
+
+def _ignore() -> None:
+    """Let a program that ends come to its end, in which Python gives up its handlers."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 class Checkpoint:
@@ -97,7 +108,7 @@ class Checkpoint:
 
 
 def _sync_tree(folder: str) -> None:
-    """What is not on the disk when the node dies was not saved."""
+    """Write all to the disk: what is not there when the node dies was not saved."""
     for path, _, names in os.walk(folder):
         for name in names:
             descriptor = os.open(os.path.join(path, name), os.O_RDONLY)
@@ -108,12 +119,12 @@ def _sync_tree(folder: str) -> None:
 
 
 def restored_folder() -> str | None:
-    """The checkpoint from which this job goes on; None at a fresh start."""
+    """Return the checkpoint from which this job goes on; None at a fresh start."""
     return os.environ.get(RESTORED) or None
 
 
 def restored_step() -> int:
-    """How many steps were done when it was saved."""
+    """Return how many steps were done when it was saved."""
     folder = restored_folder()
     if folder is None:
         return 0

@@ -40,7 +40,7 @@ class LayerTimes:
 
     @contextmanager
     def backward(self) -> Iterator[None]:
-        """A backward pass, to be used in a `with` statement."""
+        """Time a backward pass, in a `with` statement."""
         self._passes += 1
         if not SKIPPED < self._passes <= SKIPPED + WATCHED:
             yield

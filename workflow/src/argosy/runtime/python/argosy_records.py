@@ -59,7 +59,7 @@ class Log:
 
     @classmethod
     def of_this_process(cls) -> Log | None:
-        """The log to write, if Argosy asks for one and this is the rank's own process."""
+        """Return the log to write, if Argosy asks for one and this is the rank's own process."""
         path = os.environ.get(_FILE)
         if not path:
             return None

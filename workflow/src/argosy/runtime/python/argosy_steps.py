@@ -113,11 +113,11 @@ class Recorder:
         return folder
 
     def checkpoint(self) -> argosy_checkpoints.Checkpoint:
-        """A checkpoint, to be used in a `with` statement on one rank; it gives the folder to write to."""
+        """Return a checkpoint, for a `with` statement on one rank; it gives the folder to write to."""
         return argosy_checkpoints.Checkpoint(self._count)
 
     def step(self, *, samples: int, epoch: int = 0) -> Step:
-        """A step, to be used in a `with` statement.
+        """Return a step, to be used in a `with` statement.
 
         Args:
             samples: how many samples this rank works on; may be corrected inside the step by
@@ -230,7 +230,7 @@ class Step:
         self._since = 0.0
 
     def phase(self, name: str) -> _Phase:
-        """A phase of this step, to be used in a `with` statement.
+        """Return a phase of this step, to be used in a `with` statement.
 
         Raises:
             ValueError: `name` is not one of `PHASES`.

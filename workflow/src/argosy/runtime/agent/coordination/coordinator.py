@@ -21,7 +21,7 @@ _SHORTEST_STEP = 0.05
 
 
 def vanished(node: int) -> Failure:
-    """The failure of a node that stopped answering."""
+    """Return the failure of a node that stopped answering."""
     cause = f"its agent vanished (no heartbeat for {HEARTBEAT_TIMEOUT_S:.0f} s)"
     return Failure(node, None, cause, time.time(), VANISHED)
 
@@ -76,7 +76,7 @@ class Coordinator:
         return self._take(lambda: self._note(report))
 
     def warn(self) -> None:
-        """The job will be ended soon."""
+        """Note that the job will be ended soon."""
         self._take(self._be_warned)
 
     def fail(self, failure: Failure) -> None:
@@ -84,13 +84,13 @@ class Coordinator:
         self._take(lambda: self._see(failure, self._clock))
 
     def give_up(self, failure: Failure) -> None:
-        """A node that has not been heard of is known never to come, so nobody waits for it."""
+        """Wait no longer for a node that has not been heard of and is known never to come."""
         if failure.node is not None and 0 <= failure.node < len(self._nodes):
             self._nodes[failure.node].gone = True
         self.fail(failure)
 
     def missing(self) -> list[int]:
-        """The nodes that have not been heard of yet, unless that does not matter any more."""
+        """Return the nodes that have not been heard of yet, unless that does not matter any more."""
         with self._lock:
             if self._outcome or not self._missing:
                 return []
@@ -119,7 +119,7 @@ class Coordinator:
         self._warned = True
 
     def all_informed(self) -> bool:
-        """Whether no node needs the head any longer; late ones get a moment to appear."""
+        """Return whether no node needs the head any longer; late ones get a moment to appear."""
         with self._lock:
             self._advance()
             return all(
@@ -198,7 +198,7 @@ class Coordinator:
 
 
 def judge(sightings: Sequence[Sighting], cancelled: float | None) -> Outcome:
-    """The outcome of a job that was cancelled (monotonic time) or failed or both.
+    """Return the outcome of a job that was cancelled (monotonic time) or failed or both.
 
     The signal that cancels a job reaches ranks and agents in any order, so a failure just before
     it is its consequence.

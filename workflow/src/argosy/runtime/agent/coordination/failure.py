@@ -29,16 +29,16 @@ class Failure:
     kind: str = OTHER
 
     def record(self) -> dict[str, Any]:
-        """The failure as the files of a run hold it."""
+        """Return the failure as the files of a run hold it."""
         return {"node": self.node, "rank": self.rank, "cause": self.cause, "at": self.at}
 
     def message(self) -> dict[str, Any]:
-        """The failure as the agents tell each other."""
+        """Return the failure as the agents tell each other."""
         return asdict(self)
 
     @classmethod
     def from_message(cls, message: Mapping[str, Any]) -> Failure:
-        """The reverse of `message`. Raises KeyError, TypeError or ValueError."""
+        """Return the reverse of `message`. Raises KeyError, TypeError or ValueError."""
         node, rank = message["node"], message["rank"]
         return cls(
             node=None if node is None else int(node),
@@ -64,7 +64,7 @@ class Sighting:
 
 
 def root_cause(sightings: Sequence[Sighting]) -> Failure:
-    """The failure that most likely brought about the others.
+    """Return the failure that most likely brought about the others.
 
     When one rank dies its peers fail a moment later, and their reports may overtake its own: so
     among those seen within `WINDOW` of the first, a kind that is not a consequence of another

@@ -103,7 +103,7 @@ class Heartbeat(threading.Thread):
         self.join(_ANSWER_TIME)
 
     def run(self) -> None:
-        """The thread."""
+        """Run the thread."""
         while not self._over:
             self._wake.clear()
             self._beat()

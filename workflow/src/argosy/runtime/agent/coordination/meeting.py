@@ -48,7 +48,7 @@ class Search:
         self._said = False
 
     def failed(self, error: BaseException) -> Failure | None:
-        """An attempt came to nothing; returns why there will be no other, if that is so."""
+        """Return an attempt came to nothing; returns why there will be no other, if that is so."""
         now = time.monotonic()
         step, self._tried = min(now - self._tried, _LONGEST_STEP), now
         self._waited += step
@@ -66,7 +66,7 @@ class Search:
         return None
 
     def late(self, error: BaseException, waited: float) -> Failure:
-        """The head has not come within the time for its start, in seconds."""
+        """Return the failure of a head that has not come within the time for its start, in seconds."""
         head = "the head (node 0) did not answer for"
         return self._failure(
             f"{head} {waited:.0f} s at {place_of(self._settings)}: {cause_of(error)}"
@@ -128,7 +128,7 @@ class Roll(threading.Thread):
         self._said = False
 
     def run(self) -> None:
-        """The thread."""
+        """Run the thread."""
         while missing := self._coordinator.missing():
             if failure := self._call(missing):
                 self._coordinator.give_up(failure)
@@ -167,14 +167,14 @@ class Roll(threading.Thread):
 
 
 def place_of(settings: Settings) -> str:
-    """Where the head listens, and by which interface nodes are to get there."""
+    """Return where the head listens, and by which interface nodes are to get there."""
     address = settings.head_address
     shown = f"[{address}]" if ":" in address else address
     return f"{shown}:{settings.head_port} by interface {settings.interface or 'unknown'}"
 
 
 def cause_of(error: BaseException) -> str:
-    """What came of an attempt to connect, in the words of the field."""
+    """Return what came of an attempt to connect, in the words of the field."""
     if isinstance(error, socket.timeout):
         return "timed out"
     if isinstance(error, OSError) and error.errno:
@@ -184,7 +184,7 @@ def cause_of(error: BaseException) -> str:
 
 
 def is_own(address: str) -> bool:
-    """Whether an address is one of this machine's."""
+    """Return whether an address is one of this machine's."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:

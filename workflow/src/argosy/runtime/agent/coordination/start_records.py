@@ -24,16 +24,16 @@ class StartRecords:
         self._attempt_dir = settings.attempt_dir
 
     def names(self) -> set[str]:
-        """The files that there are. Listing a folder makes NFS forget what it believed about them."""
+        """List the files that there are. Listing makes NFS forget what it believed about them."""
         return _names(self._records) | _names(self._attempt_dir)
 
     def not_started(self, names: set[str]) -> Failure | None:
-        """The failure of the node that is known not to start."""
+        """Return the failure of the node that is known not to start."""
         said = _read(os.path.join(self._attempt_dir, NOT_STARTED)) if NOT_STARTED in names else None
         return failure_of(said) if said else None
 
     def status(self, node: int, names: set[str]) -> Mapping[str, Any] | None:
-        """What the node's agent says of itself; None before it has begun."""
+        """Return what the node's agent says of itself; None before it has begun."""
         name = f"node-{node}.json"
         return _read(os.path.join(self._records, name)) if name in names else None
 
@@ -55,7 +55,7 @@ def _read(path: str) -> Mapping[str, Any] | None:
 
 
 def failure_of(record: Mapping[str, Any]) -> Failure | None:
-    """The failure that a file holds; None when it holds none."""
+    """Return the failure that a file holds; None when it holds none."""
     try:
         return Failure.from_message({"rank": None, "kind": OTHER, **record})
     except (KeyError, TypeError, ValueError):
@@ -63,7 +63,7 @@ def failure_of(record: Mapping[str, Any]) -> Failure | None:
 
 
 def ended_early(node: int, status: Mapping[str, Any]) -> Failure | None:
-    """Why a node has ended that never reached the head, or was the head; None while it runs."""
+    """Return why a node has ended that never reached the head, or was the head; None while it runs."""
     if status.get("state") not in (FAILED, CANCELLED):
         return None
     known = status.get("failure")

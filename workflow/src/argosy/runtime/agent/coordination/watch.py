@@ -1,6 +1,6 @@
 """Two files of the run's folder that the head looks at: a warning, and who the run belongs to.
 
-The batch script makes the first when Slurm warns it; claim.py writes the second when the run is
+The batch script makes the first when the scheduler warns it; claim.py writes the second when the run is
 started again. Files reach the agents through every launcher and container; signals do not.
 """
 
@@ -41,7 +41,7 @@ class Watch(threading.Thread):
         self._superseded = superseded
 
     def run(self) -> None:
-        """The thread."""
+        """Run the thread."""
         while True:
             if self._warned and any(map(os.path.exists, self._warnings)):
                 self._warned()

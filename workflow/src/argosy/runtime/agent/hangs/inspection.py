@@ -61,7 +61,7 @@ class Inspection(threading.Thread):
         self._found = found
 
     def run(self) -> None:
-        """The thread."""
+        """Run the thread."""
         first, began = _Look.take(self._subjects, self._folder), time.monotonic()
         looks = [first]
         for _ in range(_TIMES - 1):
@@ -107,7 +107,7 @@ class _Look:
 
 
 def _program(members: Sequence[Process], registered: set[int]) -> Process | None:
-    """Of a rank's processes the one that computes: of those with stacks, else of all."""
+    """Return the one of a rank's processes that computes: of those with stacks, else of all."""
     with_stacks = [each for each in members if each.pid in registered]
     return max(with_stacks or members, key=lambda each: each.cpu_s, default=None)
 
@@ -131,7 +131,7 @@ def _place(subject: Subject, looks: Sequence[_Look], seconds: float) -> Place:
 
 
 def _gets_on(rank: int, looks: Sequence[_Look], dumps: Sequence[Dump], seconds: float) -> bool:
-    """Whether a rank computes, and is not in an endless loop as far as that can be seen from outside.
+    """Return whether a rank computes, and is in no endless loop as far as is seen from outside.
 
     A loop in one function of the program takes one core, no new memory and calls no library that is
     written in Python.

@@ -63,7 +63,7 @@ class HangJudge:
             node.looked, node.places, node.stall = report.looked, report.places, report.stall
 
     def judge(self, clock: float) -> Failure | None:
-        """The failure of a job that hangs; to be called with each report."""
+        """Return the failure of a job that hangs; to be called with each report."""
         quiet = self._silence(clock)
         if quiet is None or self._timeout == 0:
             return None
@@ -88,7 +88,7 @@ class HangJudge:
         return min(node.quiet + min(clock - node.at, _LONGEST_BEAT) for node in running)
 
     def _limit(self) -> float:
-        """Seconds of silence that the job's own past does not explain."""
+        """Return seconds of silence that the job's own past does not explain."""
         if self._timeout is not None:
             return self._timeout
         paces = self._paces()

@@ -38,7 +38,7 @@ class WatchedRank(Watched, Protocol):
         """Whom Horovod misses, as it has said in this rank's output; empty: nobody."""
 
     def forget_stall(self) -> None:
-        """That is over."""
+        """Note that the stall is over."""
 
 
 class NodeWatch:

@@ -35,18 +35,18 @@ class Place:
     where: str = ""
 
     def message(self) -> dict[str, Any]:
-        """The place as the agents tell each other."""
+        """Return the place as the agents tell each other."""
         return asdict(self)
 
     @classmethod
     def from_message(cls, message: Mapping[str, Any]) -> Place:
-        """The reverse of `message`. Raises KeyError, TypeError or ValueError."""
+        """Return the reverse of `message`. Raises KeyError, TypeError or ValueError."""
         texts = (str(message[name]) for name in ("state", "call", "where"))
         return cls(int(message["rank"]), *texts)
 
 
 def place_of(rank: int, frames: Sequence[Frame]) -> Place:
-    """The place that a stack shows, the innermost frame first."""
+    """Return the place that a stack shows, the innermost frame first."""
     if not frames:
         return Place(rank, UNKNOWN)
     own = next((n for n, frame in enumerate(frames) if not is_library(frame)), None)
@@ -99,5 +99,5 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def is_library(frame: Frame) -> bool:
-    """Whether a frame is of a library, or of Python itself, and not of the program."""
+    """Return whether a frame is of a library, or of Python itself, and not of the program."""
     return any(part in frame.file for part in _LIBRARIES)

@@ -26,13 +26,13 @@ class Process:
 
 
 def processes() -> dict[int, Process]:
-    """All that can be seen, by pid."""
+    """Return all that can be seen, by pid."""
     found = (read_process(int(name)) for name in os.listdir("/proc") if name.isdigit())
     return {each.pid: each for each in found if each}
 
 
 def read_process(pid: int) -> Process | None:
-    """What /proc/<pid>/stat says (proc(5)); None when it has ended."""
+    """Return what /proc/<pid>/stat says (proc(5)); None when it has ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             # The name in brackets may itself hold brackets and spaces.
@@ -45,7 +45,7 @@ def read_process(pid: int) -> Process | None:
 
 
 def family(all_processes: dict[int, Process], pid: int) -> list[Process]:
-    """A process and its descendants; empty when it has ended."""
+    """Return a process and its descendants; empty when it has ended."""
     if pid not in all_processes:
         return []
     found = [all_processes[pid]]
@@ -55,7 +55,7 @@ def family(all_processes: dict[int, Process], pid: int) -> list[Process]:
 
 
 def runnable(pid: int) -> set[int]:
-    """The threads of a process that compute, or would if there were a core for them."""
+    """Return the threads of a process that compute, or would if there were a core for them."""
     found = set()
     with contextlib.suppress(OSError):
         for name in os.listdir(f"/proc/{pid}/task"):
@@ -73,7 +73,7 @@ def _thread_state(pid: int, thread: str) -> bytes:
 
 
 def bytes_moved(pid: int) -> int:
-    """Bytes that a process has read and written so far, as far as that shows that it goes on.
+    """Return bytes that a process has read and written so far, as far as that shows that it goes on.
 
     Of the first thread all calls count: others exchange messages even while all ranks wait. Of the
     whole process what went to disks and came from them does.
@@ -84,7 +84,7 @@ def bytes_moved(pid: int) -> int:
 
 
 def catches(pid: int, number: int) -> bool:
-    """Whether a process has a handler for a signal."""
+    """Return whether a process has a handler for a signal."""
     try:
         with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
             for line in file:

@@ -59,7 +59,7 @@ class StackFolder:
             shutil.rmtree(self._path, ignore_errors=True)
 
     def registered(self) -> set[int]:
-        """The processes that can be asked now."""
+        """Return the processes that can be asked now."""
         return set(self._files())
 
     def ask(self, pids: Collection[int]) -> dict[int, Dump]:
@@ -85,7 +85,7 @@ class StackFolder:
 
 
 def first_thread(text: str) -> tuple[Frame, ...]:
-    """The frames of the thread that faulthandler names last, which is the process's first."""
+    """Return the frames of the thread that faulthandler names last, which is the process's first."""
     frames: list[Frame] = []
     for line in text.splitlines():
         found = _FRAME.fullmatch(line)
@@ -97,7 +97,7 @@ def first_thread(text: str) -> tuple[Frame, ...]:
 
 
 def _has_open(pid: str, descriptor: str, path: str) -> bool:
-    """Whether the process would write there: else the signal might end it, or spoil another file."""
+    """Return whether the process would write there: else the signal might end it, or spoil another file."""
     try:
         if not os.path.samefile(f"/proc/{pid}/fd/{descriptor}", path):
             return False

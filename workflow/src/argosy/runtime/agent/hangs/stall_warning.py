@@ -20,7 +20,7 @@ class StallWarnings:
         self._missing: dict[int, str] = {}
 
     def take(self, data: bytes, lines: list[bytes], rest: bytes) -> bool:
-        """Whether the program itself has said something.
+        """Return whether the program itself has said something.
 
         Args:
             data: what has come just now.

@@ -40,7 +40,7 @@ def reap(collect: Mapping[int, Callable[[], None]]) -> None:
 
 
 def children() -> set[int]:
-    """The pids of this process's children."""
+    """Return the pids of this process's children."""
     me = os.getpid()
     return {int(name) for name in os.listdir("/proc") if name.isdigit() and _parent(name) == me}
 

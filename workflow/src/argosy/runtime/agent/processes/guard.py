@@ -30,7 +30,7 @@ class Guard:
         return cls(writer)
 
     def add(self, group: int) -> None:
-        """From now on, end this process group when the agent dies."""
+        """End this process group, from now on, when the agent dies."""
         self._say(f"+{group}\n")
 
     def remove(self, group: int) -> None:
@@ -44,8 +44,11 @@ class Guard:
 
 
 def _watch(reader: int) -> None:
-    # A session of its own and no shared descriptors: nobody waits for the guard or signals it.
+    # A session of its own and no shared descriptors: nobody waits for the guard. Schedulers that warn or
+    # cancel signal every process of a job, while the ranks may go on for as long as their agent lets them.
     os.setsid()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nowhere, descriptor)

@@ -64,7 +64,7 @@ class PrintedThroughput:
                     self._write(refused(match))
 
     def failure(self) -> Failure | None:
-        """The failure of a job whose ranks ended well without a measurement, or with a wrong one."""
+        """Return the failure of a job whose ranks ended well without a measurement, or with a wrong one."""
         cause = self._cut() or self._nothing()
         return Failure(self._settings.node, None, cause, time.time()) if cause else None
 
@@ -103,12 +103,12 @@ class PrintedThroughput:
 
 
 def printed_path(settings: Settings) -> str:
-    """Where the printed throughput is written."""
+    """Return where the printed throughput is written."""
     return os.path.join(settings.records, "printed.jsonl")
 
 
 def something_measured(settings: Settings) -> bool:
-    """Whether rank 0 printed a throughput or recorded a step."""
+    """Return whether rank 0 printed a throughput or recorded a step."""
     return (
         _holds(printed_path(settings), "printed")
         or _holds_steps(settings.steps_file(0))

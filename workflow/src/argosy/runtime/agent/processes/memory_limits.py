@@ -35,7 +35,7 @@ class MemoryKills:
 
 
 def memory_kills(proc: str = "/proc", sys: str = "/sys") -> MemoryKills:
-    """What is counted now; 0 where it cannot be read."""
+    """Return what is counted now; 0 where it cannot be read."""
     on_node = _counts(f"{proc}/vmstat").get("oom_kill", 0)
     for read, groups in (
         (_of_version_2, _groups(proc, f"{sys}/fs/cgroup", "")),
@@ -55,7 +55,7 @@ def memory_kills(proc: str = "/proc", sys: str = "/sys") -> MemoryKills:
 
 
 def why_killed(before: MemoryKills, after: MemoryKills) -> str:
-    """Why SIGKILL came, as far as it was for want of memory; "" where it was not, or is not known."""
+    """Return why SIGKILL came where it was for want of memory; "" where not, or not known."""
     if not after.visible:
         return UNKNOWN if after.on_node > before.on_node else ""
     if after.in_job == before.in_job:
@@ -83,7 +83,7 @@ def _of_version_1(folder: str) -> tuple[int | None, int, int]:
 
 
 def _groups(proc: str, root: str, controller: str) -> Iterator[str]:
-    """The group of this process below `root` and those around it but the root, the innermost first."""
+    """Yield this process's group below `root` and those around it but the root, the innermost first."""
     root = os.path.normpath(root)
     with contextlib.suppress(OSError):
         for line in _text(f"{proc}/self/cgroup").splitlines():
@@ -96,7 +96,7 @@ def _groups(proc: str, root: str, controller: str) -> Iterator[str]:
 
 
 def _counts(path: str) -> dict[str, int]:
-    """Lines of a name and a number."""
+    """Return lines of a name and a number."""
     try:
         lines = [line.split() for line in _text(path).splitlines()]
     except OSError:

@@ -59,7 +59,7 @@ class LineSplitter:
         self._length = 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines that `data` completes."""
+        """Return the lines that `data` completes."""
         self._parts.append(data)
         self._length += len(data)
         if b"\n" not in data and self._length < MAX_LINE:
@@ -79,14 +79,14 @@ class LineSplitter:
         return next((part[:1] for part in self._parts if part), b"")
 
     def rest(self) -> list[bytes]:
-        """What came after the last end of line, as a line."""
+        """Return what came after the last end of line, as a line."""
         rest = b"".join(self._parts)
         self._parts, self._length = [], 0
         return [rest + b"\n"] if rest else []
 
 
 def whole_characters(data: bytes, end: int) -> int:
-    """The last place up to `end` where UTF-8 text may be cut."""
+    """Return the last place up to `end` where UTF-8 text may be cut."""
     place = end
     while place > end - 4 and place < len(data) and data[place] & 0xC0 == 0x80:
         place -= 1
@@ -132,7 +132,7 @@ class OutputPump(threading.Thread):
         """The step recorder's own complaint, if the rank ended with one."""
 
     def run(self) -> None:
-        """The thread."""
+        """Run the thread."""
         self._file(b"")
         while True:
             data = os.read(self._pipe, _CHUNK)

@@ -28,7 +28,7 @@ class NoNumberError(Exception):
 
 
 def number_of(match: Match[str]) -> float:
-    """The number in the match's one group.
+    """Return the number in the match's one group.
 
     A comma may separate thousands where it can mean nothing else: `1,234.5` and `1,234,567`. `1,234`
     is 1.234 in half of the world.
@@ -54,7 +54,7 @@ def number_of(match: Match[str]) -> float:
 
 
 def rate_record(match: Match[str]) -> dict[str, Any]:
-    """What printed.jsonl says of a match, but for the time: it is refused where it can be no throughput.
+    """Return what printed.jsonl says of a match, but for the time; refused where it can be no throughput.
 
     Raises:
         NoNumberError: as `number_of`.
@@ -66,12 +66,12 @@ def rate_record(match: Match[str]) -> dict[str, Any]:
 
 
 def refused(match: Match[str]) -> dict[str, Any]:
-    """What printed.jsonl says of a match that is no throughput (docs/run-folder.md)."""
+    """Return what printed.jsonl says of a match that is no throughput (docs/run-folder.md)."""
     return {"kind": "refused", "text": match.group(0)[:_LONGEST_TEXT]}
 
 
 def _is_cut(match: Match[str]) -> bool:
-    """Whether the number goes on outside of what the pattern matches.
+    """Return whether the number goes on outside of what the pattern matches.
 
     What the pattern itself matches beside its group is meant to be there.
     """

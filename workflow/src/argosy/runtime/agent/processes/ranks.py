@@ -110,7 +110,7 @@ class Rank:
         return self.pump.stall.text if self.pump else ""
 
     def forget_stall(self) -> None:
-        """That is over."""
+        """Note that the stall is over."""
         if self.pump:
             self.pump.stall.forget()
 
@@ -124,7 +124,8 @@ class Rank:
         """SIGUSR1 to the rank itself: what it started knows nothing of it."""
         if self.status.ended is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                self.process.send_signal(signal.SIGUSR1)
+                # Not by Popen.send_signal, which reaps a rank that has just ended: nobody would hear of it.
+                os.kill(self.pid, signal.SIGUSR1)
 
     def collect(self) -> None:
         """Reap the rank, which has ended, and end what it started with it."""
@@ -141,7 +142,7 @@ class Rank:
         return expected and self.status.exit_code == _INTERRUPTED_EXIT
 
     def failure(self) -> Failure | None:
-        """Why the rank ended, if it did not end well."""
+        """Return why the rank ended, if it did not end well."""
         status = self.status
         if self.interrupted:
             return None

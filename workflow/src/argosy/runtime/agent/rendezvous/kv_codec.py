@@ -40,7 +40,7 @@ class Value(NamedTuple):
     """How many columns were packed; 0: it is as it was put."""
 
     def unpacked(self) -> bytes:
-        """As it was put."""
+        """Return the value as it was put."""
         if not self.columns:
             return self.data
         data = zlib.decompress(self.data)
@@ -52,7 +52,7 @@ class Value(NamedTuple):
 
 
 def pack(data: bytes) -> Value:
-    """A value to be kept and passed on."""
+    """Return a value to be kept and passed on."""
     if len(data) >= _WORTH_PACKING:
         columns = 1 if len(data) % _RECORD else _RECORD
         packed = zlib.compress(b"".join(data[each::columns] for each in range(columns)), 4)
@@ -62,7 +62,7 @@ def pack(data: bytes) -> Value:
 
 
 def encode(entry: Entry) -> bytes:
-    """An entry as bytes."""
+    """Return an entry as bytes."""
     scope, key = entry.scope.encode("latin-1"), entry.key.encode("latin-1")
     data, columns = entry.value
     head = _HEAD.pack(
@@ -78,7 +78,7 @@ def encode(entry: Entry) -> bytes:
 
 
 def decode(message: bytes, place: int = 0) -> Iterator[tuple[Entry, bytes]]:
-    """The entries from `place` on, and each as bytes. Raises ValueError."""
+    """Yield the entries from `place` on, and each as bytes. Raises ValueError."""
     while place < len(message):
         start = place
         try:

@@ -42,7 +42,7 @@ class LocalService:
         connection.answer(status, body, last=True)
 
     def turn(self) -> float:
-        """Nothing is ever due."""
+        """Return False: nothing is ever due."""
         return float("inf")
 
     def _do(self, request: Request) -> tuple[int, bytes]:

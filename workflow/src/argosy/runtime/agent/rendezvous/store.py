@@ -59,7 +59,7 @@ class Rendezvous:
         self._total = 0
 
     def get(self, path: str) -> bytes | None:
-        """The value at /scope/key, None when there is none. Raises ValueError for a bad path."""
+        """Return the value at /scope/key, None when there is none. Raises ValueError for a bad path."""
         name, key = _split(path)
         with self._lock:
             scope = self._scopes.get(name, _NOTHING)
@@ -189,7 +189,7 @@ class Outbox:
 
 
 def rank_of(key: str) -> str:
-    """The rank, as text, that a key of Gloo's belongs to: ``3`` or ``rank_3``; or nothing."""
+    """Return the rank, as text, that a key of Gloo's belongs to: ``3`` or ``rank_3``; or nothing."""
     rank = key[5:] if key.startswith("rank_") else key
     return rank if rank.isascii() and rank.isdigit() else ""
 

@@ -11,7 +11,7 @@ from .reading import UnreadError, read_text
 
 
 def own_group(proc: str = "/proc", sys: str = "/sys") -> str:
-    """The folder of the group that this process, and so its ranks, are in.
+    """Return the folder of the group that this process, and so its ranks, are in.
 
     Raises:
         OSError: the kernel does not say.
@@ -30,7 +30,7 @@ def own_group(proc: str = "/proc", sys: str = "/sys") -> str:
 
 
 def limited_group(proc: str = "/proc", sys: str = "/sys") -> str | None:
-    """The nearest group around this process whose memory has a limit; None without one."""
+    """Return the nearest group around this process whose memory has a limit; None without one."""
     root = group_root(sys)
     try:
         folder = own_group(proc, sys)
@@ -44,7 +44,7 @@ def limited_group(proc: str = "/proc", sys: str = "/sys") -> str | None:
 
 
 def group_root(sys: str) -> str:
-    """Where the groups are mounted."""
+    """Return where the groups are mounted."""
     return os.path.normpath(f"{sys}/fs/cgroup")
 
 

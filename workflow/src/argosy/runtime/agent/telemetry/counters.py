@@ -20,7 +20,7 @@ class CumulativeCounter:
         self._total: float = 0
 
     def add(self, counters: Mapping[str, float]) -> float:
-        """The growth up to these values. A counter that is not among them is looked at next time."""
+        """Return the growth up to these values. A counter that is not among them is looked at next time."""
         for name, value in counters.items():
             step = value - self._last.get(name, value)
             if step < 0:
@@ -38,7 +38,7 @@ class Integral:
         self._total = 0.0
 
     def add(self, at_s: float, rate: float) -> float:
-        """The integral up to this value; `rate` is a quantity per second."""
+        """Return the integral up to this value; `rate` is a quantity per second."""
         if self._last:
             before_s, before = self._last
             self._total += (at_s - before_s) * (before + rate) / 2

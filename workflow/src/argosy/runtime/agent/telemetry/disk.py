@@ -26,7 +26,7 @@ class Disk:
         self._read, self._written = CumulativeCounter(), CumulativeCounter()
 
     def read(self) -> dict[str, float]:
-        """Bytes read and written."""
+        """Return bytes read and written."""
         lines = [line.split() for line in read_text(self._path).splitlines()]
         disks = [fields for fields in lines if self._is_disk(fields[2])]
         if not disks:

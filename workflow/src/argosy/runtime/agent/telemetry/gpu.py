@@ -33,7 +33,7 @@ class Gpu:
         )
 
     def open(self) -> tuple[Record, list[Record]]:
-        """The entry in the header, and the lines of the first sample."""
+        """Return the entry in the header, and the lines of the first sample."""
         # Slow ones wait for their turn.
         lines = self.sample(SLOW)
         if not self._device.mig and "energy_j" not in self._names and "power_w" in lines[0]:
@@ -45,7 +45,7 @@ class Gpu:
         return self._entry(), lines
 
     def sample(self, leave_out: Collection[str]) -> list[Any]:
-        """The GPU's line, and one for each thing that it does not offer and was not named before."""
+        """Return the GPU's line, and one for each thing that it does not offer and was not named before."""
         record: dict[str, Any] = {"kind": "gpu", "at": time.monotonic(), "gpu": self._number}
         lines: list[Record] = [record]
         for name in [each for each in self._names if each not in leave_out]:
@@ -111,7 +111,7 @@ class GpuSource:
         self._turn = 0
 
     def open(self) -> Opened:
-        """Raises UnreadError when there is no GPU for this job, and what NVML raises."""
+        """Open NVML. Raises UnreadError when there is no GPU for this job, and what NVML raises."""
         nvml = self._load(self._path)
         devices = visible_devices(nvml, self._visible)
         if not devices:
@@ -125,7 +125,7 @@ class GpuSource:
         return Opened(header, records=[line for _, lines in opened for line in lines])
 
     def sample(self) -> Sequence[Record]:
-        """Each GPU's line. What takes long is asked of one of them at a time, in turn."""
+        """Return each GPU's line. What takes long is asked of one of them at a time, in turn."""
         lines: list[Record] = []
         for number, gpu in enumerate(self._gpus):
             lines += gpu.sample(() if number == self._turn else SLOW)

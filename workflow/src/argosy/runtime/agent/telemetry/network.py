@@ -31,7 +31,7 @@ class Network:
         self._received, self._sent = CumulativeCounter(), CumulativeCounter()
 
     def read(self) -> dict[str, float]:
-        """Bytes received and sent."""
+        """Return bytes received and sent."""
         if self._ports is None:
             self._ports = glob.glob(f"{self._sys}/class/infiniband/*/ports/*/counters")
         traffic = {**dict(self._interfaces()), **dict(self._port_traffic())}

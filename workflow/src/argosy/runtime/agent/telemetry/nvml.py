@@ -24,7 +24,7 @@ class Device:
 
 
 def load_nvml(path: str, proc: str = "/proc") -> Any:
-    """The module, ready to be asked.
+    """Return the module, ready to be asked.
 
     Args:
         path: of pynvml.py; empty: wherever Python finds it.
@@ -45,7 +45,7 @@ def load_nvml(path: str, proc: str = "/proc") -> Any:
 
 
 def visible_devices(nvml: Any, visible: str | None) -> list[Device]:
-    """The devices in the order in which CUDA numbers them.
+    """Return the devices in the order in which CUDA numbers them.
 
     CUDA passes over what is not there together with all that is named after it, and so is done here:
     https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#env-vars
@@ -80,7 +80,7 @@ def _load_file(path: str) -> Any:
 
 
 def _usable_gpus(nvml: Any) -> list[Any]:
-    """Handles, in the order of the PCI bus. GPUs of other jobs are counted but cannot be opened."""
+    """Return handles in the order of the PCI bus. GPUs of other jobs are counted but cannot be opened."""
     handles = []
     for index in range(nvml.nvmlDeviceGetCount()):
         try:
@@ -91,7 +91,7 @@ def _usable_gpus(nvml: Any) -> list[Any]:
 
 
 def _parts(nvml: Any, gpu: Any) -> list[Device]:
-    """The GPU itself, or its slices if it is split."""
+    """Return the GPU itself, or its slices if it is split."""
     try:
         split = nvml.nvmlDeviceGetMigMode(gpu)[0] == nvml.NVML_DEVICE_MIG_ENABLE
     except nvml.NVMLError:
@@ -109,7 +109,7 @@ def _parts(nvml: Any, gpu: Any) -> list[Device]:
 
 
 def _named(nvml: Any, gpus: Sequence[Any], word: str) -> list[Device]:
-    """What one word of CUDA_VISIBLE_DEVICES stands for: an index, a UUID or the beginning of one."""
+    """Return what one word of CUDA_VISIBLE_DEVICES stands for: an index, a UUID or the beginning of one."""
     if word.startswith("MIG-"):
         try:
             return [Device(nvml.nvmlDeviceGetHandleByUUID(word), mig=True)]

@@ -18,17 +18,17 @@ class Reader(Protocol):
         """The names of its values."""
 
     def read(self) -> dict[str, float]:
-        """The values. Counters begin with 0. Raises OSError, ValueError, UnreadError."""
+        """Return the values. Counters begin with 0. Raises OSError, ValueError, UnreadError."""
 
 
 def read_text(path: str) -> str:
-    """The content of one of the kernel's small files. Raises OSError."""
+    """Return the content of one of the kernel's small files. Raises OSError."""
     with open(path, "rb", buffering=0) as file:
         return file.read().decode("utf-8", "replace")
 
 
 def why(error: Exception) -> str:
-    """The error in one line, with the file that it is about."""
+    """Return the error in one line, with the file that it is about."""
     if isinstance(error, OSError) and error.errno:
         reason = os.strerror(error.errno).lower()
         return f"{reason}: {error.filename}" if error.filename else reason

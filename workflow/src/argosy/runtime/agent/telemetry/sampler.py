@@ -51,7 +51,7 @@ class Telemetry(threading.Thread):
         self._note = note
         self._interval_s = interval_s
         self._patience_s = patience_s
-        self._answers: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
+        self._answers: queue.Queue[Answer | None] = queue.Queue()
         self._workers = [Worker(source, self._answers.put, note) for source in sources]
         self._unopened = {*self._workers}
         self._missing: set[Worker] = set()
@@ -72,7 +72,7 @@ class Telemetry(threading.Thread):
             self.join(_STOP_S)
 
     def run(self) -> None:
-        """The thread."""
+        """Run the thread."""
         try:
             self._sample()
         except Exception as error:
@@ -105,7 +105,7 @@ class Telemetry(threading.Thread):
         self._note()
 
     def _awaited(self) -> list[Worker]:
-        """Those who owe an answer and may still be hoped for."""
+        """Return those who owe an answer and may still be hoped for."""
         return [
             worker
             for worker in self._workers
@@ -152,7 +152,7 @@ class Telemetry(threading.Thread):
     # ---- the file
 
     def _write(self, records: Sequence[Record]) -> None:
-        """Lines that come before the first one is known wait for it."""
+        """Write the lines; those that come before the first one is known wait for it."""
         self._early += records
         if self._unopened:
             return
@@ -164,5 +164,5 @@ class Telemetry(threading.Thread):
 
 
 def next_beat(elapsed_s: float, interval_s: float) -> float:
-    """Seconds from the start to the first beat that is still to come."""
+    """Return seconds from the start to the first beat that is still to come."""
     return (math.floor(elapsed_s / interval_s) + 1) * interval_s

@@ -31,7 +31,7 @@ class Source(Protocol):
         """To be called once, before anything else. May raise any Exception."""
 
     def sample(self) -> Sequence[Record]:
-        """The lines of one sample. May raise any Exception; the next call is another try."""
+        """Return the lines of one sample. May raise any Exception; the next call is another try."""
 
 
 class NodeSource:
@@ -55,7 +55,7 @@ class NodeSource:
         return Opened(self._header(), unread, [record])
 
     def sample(self) -> Sequence[Record]:
-        """The line, and one for each thing that could not be read and was not named before."""
+        """Return the line, and one for each thing that could not be read and was not named before."""
         record, unread = self._read()
         new = {*unread.items()} - self._said
         self._said |= new
@@ -73,5 +73,5 @@ class NodeSource:
 
 
 def unread_record(what: str, reason: str, **more: Any) -> Record:
-    """A line that says what is missing from here on, or was missing now."""
+    """Return a line that says what is missing from here on, or was missing now."""
     return {"kind": "unread", "at": time.monotonic(), **more, "what": what, "why": reason}

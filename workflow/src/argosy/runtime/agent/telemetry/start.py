@@ -19,7 +19,7 @@ from .writer import TelemetryWriter
 
 
 def telemetry_of(settings: Settings) -> Telemetry:
-    """It is not begun yet."""
+    """Return None: it has not begun yet."""
     own, memory = OwnCpu(), Memory()
     readers: list[Reader] = [
         NodeCpu(os.sched_getaffinity(0)),

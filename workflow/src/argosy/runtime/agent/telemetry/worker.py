@@ -49,7 +49,7 @@ class Worker(threading.Thread):
             self._asked.put(None)
 
     def run(self) -> None:
-        """The thread."""
+        """Run the thread."""
         self._asked.get()
         opened = self._open()
         self._give(Answer(self, opened.records, opened))

@@ -45,7 +45,7 @@ class TelemetryWriter:
             self._lost = 0
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """Close the file: nothing more comes."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -21,10 +21,10 @@ class Service(Protocol):
     """What a server does with requests; all of it in the server's thread."""
 
     def welcome(self, peer: Endpoint) -> bool:
-        """Whether to serve who connects from there; asked before anything is read."""
+        """Return whether to serve who connects from there; asked before anything is read."""
 
     def admit(self, connection: Connection, request: Request) -> int | None:
-        """The status with which to refuse a request before its body is read.
+        """Return the status with which to refuse a request before its body is read.
 
         Who is not refused is no newcomer any more.
         """

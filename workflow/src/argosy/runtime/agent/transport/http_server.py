@@ -68,7 +68,7 @@ class Server(threading.Thread):
             os.write(self._wake, b"w")
 
     def run(self) -> None:
-        """The thread."""
+        """Run the thread."""
         while True:
             patience = min(self.service.turn(), _SWEEP, self._until_listening())
             for key, events in self._selector.select(patience):
@@ -90,12 +90,12 @@ class Server(threading.Thread):
             self._selector.unregister(sock)
 
     def know(self, connection: Connection) -> None:
-        """The connection is no stranger's: it is not closed to make room."""
+        """Note that the connection is no stranger's: it is not closed to make room."""
         if connection in self._newcomers:
             self._newcomers.remove(connection)
 
     def forget(self, connection: Connection) -> None:
-        """The connection is closed."""
+        """Forget a connection that is closed."""
         self._connections.discard(connection)
         if connection in self._newcomers:
             self._newcomers.remove(connection)
@@ -179,7 +179,7 @@ def _reset(sock: socket.socket) -> None:
 
 
 def listen(endpoint: Endpoint, *, shared: bool = False) -> socket.socket:
-    """A listening socket; a `shared` port may still be held by reserve_port.py. Raises OSError."""
+    """Return a listening socket; a `shared` port may still be held by reserve_port.py. Raises OSError."""
     version = ipaddress.ip_address(endpoint[0]).version
     listener = socket.socket(socket.AF_INET6 if version == 6 else socket.AF_INET)
     try:

@@ -37,7 +37,7 @@ class Report:
     stall: str = ""
 
     def encode(self) -> bytes:
-        """The report as JSON."""
+        """Return the report as JSON."""
         lists = {
             "failures": [each.message() for each in self.failures],
             "places": [each.message() for each in self.places],
@@ -46,7 +46,7 @@ class Report:
 
     @classmethod
     def decode(cls, data: bytes) -> Report:
-        """The reverse of `encode`. Raises ValueError."""
+        """Return the reverse of `encode`. Raises ValueError."""
         try:
             content = json.loads(data)
             return cls(
@@ -92,7 +92,7 @@ class Order:
     look: int = 0
 
     def encode(self) -> bytes:
-        """The order as JSON."""
+        """Return the order as JSON."""
         failure = self.outcome.failure if self.outcome else self.failure
         return _encode(
             {
@@ -107,7 +107,7 @@ class Order:
 
     @classmethod
     def decode(cls, data: bytes) -> Order:
-        """The reverse of `encode`. Raises ValueError."""
+        """Return the reverse of `encode`. Raises ValueError."""
         try:
             content = json.loads(data)
             failure = content["failure"] and Failure.from_message(content["failure"])

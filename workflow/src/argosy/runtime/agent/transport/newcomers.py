@@ -15,11 +15,11 @@ class Newcomers:
         return connection in self._by_address.get(connection.peer[0], ())
 
     def add(self, connection: Connection) -> None:
-        """One more has come."""
+        """Note one more newcomer."""
         self._by_address.setdefault(connection.peer[0], {})[connection] = None
 
     def remove(self, connection: Connection) -> None:
-        """It is none any more: it has proved whose it is, or is closed."""
+        """Forget a newcomer that has proved whose it is, or is closed."""
         there = self._by_address[connection.peer[0]]
         del there[connection]
         if not there:

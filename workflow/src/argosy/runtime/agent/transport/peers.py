@@ -22,7 +22,7 @@ _UID_PLACE = 4 + 48 + 12
 
 @functools.lru_cache(maxsize=1024)
 def plain_address(text: str) -> str:
-    """An address in its usual spelling: no scope, and IPv4 as IPv4 even on an IPv6 socket."""
+    """Return an address in its usual spelling: no scope, and IPv4 as IPv4 even on an IPv6 socket."""
     address = ipaddress.ip_address(text.partition("%")[0])
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return str(mapped or address)
@@ -35,11 +35,11 @@ class Owners:
         self._kernel: socket.socket | None = None
 
     def is_ours(self, peer: Endpoint, server: Endpoint) -> bool:
-        """Whether the peer is a process of our own user on this machine."""
+        """Return whether the peer is a process of our own user on this machine."""
         return self.owner(peer, server) == os.getuid()
 
     def owner(self, local: Endpoint, remote: Endpoint) -> int | None:
-        """The uid of the process on this machine whose socket goes from `local` to `remote`.
+        """Return the uid of the process on this machine whose socket goes from `local` to `remote`.
 
         It is seen through our own user namespace. None: no such socket, or nobody's any more.
         """

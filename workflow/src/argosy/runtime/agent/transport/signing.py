@@ -26,7 +26,7 @@ class Signer:
         self._key = hmac.new(token.encode(), digestmod=hashlib.sha256)
 
     def request_headers(self, method: str, path: str, nonce: str, body: bytes) -> dict[str, str]:
-        """The headers that make a request one of the job's."""
+        """Return the headers that make a request one of the job's."""
         digest = digest_of(body)
         return {
             NONCE_HEADER: nonce,
@@ -35,7 +35,7 @@ class Signer:
         }
 
     def signed(self, request: Request) -> bool:
-        """Whether all of a request but its body, which need not be there yet, is genuine."""
+        """Return whether all of a request but its body, which need not be there yet, is genuine."""
         headers = request.headers
         expected = self._sign(
             "request",
@@ -47,15 +47,15 @@ class Signer:
         return _same(headers.get(SIGNATURE_HEADER, ""), expected)
 
     def whole(self, request: Request) -> bool:
-        """Whether the body is the one that was signed."""
+        """Return whether the body is the one that was signed."""
         return _same(request.headers.get(DIGEST_HEADER, ""), digest_of(request.body))
 
     def answer_headers(self, nonce: str, status: int, digest: str) -> dict[str, str]:
-        """The headers that make an answer, whose body has this digest, the head's."""
+        """Return the headers that make an answer, whose body has this digest, the head's."""
         return {SIGNATURE_HEADER: self._sign("answer", nonce, str(status), digest)}
 
     def answered(self, nonce: str, status: int, body: bytes, signature: str) -> bool:
-        """Whether this is the head's answer to the request with this nonce."""
+        """Return whether this is the head's answer to the request with this nonce."""
         return _same(signature, self._sign("answer", nonce, str(status), digest_of(body)))
 
     def _sign(self, *parts: str) -> str:
@@ -73,7 +73,7 @@ class Nonces:
         self._numbers = itertools.count(1)
 
     def next(self) -> str:
-        """A nonce that was never used before."""
+        """Return a nonce that was never used before."""
         return f"{self._session}-{next(self._numbers)}"
 
 
@@ -87,7 +87,7 @@ class Once:
         self._last: dict[str, int] = {}
 
     def admits(self, nonce: str) -> bool:
-        """Whether the nonce is later than all of its session before."""
+        """Return whether the nonce is later than all of its session before."""
         session, _, number = nonce.partition("-")
         if not number.isdigit() or int(number) <= self._last.get(session, 0):
             return False
@@ -96,7 +96,7 @@ class Once:
 
 
 def digest_of(body: bytes) -> str:
-    """The digest of a body."""
+    """Return the digest of a body."""
     return hashlib.sha256(body).hexdigest()
 
 

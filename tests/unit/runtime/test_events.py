@@ -1,0 +1,71 @@
+"""The supervisor's queue, in the main thread of a program of its own, as in an agent."""
+
+import subprocess
+
+from agent_job import PYTHON, RUNTIME
+
+PROGRAM = """
+import signal, sys, threading, time
+sys.path.insert(0, {runtime!r})
+from agent.events import EventQueue, SignalEvent, TroubleEvent
+events = EventQueue()
+"""
+# Signals come at any point of the wait, sooner or later at its very end.
+SIGNALS = """
+signal.signal(signal.SIGALRM, lambda *_: None)
+signal.setitimer(signal.ITIMER_REAL, 0.00053, 0.00053)
+end = time.monotonic() + 4
+while time.monotonic() < end:
+    assert events.get(0.001) is None
+signal.setitimer(signal.ITIMER_REAL, 0)
+print("all")
+"""
+HANDLER = """
+signal.signal(signal.SIGALRM, lambda number, _: events.put(SignalEvent(number)))
+signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+def tell(name):
+    for number in range(20_000):
+        events.put(TroubleEvent(f"{name} {number}"))
+for name in "ab":
+    threading.Thread(target=tell, args=(name,)).start()
+causes = {"a": [], "b": []}
+signals = 0
+while len(causes["a"]) + len(causes["b"]) < 40_000 or signals < 100:
+    event = events.get(5)
+    if isinstance(event, SignalEvent):
+        signals += 1
+    else:
+        name, number = event.cause.split()
+        causes[name].append(int(number))
+signal.setitimer(signal.ITIMER_REAL, 0)
+assert causes == {"a": [*range(20_000)], "b": [*range(20_000)]}
+print("all")
+"""
+ONE_LATE = """
+threading.Timer(0.5, events.put, [TroubleEvent("late")]).start()
+since = time.monotonic()
+assert events.get(20) == TroubleEvent("late")
+assert time.monotonic() - since < 5
+assert events.get(0) is None
+print("all")
+"""
+
+
+def run(program: str) -> str:
+    """What the program printed; one that waits for ever is an error."""
+    whole = PROGRAM.format(runtime=str(RUNTIME)) + program
+    return subprocess.run(
+        [PYTHON, "-c", whole], capture_output=True, text=True, timeout=60, check=True
+    ).stdout
+
+
+def test_a_signal_at_the_end_of_a_wait_does_not_make_it_endless() -> None:
+    assert run(SIGNALS) == "all\n"
+
+
+def test_what_threads_and_handlers_put_comes_once_and_in_their_order() -> None:
+    assert run(HANDLER) == "all\n"
+
+
+def test_an_event_ends_the_wait() -> None:
+    assert run(ONE_LATE) == "all\n"

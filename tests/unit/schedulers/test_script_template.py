@@ -1,0 +1,63 @@
+"""Templates: a site overrides blocks, values are quoted, faults are named. tests/golden has whole texts."""
+
+from pathlib import Path
+
+import pytest
+
+from argosy.errors import ArgosyError
+from argosy.jobs.planning import TEMPLATE
+from argosy.schedulers import find_batch_system
+from argosy.schedulers.script_template import ScriptTemplate
+
+SLURM = find_batch_system("slurm")
+
+
+@pytest.fixture
+def slurm(tmp_path: Path) -> Path:
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "site").mkdir()
+    return tmp_path
+
+
+def write_base(slurm: Path, text: str) -> None:
+    (slurm / "templates/job.sbatch.j2").write_text(text)
+
+
+def write_own(slurm: Path, text: str) -> None:
+    (slurm / "site/job.sbatch.j2").write_text(text)
+
+
+def test_a_site_overrides_a_block_and_may_keep_what_was_there(slurm: Path) -> None:
+    write_base(
+        slurm, "begin\n{% block a %}\nbase a\n{% endblock %}\n{% block b %}\nb\n{% endblock %}"
+    )
+    write_own(
+        slurm, '{% extends "job.sbatch.j2" %}\n{% block a %}\nown a\n{{ super() }}{% endblock %}\n'
+    )
+    assert ScriptTemplate(SLURM, slurm / "site", TEMPLATE).render({}) == "begin\nown a\nbase a\nb\n"
+    assert ScriptTemplate(SLURM, slurm / "other", TEMPLATE).render({}) == "begin\nbase a\nb\n"
+
+
+def test_values_are_quoted_and_options_written(slurm: Path) -> None:
+    write_base(
+        slurm, "{{ 'mem' | directive('a b') }}\n{{ 'x' | directive(None) }}\n{{ '$(x)' | q }}"
+    )
+    assert (
+        ScriptTemplate(SLURM, slurm / "site", TEMPLATE).render({})
+        == "#SBATCH --mem='a b'\n#SBATCH --x\n'$(x)'"
+    )
+
+
+def test_a_template_that_asks_for_what_there_is_not_is_named(slurm: Path) -> None:
+    write_base(slurm, "{{ no_such_value }}")
+    with pytest.raises(ArgosyError, match=r"job.sbatch.j2: 'no_such_value' is undefined"):
+        ScriptTemplate(SLURM, slurm / "site", TEMPLATE).render({})
+
+
+def test_a_template_that_is_none_is_named_with_its_line(slurm: Path) -> None:
+    write_base(slurm, "one\n{% block %}")
+    with pytest.raises(ArgosyError, match=r"templates/job.sbatch.j2:2: "):
+        ScriptTemplate(SLURM, slurm / "site", TEMPLATE).render({})
+    write_own(slurm, '{% extends "nothing.j2" %}')
+    with pytest.raises(ArgosyError, match=r"site/job.sbatch.j2: .*nothing.j2"):
+        ScriptTemplate(SLURM, slurm / "site", TEMPLATE).render({})

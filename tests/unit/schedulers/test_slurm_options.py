@@ -1,0 +1,187 @@
+"""The options of a job: what Argosy asks for, and what a site makes of it."""
+
+from pathlib import Path
+
+import pytest
+from sites import site
+
+from argosy.errors import ArgosyError
+from argosy.jobs.planning import request_of
+from argosy.schedulers.job_request import JobRequest
+from argosy.schedulers.slurm.options import directive, script_options
+from argosy.site.models import Site
+from argosy.site.placement import place
+from argosy.study.models import Checkpoints, Resources
+from argosy.study.runs import Run
+
+RUN_DIR = Path("/project/results/site/digits/nodes2-ranks4-repeat1")
+
+
+def run(gpus: int = 0, checkpoints: Checkpoints | None = None) -> Run:
+    return Run(
+        experiment="digits",
+        nodes=2,
+        ranks_per_node=4,
+        repeat=1,
+        scaling="strong",
+        image=None,
+        command=("true",),
+        launcher="plain",
+        runtime="native",
+        resources=Resources(cpus_per_rank=2, gpus_per_rank=gpus, memory_per_rank=1024, time=90),
+        checkpoints=checkpoints,
+        throughput=None,
+    )
+
+
+def options(
+    facts: Site, asked: Run, run_dir: Path = RUN_DIR, hardware: str | None = None
+) -> dict[str, str | None]:
+    placement = place(facts, request_of(asked), hardware, None)
+    warning = asked.checkpoints.warning if asked.checkpoints else None
+    return script_options(JobRequest(facts, placement, request_of(asked), run_dir, warning))
+
+
+def refusal(facts: Site, run_dir: Path = RUN_DIR, hardware: str | None = None) -> str:
+    with pytest.raises(ArgosyError) as problem:
+        options(facts, run(), run_dir, hardware)
+    assert "\n" not in str(problem.value)
+    return str(problem.value)
+
+
+def test_what_argosy_asks_for_by_itself() -> None:
+    assert options(site("queues: {main: {hardware: [cpu]}}"), run()) == {
+        "job-name": "argosy-digits-nodes2-ranks4-repeat1",
+        "chdir": str(RUN_DIR),
+        "output": f"{RUN_DIR}/logs/scheduler-%j.log",
+        "open-mode": "append",
+        "requeue": None,
+        "nodes": "2",
+        "ntasks-per-node": "1",
+        "cpus-per-task": "8",
+        "mem": "4096M",
+        "time": "2",
+    }
+
+
+def test_a_run_with_checkpoints_is_warned() -> None:
+    asked = run(checkpoints=Checkpoints(warning=120))
+    assert options(site(), asked)["signal"] == "B:USR1@120"
+
+
+def test_the_inner_level_wins_and_null_takes_away() -> None:
+    changes = """
+    options: {partition: outer, qos: outer, comment: outer, mem: null, exclusive: true}
+    hardware: {cpu: {architecture: x86_64, options: {qos: middle, comment: middle, mem: 0}}}
+    queues: {main: {hardware: [cpu], options: {comment: inner, qos: null, requeue: null}}}
+    """
+    made = options(site(changes), run())
+    assert (made["partition"], made["comment"], made["mem"]) == ("outer", "inner", "0")
+    assert made["exclusive"] is None
+    assert "qos" not in made
+    assert "requeue" not in made
+
+
+def test_values_speak_of_the_run() -> None:
+    fields = "{nodes} {ranks} {ranks_per_node} {cpus} {gpus} {gpus_total} {memory} {minutes}"
+    made = options(site(f"options: {{comment: '{fields}', x: '{{{{cpus}}}}'}}"), run(gpus=1))
+    assert made["comment"] == "2 8 4 8 4 8 4096 2"
+    assert made["x"] == "{cpus}"
+
+
+def test_what_speaks_of_gpus_is_left_out_without_them() -> None:
+    changes = """
+    options: {gres: "gpu:{gpus},tmpfs:1G", gpus: "{gpus_total}", constraint: gpu}
+    hardware: {cpu: {architecture: x86_64, gpus: 4}}
+    queues: {main: {hardware: [cpu]}}
+    """
+    with_gpus, without = (options(site(changes), run(gpus=gpus)) for gpus in (1, 0))
+    assert (with_gpus["gres"], with_gpus["gpus"]) == ("gpu:4,tmpfs:1G", "8")
+    assert (without["gres"], without["constraint"]) == ("tmpfs:1G", "gpu")
+    assert "gpus" not in without
+
+
+def test_a_line_of_gpus_takes_the_outer_one_away_too() -> None:
+    changes = "options: {gres: tmpfs:1G}"
+    assert "gres" not in options(site(changes), run(), hardware="gpu")
+    assert options(site(changes), run(), hardware="cpu")["gres"] == "tmpfs:1G"
+
+
+def test_whole_cores_are_asked_for_where_slurm_counts_threads() -> None:
+    hardware = "hardware: {cpu: {architecture: x86_64, cores: 8, threads_per_core: 2}}"
+    facts = site(f"{hardware}\nqueues: {{main: {{hardware: [cpu], options: {{x: '{{cpus}}'}}}}}}")
+    made = options(facts, run())
+    assert (made["cpus-per-task"], made["x"]) == ("16", "16")
+
+
+def test_what_a_site_forbids_is_not_asked_for() -> None:
+    made = options(site("unsupported_options: {mem: whole nodes, open-mode: unknown there}"), run())
+    assert "mem" not in made
+    assert "open-mode" not in made
+
+
+def test_an_account_is_of_the_hardware_or_of_the_site() -> None:
+    hardware = """
+    hardware:
+      cpu: {architecture: x86_64, account: mine-cpu}
+      gpu: {architecture: x86_64, gpus: 4}
+    account_required: true
+    """
+    with_both = site(f"{hardware}\n    account: mine")
+    assert options(with_both, run())["account"] == "mine-cpu"
+    assert options(with_both, run(gpus=1))["account"] == "mine"
+    assert options(site(hardware), run())["account"] == "mine-cpu"
+    assert refusal(site(hardware), hardware="gpu") == (
+        "account: this site wants one; write the name of your project here, or below hardware.gpu"
+    )
+    assert "account" not in options(site(), run())
+
+
+def test_all_that_only_the_user_knows_is_asked_for_at_once() -> None:
+    problem = refusal(site("{account_required: true, interface: null}"))
+    assert problem.startswith("account: this site wants one; ")
+    assert "; interface: not known; write the network interface" in problem
+
+
+def test_how_to_find_the_interface_is_said_with_what_the_site_asks_for() -> None:
+    changes = """
+    account_required: true
+    interface: null
+    hardware: {gpu: {architecture: x86_64, gpus: 4, options: {gres: "gpu:{gpus}"}}}
+    queues: {main: {hardware: [gpu], options: {partition: accel, qos: test}}}
+    """
+    problem = refusal(site(changes))
+    look = "`srun --account=PROJECT --partition=accel --qos=test --nodes=2 --time=5 ip -o addr`"
+    assert look in problem
+    with pytest.raises(ArgosyError, match=r"srun --account=mine --partition=accel .*--gres=gpu:4 "):
+        options(site(f"{changes}\n    account: mine"), run(gpus=1))
+
+
+def test_a_loopback_joins_no_nodes() -> None:
+    facts = site("interface: lo")
+    assert "interface: lo is each node's own, over which it reaches no other" in refusal(facts)
+    assert options(facts, run().model_copy(update={"nodes": 1}))["nodes"] == "1"
+
+
+def test_folders_that_nodes_do_not_have_are_refused() -> None:
+    facts = site("absent_folders: {/home: move the project to /work}")
+    assert refusal(facts, Path("/home/me/results")) == (
+        "absent_folders: compute nodes have no /home: move the project to /work"
+    )
+    assert options(facts, run(), Path("/homes/me"))
+
+
+@pytest.mark.parametrize("name", ["a\nreboot", "a\x07b", "a\\b"])
+def test_folders_that_cannot_stand_in_a_script_are_refused(name: str) -> None:
+    assert "move the project" in refusal(site(), Path("/project") / name)
+
+
+def test_a_percent_sign_in_the_folder_is_none_of_slurms() -> None:
+    made = options(site(), run(), Path("/100%j"))
+    assert made["chdir"] == "/100%j"
+    assert made["output"] == "/100%%j/logs/scheduler-%j.log"
+
+
+def test_directives_are_quoted() -> None:
+    assert directive("constraint", "a&b") == "#SBATCH --constraint='a&b'"
+    assert directive("exclusive", None) == "#SBATCH --exclusive"

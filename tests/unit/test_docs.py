@@ -1,0 +1,87 @@
+"""Commands that pages and messages name are there, with the options that they name."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+from typer.main import get_command
+
+from argosy.cli import app
+
+TOP = get_command(app)
+ARGOSY = re.compile(r"\bargosy ((?:[a-z][a-z-]*\b ?)+)([^`\n]*)")
+PLACES = (
+    "README.md",
+    "config",
+    "docs",
+    "slurm",
+    "containers",
+    "workflow",
+    "profiles",
+    "SECURITY.md",
+)
+
+
+def pages(project: Path) -> Iterator[Path]:
+    for place in PLACES:
+        path = project / place
+        files = [path] if path.is_file() else path.rglob("*")
+        yield from (
+            each for each in files if each.suffix in (".md", ".py", ".yaml", ".smk", ".sh", ".j2")
+        )
+
+
+def commands(project: Path) -> Iterator[tuple[str, str, str]]:
+    """Page, words and the rest of what stands in back quotes, or at the begin of a line of an example."""
+    for page in pages(project):
+        text = page.read_text(errors="replace")
+        quoted = re.findall(r"`([^`\n]+)`", text) + re.findall(
+            r"^(?:\.venv/bin/)?argosy .+$", text, re.M
+        )
+        for piece in quoted:
+            if found := ARGOSY.fullmatch(piece.removeprefix(".venv/bin/").strip()):
+                yield page.name, found[1], found[2]
+
+
+def found_command(words: str) -> object | None:
+    here: object = TOP
+    for word in words.split():
+        below = getattr(here, "commands", None)
+        if below is None:
+            return here
+        here = below.get(word)
+        if here is None:
+            return None
+    return here
+
+
+def test_every_command_that_is_named_is_there(project: Path) -> None:
+    named = list(commands(project))
+    assert len(named) > 30
+    unknown = [(page, words) for page, words, _ in named if found_command(words) is None]
+    assert not unknown
+    hidden = [(page, w) for page, w, _ in named if getattr(found_command(w), "hidden", False)]
+    assert not [each for each in hidden if "start" not in each[1]]
+
+
+def test_every_option_that_is_named_is_there(project: Path) -> None:
+    for page, words, rest in commands(project):
+        command = found_command(words)
+        options = {name for each in getattr(command, "params", ()) for name in each.opts}
+        asked = set(re.findall(r"(?<!\S)--[a-z][a-z-]*", rest))
+        assert asked <= options | {"--help"}, f"{page}: argosy {words}{rest}"
+
+
+@pytest.mark.parametrize("words", ["image build", "predict", "render"])
+def test_the_check_finds_what_is_there(words: str) -> None:
+    assert found_command(words) is not None
+    assert found_command("image nothing") is None
+    assert isinstance(TOP, typer.core.TyperGroup)
+
+
+def test_every_file_that_pages_link_to_is_there(project: Path) -> None:
+    for page in [project / "README.md", *(project / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page}: {target}"

@@ -1,0 +1,71 @@
+"""A scheduler that somebody brings along: a folder of 60 lines beside Argosy runs a study."""
+
+import json
+from pathlib import Path
+
+import pytest
+from workspace import Workspace
+
+SCHEDULERS = Path(__file__).parents[1] / "schedulers"
+SITE = """
+scheduler: spool
+interface: lo
+hardware: {cpu: {architecture: x86_64}}
+queues: {main: {hardware: [cpu], options: {queue: main}}}
+"""
+
+
+@pytest.fixture
+def spool(project: Path, tmp_path: Path) -> Workspace:
+    made = Workspace.copy(project, tmp_path / "project", tmp_path / "store", site="spooled")
+    made.environment["PYTHONPATH"] = str(SCHEDULERS)
+    (made.path / "slurm/spooled").mkdir()
+    (made.path / "slurm/spooled/site.yaml").write_text(SITE)
+    program = made.path / "containers/workloads/hello.py"
+    program.write_text("import os\nprint(100 * int(os.environ['WORLD_SIZE']), 'samples/s')\n")
+    made.configure(
+        {
+            "hello": {
+                "runtime": "native",
+                "command": ["python3", "/workloads/hello.py"],
+                "launcher": "plain",
+                "throughput": "([0-9]+) samples/s",
+                "scale": {"nodes": [1, 2], "ranks_per_node": 2, "repeats": 2},
+                "resources": {"cpus_per_rank": 3, "memory_per_rank": "100M", "time": "2m"},
+            }
+        },
+        site="spooled",
+    )
+    return made
+
+
+def test_a_study_runs_by_a_scheduler_of_sixty_lines(spool: Workspace) -> None:
+    code, said = spool.snakemake("--cores", "1")
+    assert code == 0, said
+    assert "Asking the spool whether it takes the jobs of spooled" in said
+    for run_id in ("nodes1-ranks2-repeat1", "nodes2-ranks2-repeat2"):
+        folder = spool.run_dir("hello", run_id)
+        assert json.loads((folder / "result.json").read_text())["state"] == "completed"
+    script = (folder / "job.sbatch").read_text()
+    assert "#SPOOL slots 6\n#SPOOL time 2\n#SPOOL queue main\n" in script
+    code, said = spool.run(spool.path / ".venv/bin/argosy", "status", "spooled")
+    assert code == 0 and "4 completed" in said, said
+
+
+def test_a_failure_is_told_as_by_any_other(spool: Workspace) -> None:
+    (spool.path / "containers/workloads/hello.py").write_text("import sys\nsys.exit(3)\n")
+    code, said = spool.snakemake("--cores", "1", "--keep-going")
+    assert code == 1
+    assert "exited with 3" in said or "exit code 3" in said, said
+
+
+def test_a_scheduler_that_is_not_there_is_named(spool: Workspace) -> None:
+    site = spool.path / "slurm/spooled/site.yaml"
+    site.write_text(SITE.replace("spool\n", "pbs\n", 1))
+    code, said = spool.snakemake("--dry-run")
+    assert code == 1
+    assert (
+        "slurm/spooled/site.yaml: scheduler: there is no `pbs`\nhint: there are local, slurm"
+        in said
+    )
+    assert "Traceback" not in said

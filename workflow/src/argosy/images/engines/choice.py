@@ -1,0 +1,236 @@
+"""Chooses the engine of containers by measuring on the host that runs them, since hosts differ.
+
+Compute nodes often allow other things than login nodes. What was measured is written down for all hosts
+that are alike in what decides it, so that a job's many nodes need not each find out again.
+
+The class comes first, then speed: an engine that does not isolate is chosen only where none that does works
+on this host. Engines are tried by the host's own shell (`trusted_root`), so no image has a say in it.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from argosy.errors import ArgosyError, plain
+from argosy.images import tools
+from argosy.images.engines import container
+from argosy.images.engines.container import (
+    ENGINES,
+    ISOLATING_ENGINES,
+    OWN_ENGINES,
+    UNISOLATED_ENGINES,
+    Container,
+)
+from argosy.images.store.store import Store
+
+NOTES_VERSION = 2
+"""Of what is written down. Earlier choices were made by what images did, and count no more."""
+
+STARTS = 3
+CALLS = 20_000
+
+_PROBE = "printf 'argosy-\\303\\251'; exit 3"
+# Asks after a file again and again.
+_CALLS = f"i=0; while [ $i -lt {CALLS} ]; do [ -e /etc/passwd ]; i=$((i+1)); done; exit 3"
+
+_DECISIVE = (
+    "/proc/sys/user/max_user_namespaces",
+    "/proc/sys/kernel/unprivileged_userns_clone",
+    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+)
+"""Settings of the kernel that forbid what the quick engines need."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What an engine does on a host.
+
+    Args:
+        start_s: median of the times that a shell's start and end take; None when it does not work.
+        calls_s: what `CALLS` system calls take besides; None as well.
+        said: why it does not work.
+    """
+
+    engine: str
+    start_s: float | None = None
+    calls_s: float | None = None
+    said: str = ""
+
+    @property
+    def works(self) -> bool:
+        """Whether a command ran as it should."""
+        return self.start_s is not None
+
+    @property
+    def cost_s(self) -> float:
+        """By which engines are compared: a start, and about as many calls as importing PyTorch makes."""
+        works = self.start_s is not None and self.calls_s is not None
+        return (self.start_s or 0) + (self.calls_s or 0) if works else float("inf")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The engine for a host, and what it was chosen by."""
+
+    engine: str
+    trials: tuple[Trial, ...]
+
+
+def engine_of_host(store: Store) -> str:
+    """Return the engine for this host: what was written down for its like, or else what is measured now.
+
+    A note of an engine that does not isolate counts only as long as none that does works.
+
+    Raises:
+        ArgosyError: as `choose_engine`.
+    """
+    noted = _noted(store)
+    if noted in ISOLATING_ENGINES:
+        return noted
+    if noted in UNISOLATED_ENGINES and not one_starts(store, ISOLATING_ENGINES):
+        return noted
+    return choose_engine(store).engine
+
+
+def choose_engine(store: Store) -> Choice:
+    """Measure every engine on this host, choose one and write that down.
+
+    Raises:
+        ArgosyError: as `best`, and when engines cannot be tried at all.
+    """
+    from argosy.images.engines.trusted_root import trusted_root
+
+    with trusted_root(store) as root:
+        trials = tuple(try_engine(store, root, engine) for engine in ENGINES)
+    choice = Choice(best(trials).engine, trials)
+    _note(store, choice)
+    return choice
+
+
+def one_starts(store: Store, engines: Sequence[str]) -> bool:
+    """Return whether one of these engines starts containers on this host now.
+
+    Raises:
+        ArgosyError: when engines cannot be tried at all.
+    """
+    from argosy.images.engines.trusted_root import trusted_root
+
+    with trusted_root(store) as root:
+        there = [engine for engine in engines if _is_there(store, engine)]
+        return any(_timed(store, root, engine, _PROBE, "argosy-é")[0] for engine in there)
+
+
+def best(trials: Sequence[Trial]) -> Trial:
+    """Return the quickest of the isolating engines that work; of the others only where none of those does.
+
+    Raises:
+        ArgosyError: when none does, with what each said and what to ask the site for.
+    """
+    working = [trial for trial in trials if trial.works]
+    isolating = [trial for trial in working if trial.engine in ISOLATING_ENGINES]
+    if not working:
+        said = "; ".join(f"{trial.engine}: {trial.said}" for trial in trials)
+        raise ArgosyError(
+            f"no engine for containers works on this host ({said})",
+            "ask the site to allow "
+            "user namespaces (user.max_user_namespaces above 0) or to let udocker fetch its tools",
+        )
+    return min(isolating or working, key=lambda trial: trial.cost_s)
+
+
+def caution(engine: str) -> str:
+    """Return what an engine does not protect from, in one line; empty if it isolates."""
+    if engine not in UNISOLATED_ENGINES:
+        return ""
+    return (
+        f"{engine} does not isolate: what runs in the image can read and change every file of yours on "
+        "this host, and see and end your processes; run only images that you trust (docs/images.md)"
+    )
+
+
+def try_engine(store: Store, root: Path, engine: str) -> Trial:
+    """Return whether a command in `root` gives its exit status and UTF-8 output, and how quickly."""
+    if not _is_there(store, engine):
+        return Trial(engine, said="not installed")
+    starts: list[float] = []
+    for _ in range(STARTS):
+        right, said, seconds = _timed(store, root, engine, _PROBE, "argosy-é")
+        if not right:
+            return Trial(engine, said=said)
+        starts.append(seconds)
+    right, said, seconds = _timed(store, root, engine, _CALLS, "")
+    if not right:
+        return Trial(engine, said=said)
+    start_s = sorted(starts)[STARTS // 2]
+    return Trial(engine, round(start_s, 4), round(max(0.0, seconds - start_s), 4))
+
+
+def _is_there(store: Store, engine: str) -> bool:
+    return engine not in OWN_ENGINES or tools.find(store, engine) is not None
+
+
+def _timed(
+    store: Store, root: Path, engine: str, script: str, expected: str
+) -> tuple[bool, str, float]:
+    """Return whether the script did what it should, what else was printed, and the seconds."""
+    output: list[bytes] = []
+    inside = Container(root, ["/bin/sh", "-c", script], engine=engine)
+    began = time.monotonic()
+    outcome = container.run(store, inside, output.append)
+    seconds = time.monotonic() - began
+    text = b"".join(output).decode(errors="replace")
+    right = outcome.status == 3 and text.endswith(expected)
+    return right, " ".join(plain(text).split())[-160:] or "no output", seconds
+
+
+def _noted(store: Store) -> str | None:
+    """Return what was written down for hosts like this one."""
+    try:
+        noted = json.loads(_notes(store).read_text(encoding="utf-8"))
+        return str(noted["engine"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _note(store: Store, choice: Choice) -> None:
+    # Imported here: nobody needs it who finds a note.
+    from argosy.files import write_json
+
+    path = _notes(store)
+    # Where the store cannot be written to, or is full, every node measures for itself.
+    with suppress(OSError):
+        path.parent.mkdir(exist_ok=True, parents=True, mode=0o700)
+        write_json(path, {"host": os.uname().nodename, **dataclasses.asdict(choice)})
+
+
+def _notes(store: Store) -> Path:
+    """Return where it is written down for hosts that are like this one."""
+    programs = [str(tools.find(store, engine)) for engine in OWN_ENGINES]
+    settings = [_content(Path(path)) for path in _DECISIVE]
+    hybrid = Path("/sys/fs/cgroup/unified").is_dir()
+    udocker = _content(store.udocker / "lib" / "VERSION")
+    described = json.dumps(
+        [
+            NOTES_VERSION,
+            os.uname().release,
+            os.uname().machine,
+            programs,
+            settings,
+            hybrid,
+            udocker,
+        ]
+    )
+    return store.engines / f"{hashlib.sha256(described.encode()).hexdigest()[:16]}.json"
+
+
+def _content(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""

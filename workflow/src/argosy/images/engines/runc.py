@@ -1,0 +1,165 @@
+"""What runc is told of a container: https://github.com/opencontainers/runtime-spec/blob/main/config.md.
+
+runc always runs inside of namespaces that were made for it, in which the user's own id is root's and the
+only one. So no container needs a user namespace of its own, and all of it ends with those namespaces.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+DEVICES = ("nvidia*", "nvidia-caps", "dri", "kfd", "infiniband", "hfi1*", "cxi*")
+"""Accelerators and fast networks, as far as the host has them and lets the user open them."""
+
+SYSTEM_MOUNTS: Sequence[dict[str, Any]] = (
+    {"destination": "/proc", "type": "proc", "source": "proc"},
+    {
+        "destination": "/dev",
+        "type": "tmpfs",
+        "source": "tmpfs",
+        "options": ["nosuid", "mode=755", "size=65536k"],
+    },
+    {
+        "destination": "/dev/pts",
+        "type": "devpts",
+        "source": "devpts",
+        "options": ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"],
+    },
+    {
+        "destination": "/dev/shm",
+        "type": "tmpfs",
+        "source": "shm",
+        "options": ["nosuid", "nodev", "mode=1777"],
+    },
+)
+
+
+MASKED_PATHS = (
+    *("/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug"),
+    *("/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/firmware", "/sys/fs/selinux"),
+)
+READONLY_PATHS = (
+    *("/proc/asound", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"),
+)
+"""What Docker and podman keep from containers besides, as far as the host has it.
+
+There is no system call filter for runs: kernels before 5.16 make programs slower below any
+(https://docs.kernel.org/userspace-api/spec_ctrl.html), and the user may make the same calls outside.
+"""
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A file or folder of this host, seen at `target`; without a source, an empty one in memory."""
+
+    source: Path | None
+    target: str
+    writable: bool = True
+    flags: Sequence[str] = ()
+    """More options of mount(8), such as nosuid."""
+
+    def described(self) -> dict[str, Any]:
+        """Return the mount as runc reads it."""
+        if self.source is None:
+            options = ["mode=1777"]
+            return {
+                "destination": self.target,
+                "type": "tmpfs",
+                "source": "tmpfs",
+                "options": options,
+            }
+        return {
+            "destination": self.target,
+            "type": "none",
+            "source": str(self.source),
+            "options": ["rbind", *self.flags, "rw" if self.writable else "ro"],
+        }
+
+
+@dataclass(frozen=True)
+class Specification:
+    """One container.
+
+    Args:
+        capabilities: what its root may do beyond what the user may.
+        seccomp: a system call filter.
+    """
+
+    root: Path
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+    workdir: str
+    mounts: Sequence[Mount]
+    writable: bool
+    capabilities: Sequence[str] = ()
+    seccomp: Mapping[str, Any] = field(default_factory=dict)
+
+    def content(self) -> dict[str, Any]:
+        """Return the content of config.json."""
+        sets = ("bounding", "effective", "permitted")
+        namespaces = [{"type": kind} for kind in ("pid", "mount", "ipc")]
+        return {
+            "ociVersion": "1.0.2",
+            "process": {
+                "terminal": False,
+                "user": {"uid": 0, "gid": 0},
+                "args": list(self.arguments),
+                "env": [f"{name}={value}" for name, value in self.environment.items()],
+                "cwd": self.workdir,
+                "capabilities": {name: list(self.capabilities) for name in sets},
+                "noNewPrivileges": True,
+            },
+            "root": {"path": str(self.root), "readonly": not self.writable},
+            "mounts": [
+                *SYSTEM_MOUNTS,
+                *_sys_mounts(),
+                *(mount.described() for mount in self.mounts),
+            ],
+            "linux": {
+                "namespaces": namespaces,
+                "maskedPaths": list(MASKED_PATHS),
+                "readonlyPaths": list(READONLY_PATHS),
+                **({"seccomp": dict(self.seccomp)} if self.seccomp else {}),
+            },
+        }
+
+
+def _sys_mounts() -> Iterator[dict[str, Any]]:
+    """Yield the host's /sys and the mounts below it: runc makes the uppermost alone read-only.
+
+    Control groups may be the user's own, and whoever writes there can end all programs in them.
+    """
+    options = ["rbind", "nosuid", "noexec", "nodev", "ro"]
+    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
+        target = line.split()[4]
+        if target == "/sys" or (target.startswith("/sys/") and os.access(target, os.F_OK)):
+            yield {"destination": target, "type": "none", "source": target, "options": options}
+
+
+def devices() -> Iterator[Mount]:
+    """Yield the host's devices that programs compute with."""
+    for pattern in DEVICES:
+        for path in sorted(Path("/dev").glob(pattern)):
+            yield Mount(path, str(path))
+
+
+def command(program: Path, folder: Path) -> list[str | Path]:
+    """Return the command that runs the container of `folder`, where the program's state goes as well.
+
+    Args:
+        program: runc or crun.
+    """
+    # A job's control groups are its scheduler's; crun alone would want some of its own.
+    options = ["--cgroup-manager=disabled"] if program.name == "crun" else []
+    return [
+        program,
+        *options,
+        "--root",
+        folder / "state",
+        "run",
+        "--bundle",
+        folder,
+        f"argosy-{folder.parent.name}",
+    ]

@@ -1,0 +1,80 @@
+"""image.lock: which image exactly, by digest, and what it was made of."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from argosy.errors import ArgosyError
+from argosy.files import write_json
+from argosy.images.config import ImageConfig
+
+
+class LockModel(BaseModel):
+    """Immutable, and strict about unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LockedStep(LockModel):
+    """One instruction, and the digest of the layer it made; None where it changed no file."""
+
+    instruction: str
+    diff_id: str | None
+
+
+class LockedBase(LockModel):
+    """What FROM named and where it came from."""
+
+    reference: str
+    source: Literal["registry", "archive", "scratch", "file"]
+    diff_id: str
+
+
+class ImageLock(LockModel):
+    """The content of image.lock. It is the same file for the same image.
+
+    It holds neither times nor the Containerfile's comments and lines, so that what depends on it is made
+    again when the image is another one, and only then.
+    """
+
+    schema_version: Literal[2] = 2
+    name: str
+    digest: str
+    architecture: str
+    base: LockedBase
+    steps: tuple[LockedStep, ...]
+    config: ImageConfig
+
+
+def lock_path(project: Path, name: str) -> Path:
+    """Return where a project's image is locked."""
+    return project / "resources" / "images" / name / "image.lock"
+
+
+def is_imported(project: Path, name: str) -> bool:
+    """Return whether an image is there though nothing in the project says how it is built."""
+    return not (project / "containers" / name).exists() and lock_path(project, name).is_file()
+
+
+def read_lock(path: Path) -> ImageLock:
+    """Read an image.lock.
+
+    Raises:
+        ArgosyError: when it is missing, damaged or from another version of Argosy.
+    """
+    if not path.is_file():
+        raise ArgosyError(f"{path}: the image is not built yet", "run: argosy image build")
+    try:
+        return ImageLock.model_validate_json(path.read_text(encoding="utf-8"))
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise ArgosyError(
+            f"{path}: {key}: {first['msg']}", "remove the file and build the image again"
+        ) from None
+
+
+def write_lock(path: Path, lock: ImageLock) -> None:
+    """Write an image.lock atomically."""
+    write_json(path, lock.model_dump(mode="json"))

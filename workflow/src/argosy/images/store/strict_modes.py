@@ -1,0 +1,109 @@
+"""Folders whose content runs as this user: nobody else may change them, as sshd's StrictModes has it."""
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from argosy.errors import ArgosyError
+
+_OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_WALK = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def open_strictly(place: Path, remedy: str) -> int:
+    """Return a descriptor of a folder that only its owner, root and this user can replace.
+
+    Every folder on the way is opened in the one before it, so what was looked at is what is used. Others
+    may write to one that has the sticky bit, as /tmp does: there they cannot rename what is not theirs.
+
+    Args:
+        place: without symbolic links.
+
+    Raises:
+        ArgosyError: naming the folder that others could change.
+        OSError: when there is none.
+    """
+    path = Path("/")
+    folder = os.open("/", _WALK)
+    for part in ("", *place.parts[1:]):
+        if part:
+            path /= part
+            try:
+                inner = os.open(part, _WALK, dir_fd=folder)
+            finally:
+                os.close(folder)
+            folder = inner
+        found = os.fstat(folder)
+        sticky = found.st_mode & stat.S_ISVTX
+        problem = _owner_problem(found) or ("" if sticky else others_may_write(found))
+        if problem:
+            os.close(folder)
+            raise ArgosyError(f"{path}: {problem}", remedy)
+    return folder
+
+
+def others_may_write(found: os.stat_result) -> str:
+    """Return who but the owner may write there, in words; empty if nobody may."""
+    mode = f"mode {stat.S_IMODE(found.st_mode):o}"
+    if found.st_mode & stat.S_IWOTH:
+        return f"there anybody may remove the folders of others ({mode})"
+    if found.st_mode & stat.S_IWGRP and not _is_private_group(found.st_gid):
+        return f"there its group (id {found.st_gid}) may remove the folders of others ({mode})"
+    return ""
+
+
+def open_private(folder: int, name: str, path: Path, remedy: str) -> int:
+    """Return a descriptor of the user's private folder `name` in `folder`, made if missing.
+
+    Raises:
+        ArgosyError: when it is not the user's, not a folder, or open to others.
+        OSError: when it cannot be made.
+    """
+    with suppress(FileExistsError):
+        os.mkdir(name, 0o700, dir_fd=folder)
+    try:
+        own = os.open(name, _OPEN, dir_fd=folder)
+    except NotADirectoryError:
+        raise ArgosyError(f"{path}: is not a folder, and not Argosy's", remedy) from None
+    except PermissionError:
+        own = os.open(name, _WALK, dir_fd=folder)
+    found = os.fstat(own)
+    if found.st_uid != os.geteuid():
+        problem = f"belongs to another user (id {found.st_uid}); {remedy}"
+    elif found.st_mode & 0o077:
+        problem = (
+            f"others may use this folder (mode {stat.S_IMODE(found.st_mode):o}); remove it from "
+            f"{os.uname().nodename}"
+        )
+    else:
+        return own
+    os.close(own)
+    raise ArgosyError(f"{path}: {problem}")
+
+
+def _owner_problem(found: os.stat_result) -> str:
+    if found.st_uid in (0, os.geteuid()) or found.st_uid == _unmapped_owner():
+        return ""
+    return f"it belongs to another user (id {found.st_uid})"
+
+
+def _unmapped_owner() -> int | None:
+    """Whom root's files seem to belong to in a user namespace that does not have root."""
+    if Path("/proc/self/uid_map").read_text(encoding="ascii").split() == ["0", "0", "4294967295"]:
+        return None
+    return int(Path("/proc/sys/fs/overflowuid").read_text(encoding="ascii"))
+
+
+def _is_private_group(group: int) -> bool:
+    """Return whether it is the group that some systems make for each user alone."""
+    # Asked for seldom, and it may take a network's directory.
+    import grp
+    import pwd
+
+    try:
+        user, members = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
+    except KeyError:
+        return False
+    alone = set(members.gr_mem) <= {user.pw_name}
+    return group == user.pw_gid and members.gr_name == user.pw_name and alone

@@ -1,0 +1,201 @@
+"""Charts over the size, in Vega-Lite: throughput, speed-up and efficiency of an experiment."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Any
+
+from argosy.analysis.statistics import Estimate
+from argosy.report import numbers
+from argosy.report.charts import curves
+from argosy.report.charts.size_layers import BLUE, DARK, GREY, IDEAL, SINGLE, Frame, layers
+from argosy.report.numbers import count
+from argosy.report.prose import findings as words
+from argosy.report.summary.laws import NAMES
+from argosy.report.summary.models import ExperimentSummary, PointSummary
+
+COLOURS = (BLUE, "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_MEAN = "mean of the runs"
+_LARGE = 8
+"""From this ratio of sizes on, the small ones crowd together on a linear axis."""
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What a chart over the size shows; `field` is the estimate's name in a point."""
+
+    name: str
+    field: str
+    title: str
+    caption: str
+    axis_format: str = ",~r"
+    grows: bool = True
+    has_runs: bool = False
+
+    def of(self, point: PointSummary) -> Estimate:
+        estimate = getattr(point, self.field)
+        assert isinstance(estimate, Estimate)
+        return estimate
+
+    def say(self, value: float) -> str:
+        return numbers.percent(value) if "%" in self.axis_format else numbers.number(value)
+
+    def say_interval(self, estimate: Estimate) -> str:
+        in_percent = "%" in self.axis_format
+        return numbers.percent_interval(estimate) if in_percent else numbers.interval(estimate)
+
+
+QUANTITIES = (
+    Quantity(
+        name="throughput",
+        field="throughput_samples_per_s",
+        title="samples per second",
+        caption="Throughput. Dots: mean of the runs with its 95 % interval; rings: single runs; "
+        "dashed: ideal, in proportion to the base.",
+        has_runs=True,
+    ),
+    Quantity(
+        name="speed-up",
+        field="speed_up",
+        title="speed-up",
+        caption="Speed-up. Dots: mean throughput over that of the base, with 95 % interval; "
+        "dashed: ideal.",
+    ),
+    Quantity(
+        name="efficiency",
+        field="efficiency",
+        title="efficiency",
+        caption="Efficiency. Dots: speed-up over the growth in ranks, with 95 % interval; "
+        "dashed: ideal.",
+        axis_format=".0%",
+        grows=False,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class SizeChart:
+    """A chart of one quantity; `series` are the colours of what a reader may show and hide.
+
+    `log_domains` are the ends of logarithmic axes, by channel; empty where they would not help.
+    """
+
+    spec: dict[str, Any]
+    series: dict[str, str]
+    caption: str
+    log_domains: dict[str, list[float]]
+
+
+def size_chart(
+    experiment: ExperimentSummary, points: Sequence[PointSummary], quantity: Quantity
+) -> SizeChart:
+    """Return a chart of the `points`, which were all measured, the base first."""
+    by_nodes = words.same_width(experiment)
+    means = [_mean(experiment, point, points[0], quantity) for point in points]
+    runs = list(_runs(points, by_nodes)) if quantity.has_runs else []
+    law = curves.best(experiment.laws) if quantity.has_runs and len(points) > 1 else None
+    fitted = f"fit: {NAMES[law.law]}" if law else ""
+    curve = _curve(experiment, points, fitted) if law else []
+    widths = dict(zip(dict.fromkeys(row["series"] for row in means), cycle(COLOURS), strict=False))
+    series = (
+        widths | ({SINGLE: BLUE} if runs else {}) | {IDEAL: GREY} | ({fitted: DARK} if law else {})
+    )
+    frame = Frame(
+        unit="nodes" if by_nodes else "ranks",
+        title=quantity.title,
+        axis_format=quantity.axis_format,
+        sizes=sorted({row["size"] for row in means}),
+        end=curve[-1]["size"] if curve else max(row["size"] for row in means),
+        top=_top(means, curve),
+        widths=None if by_nodes else widths,
+    )
+    spec = {
+        "params": [{"name": "shown", "value": [*series]}],
+        "datasets": {"means": means, "runs": runs, "curve": curve},
+        "layer": list(layers(frame, bool(runs), _label_at(curve, frame.top))),
+    }
+    caption = f"{quantity.caption} {_reach(fitted)}" if law else quantity.caption
+    return SizeChart(spec, series, caption, _log_domains(quantity, means, curve))
+
+
+def _label_at(curve: Rows, top: float) -> float | None:
+    """Return the largest size at which the curve is in sight; None without a curve."""
+    return max((row["size"] for row in curve if row["y"] <= top), default=None)
+
+
+def _reach(fitted: str) -> str:
+    return f"Curve ({fitted}): the law that describes the runs, dashed beyond the sizes measured."
+
+
+def _mean(
+    experiment: ExperimentSummary, point: PointSummary, base: PointSummary, quantity: Quantity
+) -> dict[str, Any]:
+    estimate, growth = quantity.of(point), point.ranks / base.ranks
+    by_nodes = words.same_width(experiment)
+    return {
+        "size": point.nodes if by_nodes else point.ranks,
+        "series": _MEAN if by_nodes else _width(point),
+        "y": estimate.mean,
+        "low": None if estimate.low is None else max(0.0, estimate.low),
+        "high": estimate.high,
+        "ideal": quantity.of(base).mean * (growth if quantity.grows else 1),
+        "at": words.size(experiment, point),
+        "said": quantity.say(estimate.mean),
+        "interval": quantity.say_interval(estimate),
+        "n": estimate.n,
+    }
+
+
+def _width(point: PointSummary) -> str:
+    return f"{count(point.ranks_per_node, 'rank')} per node"
+
+
+def _runs(points: Sequence[PointSummary], by_nodes: bool) -> Iterator[dict[str, Any]]:
+    for point in points:
+        for rate in point.runs_samples_per_s:
+            yield {
+                "size": point.nodes if by_nodes else point.ranks,
+                "series": _MEAN if by_nodes else _width(point),
+                "y": rate,
+                "said": numbers.number(rate),
+            }
+
+
+def _curve(experiment: ExperimentSummary, points: Sequence[PointSummary], fitted: str) -> Rows:
+    law = curves.best(experiment.laws)
+    assert law is not None
+    ranks_of_a_size = points[0].ranks_per_node if words.same_width(experiment) else 1
+    ranks = [point.ranks for point in points]
+    return [
+        {
+            "size": float(f"{each / ranks_of_a_size:.6g}"),
+            "y": float(f"{curves.throughput(law, each):.6g}"),
+            "series": fitted,
+        }
+        for each in curves.sizes(min(ranks), max(ranks))
+    ]
+
+
+def _top(means: Rows, curve: Rows) -> float:
+    """Return where the axis ends: a far ideal or a wide interval may leave the chart, the dots may not."""
+    mean = max(float(row["y"]) for row in means)
+    highest = max(float(row[key] or 0) for row in means for key in ("y", "high", "ideal"))
+    highest = max(highest, *(float(row["y"]) for row in curve), 0.0)
+    return 1.08 * min(highest, 2 * mean)
+
+
+def _log_domains(quantity: Quantity, means: Rows, curve: Rows) -> dict[str, list[float]]:
+    sizes = [row["size"] for row in means]
+    if max(sizes) < _LARGE * min(sizes):
+        return {}
+    end = max(sizes + [row["size"] for row in curve])
+    domains = {"x": [min(sizes) / 1.15, 1.15 * end]}
+    if quantity.grows:
+        values = [
+            float(row[key]) for row in means for key in ("y", "ideal", "low", "high") if row[key]
+        ]
+        values += [row["y"] for row in curve]
+        domains["y"] = [min(values) / 1.3, 1.3 * max(values)]
+    return domains

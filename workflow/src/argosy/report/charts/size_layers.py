@@ -1,0 +1,131 @@
+"""What a chart over the size is made of: layers of Vega-Lite over the data sets `means`, `runs`, `curve`.
+
+The parameter `shown` holds the names of the series that a reader wants to see.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+BLUE, GREY, DARK = "#0072B2", "#999999", "#555555"
+SINGLE, IDEAL = "single runs", "ideal"
+_OWN_SERIES = "indexof(shown, datum.series) >= 0"
+
+Layer = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The axes, which all layers share: `sizes` have ticks, and `end` of the axis; `top` ends the other.
+
+    `widths` are the colours of the series of dots, where there is more than one.
+    """
+
+    unit: str
+    title: str
+    axis_format: str
+    sizes: list[float]
+    end: float
+    top: float
+    widths: dict[str, str] | None
+
+    def layer(self, data: str, shown: str, mark: dict[str, Any], **encoding: Any) -> Layer:
+        """Return a layer of those rows for which the expression `shown` holds."""
+        return {
+            "data": {"name": data},
+            "transform": [{"filter": shown}],
+            "mark": mark,
+            "encoding": {"x": self._x(), "y": self.y("y")} | encoding,
+        }
+
+    def _x(self) -> dict[str, Any]:
+        ticks = sorted({*self.sizes, self.end})
+        return {
+            "field": "size",
+            "type": "quantitative",
+            "title": self.unit,
+            "axis": {"values": ticks, "format": "d", "grid": False, "labelOverlap": "greedy"},
+            "scale": {"domain": [0, 1.06 * self.end]},
+        }
+
+    def y(self, field: str) -> dict[str, Any]:
+        return {
+            "field": field,
+            "type": "quantitative",
+            "title": self.title,
+            "axis": {"format": self.axis_format, "tickCount": 6},
+            "scale": {"domain": [0, self.top]},
+        }
+
+    def colour(self) -> dict[str, Any]:
+        if self.widths is None:
+            return {"value": BLUE}
+        scale = {"domain": [*self.widths], "range": [*self.widths.values()]}
+        return {"field": "series", "type": "nominal", "scale": scale}
+
+
+def layers(frame: Frame, has_runs: bool, label_at: float | None) -> Iterator[Layer]:
+    """Yield all layers, the lowest first; with a curve and its name at a size unless that is None."""
+    dashed = {"type": "line", "color": GREY, "strokeDash": [5, 4], "clip": True}
+    yield frame.layer("means", _has(IDEAL), dashed, y=frame.y("ideal"))
+    if label_at is not None:
+        yield from _fit(frame, label_at)
+    line, intervals, dots = means_layers(frame)
+    yield line
+    yield intervals
+    if has_runs:
+        yield _rings(frame)
+    yield dots
+
+
+def means_layers(frame: Frame) -> tuple[Layer, Layer, Layer]:
+    """Return a line through the means, their intervals, and dots."""
+    line = {"type": "line", "strokeWidth": 1.5, "opacity": 0.5}
+    return (
+        frame.layer("means", _OWN_SERIES, line, color=frame.colour()),
+        _intervals(frame),
+        _dots(frame),
+    )
+
+
+def _has(series: str) -> str:
+    return f"indexof(shown, '{series}') >= 0"
+
+
+def _fit(frame: Frame, label_at: float) -> Iterator[Layer]:
+    line = {"type": "line", "color": DARK, "strokeWidth": 1.5, "clip": True}
+    line |= {"interpolate": "monotone"}
+    label = {"type": "text", "align": "right", "dy": -8, "fontSize": 12, "color": DARK}
+    name = {"field": "series", "type": "nominal"}
+    measured, beyond = (f"datum.size {sign} {frame.sizes[-1]}" for sign in ("<=", ">="))
+    yield frame.layer("curve", f"{_OWN_SERIES} && {measured}", line)
+    yield frame.layer("curve", f"{_OWN_SERIES} && {beyond}", line | {"strokeDash": [2, 3]})
+    yield frame.layer("curve", f"{_OWN_SERIES} && datum.size == {label_at}", label, text=name)
+
+
+def _intervals(frame: Frame) -> Layer:
+    rule = {"type": "rule", "strokeWidth": 2, "clip": True}
+    ends = {"y": frame.y("low"), "y2": {"field": "high"}}
+    return frame.layer(
+        "means", f"{_OWN_SERIES} && isValid(datum.low)", rule, color=frame.colour(), **ends
+    )
+
+
+def _rings(frame: Frame) -> Layer:
+    ring = {"type": "point", "filled": False, "size": 40, "strokeWidth": 1, "opacity": 0.7}
+    told = [_told("said", f"{frame.title}, single run")]
+    shown = f"{_OWN_SERIES} && {_has(SINGLE)}"
+    return frame.layer("runs", shown, ring, color=frame.colour(), tooltip=told)
+
+
+def _dots(frame: Frame) -> Layer:
+    dot = {"type": "point", "filled": True, "size": 55, "opacity": 1}
+    # A clear rim, so that the pointer need not meet the dot exactly.
+    dot |= {"stroke": "transparent", "strokeWidth": 10}
+    titles = {"at": "size", "said": frame.title, "interval": "95 % interval", "n": "runs"}
+    told = [_told(field, title) for field, title in titles.items()]
+    return frame.layer("means", _OWN_SERIES, dot, color=frame.colour(), tooltip=told)
+
+
+def _told(field: str, title: str) -> dict[str, str]:
+    return {"field": field, "type": "nominal", "title": title}

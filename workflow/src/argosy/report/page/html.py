@@ -1,0 +1,69 @@
+"""HTML pages that ask nothing of the network: a template, with everything it needs inside it."""
+
+import base64
+import hashlib
+from collections.abc import Iterable
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2.utils import htmlsafe_json_dumps
+from markupsafe import Markup
+
+from argosy.analysis.statistics import scaled
+from argosy.report import numbers
+from argosy.report.charts.chart_scripts import chart_scripts
+from argosy.report.charts.figures import Drawing
+from argosy.units import amount
+
+
+def rendered(template: str, **content: Any) -> str:
+    """Return the template's page, with the style sheet and the scripts that all pages have."""
+    environment = Environment(
+        loader=PackageLoader("argosy.report.page", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "number": numbers.number,
+        "percent": numbers.percent,
+        "interval": numbers.interval,
+        "percent_interval": numbers.percent_interval,
+        "milliseconds": lambda estimate: numbers.interval(scaled(estimate, 1000)),
+        "probability": numbers.probability,
+        "amount": lambda size: amount(round(size)),
+        "duration": numbers.duration,
+        "moment": numbers.moment,
+        "file_name": lambda path: path.rpartition("/")[2],
+    }
+    scripts = [chart_scripts(), _file("charts.js"), _file("tables.js")]
+    html = environment.get_template(template).render(
+        css=Markup(_file("report.css")),
+        scripts=[Markup(script) for script in scripts],
+        script_sources=_sources(scripts),
+        chart_data=chart_data,
+        **content,
+    )
+    return html.lstrip() + "\n"
+
+
+def _file(name: str) -> str:
+    return (files("argosy.report.page") / name).read_text(encoding="utf-8")
+
+
+def _sources(scripts: Iterable[str]) -> str:
+    """Return the page's Content-Security-Policy: these scripts run, by their digests, and no other."""
+    digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
+    return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
+
+
+def chart_data(drawing: Drawing) -> Markup:
+    """Return what charts.js draws, as JSON in which nothing can end the element that holds it."""
+    content = {
+        "spec": drawing.spec,
+        "series": drawing.series,
+        "logDomains": drawing.log_domains,
+    }
+    return htmlsafe_json_dumps(content, separators=(",", ":"))

@@ -1,0 +1,116 @@
+"""Tables of an experiment in LaTeX, for the package booktabs; intervals are of 95 %."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from argosy.analysis.point_factors import NAMES
+from argosy.analysis.statistics import Estimate
+from argosy.report.numbers import number
+from argosy.report.prose import stalls as stall_words
+from argosy.report.summary.models import ExperimentSummary
+
+_NONE = "--"
+
+
+@dataclass(frozen=True)
+class LatexTable:
+    """A table and what to call it: the file's name, without the experiment's."""
+
+    name: str
+    text: str
+
+
+def latex_tables(experiment: ExperimentSummary) -> Iterator[LatexTable]:
+    """Yield those that the experiment has numbers for: scaling, factors, stalls and prediction."""
+    if experiment.points:
+        yield LatexTable("scaling", scaling_table(experiment))
+    if any(point.factors for point in experiment.points):
+        yield LatexTable("factors", _factors(experiment))
+    if any(stalls.shares for stalls in experiment.stalls):
+        yield LatexTable("stalls", _stalls(experiment))
+    if experiment.prediction:
+        yield LatexTable("prediction", _prediction(experiment))
+
+
+def scaling_table(experiment: ExperimentSummary) -> str:
+    """Throughput, speed-up and efficiency of each size, with intervals, as a LaTeX tabular."""
+    columns = ("Nodes", "Ranks", "Runs", "Samples/s", "Speed-up", "Efficiency")
+    rows = []
+    for point in experiment.points:
+        rate = point.throughput_samples_per_s
+        size = (str(point.nodes), str(point.ranks), str(rate.n if rate else 0))
+        estimates = (rate, point.speed_up, point.efficiency)
+        rows.append([*size, *map(_with_interval, estimates)])
+    return _tabular(experiment, f"{experiment.scaling} scaling", columns, rows)
+
+
+def _factors(experiment: ExperimentSummary) -> str:
+    names = [name for name in NAMES if any(name in point.factors for point in experiment.points)]
+    rows = [
+        [str(point.nodes), str(point.ranks), *_cells(point.factors, names)]
+        for point in experiment.points
+        if point.factors
+    ]
+    columns = ("Nodes", "Ranks", *map(_heading, names))
+    return _tabular(experiment, "factors of the efficiency", columns, rows)
+
+
+def _stalls(experiment: ExperimentSummary) -> str:
+    parts = stall_words.part_names(experiment)
+    rows = [
+        [str(stalls.nodes), str(stalls.ranks), *_cells(stalls.shares, parts)]
+        for stalls in experiment.stalls
+        if stalls.shares
+    ]
+    columns = ("Nodes", "Ranks", *map(_heading, parts))
+    return _tabular(experiment, "shares of a step by what it waits for", columns, rows)
+
+
+def _prediction(experiment: ExperimentSummary) -> str:
+    assert experiment.prediction
+    rows = [
+        [
+            str(point.nodes),
+            str(point.ranks),
+            _with_interval(point.step_s, 1000),
+            _NONE if point.measured_step_s is None else number(1000 * point.measured_step_s),
+            _NONE if point.error is None else f"{round(100 * point.error, 1) + 0.0:+.1f}",
+            number(point.efficiency.mean),
+        ]
+        for point in experiment.prediction.points
+    ]
+    columns = ("Nodes", "Ranks", "Step (ms)", "Measured (ms)", r"Error (\%)", "Efficiency")
+    return _tabular(experiment, "predicted and measured steps", columns, rows)
+
+
+def _heading(name: str) -> str:
+    return name.replace("_", " ").capitalize()
+
+
+def _cells(estimates: Mapping[str, Estimate], names: Sequence[str]) -> list[str]:
+    return [_with_interval(estimates.get(name)) for name in names]
+
+
+def _with_interval(estimate: Estimate | None, scale: float = 1) -> str:
+    if estimate is None:
+        return _NONE
+    if estimate.low is None or estimate.high is None:
+        return number(scale * estimate.mean)
+    parts = (number(scale * value) for value in (estimate.mean, estimate.low, estimate.high))
+    return "{} [{}, {}]".format(*parts)
+
+
+def _tabular(
+    experiment: ExperimentSummary, what: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
+) -> str:
+    lines = [
+        f"% {' '.join(experiment.experiment.split())}, {what}; 95 % intervals.",
+        rf"\begin{{tabular}}{{{'r' * len(columns)}}}",
+        r"\toprule",
+        rf"{' & '.join(columns)} \\",
+        r"\midrule",
+        *(rf"{' & '.join(row)} \\" for row in rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return "\n".join(lines) + "\n"

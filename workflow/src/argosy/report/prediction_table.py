@@ -1,0 +1,50 @@
+"""A prediction in the terminal, as a table."""
+
+from rich.table import Table
+
+from argosy.report import numbers
+from argosy.report.summary.prediction import PredictedPoint, PredictionSummary
+from argosy.report.terminal import number_table
+
+_ALWAYS = (
+    *("nodes", "step\nms", "95 %\ninterval", "measured\nms", "error", "effi-\nciency", "hours"),
+    "node-\nhours",
+)
+
+
+def table(experiment: str, found: PredictionSummary, currency: str | None) -> Table:
+    """Return a row for each number of nodes; columns of energy and price only where they are known."""
+    title = f"{experiment}, predicted for {numbers.number(found.samples, 6)} samples"
+    more = [
+        (name, attribute)
+        for name, attribute in (
+            ("kWh", "energy_kwh"),
+            (currency or "price", "price"),
+            ("kg CO₂", "carbon_kg"),
+        )
+        if any(getattr(point, attribute) for point in found.points)
+    ]
+    shown = number_table(title, (*_ALWAYS, *(name for name, _ in more)))
+    for point in found.points:
+        known = (getattr(point, attribute) for _, attribute in more)
+        shown.add_row(*_cells(point), *(numbers.number(one.mean) for one in known if one))
+    return shown
+
+
+def _cells(point: PredictedPoint) -> tuple[str, ...]:
+    return (
+        str(point.nodes),
+        _milliseconds(point.step_s.mean),
+        numbers.NONE
+        if point.step_s.low is None
+        else f"{_milliseconds(point.step_s.low)} to {_milliseconds(point.step_s.high)}",
+        _milliseconds(point.measured_step_s),
+        numbers.percent(point.error, 1),
+        numbers.percent(point.efficiency.mean),
+        numbers.number(point.hours.mean),
+        numbers.number(point.node_hours.mean),
+    )
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return numbers.number(None if seconds is None else 1000 * seconds)

@@ -1,0 +1,376 @@
+"""Findings in plain words."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from argosy.analysis.measurements import ALLREDUCES_ALONE, Point
+from argosy.analysis.point_factors import NAMES
+from argosy.analysis.slow_hosts import HostRuns, slow_hosts
+from argosy.analysis.slow_jobs import slow_jobs
+from argosy.analysis.statistics import Estimate, together
+from argosy.analysis.steady import OTHER
+from argosy.analysis.stragglers import Straggler
+from argosy.report.numbers import count, duration, interval, number, percent
+from argosy.report.summary.allreduces import AllreduceSummary
+from argosy.report.summary.laws import Laws, MeasuredSizes, sentence
+from argosy.report.summary.models import ExperimentSummary, PointSummary, RunSummary, Summary
+from argosy.results.tables import PHASES
+from argosy.units import amount
+
+CLOCKS_AGREE_S = 1.0
+"""Ranks end a step together to within less than this; what is beyond is their nodes' clocks'."""
+MUCH_BETWEEN_STEPS = 0.05
+"""Of the steady time; more than that is worth a remark."""
+_SMALLER = 0.95
+"""Batches above this share of the base's are taken for as large."""
+LEAST_LOSS = 0.02
+"""A factor nearer to 1 is not worth a sentence."""
+_LOSSES = {
+    "load_balance": "ranks that have more to do than others",
+    "communication": "communication",
+    "data": "waiting for data",
+    "computation": "slower computation",
+}
+MOST_NAMED = 4
+"""Runs of one cause; of more, their number is said."""
+_STATES = ("completed", "failed", "interrupted", "cancelled", "unfinished", "pending")
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Return `a`, `a and b`, or `a, b and c`."""
+    return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
+
+
+class Size(Protocol):
+    """Anything that is of a number of nodes and ranks."""
+
+    @property
+    def nodes(self) -> int: ...
+    @property
+    def ranks_per_node(self) -> int: ...
+    @property
+    def ranks(self) -> int: ...
+
+
+def same_width(experiment: ExperimentSummary) -> bool:
+    """Return whether all points have as many ranks per node, so that nodes alone name a point."""
+    return _same_width(experiment.points)
+
+
+def size(experiment: ExperimentSummary, point: Size) -> str:
+    """Return a point by name, among those of its experiment."""
+    return name_among(experiment.points, point)
+
+
+def name_among(sizes: Sequence[Size], one: Size) -> str:
+    """Return a size by name: `2 nodes`, with its ranks where nodes alone would not tell."""
+    nodes = count(one.nodes, "node")
+    return nodes if _same_width(sizes) else f"{nodes} with {count(one.ranks, 'rank')}"
+
+
+def _same_width(sizes: Sequence[Size]) -> bool:
+    return len({one.ranks_per_node for one in sizes}) <= 1
+
+
+def phase_names(experiment: ExperimentSummary) -> list[str]:
+    """Return the phases that any point of the experiment has, in the order of a step."""
+    found = {name for point in experiment.points for name in point.phases_s_per_step}
+    return [name for name in (*PHASES, OTHER) if name in found]
+
+
+def factor_names(experiment: ExperimentSummary) -> list[str]:
+    """Return the factors of efficiency that any point of the experiment has, their product last."""
+    found = {name for point in experiment.points for name in point.factors}
+    return [name for name in NAMES if name in found]
+
+
+def states(found: Mapping[str, int]) -> str:
+    """`9 completed, 1 failed and 2 pending`, what is done first."""
+    return listed([f"{found[state]} {state}" for state in _STATES if found.get(state)])
+
+
+def findings(experiment: ExperimentSummary) -> list[str]:
+    """Return what an experiment showed, a sentence a point, the base case first."""
+    base = next((one for one in experiment.points if _is_base(experiment, one)), None)
+    if base is None or base.throughput_samples_per_s is None:
+        if experiment.allreduces:
+            return _allreduce_sentences(experiment)
+        return [f"No throughput was measured: of its runs, {states(experiment.states)}."]
+    others = [one for one in experiment.points if one.speed_up and one is not base]
+    alone = "" if others else " There is no other size to compare it with."
+    law = sentence(Laws(experiment.laws, experiment.no_law), measured_sizes(experiment))
+    loss = _loss(experiment, base, others[-1]) if others else None
+    unseen = _unseen(experiment, base, others[-1]) if others else None
+    return [
+        _base_sentence(experiment, base) + alone,
+        *(_comparison(experiment, base, other) for other in others),
+        *([unseen] if unseen else []),
+        *([loss] if loss else []),
+        *([law] if law else []),
+        *_slow_jobs(experiment),
+        *_between_steps(experiment),
+    ]
+
+
+def left_out(summary: Summary, experiment: ExperimentSummary) -> list[str]:
+    """Completed runs of which no throughput counts, a sentence for each cause."""
+    by_cause: dict[str, list[str]] = {}
+    for run in summary.runs:
+        is_its = (run.counted_as or run.experiment) == experiment.experiment
+        if is_its and run.state == "completed" and run.left_out not in (None, ALLREDUCES_ALONE):
+            by_cause.setdefault(str(run.left_out), []).append(run.run_id)
+    return [
+        f"Completed and in none of these numbers: {_runs_named(runs)}: {cause}."
+        for cause, runs in by_cause.items()
+    ]
+
+
+def _runs_named(runs: Sequence[str]) -> str:
+    return listed(runs) if len(runs) <= MOST_NAMED else count(len(runs), "run")
+
+
+def _unseen(experiment: ExperimentSummary, base: PointSummary, largest: PointSummary) -> str | None:
+    """Return what difference the runs of the largest size would not have shown; None where nobody knows."""
+    if largest.detectable_ratio is None:
+        return None
+    here, there = len(largest.runs_samples_per_s), len(base.runs_samples_per_s)
+    runs = (
+        f"{count(here, 'run')} each" if here == there else f"{count(here, 'run')} against {there}"
+    )
+    return (
+        f"Between {size(experiment, base)} and {size(experiment, largest)} a difference below "
+        f"{percent(largest.detectable_ratio - 1, 1)} would mostly not have been seen with {runs}."
+    )
+
+
+def _between_steps(experiment: ExperimentSummary) -> list[str]:
+    """Return the sentence that much of the time is in no step, where it is."""
+    much = [
+        f"{percent(one.between_steps.mean)} with {size(experiment, one)}"
+        for one in experiment.points
+        if one.between_steps and one.between_steps.mean > MUCH_BETWEEN_STEPS
+    ]
+    if not much:
+        return []
+    much[0] = much[0].replace(" with", " of the steady time with", 1)
+    return [
+        f"Between steps, where programs validate and write checkpoints, passes {listed(much)}. Throughput "
+        "counts the time of steps alone and does not contain it: a training takes longer."
+    ]
+
+
+def _slow_jobs(experiment: ExperimentSummary) -> list[str]:
+    said = []
+    for point in experiment.points:
+        found = slow_jobs(point.runs_samples_per_s)
+        if found is not None:
+            share = f"{100 * found.low:.0f} to {percent(found.high)}"
+            said.append(
+                f"Of {found.runs} runs with {size(experiment, point)}, {len(found.slow)} took "
+                f"{number(found.ratio)} times as long as the others: {share} of all such jobs may be slow, "
+                "and the mean tells of neither group. The remarks of the runs name them."
+            )
+    return said
+
+
+def measured_sizes(experiment: ExperimentSummary) -> MeasuredSizes:
+    """Return the sizes of an experiment, at least one, that have a throughput: `1 to 4 nodes`."""
+    measured = [point for point in experiment.points if point.throughput_samples_per_s]
+    ranks = sorted(point.ranks for point in measured)
+    by_nodes = same_width(experiment)
+    numbers = sorted(point.nodes for point in measured) if by_nodes else ranks
+    most = count(numbers[-1], "node" if by_nodes else "rank")
+    said = most if numbers[0] == numbers[-1] else f"{numbers[0]:,} to {most}"
+    return MeasuredSizes(said, ranks[0], ranks[-1])
+
+
+def _allreduce_sentences(experiment: ExperimentSummary) -> list[str]:
+    """Return what allreduces alone took at each size: the smallest message and the largest."""
+    by_size: dict[tuple[int, int], list[AllreduceSummary]] = {}
+    for one in experiment.allreduces:
+        by_size.setdefault((one.ranks, one.nodes), []).append(one)
+    return [
+        "It times allreduces alone and trains nothing, so it has no throughput.",
+        *(
+            f"{name_among(experiment.allreduces, times[0])}: {listed(_ends(times))}."
+            for times in by_size.values()
+        ),
+    ]
+
+
+def _ends(times: Sequence[AllreduceSummary]) -> list[str]:
+    ends = [times[0], times[-1]] if len(times) > 1 else times
+    return [
+        f"an allreduce of {amount(one.bytes)} takes {number(1000 * one.seconds.mean)} ms"
+        for one in ends
+    ]
+
+
+def remarks(run: RunSummary) -> list[str]:
+    """Return what a reader should know of a run's records."""
+    found = (
+        (run.unreadable_records, "Records that could not be read: {:,}."),
+        (run.duplicate_steps, "Steps recorded twice, of which the first counts: {:,}."),
+        (run.missing_steps, "Steps that other ranks recorded and these did not: {:,}."),
+        (run.repeated_steps, "Steps done again after an interruption, counted once: {:,}."),
+    )
+    said = [text.format(amount) for amount, text in found if amount]
+    if run.counted_as:
+        said.insert(0, f"It counts to {run.counted_as}.")
+    if run.is_far_off:
+        said.insert(0, "Its throughput is far off the other repeats'; it counts all the same.")
+    if run.is_slow:
+        where = f" It ran on {listed(sorted(set(run.hosts)))}." if run.hosts else ""
+        said.insert(
+            0, f"It is one of the slow jobs among those of its size; it counts all the same.{where}"
+        )
+    if run.is_steady is False and not run.left_out:
+        said.insert(
+            0, f"The first {count(run.warm_up_steps or 0, 'step')} left out; {run.warm_up}."
+        )
+    if run.warm_up_excess is not None and run.warm_up_excess > 1:
+        said.insert(
+            0,
+            f"Its throughput is {percent(run.warm_up_excess - 1)} above that of the steps that count: "
+            f"{run.warm_up}.",
+        )
+    if run.between_steps is not None and run.between_steps > MUCH_BETWEEN_STEPS:
+        said.append(
+            f"{percent(run.between_steps)} of its steady time lies between steps, as validation and "
+            "checkpoints do; throughput by steps does not contain it."
+        )
+    said += [_straggler(run, one) for one in run.stragglers]
+    spread = run.clock_spread_s
+    if spread is not None and spread > CLOCKS_AGREE_S:
+        said.append(f"Its nodes' clocks differ by {duration(spread)}.")
+    return said
+
+
+def _straggler(run: RunSummary, slow: Straggler) -> str:
+    host = run.hosts[slow.node] if slow.node < len(run.hosts) else "unknown host"
+    who = f"Node {slow.node}" if slow.rank is None else f"Rank {slow.rank} on node {slow.node}"
+    return (
+        f"{who} ({host}) is slow: its own work takes {number(slow.ratio.mean)} times "
+        f"({interval(slow.ratio)}) as long as that of the others; {percent(slow.share)} of its steps are "
+        "slow."
+    )
+
+
+def slow_host_sentences(summary: Summary) -> list[str]:
+    """Hosts that were slow, or had a slow rank, in more runs than chance would have it."""
+    looked_at = (
+        HostRuns(
+            frozenset(run.hosts),
+            frozenset(run.hosts[one.node] for one in run.stragglers if one.node < len(run.hosts)),
+        )
+        for run in summary.runs
+        if run.hosts and run.throughput_source == "steps"
+    )
+    return [
+        f"{one.host} was slow in {one.slow_runs} of the {one.runs} runs that it took part in."
+        for one in slow_hosts(looked_at)
+    ]
+
+
+def _is_base(experiment: ExperimentSummary, point: PointSummary) -> bool:
+    return Point(point.ranks, point.nodes, point.ranks_per_node) == experiment.base
+
+
+def _base_sentence(experiment: ExperimentSummary, base: PointSummary) -> str:
+    rate = base.throughput_samples_per_s
+    assert rate is not None
+    spread = "one run, so no interval" if rate.n == 1 else _interval_of(rate, f"n = {rate.n}")
+    verb = "gives" if base.nodes == 1 else "give"
+    return f"{size(experiment, base)} {verb} {number(rate.mean)} samples per second ({spread})."
+
+
+def _comparison(experiment: ExperimentSummary, base: PointSummary, point: PointSummary) -> str:
+    speed_up, efficiency = point.speed_up, point.efficiency
+    assert speed_up is not None and efficiency is not None
+    verb = "gives" if point.nodes == 1 else "give"
+    return (
+        f"{size(experiment, point)} {verb} {number(speed_up.mean)} times the throughput of "
+        f"{size(experiment, base)} ({_spread(speed_up, base)}): "
+        f"efficiency {percent(efficiency.mean)}.{_no_gain(speed_up)}"
+    )
+
+
+def _no_gain(speed_up: Estimate) -> str:
+    if speed_up.low is None or speed_up.high is None or not speed_up.low <= 1 <= speed_up.high:
+        return ""
+    return " No gain is shown."
+
+
+def _loss(experiment: ExperimentSummary, base: PointSummary, largest: PointSummary) -> str | None:
+    """Return what most of the efficiency is lost by at the largest size; None where nothing is lost."""
+    factors = {name: one for name, one in largest.factors.items() if name != NAMES[-1]}
+    if not factors:
+        return None
+    name = min(factors, key=lambda one: factors[one].mean)
+    # The worst of several is chosen, so all of them have to hold together.
+    worst = together(factors[name], len(factors))
+    # Beyond chance: the interval says that it is a loss at all.
+    if worst.mean > 1 - LEAST_LOSS or worst.high is None or worst.high >= 1:
+        return None
+    return (
+        f"With {size(experiment, largest)} most is lost by {_LOSSES[name]}: a factor of "
+        f"{number(worst.mean)} ({interval(worst)})."
+        f"{_smaller_batch(experiment, base, largest) if name == 'computation' else ''}"
+    )
+
+
+def _smaller_batch(experiment: ExperimentSummary, base: PointSummary, largest: PointSummary) -> str:
+    """Return the sentence that the ranks' batches are smaller than in the base, where they are."""
+    here, there = largest.samples_per_step, base.samples_per_step
+    if here is None or there is None or here > _SMALLER * there:
+        return ""
+    return (
+        f" Each rank's batch is {_samples(here)} samples there, against {_samples(there)} with "
+        f"{size(experiment, base)}: smaller batches compute less efficiently."
+    )
+
+
+def _samples(mean: float) -> str:
+    return f"{mean:,.0f}" if mean.is_integer() else number(mean)
+
+
+def _spread(speed_up: Estimate, base: PointSummary) -> str:
+    assert base.throughput_samples_per_s is not None
+    base_n = base.throughput_samples_per_s.n
+    runs = f"n = {speed_up.n}" if speed_up.n == base_n else f"n = {speed_up.n} against {base_n}"
+    is_single = min(speed_up.n, base_n) == 1
+    return f"{runs}, so no interval" if is_single else _interval_of(speed_up, runs)
+
+
+def _interval_of(estimate: Estimate, runs: str) -> str:
+    """Return the words for an interval; runs that agree to the last digit do not show that others would."""
+    if estimate.low is None:
+        return f"{runs}, all alike to the last digit"
+    return f"95 % interval {interval(estimate)}, {runs}"
+
+
+def warm_up(summary: Summary) -> str:
+    """Return how much was left out of the runs as warm-up, and by what rule."""
+    said = [
+        "Where a run becomes steady is found from its steps: the last change to a lower mean of the "
+        "logarithm of their times that is not due to chance, after which they become no faster."
+    ]
+    found = sorted(run.warm_up_steps for run in summary.runs if run.warm_up_steps is not None)
+    if found:
+        steps = f"{found[0]}" if found[0] == found[-1] else f"{found[0]} to {found[-1]}"
+        said.append(f"Left out of a run: {steps} steps.")
+    fitted = sum((run.warm_up_excess or 1) > 1 for run in summary.runs)
+    if fitted:
+        said.append(
+            f"Of {count(fitted, 'run')} the steady state is a fit: what an exponential approaches that "
+            "agrees with all steps."
+        )
+    unknown = [run for run in summary.runs if run.is_steady is False]
+    never = sum(run.left_out == run.warm_up for run in unknown)
+    if never:
+        said.append(
+            f"Left out whole, since no steady state is seen in them: {count(never, 'run')}."
+        )
+    if len(unknown) > never:
+        said.append(f"With too few steps to tell: {count(len(unknown) - never, 'run')}.")
+    return " ".join(said)

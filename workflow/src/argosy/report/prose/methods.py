@@ -1,0 +1,225 @@
+"""How the numbers of a report were made: the methods that applied to this study, and no others."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+
+from argosy.analysis.blocks import FEWEST_PAIRS, are_blocks
+from argosy.analysis.slow_jobs import unseen_share
+from argosy.report.numbers import count, percent
+from argosy.report.prose.findings import warm_up
+from argosy.report.summary.models import (
+    ExperimentSummary,
+    PointSummary,
+    ProvenanceSummary,
+    RunSummary,
+    Summary,
+)
+
+
+def methods(summary: Summary) -> list[str]:
+    """Return a sentence or two for each method that made a number of the report, in the page's order."""
+    return [*_of_runs(summary), *_of_means(summary), *_of_parts(summary), *_bases(summary)]
+
+
+def _of_runs(summary: Summary) -> Iterator[str]:
+    runs = summary.runs
+    by_steps = sum(run.throughput_source == "steps" for run in runs)
+    printed = sum(run.throughput_source == "printed" for run in runs)
+    if by_steps:
+        yield (
+            "A run's throughput is the samples of all its ranks over the time of its slowest rank: the sum "
+            "of that rank's steps, once the run is steady."
+        )
+    if any(run.warm_up_steps is not None for run in runs):
+        yield warm_up(summary)
+    if printed:
+        yield (
+            f"The programs of {count(printed, 'run')} recorded no steps: the mean of the throughputs that "
+            "they printed stands for each, warm-up included."
+        )
+    missing = sum((run.left_out or "").startswith("no steps of ") for run in runs)
+    if missing:
+        yield f"Left out, since records of their ranks are missing: {count(missing, 'run')}."
+    seeds = sorted({one for entry in summary.provenance if (one := _seed(entry)) is not None})
+    if seeds and max((run.repeat for run in runs), default=1) > 1:
+        yield (
+            "Runs were submitted repeat by repeat, all sizes and experiments of a repeat in random order "
+            f"(seed {', '.join(map(str, seeds))}), so that what an hour has of its own falls on all sizes "
+            f"alike. {_started(runs)}"
+        )
+    slow = sum(bool(run.stragglers) for run in runs)
+    if slow:
+        yield (
+            "Ranks are compared in their own work, all phases but communication, since the others show a "
+            f"slow rank's delay as communication. Slow ranks were found in {count(slow, 'run')}."
+        )
+
+
+def _started(runs: Sequence[RunSummary]) -> str:
+    """Return whether they started as they were submitted, by their times."""
+    starts: defaultdict[int, list[float | None]] = defaultdict(list)
+    for run in runs:
+        if run.samples_per_s is not None:
+            starts[run.repeat].append(run.started_unix_s)
+    if len(starts) < 2:
+        return "Of one repeat alone there are throughputs."
+    if are_blocks(starts):
+        return "They started so."
+    return (
+        "They did not start so: runs of different repeats started among each other, as when jobs wait or "
+        "are done again."
+    )
+
+
+def _shared_jobs(summary: Summary) -> int:
+    """Return how many jobs measured several runs, of those runs that asked to share one."""
+    asked = {run for entry in summary.provenance if _asks_to_share(entry) for run in entry.runs}
+    jobs = Counter(
+        run.attempt.rpartition(".")[0]
+        for run in summary.runs
+        if run.attempt and f"{run.experiment}/{run.run_id}" in asked
+    )
+    return sum(held > 1 for held in jobs.values())
+
+
+def _asks_to_share(entry: ProvenanceSummary) -> bool:
+    experiment = entry.content.get("experiment")
+    resources = experiment.get("resources") if isinstance(experiment, dict) else None
+    return isinstance(resources, dict) and resources.get("same_allocation") is True
+
+
+def _seed(entry: ProvenanceSummary) -> int | None:
+    submission = entry.content.get("submission")
+    seed = submission.get("seed") if isinstance(submission, dict) else None
+    return seed if isinstance(seed, int) else None
+
+
+def _of_means(summary: Summary) -> Iterator[str]:
+    measured = [one for one in _points(summary) if one.throughput_samples_per_s]
+    if not measured:
+        return
+    shared = _shared_jobs(summary)
+    own = "" if shared else ", each a job of its own"
+    yield (
+        f"n counts runs{own}. Steps within a job are not independent of each other and give no interval."
+    )
+    if shared:
+        yield (
+            f"{count(shared, 'job')} held several runs each, one after another on the same nodes "
+            "(resources.same_allocation). Nodes that waited while a smaller size ran are in no cost."
+        )
+    several = sum(len(one.runs_samples_per_s) > 1 for one in measured)
+    alone = len(measured) - several
+    if several:
+        yield (
+            "Means of throughputs are geometric, with Student's t interval of "
+            f"{percent(summary.method.confidence)} confidence on the logarithm."
+        )
+    if alone:
+        yield (
+            f"Of {count(alone, 'size')} there is one run, which tells nothing of how runs scatter: these "
+            "have no interval."
+        )
+    most = max(len(one.runs_samples_per_s) for one in measured)
+    if most > 1:
+        yield (
+            f"Of {count(most, 'run')} of a size, none is slow in one study of twenty even where "
+            f"{percent(unseen_share(most))} of all such jobs are."
+        )
+    if any(one.costs for one in measured):
+        yield "Means of hours, node-hours, energy and money are arithmetic, since bills add up."
+    compared = [one.speed_up for one in measured if one.speed_up]
+    if len(compared) > 1:
+        yield (
+            "Speed-up is the mean throughput over that of the base; efficiency is the speed-up over the "
+            "growth in ranks. Both are 1 at the base by definition."
+        )
+    yield from _of_speed_ups([one for one in measured if one.detectable_ratio is not None])
+    others = sum(
+        max(0, sum(point.speed_up is not None for point in one.points) - 1)
+        for one in summary.experiments
+    )
+    if others > 1:
+        yield (
+            f"Each interval holds by itself: all {others} of the speed-ups hold together less often than "
+            "one. What is said of the largest loss holds together with all factors (Bonferroni)."
+        )
+
+
+def _of_speed_ups(scattering: Sequence[PointSummary]) -> Iterator[str]:
+    """Yield what intervals are made by, of sizes that have one which is not a point."""
+    paired = sum(one.speed_up_is_paired for one in scattering)
+    if paired < len(scattering):
+        which = f" of {count(len(scattering) - paired, 'size')}" if paired else ""
+        yield f"The interval of a speed-up{which} is Welch's on the logarithm."
+    if paired:
+        which = "" if paired == len(scattering) else f" of {count(paired, 'size')}"
+        yield (
+            f"The interval of a speed-up{which} is by pairs, the runs of each repeat, on the logarithm of "
+            f"their ratio: {FEWEST_PAIRS} repeats or more were blocks in time, by the starts of their runs."
+        )
+    if scattering:
+        yield (
+            "A difference would be seen where four of five such studies show it: one that is smaller may "
+            "well be there though the interval does not tell."
+        )
+
+
+def _of_parts(summary: Summary) -> Iterator[str]:
+    points = [*_points(summary)]
+    if any(one.phases_s_per_step for one in points):
+        yield (
+            "Times of phases are means over steps, then ranks, then runs, so that each weighs the same."
+        )
+    if any(one.factors for one in points):
+        yield (
+            "Factors are relative to the base, and geometric means over runs: their product is the "
+            "efficiency, exactly."
+        )
+    for applies, said in _WHOLE:
+        if any(applies(experiment) for experiment in summary.experiments):
+            yield said
+    if any(one.usage for one in points):
+        yield (
+            "What nodes used is from the agents' start to their end, by telemetry; energy per sample is "
+            "the power within the steady state over the throughput there."
+        )
+
+
+_WHOLE: tuple[tuple[Callable[[ExperimentSummary], object], str], ...] = (
+    (
+        lambda one: any(law.refused is None for law in one.laws),
+        "Laws are fitted to single runs by least squares on the logarithm. The simplest that misses the "
+        "sizes' means by no more than repeats scatter describes the runs, where there are repeats "
+        "enough. Where the means scatter by more than the repeats tell, the intervals are by the means.",
+    ),
+    (
+        lambda one: one.prediction,
+        "Sizes that nobody ran are predicted from the measured steps, the layers' times and the network's "
+        "delay and rate.",
+    ),
+    (
+        lambda one: any(found.refused is None for found in one.stalls),
+        "What a step waits for is the difference of two sets of runs, one of which has less to wait for.",
+    ),
+    (
+        lambda one: one.timelines,
+        "Parts of Horovod's timeline overlap and do not add up; writing it takes time, so its runs are for "
+        "looking.",
+    ),
+)
+
+
+def _bases(summary: Summary) -> Iterator[str]:
+    for experiment in summary.experiments:
+        base = experiment.base
+        if base is not None:
+            yield (
+                f"Base of {experiment.experiment}, its size with the fewest ranks: "
+                f"{count(base.nodes, 'node')}, {count(base.ranks, 'rank')}."
+            )
+
+
+def _points(summary: Summary) -> Iterator[PointSummary]:
+    for experiment in summary.experiments:
+        yield from experiment.points

@@ -1,0 +1,71 @@
+"""A prediction in words: the answers, and what they rest on."""
+
+from argosy.report import numbers
+from argosy.report.summary.prediction import NetworkSummary, PredictionSummary
+
+
+def sentences(found: PredictionSummary) -> list[str]:
+    """Return the answers, what they rest on, and what had to be assumed."""
+    return [*answers(found), *grounds(found)]
+
+
+def answers(found: PredictionSummary) -> list[str]:
+    """Return how many nodes to take."""
+    said = _efficiency(found)
+    if found.asked_node_hours is None:
+        return said
+    budget = f"{numbers.number(found.asked_node_hours)} node-hours"
+    if found.misses:
+        return said
+    if found.nodes_within is None:
+        return [*said, f"No number of nodes trains so many samples within {budget}."]
+    one = next(one for one in found.points if one.nodes == found.nodes_within)
+    hours, told = one.hours.mean, ""
+    if one.measured_step_s is not None:
+        hours, told = hours * one.measured_step_s / one.step_s.mean, " by the measured step"
+    nodes = numbers.count(found.nodes_within, "node")
+    return [*said, f"Fastest within {budget}: {nodes}, {numbers.number(hours)} h{told}."]
+
+
+def _efficiency(found: PredictionSummary) -> list[str]:
+    wanted = numbers.percent(found.asked_efficiency)
+    likely, surely = found.nodes_with_efficiency, found.nodes_surely_with_efficiency
+    if found.misses:
+        missed = " and ".join(numbers.count(nodes, "node") for nodes in found.misses)
+        measured = "at no size" if likely is None else f"up to {numbers.count(likely, 'node')}"
+        return [
+            f"What was measured on {missed} lies outside the prediction, so it is not to be relied on: "
+            f"an efficiency of {wanted} or more is measured {measured}, and nothing is said of other sizes."
+        ]
+    if likely is None:
+        return [f"No number of nodes has an efficiency of {wanted}."]
+    if likely == 1:
+        return [f"On more than one node the efficiency is below {wanted}."]
+    nodes = numbers.count(likely, "node")
+    if surely is None:
+        return [
+            f"The efficiency is {wanted} or more up to {nodes} by the best estimate. No size has two runs, "
+            "so nobody knows how runs scatter, and no prediction has an interval."
+        ]
+    sure = "" if surely == likely else f", and surely up to {surely:,}"
+    return [f"The efficiency is {wanted} or more up to {nodes} by the best estimate{sure}."]
+
+
+def grounds(found: PredictionSummary) -> list[str]:
+    """Return what the prediction rests on."""
+    networks = (("within a node", found.within_node), ("between nodes", found.between_nodes))
+    said = [
+        f"The network {place}, by {found.collectives} ({found.algorithm}): {_network(network)}."
+        for place, network in networks
+        if network
+    ]
+    if found.network_factor > 1:
+        factor = numbers.number(found.network_factor)
+        said.append(f"In training it is {factor} times as slow, by the step on two nodes.")
+    return [*said, *found.notes]
+
+
+def _network(network: NetworkSummary) -> str:
+    latency, rate = network.latency_s, network.bytes_per_s
+    speed = f"{numbers.number(rate.mean / 1e6)} MB/s" if rate else "no limit of its rate seen"
+    return f"{numbers.number(1e6 * latency.mean)} µs a message, {speed}"

@@ -1,0 +1,32 @@
+"""Times of allreduces alone, for the report."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from argosy.analysis.collectives import RunAllreduce
+from argosy.analysis.statistics import Estimate, total_estimate
+
+
+@dataclass(frozen=True)
+class AllreduceSummary:
+    """An allreduce of `bytes` of data on each rank, at one size of an experiment."""
+
+    nodes: int
+    ranks_per_node: int
+    ranks: int
+    bytes: int
+    seconds: Estimate
+    """Over runs, each with the mean of its repetitions."""
+
+
+def allreduce_summaries(timed: Iterable[RunAllreduce]) -> list[AllreduceSummary]:
+    """Return each size's and message's time, the smallest first."""
+    by_message: defaultdict[tuple[int, int, int, int], list[float]] = defaultdict(list)
+    for one in timed:
+        ranks = one.nodes * one.ranks_per_node
+        by_message[ranks, one.nodes, one.ranks_per_node, one.bytes].append(one.seconds)
+    return [
+        AllreduceSummary(nodes, width, ranks, size, total_estimate(seconds))
+        for (ranks, nodes, width, size), seconds in sorted(by_message.items())
+    ]

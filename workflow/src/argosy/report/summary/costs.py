@@ -1,0 +1,62 @@
+"""What a million samples take at a point: hours, energy, money and carbon."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from argosy.analysis.statistics import Estimate, scaled, total_estimate
+from argosy.report.summary.usage import UsageSummary
+from argosy.units import J_PER_KWH
+
+SAMPLES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What the report is told of prices and carbon; None is not known.
+
+    `pue` is the energy of the whole site over that of its computers.
+    """
+
+    price_per_node_hour: float | None = None
+    currency: str | None = None
+    carbon_g_per_kwh: float | None = None
+    pue: float | None = None
+    source: str | None = None
+
+
+NOT_KNOWN = Rates()
+
+
+@dataclass(frozen=True)
+class CostSummary:
+    """Of `SAMPLES` samples at a point, start-up left out.
+
+    `energy_kwh` is that of what `energy_of` says, times the site's PUE if that is known. None: it was not
+    read, or there is no rate.
+    """
+
+    hours: Estimate
+    node_hours: Estimate
+    price: Estimate | None
+    energy_kwh: Estimate | None
+    energy_of: str | None
+    carbon_kg: Estimate | None
+
+
+def cost_summary(
+    nodes: int, runs_samples_per_s: Sequence[float], usage: UsageSummary | None, rates: Rates
+) -> CostSummary:
+    """Return what `SAMPLES` samples take on so many nodes, in the mean of runs with these throughputs."""
+    hours = total_estimate([SAMPLES / 3600 / rate for rate in runs_samples_per_s])
+    node_hours = scaled(hours, nodes)
+    price, carbon = rates.price_per_node_hour, rates.carbon_g_per_kwh
+    per_sample = usage.energy_j_per_sample if usage else None
+    energy = scaled(per_sample, SAMPLES / J_PER_KWH * (rates.pue or 1)) if per_sample else None
+    return CostSummary(
+        hours=hours,
+        node_hours=node_hours,
+        price=None if price is None else scaled(node_hours, price),
+        energy_kwh=energy,
+        energy_of=usage.energy_of if usage and energy else None,
+        carbon_kg=None if energy is None or carbon is None else scaled(energy, carbon / 1000),
+    )

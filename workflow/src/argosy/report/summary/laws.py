@@ -1,0 +1,168 @@
+"""What the scaling laws say of an experiment: the numbers of summary.json, and a sentence."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from argosy.analysis.laws import (
+    AMDAHL,
+    GUSTAFSON,
+    LINEAR,
+    NO_LOSS,
+    USL,
+    Choice,
+    Fit,
+    Interval,
+    Refused,
+    choose,
+)
+from argosy.analysis.measurements import Measurement
+from argosy.analysis.statistics import Estimate
+from argosy.report.numbers import interval, percent, percent_interval
+
+NAMES = {
+    LINEAR.name: "linear",
+    AMDAHL.name: "Amdahl",
+    GUSTAFSON.name: "Gustafson",
+    USL.name: "universal (USL)",
+}
+
+
+@dataclass(frozen=True)
+class LawSummary:
+    """A law fitted to the runs of an experiment, or why it is `refused`.
+
+    `is_best` is said of the simplest law that the runs do not contradict; where it is not also `is_alone`,
+    they do not tell it from the universal law.
+    Estimates have the number of runs; `high` is None where nothing bounds it. `at_one` is the
+    throughput of one rank. Sizes are ranks.
+    """
+
+    law: str
+    is_best: bool
+    is_alone: bool = True
+    refused: str | None = None
+    at_one_samples_per_s: Estimate | None = None
+    parameters: dict[str, Estimate] = field(default_factory=dict)
+    peak_ranks: Estimate | None = None
+    residual_sd: float | None = None
+    r_squared: float | None = None
+    lack_of_fit_p: float | None = None
+
+
+@dataclass(frozen=True)
+class MeasuredSizes:
+    """The sizes that were measured, in words (`1 to 4 nodes`): of others a law's sentence says nothing."""
+
+    said: str
+    fewest_ranks: int
+    most_ranks: int
+
+    def has(self, ranks: float) -> bool:
+        """Return whether a number of ranks lies among them."""
+        return self.fewest_ranks <= ranks <= self.most_ranks
+
+
+@dataclass(frozen=True)
+class Laws:
+    """All laws for an experiment's kind of scaling, the simplest first, and why none is the best, if so."""
+
+    laws: list[LawSummary]
+    undecided: str | None
+
+
+def law_summaries(scaling: str, runs: Iterable[Measurement]) -> Laws:
+    """Return the laws fitted to runs; of two sizes, which are no choice, nothing is said."""
+    measured = [(run.point.ranks, run.samples_per_s) for run in runs]
+    choice = choose(scaling, [size for size, _ in measured], [rate for _, rate in measured])
+    fitted = [found for found in choice.fits.values() if isinstance(found, Fit)]
+    laws = [
+        LawSummary(name, is_best=False, refused=found.reason)
+        if isinstance(found, Refused)
+        else _summary(found, choice)
+        for name, found in choice.fits.items()
+    ]
+    return Laws(laws, choice.undecided if len(fitted) > 1 else None)
+
+
+def sentence(laws: Laws, sizes: MeasuredSizes) -> str | None:
+    """Return what the best law says of the measured `sizes`, or why none is said; None without a choice."""
+    fitted = [law for law in laws.laws if law.refused is None]
+    best = next((law for law in fitted if law.is_best), None)
+    if best is None or len(fitted) < 2:
+        return laws.undecided
+    said = _SENTENCES[best.law](best, sizes)
+    if best.is_alone:
+        return said
+    return f"{said} The runs do not tell it from the universal law, which has a peak."
+
+
+def _summary(found: Fit, choice: Choice) -> LawSummary:
+    return LawSummary(
+        law=found.law,
+        is_best=found.law == choice.best,
+        is_alone=found.law != choice.best or choice.is_alone,
+        at_one_samples_per_s=_estimate(found, found.at_one),
+        parameters={name: _estimate(found, one) for name, one in found.parameters.items()},
+        peak_ranks=_estimate(found, found.peak) if found.peak else None,
+        residual_sd=found.goodness.residual_sd,
+        r_squared=found.goodness.r_squared,
+        lack_of_fit_p=found.goodness.lack_of_fit_p,
+    )
+
+
+def _estimate(found: Fit, one: Interval) -> Estimate:
+    if found.is_exact:
+        return Estimate(found.runs, one.value)
+    return Estimate(found.runs, one.value, one.low, one.high if math.isfinite(one.high) else None)
+
+
+def _linear(_: LawSummary, sizes: MeasuredSizes) -> str:
+    return (
+        f"No loss by more ranks shows among {sizes.said}: the efficiency at the largest is surely above "
+        f"{percent(NO_LOSS)}, and the linear law describes the runs."
+    )
+
+
+def _amdahl(law: LawSummary, sizes: MeasuredSizes) -> str:
+    serial = _of_smallest(law.parameters["serial fraction"], sizes.fewest_ranks)
+    return (
+        f"Amdahl's law describes its runs: among {sizes.said} it takes {percent(serial.mean, 1)} of "
+        f"the smallest size's time for serial ({percent_interval(serial, 1)})."
+    )
+
+
+def _of_smallest(serial: Estimate, ranks: int) -> Estimate:
+    """Return the serial share of the smallest measured size's time: of one rank's, nothing was measured."""
+
+    def share(of_one: float | None) -> float | None:
+        return None if of_one is None else of_one * ranks / (1 + of_one * (ranks - 1))
+
+    mean = share(serial.mean)
+    assert mean is not None
+    return Estimate(serial.n, mean, share(serial.low), share(serial.high))
+
+
+def _gustafson(law: LawSummary, sizes: MeasuredSizes) -> str:
+    serial = law.parameters["serial fraction"]
+    return (
+        f"Gustafson's law describes its runs: among {sizes.said} it takes "
+        f"{percent(serial.mean, 1)} of the time for serial ({percent_interval(serial, 1)})."
+    )
+
+
+def _universal(law: LawSummary, sizes: MeasuredSizes) -> str:
+    peak = law.peak_ranks
+    if peak and sizes.has(peak.mean):
+        where = f"it is highest with {peak.mean:,.0f} ranks ({interval(peak)})"
+    else:
+        where = f"it has no peak among {sizes.said}"
+    return f"The universal scalability law describes its throughput: {where}."
+
+
+_SENTENCES = {
+    LINEAR.name: _linear,
+    AMDAHL.name: _amdahl,
+    GUSTAFSON.name: _gustafson,
+    USL.name: _universal,
+}

@@ -1,0 +1,249 @@
+"""summary.json: every number of the report, once. HTML, CSV and the terminal all say what stands here.
+
+Units are in the names, ratios have none.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from argosy.analysis.measurements import Point
+from argosy.analysis.setups import Setup
+from argosy.analysis.statistics import CONFIDENCE, Estimate
+from argosy.analysis.stragglers import Straggler
+from argosy.analysis.timelines import PointTimeline
+from argosy.analysis.usage import Unread
+from argosy.report.summary.allreduces import AllreduceSummary
+from argosy.report.summary.costs import CostSummary, Rates
+from argosy.report.summary.laws import LawSummary
+from argosy.report.summary.prediction import PredictionSummary
+from argosy.report.summary.usage import UsageSummary
+
+SUMMARY_VERSION = 6
+
+
+@dataclass(frozen=True)
+class PointSummary:
+    """One size of an experiment. What was not measured there is None (or has no entry)."""
+
+    nodes: int
+    ranks_per_node: int
+    ranks: int
+    runs_samples_per_s: list[float]
+    throughput_samples_per_s: Estimate | None
+    speed_up: Estimate | None
+    efficiency: Estimate | None
+    step_s: float | None
+    steps: float | None
+    """Of a rank, in the mean of its runs, warm-up included."""
+    samples_per_step: float | None
+    """Of a rank, in the mean."""
+    phases_s_per_step: dict[str, float]
+    factors: dict[str, Estimate]
+    """Of the efficiency, by name; empty at the base and without recorded steps."""
+    usage: UsageSummary | None
+    costs: CostSummary | None
+    test_accuracy: Estimate | None
+    test_accuracy_min: float | None
+    weights_identical: bool | None
+    weights_compared_runs: int
+    between_steps: Estimate | None = None
+    """The share of the steady time that is in no step, as validation and checkpoints are."""
+    speed_up_is_paired: bool = False
+    """Whether the interval is of pairs of runs, since repeats were blocks in time; else it is Welch's."""
+    detectable_ratio: float | None = None
+    """By how many times the speed-up has to differ from another, such as the ideal one, to be seen in four
+    of five studies of so many runs that scatter so."""
+    median_samples_per_s: Estimate | None = None
+    """With an interval by order statistics; None of fewer than 6 runs."""
+
+
+@dataclass(frozen=True)
+class StallSummary:
+    """What a step at one size waits for: shares by part, which add up to 1, or why they are not known."""
+
+    nodes: int
+    ranks_per_node: int
+    ranks: int
+    step_s: Estimate | None
+    shares: dict[str, Estimate]
+    refused: str | None
+
+
+@dataclass(frozen=True)
+class ExperimentSummary:
+    """The points of an experiment, smallest first; `base` is the one that others are held against.
+
+    `states` counts all its runs by state, also those that gave no point.
+    """
+
+    experiment: str
+    """Its name; with a number where its runs are of several setups, each of which is here by itself."""
+    asked_experiment: str
+    """Its name in config.yaml."""
+    setup: Setup
+    scaling: str
+    states: dict[str, int]
+    base: Point | None
+    points: list[PointSummary]
+    laws: list[LawSummary]
+    no_law: str | None
+    """Why none of them is the best, as a sentence; None also where there was no choice."""
+    prediction: PredictionSummary | None
+    no_prediction: str | None
+    """Why there is no prediction."""
+    stalls: list[StallSummary]
+    """By size, smallest first; empty where the stalls of the experiment were not studied."""
+    timelines: list[PointTimeline]
+    """By size, smallest first; empty where Horovod wrote none."""
+    allreduces: list[AllreduceSummary] = field(default_factory=list)
+    """By size and message, smallest first; empty where no allreduces alone were timed."""
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One run. Log files are relative to the results folder of the site."""
+
+    experiment: str
+    run_id: str
+    counted_as: str | None
+    """The name of the experiment that it counts to, where that has a number."""
+    nodes: int
+    ranks_per_node: int
+    repeat: int
+    state: str
+    samples_per_s: float | None
+    throughput_source: str | None
+    left_out: str | None
+    is_far_off: bool
+    """Far off the other repeats of its point (`statistics.outliers`); it counts all the same."""
+    warm_up_steps: int | None
+    is_steady: bool | None
+    """Whether a steady state was reached; None without recorded steps."""
+    warm_up: str | None
+    """What was found of the warm-up, in words."""
+    warm_up_excess: float | None
+    """How many times as long its counted steps took as the steady state that they approach; mostly 1."""
+    stragglers: list[Straggler]
+    started_unix_s: float | None
+    seconds: float | None
+    hosts: list[str]
+    image_digest: str | None
+    failure: str | None
+    unreadable_records: int
+    repeated_steps: int
+    duplicate_steps: int
+    missing_steps: int
+    missing_ranks: list[int]
+    clock_spread_s: float | None
+    log_files: list[str]
+    between_steps: float | None = None
+    """The share of its steady time that is in no step; None where it is not known."""
+    is_slow: bool = False
+    """One of the slower of two groups of its size (`analysis.slow_jobs`); it counts all the same."""
+    attempt: str | None = None
+    """The attempt that was measured, `JOB.RESTART`: runs may share a job (`resources.same_allocation`)."""
+
+
+@dataclass(frozen=True)
+class FailureSummary:
+    """An attempt of a run that came to nothing; `lost_s` is None when nobody noted its end."""
+
+    experiment: str
+    run_id: str
+    attempt: str
+    state: str
+    node: int | None
+    rank: int | None
+    cause: str
+    lost_s: float | None
+    log_file: str | None
+    log_excerpt: str | None = None
+    """The last lines of the log file, made safe to show (`report.excerpts`)."""
+    no_excerpt: str | None = None
+    """Why there is a log file and no excerpt of it."""
+
+
+@dataclass(frozen=True)
+class ProblemSummary:
+    """A folder that could not be read; it is in none of the numbers."""
+
+    experiment: str
+    run_id: str
+    problem: str
+
+
+@dataclass(frozen=True)
+class MachineSummary:
+    """Hosts that look the same from inside."""
+
+    hosts: list[str]
+    cpu_model: str | None
+    cpus: int | None
+    memory_bytes: int | None
+    kernel: str | None
+    engine: str | None
+    """Of their containers; None without."""
+
+
+@dataclass(frozen=True)
+class ProvenanceSummary:
+    """The same provenance.json of one or more runs."""
+
+    runs: list[str]
+    content: dict[str, Any]
+
+    @property
+    def image_name(self) -> str | None:
+        """Of the runs' container, None without one, or where the file does not tell."""
+        image = self.content.get("image")
+        name = image.get("name") if isinstance(image, dict) else None
+        return name if isinstance(name, str) else None
+
+
+@dataclass(frozen=True)
+class Method:
+    confidence: float = CONFIDENCE
+
+
+@dataclass(frozen=True)
+class Summary:
+    """summary.json."""
+
+    schema_version: int
+    sites: list[str]
+    method: Method
+    rates: Rates
+    experiments: list[ExperimentSummary]
+    runs: list[RunSummary]
+    failures: list[FailureSummary]
+    unread: list[Unread]
+    problems: list[ProblemSummary]
+    machines: list[MachineSummary]
+    provenance: list[ProvenanceSummary]
+
+
+_ADAPTER = TypeAdapter(Summary)
+
+
+def read_summary(content: Mapping[str, Any]) -> Summary:
+    """Return the summary of a parsed summary.json; raises pydantic's ValidationError."""
+    return _ADAPTER.validate_python(content)
+
+
+def summary_json(summary: Summary) -> str:
+    """`summary` as indented JSON with a final newline."""
+    return _ADAPTER.dump_json(summary, indent=2).decode() + "\n"
+
+
+def summary_schema() -> str:
+    """Return the JSON Schema of summary.json."""
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **_ADAPTER.json_schema(mode="serialization"),
+        "title": f"summary.json of an Argosy report, schema_version {SUMMARY_VERSION}",
+    }
+    return json.dumps(schema, indent=2) + "\n"

@@ -1,0 +1,62 @@
+"""How many nodes to take: the answers to a question, from the tables."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from argosy.analysis.forecast import Measured, everything, forecast
+from argosy.analysis.laws import Refused
+from argosy.analysis.measurements import measurements
+from argosy.analysis.phases import step_times
+from argosy.analysis.setups import NamedSetup
+from argosy.analysis.study_tables import open_study
+from argosy.analysis.usage import usage
+from argosy.report.summary.costs import NOT_KNOWN, Rates
+from argosy.report.summary.prediction import PredictionSummary, Question, prediction_summary
+from argosy.results import ResultsError
+
+
+def predicted(
+    tables_dir: Path,
+    experiment: str,
+    question: Question,
+    rates: Rates = NOT_KNOWN,
+    collectives: str | None = None,
+) -> PredictionSummary:
+    """Return the answers for one experiment, by the network of the experiment `collectives`.
+
+    Raises ResultsError where there is no answer, with what to do, and for what cannot be read.
+    """
+    with open_study(tables_dir) as tables:
+        for asked in filter(None, (experiment, collectives)):
+            _check_setup(asked, tables.setups)
+        if experiment not in tables.setups:
+            there = f"there are: {', '.join(tables.setups)}" if tables.setups else "there is none"
+            raise ResultsError(f"{experiment}: no such experiment in {tables_dir}", there)
+        found = everything(tables, measurements(tables), step_times(tables), usage(tables))
+    answers = prediction_of(found, experiment, question, rates, collectives)
+    if isinstance(answers, Refused):
+        raise ResultsError(f"{experiment}: {answers.reason}")
+    return answers
+
+
+def _check_setup(experiment: str, setups: Mapping[str, NamedSetup]) -> None:
+    several = [name for name, named in setups.items() if named.experiment == experiment]
+    if several and experiment not in setups:
+        raise ResultsError(
+            f"{experiment}: its runs are not all of one setup (the report says what differs)",
+            f"name one of them, in quotation marks: {', '.join(several)}",
+        )
+
+
+def prediction_of(
+    found: Measured,
+    experiment: str,
+    question: Question | None = None,
+    rates: Rates = NOT_KNOWN,
+    collectives: str | None = None,
+) -> PredictionSummary | Refused:
+    """Return the answers for one experiment, or why there are none."""
+    known = forecast(found, experiment, collectives)
+    if isinstance(known, Refused):
+        return known
+    return prediction_summary(known, question or Question(), rates)

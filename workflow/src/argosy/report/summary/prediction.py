@@ -1,0 +1,238 @@
+"""What a training would take on more nodes than were measured, for summary.json, page and terminal."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from argosy.analysis.forecast import Forecast
+from argosy.analysis.laws import Interval, Refused
+from argosy.analysis.prediction import (
+    Level,
+    NodeUse,
+    Prediction,
+    fastest_within,
+    largest_surely_with_efficiency,
+    largest_with_efficiency,
+    predict,
+)
+from argosy.analysis.prediction.training import samples_per_step
+from argosy.analysis.statistics import Estimate
+from argosy.report.summary.costs import NOT_KNOWN, SAMPLES, Rates
+from argosy.units import J_PER_KWH
+
+MOST_NODES = 4096
+POWERS = tuple(2**power for power in range(MOST_NODES.bit_length()))
+EFFICIENCY = 0.8
+MODEL_ERROR = 0.1
+"""By what the model itself may be off: on networks of known delay and rate it was so by up to 6 %."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is to be predicted: on which `nodes`, and for how many `samples`.
+
+    Asked are the most nodes with an `efficiency` against one node, and, with a budget of `node_hours`,
+    the nodes with which the samples are done soonest.
+    """
+
+    nodes: Sequence[int] = POWERS
+    samples: float = SAMPLES
+    efficiency: float = EFFICIENCY
+    node_hours: float | None = None
+
+
+@dataclass(frozen=True)
+class NetworkSummary:
+    """A network's latency of a message and its rate, as fitted to allreduces alone."""
+
+    latency_s: Estimate
+    bytes_per_s: Estimate | None
+
+
+@dataclass(frozen=True)
+class PredictedPoint:
+    """A training on `nodes`; hours, node-hours, energy, price and carbon are those of all samples.
+
+    `measured_step_s` is None where nothing was measured, `error` is predicted over measured less 1.
+    """
+
+    nodes: int
+    ranks: int
+    step_s: Estimate
+    efficiency: Estimate
+    samples_per_s: Estimate
+    hours: Estimate
+    node_hours: Estimate
+    energy_kwh: Estimate | None
+    price: Estimate | None
+    carbon_kg: Estimate | None
+    measured_step_s: float | None
+    error: float | None
+
+
+@dataclass(frozen=True)
+class PredictionSummary:
+    """Where a number of nodes is None there is none; `nodes_within` also when nobody asked.
+
+    `network_factor` is by how much the network is slower in training than alone, `notes` what had to be
+    assumed. `nodes_with_efficiency` is by the best estimate, `nodes_surely_with_efficiency` where the
+    lower end of the interval is. Where the prediction `misses` what was measured at these numbers of
+    nodes, only measured sizes are told.
+    """
+
+    collectives: str
+    algorithm: str
+    within_node: NetworkSummary | None
+    between_nodes: NetworkSummary | None
+    network_factor: float
+    notes: list[str]
+    samples: float
+    points: list[PredictedPoint]
+    asked_efficiency: float
+    nodes_with_efficiency: int | None
+    nodes_surely_with_efficiency: int | None
+    misses: list[int]
+    asked_node_hours: float | None
+    nodes_within: int | None
+
+
+def prediction_summary(
+    found: Forecast, question: Question, rates: Rates = NOT_KNOWN
+) -> PredictionSummary | Refused:
+    """Return the answers to a question."""
+    measured = _measured_efficiencies(found)
+    misses = _misses(found)
+    efficient, surely = _efficient(found, question.efficiency, measured, misses)
+    soonest = None if misses else _within(found, question)
+    answers = {nodes for nodes in (efficient, surely, soonest) if nodes is not None}
+    asked = sorted({*question.nodes, *found.measured_s, *answers})
+    use = NodeUse(
+        power_w=None if found.power_w is None else found.power_w * (rates.pue or 1),
+        price_per_hour=rates.price_per_node_hour,
+        carbon_g_per_kwh=rates.carbon_g_per_kwh,
+    )
+    predictions = predict(found.training, [1, *asked], question.samples, use, found.scatter)
+    if isinstance(predictions, Refused):
+        return predictions
+    network = found.communication
+    return PredictionSummary(
+        collectives=found.collectives,
+        algorithm=network.algorithm,
+        within_node=_network(network.within_node, network.measurements),
+        between_nodes=_network(network.between_nodes, network.measurements),
+        network_factor=found.training.network_factor,
+        notes=list(found.notes),
+        samples=question.samples,
+        points=[_point(one, found) for one in predictions if one.nodes in asked],
+        asked_efficiency=question.efficiency,
+        nodes_with_efficiency=efficient,
+        nodes_surely_with_efficiency=surely,
+        misses=misses,
+        asked_node_hours=question.node_hours,
+        nodes_within=soonest,
+    )
+
+
+def _measured_efficiencies(found: Forecast) -> dict[int, float]:
+    """Against one node, of each number of nodes that was measured."""
+    rates = {
+        nodes: samples_per_step(found.training, nodes) / seconds / nodes
+        for nodes, seconds in found.measured_s.items()
+    }
+    return {nodes: rate / rates[1] for nodes, rate in sorted(rates.items())}
+
+
+def _misses(found: Forecast) -> list[int]:
+    """Return the measured numbers of nodes whose step is outside its interval and the model's error."""
+    sizes = sorted(found.measured_s)
+    predictions = predict(found.training, sizes, 1.0, scatter=found.scatter)
+    if found.scatter is None or isinstance(predictions, Refused):
+        return []
+    return [
+        one.nodes
+        for one in predictions
+        if not one.step_s.low / (1 + MODEL_ERROR)
+        <= found.measured_s[one.nodes]
+        <= one.step_s.high * (1 + MODEL_ERROR)
+    ]
+
+
+def _efficient(
+    found: Forecast, wanted: float, measured: Mapping[int, float], misses: Sequence[int]
+) -> tuple[int | None, int | None]:
+    """Up to how many nodes the efficiency is as wanted: by the best estimate, and surely.
+
+    What was measured outranks what is predicted: beyond a size that was measured to be worse there is none,
+    and where the prediction misses, only measured sizes are told.
+    """
+    worse = min((nodes for nodes, one in measured.items() if one < wanted), default=MOST_NODES + 1)
+    enough = max((nodes for nodes in measured if nodes < worse), default=None)
+    if misses:
+        return enough, None
+    likely = _nodes(largest_with_efficiency(found.training, wanted, worse - 1))
+    if likely is None or (enough is not None and enough > likely):
+        likely = enough
+    if likely is None or found.scatter is None:
+        return likely, None
+    return likely, largest_surely_with_efficiency(found.training, wanted, found.scatter, likely)
+
+
+def _within(found: Forecast, question: Question) -> int | None:
+    if question.node_hours is None:
+        return None
+    node_hours, samples = question.node_hours, question.samples
+    return _nodes(fastest_within(found.training, node_hours, samples, MOST_NODES, found.measured_s))
+
+
+def _nodes(found: int | Refused) -> int | None:
+    return None if isinstance(found, Refused) else found
+
+
+def _network(level: Level | None, measurements: int) -> NetworkSummary | None:
+    if level is None:
+        return None
+    rate = level.bandwidth_bytes_per_s
+    # JSON knows no infinity: where no byte takes time that the measurements show, there is no rate.
+    bounded = math.isfinite(rate.value)
+    high = rate.high if math.isfinite(rate.high) else None
+    if not math.isfinite(level.latency_s.high):
+        return NetworkSummary(
+            Estimate(measurements, level.latency_s.value),
+            Estimate(measurements, rate.value) if bounded else None,
+        )
+    return NetworkSummary(
+        _estimate(level.latency_s, measurements),
+        Estimate(measurements, rate.value, rate.low, high) if bounded else None,
+    )
+
+
+def _point(one: Prediction, found: Forecast) -> PredictedPoint:
+    measured_s = found.measured_s.get(one.nodes)
+    known = _with_interval if found.scatter else _without_interval
+    return PredictedPoint(
+        nodes=one.nodes,
+        ranks=one.ranks,
+        step_s=known(one.step_s),
+        efficiency=known(one.efficiency),
+        samples_per_s=known(one.samples_per_s),
+        hours=known(one.hours),
+        node_hours=known(one.node_hours),
+        energy_kwh=known(one.energy_j, 1 / J_PER_KWH) if one.energy_j else None,
+        price=known(one.cost) if one.cost else None,
+        carbon_kg=known(one.carbon_g, 1e-3) if one.carbon_g else None,
+        measured_step_s=measured_s,
+        error=one.step_s.value / measured_s - 1 if measured_s else None,
+    )
+
+
+def _with_interval(interval: Interval, factor: float = 1.0) -> Estimate:
+    return Estimate(0, interval.value * factor, interval.low * factor, interval.high * factor)
+
+
+def _without_interval(interval: Interval, factor: float = 1.0) -> Estimate:
+    """Return the estimate alone: without repeats, nobody knows how far a run to come may be off."""
+    return Estimate(0, interval.value * factor)
+
+
+def _estimate(interval: Interval, n: int) -> Estimate:
+    return Estimate(n, interval.value, interval.low, interval.high)

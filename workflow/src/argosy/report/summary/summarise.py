@@ -1,0 +1,299 @@
+"""From the tables to every number of the report."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from argosy.analysis.accuracy import Outcome, outcomes
+from argosy.analysis.between_steps import between_steps
+from argosy.analysis.collectives import RunAllreduce, run_allreduces
+from argosy.analysis.factors import RankTimes
+from argosy.analysis.forecast import Measured, everything
+from argosy.analysis.laws import Refused
+from argosy.analysis.measurements import Measurement, Point, measurements
+from argosy.analysis.phases import StepTime, step_times
+from argosy.analysis.point_factors import point_factors
+from argosy.analysis.rank_times import rank_times
+from argosy.analysis.scaling import PointScaling, scaling
+from argosy.analysis.setups import NamedSetup
+from argosy.analysis.slow_jobs import median_estimate, slow_jobs
+from argosy.analysis.stalls import PointStalls, RefusedPoint, stalls
+from argosy.analysis.statistics import Estimate, outliers, proportion_estimate
+from argosy.analysis.study_tables import StudyTables, open_study
+from argosy.analysis.timelines import PointTimeline, timelines
+from argosy.analysis.usage import Usage, unread, usage
+from argosy.errors import plain_texts
+from argosy.reading import json_of
+from argosy.report.summary.allreduces import allreduce_summaries
+from argosy.report.summary.costs import NOT_KNOWN, Rates, cost_summary
+from argosy.report.summary.laws import law_summaries
+from argosy.report.summary.models import (
+    SUMMARY_VERSION,
+    ExperimentSummary,
+    FailureSummary,
+    MachineSummary,
+    Method,
+    PointSummary,
+    ProblemSummary,
+    ProvenanceSummary,
+    RunSummary,
+    StallSummary,
+    Summary,
+)
+from argosy.report.summary.predicting import prediction_of
+from argosy.report.summary.usage import usage_summary
+from argosy.results.tables import Run
+
+
+def summarise(tables_dir: Path, rates: Rates = NOT_KNOWN) -> Summary:
+    """Everything that the report says, from the tables alone. Raises ResultsError."""
+    with open_study(tables_dir) as tables:
+        measured = measurements(tables)
+        between = between_steps(tables)
+        return Summary(
+            schema_version=SUMMARY_VERSION,
+            sites=[row["site"] for row in tables.fetch(_SITES)],
+            method=Method(),
+            rates=rates,
+            experiments=_experiments(tables, measured, between, rates),
+            runs=_runs(tables, measured, between),
+            failures=[FailureSummary(**row) for row in tables.fetch(_FAILURES)],
+            unread=unread(tables),
+            problems=[ProblemSummary(**row) for row in tables.fetch(_PROBLEMS)],
+            machines=[MachineSummary(**row) for row in tables.fetch(_MACHINES)],
+            provenance=[
+                ProvenanceSummary(row["runs"], plain_texts(json_of(row["provenance"])))
+                for row in tables.fetch(_PROVENANCE)
+            ],
+        )
+
+
+_SITES = "SELECT DISTINCT site FROM runs ORDER BY site"
+_STATES = """
+SELECT experiment, state, count(*) AS runs FROM runs GROUP BY ALL ORDER BY experiment, state
+"""
+_RUNS = "SELECT * FROM runs ORDER BY experiment, ranks, nodes, repeat, run_id"
+_FAILURES = "SELECT * FROM failures ORDER BY experiment, run_id, attempt"
+_PROBLEMS = "SELECT * FROM problems ORDER BY experiment, run_id"
+_MACHINES = """
+SELECT list(DISTINCT host ORDER BY host) AS hosts, cpu_model, cpus, memory_bytes, kernel, engine
+FROM nodes GROUP BY ALL ORDER BY hosts
+"""
+_PROVENANCE = """
+SELECT list(asked_experiment || '/' || run_id ORDER BY asked_experiment, run_id) AS runs, provenance
+FROM runs WHERE provenance IS NOT NULL GROUP BY ALL ORDER BY runs
+"""
+
+
+@dataclass(frozen=True)
+class _Analysis:
+    """What was found in the tables, of all experiments; `measured` are their completed runs."""
+
+    measured: Mapping[str, Sequence[Measurement]]
+    times: Mapping[tuple[str, Point], StepTime]
+    outcomes: Mapping[tuple[str, Point], Outcome]
+    ranks: Mapping[tuple[str, str], RankTimes]
+    usage: Mapping[tuple[str, str], Usage]
+    setups: Mapping[str, NamedSetup]
+    stalls: Mapping[str, Sequence[PointStalls | RefusedPoint]]
+    timelines: Mapping[str, list[PointTimeline]]
+    allreduces: Mapping[str, Sequence[RunAllreduce]]
+    between_steps: Mapping[Run, float]
+    rates: Rates
+    everything: Measured
+
+    def ranks_at(self, experiment: str, point: Point) -> list[RankTimes]:
+        """Return what the ranks did in each run of a point that has a throughput by its steps."""
+        return [self.ranks[key] for key in self._keys(experiment, point) if key in self.ranks]
+
+    def usage_at(self, experiment: str, point: Point) -> list[Usage]:
+        """Return what each run of a point used that has a throughput."""
+        return [self.usage[key] for key in self._keys(experiment, point) if key in self.usage]
+
+    def between_steps_at(self, experiment: str, point: Point) -> Estimate | None:
+        """Return the share of steady time between steps, of the runs of a point where it is known."""
+        keys = self._keys(experiment, point)
+        shares = [self.between_steps[key] for key in keys if key in self.between_steps]
+        return proportion_estimate(shares) if shares else None
+
+    def _keys(self, experiment: str, point: Point) -> list[tuple[str, str]]:
+        return [
+            (experiment, run.run_id)
+            for run in self.measured[experiment]
+            if run.point == point and run.samples_per_s is not None
+        ]
+
+
+def _experiments(
+    tables: StudyTables,
+    measured: Sequence[Measurement],
+    between: Mapping[Run, float],
+    rates: Rates,
+) -> list[ExperimentSummary]:
+    states: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for row in tables.fetch(_STATES):
+        states[row["experiment"]][row["state"]] = row["runs"]
+    by_name: defaultdict[str, list[Measurement]] = defaultdict(list)
+    for run in measured:
+        by_name[run.experiment].append(run)
+    times, used = step_times(tables), usage(tables)
+    found = _Analysis(
+        by_name,
+        times,
+        outcomes(tables),
+        rank_times(tables),
+        used,
+        tables.setups,
+        stalls(tables),
+        timelines(tables),
+        run_allreduces(tables),
+        between,
+        rates,
+        everything(tables, measured, times, used),
+    )
+    return [_experiment(found, name, dict(states[name])) for name in tables.setups]
+
+
+def _experiment(found: _Analysis, name: str, states: dict[str, int]) -> ExperimentSummary:
+    named = found.setups[name]
+    kind = named.setup.scaling
+    runs = found.measured.get(name, [])
+    scaled = {one.point: one for one in scaling(runs)}
+    base = next(iter(scaled), None)
+    points = [
+        _point(found, name, point, base, scaled.get(point))
+        for point in sorted({run.point for run in runs})
+    ]
+    laws = law_summaries(kind, runs)
+    prediction = prediction_of(found.everything, name, rates=found.rates)
+    refused = prediction.reason if isinstance(prediction, Refused) else None
+    return ExperimentSummary(
+        name,
+        named.experiment,
+        named.setup,
+        kind,
+        states,
+        base,
+        points,
+        laws.laws,
+        laws.undecided,
+        prediction=None if isinstance(prediction, Refused) else prediction,
+        no_prediction=refused,
+        stalls=[_stalls(one) for one in found.stalls.get(name, ())],
+        timelines=found.timelines.get(name, []),
+        allreduces=allreduce_summaries(found.allreduces.get(name, ())),
+    )
+
+
+def _stalls(found: PointStalls | RefusedPoint) -> StallSummary:
+    point = found.point
+    size = {"nodes": point.nodes, "ranks_per_node": point.ranks_per_node, "ranks": point.ranks}
+    if isinstance(found, RefusedPoint):
+        return StallSummary(**size, step_s=None, shares={}, refused=found.reason)
+    return StallSummary(**size, step_s=found.step_s, shares=dict(found.shares), refused=None)
+
+
+def _point(
+    found: _Analysis, experiment: str, point: Point, base: Point | None, scaled: PointScaling | None
+) -> PointSummary:
+    time = found.times.get((experiment, point))
+    outcome = found.outcomes.get((experiment, point))
+    used = usage_summary(found.usage_at(experiment, point))
+    return PointSummary(
+        nodes=point.nodes,
+        ranks_per_node=point.ranks_per_node,
+        ranks=point.ranks,
+        runs_samples_per_s=list(scaled.samples_per_s) if scaled else [],
+        throughput_samples_per_s=scaled.throughput if scaled else None,
+        speed_up=scaled.speed_up if scaled else None,
+        efficiency=scaled.efficiency if scaled else None,
+        step_s=time.step_s if time else None,
+        steps=time.steps if time else None,
+        samples_per_step=time.samples if time else None,
+        phases_s_per_step=dict(time.phases_s) if time else {},
+        factors=_factors(found, experiment, point, base),
+        usage=used,
+        costs=cost_summary(point.nodes, scaled.samples_per_s, used, found.rates)
+        if scaled
+        else None,
+        test_accuracy=outcome.test_accuracy if outcome else None,
+        test_accuracy_min=outcome.test_accuracy_min if outcome else None,
+        weights_identical=outcome.weights_identical if outcome else None,
+        weights_compared_runs=outcome.compared_runs if outcome else 0,
+        between_steps=found.between_steps_at(experiment, point),
+        speed_up_is_paired=scaled.is_paired if scaled else False,
+        detectable_ratio=scaled.detectable if scaled else None,
+        median_samples_per_s=median_estimate(scaled.samples_per_s) if scaled else None,
+    )
+
+
+def _factors(
+    found: _Analysis, experiment: str, point: Point, base: Point | None
+) -> dict[str, Estimate]:
+    if base is None or point == base:
+        return {}
+    runs, of_base = found.ranks_at(experiment, point), found.ranks_at(experiment, base)
+    return dict(point_factors(runs, of_base)) if runs and of_base else {}
+
+
+def _runs(
+    tables: StudyTables,
+    measured: Iterable[Measurement],
+    between: Mapping[Run, float],
+) -> list[RunSummary]:
+    by_run = {(run.experiment, run.run_id): run for run in measured}
+    far_off, slow_runs = _far_off(measured), _slow_runs(measured)
+    kept = {*RunSummary.__dataclass_fields__}
+    summaries = []
+    for row in tables.fetch(_RUNS):
+        run = by_run.get((row["experiment"], row["run_id"]))
+        summaries.append(
+            RunSummary(
+                **{name: value for name, value in row.items() if name in kept}
+                | {"experiment": row["asked_experiment"]},
+                counted_as=row["experiment"]
+                if row["experiment"] != row["asked_experiment"]
+                else None,
+                samples_per_s=run.samples_per_s if run else None,
+                throughput_source=run.source if run else None,
+                left_out=run.left_out if run else None,
+                is_far_off=(row["experiment"], row["run_id"]) in far_off,
+                is_slow=(row["experiment"], row["run_id"]) in slow_runs,
+                warm_up_steps=run.warm_up.steps if run and run.warm_up else None,
+                is_steady=run.warm_up.stationary if run and run.warm_up else None,
+                warm_up=run.warm_up.reason if run and run.warm_up else None,
+                warm_up_excess=run.warm_up.excess if run and run.warm_up else None,
+                between_steps=between.get((row["experiment"], row["run_id"])),
+                stragglers=list(tables.stragglers.get((row["experiment"], row["run_id"]), ())),
+            )
+        )
+    return summaries
+
+
+def _far_off(measured: Iterable[Measurement]) -> set[Run]:
+    """Return the runs whose throughput is far off that of the other repeats of their point."""
+    return {
+        run
+        for runs in _repeats(measured)
+        for run, is_off in zip(runs, outliers([*runs.values()]), strict=True)
+        if is_off
+    }
+
+
+def _slow_runs(measured: Iterable[Measurement]) -> set[Run]:
+    """Return the runs of the slower of two groups of their point."""
+    slow: set[Run] = set()
+    for runs in _repeats(measured):
+        found, names = slow_jobs([*runs.values()]), [*runs]
+        slow.update(names[place] for place in (found.slow if found else ()))
+    return slow
+
+
+def _repeats(measured: Iterable[Measurement]) -> Iterable[Mapping[Run, float]]:
+    """Return the throughputs of the runs of each point, by experiment and run_id."""
+    repeats: defaultdict[tuple[str, Point], dict[Run, float]] = defaultdict(dict)
+    for run in measured:
+        if run.samples_per_s:
+            repeats[run.experiment, run.point][run.experiment, run.run_id] = run.samples_per_s
+    return repeats.values()

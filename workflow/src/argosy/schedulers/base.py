@@ -1,0 +1,160 @@
+"""Jobs as all schedulers see them, and what the executor asks of whoever runs batch scripts.
+
+A job is known by its run's folder: a run has one job at a time.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Protocol
+
+Say = Callable[[str], None]
+
+BETWEEN_RUNS_S = 60
+"""Added to each run's time in a job that holds several: its script begins and ends outside of that time."""
+
+
+def job_name(run_dir: Path) -> str:
+    """Return the name by which the queue shows a run's job, and by which it is found there again."""
+    return f"argosy-{run_dir.parent.name}-{run_dir.name}"
+
+
+class SchedulerError(Exception):
+    """The scheduler could not do what it was asked; the text is its own, in one line."""
+
+
+class State(Enum):
+    """A job as its scheduler sees it. Whether the run went well is in its verdict, not here."""
+
+    WAITING = "not yet submitted"
+    PENDING = "pending"
+    REQUEUED = "requeued"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    TIMEOUT = "time limit reached"
+    OUT_OF_MEMORY = "out of memory"
+    NODE_FAIL = "node failure"
+    PREEMPTED = "preempted"
+    REFUSED = "refused"
+    GONE = "no longer known to the scheduler"
+
+    @property
+    def active(self) -> bool:
+        """Whether the job is still to come to its end."""
+        return self in (State.WAITING, State.PENDING, State.REQUEUED, State.RUNNING)
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a job is.
+
+    `job_id` is None until it is submitted; `reason` says why it is in that state, in the scheduler's
+    words; `nodes` is the list of nodes as the scheduler writes it; `stuck` says what to do where
+    waiting will not help.
+    """
+
+    state: State
+    job_id: str | None = None
+    restarts: int = 0
+    reason: str = ""
+    nodes: str = ""
+    stuck: str = ""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A job as a queue shows it."""
+
+    job_id: str
+    state: State
+    reason: str
+    restarts: int
+    nodes: str
+    name: str
+    work_dir: Path
+    used_s: float | None = None
+    """How long it has run, since its last start."""
+    left_s: float | None = None
+    """Until its time limit; None where there is none."""
+    start: float | None = None
+    """When it started, or is expected to, in seconds since the epoch."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """What a queue's reason for a wait means; one that is `stuck` never resolves by itself."""
+
+    meaning: str
+    stuck: bool = False
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A script that a scheduler takes, for all of its shape; `wait` says what keeps it from starting."""
+
+    script: Path
+    wait: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.script}: accepted" + (f"; it will wait: {self.wait}" if self.wait else "")
+
+
+class Scheduler(Protocol):
+    """Runs batch scripts. Implementations keep what they know in each run's job.json."""
+
+    @property
+    def cancel_command(self) -> str:
+        """The command by which a user cancels a job, whose number follows it."""
+
+    @property
+    def pause_s(self) -> float:
+        """How long to wait until the next poll, in seconds."""
+
+    @property
+    def trouble(self) -> str | None:
+        """What keeps the scheduler from answering, for the user; None when all is well."""
+
+    def submit(self, run_dirs: Iterable[Path]) -> None:
+        """Take over these runs: attach to the jobs that earlier drivers left, submit the others."""
+
+    def poll(self) -> Mapping[Path, Status]:
+        """Return the status of all runs taken over, by one look; those that ended are given back by it."""
+
+    def cancel(self) -> None:
+        """End the jobs of all runs taken over, and return when they have been told.
+
+        Raises:
+            SchedulerError: when they could not be told.
+        """
+
+
+def describe_queue(statuses: Collection[Status], cancel_command: str) -> str:
+    """Return one line: how many jobs are in which state, and why those wait that wait; empty without any.
+
+    Of those for which waiting will not help it says what does.
+    """
+    states = Counter(status.state for status in statuses if status.state.active)
+    parts = []
+    for state in (State.RUNNING, State.PENDING, State.REQUEUED, State.WAITING):
+        if states[state]:
+            reasons = Counter(each.reason for each in statuses if each.state is state)
+            why = ", ".join(f"{reason} {n}" for reason, n in reasons.most_common(3) if reason)
+            parts.append(f"{states[state]} {state.value}" + (f" ({why})" if why else ""))
+    stuck: dict[str, list[str]] = {}
+    for each in statuses:
+        if each.state.active and each.stuck:
+            stuck.setdefault(each.stuck, []).append(each.job_id or "?")
+    helps = [
+        f"; waiting will not help {_named(ids)}: {what}, or give up by `{cancel_command}`"
+        for what, ids in stuck.items()
+    ]
+    return f"jobs: {', '.join(parts)}{''.join(helps)}" if parts else ""
+
+
+def _named(job_ids: Sequence[str]) -> str:
+    more = f" and {len(job_ids) - 3} more" if len(job_ids) > 3 else ""
+    return f"job{'s' if len(job_ids) > 1 else ''} {', '.join(job_ids[:3])}{more}"

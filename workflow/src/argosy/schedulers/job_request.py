@@ -1,0 +1,108 @@
+"""What a job asks of its scheduler, and what a site's options make of it."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from argosy.errors import ArgosyError
+from argosy.site.models import Site
+from argosy.site.placement import Placement, Request
+from argosy.site.values import Options
+
+GPU_FIELDS = ("{gpus}", "{gpus_total}")
+
+
+@dataclass(frozen=True)
+class JobRequest:
+    """A job at its place on a site.
+
+    `folder` is where it runs and its log lies; it is found again by it. `warning` is how many seconds
+    before its time limit its script is to be told; None: not.
+    """
+
+    site: Site
+    placement: Placement
+    request: Request
+    folder: Path
+    warning: int | None = None
+
+    @property
+    def fields(self) -> Mapping[str, int]:
+        """What the options of a site may speak of, in braces."""
+        threads = self.placement.hardware.threads_per_core if self.placement.hardware else 1
+        return {
+            "nodes": self.request.nodes,
+            "ranks": self.request.nodes * self.request.ranks_per_node,
+            "ranks_per_node": self.request.ranks_per_node,
+            "cpus": self.request.cpus * threads,
+            "gpus": self.request.gpus,
+            "gpus_total": self.request.nodes * self.request.gpus,
+            "memory": self.request.memory,
+            "minutes": math.ceil(self.request.time / 60),
+        }
+
+    @property
+    def account(self) -> str | None:
+        """The project that pays."""
+        hardware = self.placement.hardware
+        return (hardware and hardware.account) or self.site.account
+
+    def with_options_of_site(
+        self, own: Mapping[str, str | int | None]
+    ) -> dict[str, str | int | None]:
+        """Return Argosy's own options with those that the site adds, replaces and forbids."""
+        options = {
+            name: value for name, value in own.items() if name not in self.site.unsupported_options
+        }
+        for level in self._levels():
+            _apply(options, level, self.fields)
+        return options
+
+    def check_folder(self) -> None:
+        """Refuse a folder that no script can name, or that compute nodes do not have.
+
+        Raises:
+            ArgosyError: saying what to do.
+        """
+        if not str(self.folder).isprintable():
+            # A line break would end the comment that an option is, and what follows would be run.
+            raise ArgosyError(
+                f"{str(self.folder)!r}: move the project: its path holds control characters"
+            )
+        for folder, remedy in self.site.absent_folders.items():
+            if self.folder.is_relative_to(folder):
+                raise ArgosyError(f"absent_folders: compute nodes have no {folder}: {remedy}")
+
+    def _levels(self) -> list[Options]:
+        levels = [self.site.options]
+        if self.placement.hardware:
+            levels.append(self.placement.hardware.options)
+        if self.placement.queue:
+            levels.append(self.placement.queue.options)
+        return levels
+
+
+def as_text(options: Mapping[str, str | int | None]) -> dict[str, str | None]:
+    """Return the options as they stand in a script."""
+    return {name: None if value is None else str(value) for name, value in options.items()}
+
+
+def _apply(options: dict[str, str | int | None], level: Options, fields: Mapping[str, int]) -> None:
+    for name, value in level.items():
+        if value is None:
+            options.pop(name, None)
+        elif value is True:
+            options[name] = None
+        elif filled := _fill(str(value), fields):
+            options[name] = filled
+        else:
+            options.pop(name, None)
+
+
+def _fill(value: str, fields: Mapping[str, int]) -> str:
+    """Return the value for this run; parts between commas that speak of GPUs only where it has any."""
+    if not fields["gpus"]:
+        parts = value.split(",")
+        value = ",".join(part for part in parts if not any(gpu in part for gpu in GPU_FIELDS))
+    return value.format_map(fields)

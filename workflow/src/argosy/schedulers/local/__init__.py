@@ -1,0 +1,51 @@
+"""This machine: scripts are its processes, one after another."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from argosy.errors import ArgosyError
+from argosy.schedulers.base import Accepted, Reason, Say, Scheduler
+from argosy.schedulers.job_request import JobRequest
+from argosy.schedulers.local.scheduler import LocalScheduler
+
+NAME = "this machine"
+HAS_QUEUE = False
+SHARES_JOBS = False
+TEMPLATES: Path | None = Path(__file__).with_name("templates")
+LOG_WORDS: Path | None = None
+
+
+def make_scheduler(poll_s: float) -> Scheduler:
+    """Return what starts scripts as processes; it has no queue that would be polled."""
+    return LocalScheduler()
+
+
+def script_options(job: JobRequest) -> Mapping[str, str | None]:
+    """Return none: nobody reads options of a script that bash runs."""
+    job.check_folder()
+    if not job.site.interface:
+        raise ArgosyError(
+            "interface: not known",
+            "write the network interface over which the nodes reach each other; "
+            "`ip -o addr` lists them with their addresses",
+        )
+    return {}
+
+
+def directive(name: str, value: str | None) -> str:
+    """Return an option as a comment."""
+    return f"# {name}" if value is None else f"# {name}={value}"
+
+
+def check_scripts(scripts: Iterable[Path], say: Say) -> list[Accepted]:
+    """Return all: whether this machine can run one is seen when it does."""
+    return [Accepted(script) for script in scripts]
+
+
+def list_jobs() -> None:
+    """Return nothing: there is no queue."""
+
+
+def explain(reason: str) -> Reason:
+    """Return no more than what is said."""
+    return Reason("")

@@ -1,0 +1,245 @@
+"""Runs batch scripts as processes of this machine, one after another.
+
+Runs that share a machine's cores would measure each other, so there is a queue and only one runs.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+import argosy
+from argosy.run_folder.folder import SCRIPT
+from argosy.run_folder.job_file import add_job, newest_job, read_jobs, script_digest
+from argosy.run_folder.models import Job
+from argosy.schedulers.base import State, Status
+from argosy.schedulers.local.time_limit import Enforcer
+from argosy.schedulers.missing_images import missing_image
+
+CANCEL_GRACE_S = 8.0
+"""From asking a job to end until what is left of it is killed."""
+
+SAME_PROCESS_S = 1.0
+"""Process ids are used again; one that began at another time than recorded is somebody else's."""
+
+_RUNTIME = Path(argosy.__file__).parent / "runtime"
+
+
+class LocalScheduler:
+    """A job is a process group, its id the time and the process id."""
+
+    cancel_command = "kill"
+    pause_s = 0.5
+    trouble = None
+
+    def __init__(self) -> None:
+        self._queue: list[Path] = []
+        self._running: dict[Path, str] = {}
+        self._refused: dict[Path, Status] = {}
+        self._limits: dict[Path, Enforcer] = {}
+
+    def submit(self, run_dirs: Iterable[Path]) -> None:
+        """Attach to the scripts that still run; the others wait for their turn.
+
+        A script that is another one by now is ended first.
+        """
+        outdated: dict[Path, str] = {}
+        for run_dir in run_dirs:
+            job = newest_job(run_dir)
+            job_id = job.job_id if job else ""
+            runs = job is not None and _process(run_dir, job_id) is not None
+            if job and runs and job.script_sha256 == script_digest(run_dir / SCRIPT):
+                self._running[run_dir] = job_id
+                continue
+            if runs:
+                outdated[run_dir] = job_id
+            self._queue.append(run_dir)
+        _end(outdated)
+        self._start_next()
+
+    def poll(self) -> Mapping[Path, Status]:
+        """Return whether a job runs: its script's process does, or what a killed script left behind.
+
+        One that is over its time limit is ended.
+        """
+        statuses = {
+            run_dir: Status(self._state(run_dir, job_id), job_id)
+            for run_dir, job_id in self._running.items()
+        }
+        for run_dir, status in statuses.items():
+            if not status.state.active:
+                del self._running[run_dir]
+                self._limits.pop(run_dir, None)
+        self._start_next()
+        refused, self._refused = self._refused, {}
+        waiting = Status(State.PENDING, reason="another run has the machine")
+        return {**dict.fromkeys(self._queue, waiting), **statuses, **refused}
+
+    def cancel(self) -> None:
+        """End all scripts; those that wait are forgotten."""
+        self._queue.clear()
+        _end(self._running)
+
+    def _state(self, run_dir: Path, job_id: str) -> State:
+        state, job = _state(run_dir, job_id), _job(run_dir, job_id)
+        limit = self._limits.get(run_dir)
+        if job and state is State.RUNNING and (script := _process(run_dir, job_id)):
+            limit = limit or Enforcer(run_dir, job, lambda: _family(script))
+            self._limits[run_dir] = limit
+            limit.enforce()
+        return State.TIMEOUT if limit and limit.ended and not state.active else state
+
+    def _start_next(self) -> None:
+        while self._queue and not self._running:
+            run_dir = self._queue.pop(0)
+            if problem := missing_image(run_dir):
+                self._refused[run_dir] = Status(State.REFUSED, reason=problem)
+            else:
+                self._running[run_dir] = _start(run_dir)
+
+
+def _start(run_dir: Path) -> str:
+    """Start the run's script in a session of its own; the job's id."""
+    job_id = f"local-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}-{time.monotonic_ns() % 10**6}"
+    log = run_dir / "logs" / f"{job_id}.0" / "job.log"
+    log.parent.parent.mkdir(exist_ok=True, mode=0o700)
+    log.parent.mkdir(mode=0o700)
+    with log.open("xb") as output:
+        process = subprocess.Popen(
+            ["bash", run_dir / SCRIPT],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**os.environ, "ARGOSY_JOB_ID": job_id},
+        )
+    job = Job(
+        scheduler="local",
+        job_id=job_id,
+        submitted=time.time(),
+        script=str(run_dir / SCRIPT),
+        script_sha256=script_digest(run_dir / SCRIPT),
+        pid=process.pid,
+        process_created=psutil.Process(process.pid).create_time(),
+    )
+    add_job(run_dir, job)
+    return job_id
+
+
+def _end(jobs: Mapping[Path, str]) -> None:
+    """Ask scripts to end, each of which ends its nodes, and kill what is left."""
+    scripts = [process for item in jobs.items() if (process := _process(*item))]
+    families = [process for script in scripts for process in _family(script)]
+    for script in scripts:
+        with suppress(ProcessLookupError):
+            os.kill(script.pid, signal.SIGTERM)
+    _, alive = psutil.wait_procs(families, timeout=CANCEL_GRACE_S)
+    _kill(alive)
+    # What a script started while it was being looked at.
+    _kill([process for item in jobs.items() for process in _left_behind(*item)])
+
+
+def _state(run_dir: Path, job_id: str) -> State:
+    if _process(run_dir, job_id):
+        return State.RUNNING
+    left = _left_behind(run_dir, job_id)
+    for process in left:
+        with suppress(psutil.NoSuchProcess):
+            process.terminate()
+    return State.RUNNING if left else State.GONE
+
+
+def _kill(processes: list[psutil.Process]) -> None:
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(processes, timeout=2)
+
+
+def _family(process: psutil.Process) -> list[psutil.Process]:
+    with suppress(psutil.NoSuchProcess):
+        return [process, *process.children(recursive=True)]
+    return []
+
+
+def _left_behind(run_dir: Path, job_id: str) -> list[psutil.Process]:
+    """Return the nodes of a script that was killed: processes of its session, which has lost its leader."""
+    job = _job(run_dir, job_id)
+    if job is None or job.pid is None or psutil.pid_exists(leader := job.pid):
+        return []
+    return [
+        process
+        for process in psutil.process_iter()
+        if _session(process.pid) == leader and _is_of(process, job_id)
+    ]
+
+
+def _is_of(process: psutil.Process, job_id: str) -> bool:
+    """Return whether the process was started by this job: job.json alone does not say whom to end."""
+    try:
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return True  # it shows nobody what it was, and no signal does it harm
+        return _shows_job(process, job_id)
+    except psutil.NoSuchProcess:
+        # One that is ending shows nothing any more, and counts until its number is free.
+        return psutil.pid_exists(process.pid)
+
+
+def _shows_job(process: psutil.Process, job_id: str) -> bool:
+    """Return whether a process is of this job by its variables, or by its command where it hides them.
+
+    One that is just being started, or that is ending, has neither or a command alone, and counts; so
+    does one that a script started with no variables at all.
+    """
+    command = process.cmdline()
+    if not command:
+        return True
+    try:
+        variables = process.environ()
+        return not variables or variables.get("ARGOSY_JOB_ID") == job_id
+    except psutil.AccessDenied:
+        # An agent that shows its environment to nobody; or it has begun to end since.
+        return str(_RUNTIME / "agent") in command or not process.cmdline()
+
+
+def _session(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except (ProcessLookupError, PermissionError):
+        return None
+
+
+def _process(run_dir: Path, job_id: str) -> psutil.Process | None:
+    job = _job(run_dir, job_id)
+    return _process_of(job) if job else None
+
+
+def _job(run_dir: Path, job_id: str) -> Job | None:
+    """Return what job.json says of a job of this folder; that of a copied run names another's process."""
+    script = str(run_dir / SCRIPT)
+    found = (job for job in read_jobs(run_dir) if job.job_id == job_id)
+    return next((job for job in found if job.script in (None, script)), None)
+
+
+def _process_of(job: Job) -> psutil.Process | None:
+    """Return the job's process while it lives; a child that ended is reaped on the way."""
+    if job.scheduler != "local" or job.pid is None or job.process_created is None:
+        return None
+    try:
+        process = psutil.Process(job.pid)
+        if abs(process.create_time() - job.process_created) > SAME_PROCESS_S:
+            return None
+        if process.status() == psutil.STATUS_ZOMBIE:
+            with suppress(ChildProcessError):
+                os.waitpid(process.pid, os.WNOHANG)
+            return None
+        if not _is_of(process, job.job_id):
+            return None
+    except psutil.NoSuchProcess:
+        return None
+    return process

@@ -1,0 +1,94 @@
+"""Batch scripts: the scheduler's template of a name, with the blocks that the site overrides."""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from jinja2 import (
+    ChoiceLoader,
+    Environment,
+    FileSystemLoader,
+    PrefixLoader,
+    StrictUndefined,
+    TemplateError,
+    TemplateSyntaxError,
+)
+
+from argosy.errors import ArgosyError
+from argosy.schedulers.batch_system import BatchSystem
+
+BASE = "base.sbatch.j2"
+"""What the scripts of runs have in common, whoever runs them."""
+
+VARIABLE = re.compile(r"\$([A-Z_][A-Z0-9_]*)")
+"""Of the shell, in a folder of a site's file."""
+
+
+class ScriptTemplate:
+    """The scheduler's template of a name, with the blocks that the site's own file of that name overrides.
+
+    Raises:
+        ArgosyError: naming the template, when it is not Jinja.
+    """
+
+    def __init__(self, system: BatchSystem, site_dir: Path, name: str) -> None:
+        *_, self._path = template_files(system, site_dir, name)
+        own = self._path.parent == site_dir
+        with _said_of(self._path):
+            environment = _environment(system, site_dir)
+            self._template = environment.get_template(f"{site_dir.name}/{name}" if own else name)
+
+    def render(self, values: Mapping[str, Any]) -> str:
+        """Return the text of the script.
+
+        Raises:
+            ArgosyError: naming the template, when it uses a value that there is not.
+        """
+        with _said_of(self._path):
+            return self._template.render(values)
+
+
+def template_files(system: BatchSystem, site_dir: Path, name: str) -> list[Path]:
+    """Return the files of which a site's template of a name is made, what overrides last."""
+    base, own = site_dir.parent / "templates" / BASE, site_dir / name
+    of_scheduler = next(
+        (path for folder in _folders(system, site_dir) if (path := folder / name).is_file()),
+        site_dir.parent / "templates" / name,
+    )
+    return [base, of_scheduler, *([own] if own.is_file() else [])]
+
+
+def _folders(system: BatchSystem, site_dir: Path) -> list[Path]:
+    """Return where templates are looked for, in this order."""
+    return [*([system.TEMPLATES] if system.TEMPLATES else []), site_dir.parent / "templates"]
+
+
+def _environment(system: BatchSystem, site_dir: Path) -> Environment:
+    templates = FileSystemLoader(_folders(system, site_dir))
+    environment = Environment(
+        loader=ChoiceLoader([templates, PrefixLoader({site_dir.name: FileSystemLoader(site_dir)})]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        # These are shell scripts: every value is quoted by the filter `q` instead.
+        autoescape=False,
+    )
+    environment.globals["log_words"] = system.LOG_WORDS
+    environment.filters["directive"] = system.directive
+    environment.filters["q"] = lambda value: shlex.quote(str(value))
+    environment.filters["variables"] = lambda text: sorted(set(VARIABLE.findall(text)))
+    return environment
+
+
+@contextmanager
+def _said_of(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except TemplateSyntaxError as problem:
+        raise ArgosyError(f"{problem.filename}:{problem.lineno}: {problem.message}") from None
+    except TemplateError as problem:
+        raise ArgosyError(f"{path}: {problem.message}") from None

@@ -1,0 +1,31 @@
+"""Slurm, which is met through its commands alone."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from argosy.schedulers.base import Listed, Scheduler
+from argosy.schedulers.slurm.commands import Patience
+from argosy.schedulers.slurm.options import directive, script_options
+from argosy.schedulers.slurm.preflight import check_scripts
+from argosy.schedulers.slurm.queue import list_jobs as ask_queue
+from argosy.schedulers.slurm.reasons import explain
+from argosy.schedulers.slurm.scheduler import SlurmScheduler
+
+__all__ = ["check_scripts", "directive", "explain", "list_jobs", "make_scheduler", "script_options"]
+
+NAME = "Slurm"
+HAS_QUEUE = True
+SHARES_JOBS = True
+TEMPLATES: Path | None = None
+LOG_WORDS: Path | None = Path(__file__).with_name("log_words.py")
+
+
+def make_scheduler(poll_s: float) -> Scheduler:
+    """Return what submits by sbatch and looks by squeue."""
+    return SlurmScheduler(poll_s)
+
+
+def list_jobs() -> Callable[[], Sequence[Listed]]:
+    """Return what asks squeue, with more patience each time."""
+    return partial(ask_queue, Patience())

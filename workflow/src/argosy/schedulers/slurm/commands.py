@@ -1,0 +1,113 @@
+"""Slurm's commands: how they are called, and what their failures mean."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from argosy.schedulers.base import SchedulerError
+
+TIMEOUT_S = 100.0
+"""A command that takes longer got no answer. Without munge Slurm tries for some 50 s before it says so."""
+
+QUESTION_TIMEOUT_S = 20.0
+"""Of commands that change nothing, at first: they can be asked again, with more patience."""
+
+LONGEST_QUESTION_S = 300.0
+"""An overloaded slurmctld may take minutes for an answer, and it has to come some day."""
+
+OF_OUTER_JOB = re.compile(r"S(?:LURM|BATCH|RUN|ALLOC|QUEUE|ACCT|CANCEL|CONTROL|INFO)_")
+"""Variables by which an outer job, or a habit of the user, would change what a command does."""
+
+KEPT = frozenset({"SLURM_CONF", "SLURM_JWT"})
+
+NO_ANSWER = re.compile(
+    r"unable to contact slurm controller|socket timed out|connection refused|"
+    r"communication connection failure|unexpected message received|zero bytes were transmitted|"
+    r"transport endpoint|backup controller|unable to establish (?:controller|connection)|"
+    r"resource temporarily unavailable|slurmctld.*(?:not responding|down)|connection timed out",
+    re.IGNORECASE,
+)
+"""slurmctld is away or overloaded: nothing is known, and nothing is wrong with the job."""
+
+
+class SlurmError(SchedulerError):
+    """A command failed; the text is what Slurm said, in one line."""
+
+
+class NoAnswerError(SlurmError):
+    """slurmctld did not answer: what was asked may or may not have been done."""
+
+
+class LateError(NoAnswerError):
+    """The command was given up before it came to an end."""
+
+
+class MissingError(SlurmError):
+    """The command is not on this machine."""
+
+
+class Patience:
+    """How long an answer may take: after each that did not come, the next one gets twice as long.
+
+    So whoever asks is told soon when there is no answer, and a slow one is nevertheless heard in the end.
+    """
+
+    def __init__(self) -> None:
+        self.limit_s = QUESTION_TIMEOUT_S
+
+    def ask(self, program: str, *arguments: str) -> str:
+        """`call` of a command that changes nothing."""
+        try:
+            return call(program, *arguments, timeout_s=self.limit_s)
+        except LateError:
+            self.limit_s = min(LONGEST_QUESTION_S, 2 * self.limit_s)
+            raise
+
+
+def call(
+    program: str, *arguments: str | Path, cwd: Path | None = None, timeout_s: float = TIMEOUT_S
+) -> str:
+    """Run a command of Slurm's and return its standard output.
+
+    Raises:
+        NoAnswerError: when slurmctld did not answer.
+        MissingError: when there is no such command.
+        SlurmError: when Slurm refused.
+    """
+    try:
+        done = subprocess.run(
+            [program, *arguments],
+            cwd=cwd,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+        )
+    except FileNotFoundError:
+        raise MissingError(f"there is no `{program}` on this machine") from None
+    except subprocess.TimeoutExpired:
+        raise LateError(f"{program}: no answer for {timeout_s:.0f} s") from None
+    if done.returncode == 0:
+        return done.stdout
+    said = one_line(program, done.stderr or done.stdout)
+    raise (NoAnswerError if NO_ANSWER.search(said) else SlurmError)(said)
+
+
+def script_of(job_id: str, patience: Patience) -> str:
+    """Return Slurm's own copy of a job's script; raises as `call`."""
+    return patience.ask("scontrol", "write", "batch_script", job_id, "-").rstrip("\n") + "\n"
+
+
+def environment() -> dict[str, str]:
+    """Return this process's variables without those of an outer job."""
+    mine = {k: v for k, v in os.environ.items() if k in KEPT or not OF_OUTER_JOB.match(k)}
+    return {**mine, "LC_ALL": "C", "SLURM_TIME_FORMAT": "standard"}
+
+
+def one_line(program: str, text: str) -> str:
+    """Return what a command printed, without its own name before each line."""
+    lines = [re.sub(rf"^{program}: (?:error: |fatal: )?", "", line) for line in text.splitlines()]
+    return "; ".join(line.strip() for line in lines if line.strip()) or f"{program} failed"

@@ -1,0 +1,54 @@
+"""What Slurm says in a job's log of the job's end, and srun of tasks that failed.
+
+Runs on compute nodes beside runtime/verdict.py, by its path: standard library only, Python 3.8.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+
+NAME = "Slurm"
+
+# Not what says that somebody ended it.
+TELLING = (re.compile(r"((?:srun|slurmstepd): error: (?!.*CANCELLED|\S+: tasks? [\d,-]+: ).+)"),)
+
+# slurmstepd's last words, such as: *** JOB 7 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT ***
+_ENDED = re.compile(
+    r"\*\*\* (?:JOB|STEP) \S+ ON \S+ CANCELLED AT ([-0-9T:]{19})(?: DUE TO ([A-Z ]+)[^*]*?)? \*\*\*"
+)
+# One task a node, so a task's number is its node's.
+_FAILED = re.compile(r"srun: error: (\S+): tasks? ([\d,-]+): Exited with exit code (\d+)")
+
+
+def why_ended(text: str, since: float) -> str | None:
+    """Return why Slurm ended the job after `since` (unix), in its own words; None where it did not."""
+    ends = [
+        (found.group(2) or "CANCELLED").lower()
+        for found in _ENDED.finditer(text)
+        if _unix(found.group(1)) >= int(since)
+    ]
+    # A bare CANCELLED may follow from another end; a reason stands.
+    return max(ends, key=lambda reason: reason != "cancelled", default=None)
+
+
+def failed_nodes(line: str) -> tuple[str, Sequence[int], int] | None:
+    """Return host, numbers of nodes and exit code of a line of srun's that says that tasks failed."""
+    said = _FAILED.fullmatch(line)
+    return (said[1], list(_numbers(said[2])), int(said[3])) if said else None
+
+
+def _numbers(text: str) -> Iterator[int]:
+    """Yield the tasks that Slurm means by ``0,2-4``."""
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)
+
+
+def _unix(said: str) -> float:
+    """Slurm's time of day as unix time; 0 for what is none."""
+    try:
+        return time.mktime(time.strptime(said, "%Y-%m-%dT%H:%M:%S"))
+    except (ValueError, OverflowError):
+        return 0.0

@@ -1,0 +1,69 @@
+"""The nodes that Slurm has, as sinfo lists them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from argosy.schedulers.slurm import gres
+
+SINFO_FORMAT = "%R|%P|%n|%c|%m|%G|%f|%t|%E"
+"""Partition, the same with a mark of the default one, node, CPUs, MiB, gres, features, state, reason."""
+
+AWAY = ("down", "drain", "drng", "fail", "failg", "inval", "maint", "resv", "unk")
+"""Compact states of sinfo(1) in which a node takes no new job, but may again."""
+
+_MARKS = "*~#!%$@^-+"
+_FIELDS = SINFO_FORMAT.count("|")
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node as a member of one partition."""
+
+    partition: str
+    in_default: bool
+    """Whether that is the partition of jobs that name none."""
+    name: str
+    cpus: int
+    memory: int
+    """MiB."""
+    gres: Mapping[str, int]
+    """By `name` and by `name:type`."""
+    features: frozenset[str]
+    state: str
+    reason: str
+
+    @property
+    def away(self) -> bool:
+        """Whether it takes no jobs now."""
+        # A star: it does not answer. Other marks tell of its power.
+        return "*" in self.state or self.state.rstrip(_MARKS) in AWAY
+
+
+def read_nodes(text: str) -> list[Node]:
+    """Return the nodes of sinfo's answer in SINFO_FORMAT; lines that are none are left out."""
+    rows = [line.split("|", _FIELDS) for line in text.splitlines()]
+    return [_node(row) for row in rows if len(row) > _FIELDS and (row[3] + row[4]).isdigit()]
+
+
+def in_partition(named: str | None, nodes: list[Node]) -> list[Node]:
+    """Return the nodes of a partition, the first that there is of several, or of the default one."""
+    if named is None:
+        return [each for each in nodes if each.in_default]
+    known = {each.partition for each in nodes}
+    first = next((name for name in named.split(",") if name in known), None)
+    return [each for each in nodes if each.partition == first]
+
+
+def _node(row: list[str]) -> Node:
+    partition, marked, name, cpus, memory, resources, features, state, reason = row
+    return Node(
+        partition=partition,
+        in_default=marked.endswith("*"),
+        name=name,
+        cpus=int(cpus),
+        memory=int(memory),
+        gres=gres.offered(resources) if ":" in resources else {},
+        features=frozenset(features.split(",")),
+        state=state,
+        reason="" if reason == "none" else reason.strip(),
+    )

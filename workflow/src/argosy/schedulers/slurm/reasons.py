@@ -1,0 +1,62 @@
+"""Why a job waits: Slurm's word for it, in plain words, and whether waiting will ever help."""
+
+import re
+
+from argosy.schedulers.base import Reason
+
+_STUCK = True
+
+REASONS: tuple[tuple[str, Reason], ...] = (
+    (r"Resources", Reason("waits for nodes to come free")),
+    (r"Priority", Reason("other jobs are before it in line")),
+    (r"BeginTime", Reason("not before its begin time, minutes after a requeue")),
+    (r"Dependency", Reason("waits for another job to end")),
+    (r"DependencyNeverSatisfied", Reason("the job that it waits for came to nothing", _STUCK)),
+    (r"Reservation", Reason("waits for its reservation to begin")),
+    (r"ReservationDeleted", Reason("its reservation is gone; submit without it", _STUCK)),
+    (r"Licenses", Reason("waits for a licence to come free")),
+    (r"Prolog", Reason("its nodes are being prepared")),
+    (r"Cleaning", Reason("its last execution is still being cleaned up")),
+    (r"ReqNodeNotAvail.*", Reason("nodes are down, or reserved, often for a maintenance to come")),
+    (r"NodeDown", Reason("a node that it needs is down")),
+    (r"Partition(Down|Inactive)", Reason("the partition is closed for now")),
+    (r"PartitionNodeLimit", Reason("more nodes, or fewer, than the partition ever gives", _STUCK)),
+    (r"PartitionTimeLimit", Reason("asks for more time than the partition ever gives", _STUCK)),
+    (r"PartitionConfig", Reason("asks for what the partition does not have", _STUCK)),
+    (r"BadConstraints|BadConfig", Reason("no node has what it asks for", _STUCK)),
+    (r"JobHeldUser", Reason("held by its user; `scontrol release` lets it go", _STUCK)),
+    (r"JobHeldAdmin", Reason("held by the site; ask its support why", _STUCK)),
+    (
+        r"launch.failed.requeued.held",
+        Reason("a node failed to start it, and Slurm holds it; `scontrol release` it", _STUCK),
+    ),
+    (r"job.requeued.in.held.state", Reason("held; `scontrol release` lets it go", _STUCK)),
+    (r"(Account|QOS)NotAllowed", Reason("the partition does not take this account or QoS", _STUCK)),
+    (r"Invalid(Account|QOS)", Reason("no such account or QoS, or no longer", _STUCK)),
+    (r"(QOS|Assoc)Max\w*PerJob(Limit)?", Reason("one job may not have as much", _STUCK)),
+    (r"MaxMemPerLimit", Reason("one job may not have as much memory", _STUCK)),
+    (r"QOSMin\w*", Reason("asks for less than the QoS demands", _STUCK)),
+    (r"(QOS|Assoc)Max\w*PerNode(Limit)?", Reason("one node does not give as much", _STUCK)),
+    (
+        r"(QOS|Assoc)Grp\w*RunMinutes(Limit)?",
+        Reason("running jobs have taken the budget in advance"),
+    ),
+    (r"(QOS|Assoc)Grp\w*Minutes(Limit)?", Reason("the account's budget does not suffice", _STUCK)),
+    (r"QOSMax\w*", Reason("your other jobs use all that the QoS gives a user")),
+    (r"AssocMax\w*", Reason("your other jobs use all that the account gives a user")),
+    (r"Max\w*PerAccount", Reason("jobs of your account together use all that they may")),
+    (r"QOSGrp\w*", Reason("jobs of this QoS together use all that they may")),
+    (r"AssocGrp\w*", Reason("jobs of your account together use all that they may")),
+)
+"""JOB REASON CODES of squeue(1), by pattern; the first that fits the whole of Slurm's word."""
+
+
+def explain(said: str) -> Reason:
+    """Return what `said` means; nothing is said of words that are not known."""
+    word = said.strip()
+    for pattern, reason in REASONS:
+        if re.fullmatch(pattern, word, re.IGNORECASE):
+            return reason
+    # A held job may add who did it, or with which message.
+    held = "held" in word.lower()
+    return Reason("", stuck=held)

@@ -1,0 +1,270 @@
+"""The scheduler of a Slurm cluster."""
+
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from argosy.reading import read_text, site_of
+from argosy.run_folder.folder import SCRIPT
+from argosy.run_folder.job_file import add_job, script_digest
+from argosy.run_folder.models import Job
+from argosy.schedulers.base import Listed, State, Status, job_name
+from argosy.schedulers.missing_images import missing_image
+from argosy.schedulers.slurm.commands import (
+    LateError,
+    NoAnswerError,
+    Patience,
+    SlurmError,
+    call,
+    script_of,
+)
+from argosy.schedulers.slurm.queue import Accounting, list_jobs
+from argosy.schedulers.slurm.reasons import explain as why_it_waits
+from argosy.schedulers.slurm.refusals import TOO_MANY_NOW, explain
+from argosy.schedulers.slurm.shared_jobs import (
+    attach_shared,
+    repeat_of,
+    split_shared,
+    status_of_run,
+    submit_shared,
+)
+
+PARALLEL_SUBMISSIONS = 4
+LONGEST_PAUSE_S = 60.0
+PATIENCE = 20.0
+"""A question is asked again after as many times as long as its answer took."""
+
+ANSWERS = 3
+"""Of the last answers the quickest counts: one slow one is this machine's, several are slurmctld's."""
+
+OFTEN_A_PASSAGE = (State.NODE_FAIL, State.PREEMPTED, State.GONE)
+"""States that a job may only pass through on its way back into the queue: believed when seen twice."""
+
+
+class SlurmScheduler:
+    """All jobs are looked at by one call of squeue, however many they are.
+
+    Args:
+        poll_s: seconds between two looks, when slurmctld answers readily.
+    """
+
+    cancel_command = "scancel"
+
+    def __init__(self, poll_s: float) -> None:
+        self._poll_s = poll_s
+        self._accounting = Accounting()
+        self._patience = Patience()
+        self._waiting: dict[Path, str] = {}
+        self._jobs: dict[Path, str] = {}
+        self._last: dict[Path, Status] = {}
+        self._suspected: dict[Path, Status] = {}
+        self._silent_since: float | None = None
+        self._took: deque[float] = deque(maxlen=ANSWERS)
+        self.pause_s = poll_s
+        self.trouble: str | None = None
+
+    def submit(self, run_dirs: Iterable[Path]) -> None:
+        """Attach to jobs by their folder and name, and submit the others, several at a time."""
+        self._waiting.update(dict.fromkeys(run_dirs, ""))
+        listed = self._ask()
+        if listed is not None:
+            self._submit_waiting(listed)
+
+    def poll(self) -> Mapping[Path, Status]:
+        """Return the status of all runs; without an answer, what was last known of them."""
+        if not self._waiting and not self._jobs:
+            return self._give_back({})
+        listed = self._ask()
+        if listed is None:
+            return {**self._unsubmitted(), **{run: self._last[run] for run in self._jobs}}
+        if self._waiting:
+            self._submit_waiting(listed)
+        return self._give_back(self._look_up(listed))
+
+    def cancel(self) -> None:
+        """Cancel all jobs by one call of scancel."""
+        self._waiting.clear()
+        # Runs may share a job.
+        if ids := dict.fromkeys(job_id for job_id in self._jobs.values() if job_id):
+            call("scancel", *ids)
+
+    # ---- asking
+
+    def _ask(self) -> list[Listed] | None:
+        """Return the queue, or None when slurmctld does not answer, which means nothing for any job."""
+        began = time.monotonic()
+        try:
+            listed = list_jobs(self._patience)
+        except SlurmError as problem:
+            self._silent_since = self._silent_since or began
+            self.pause_s = min(LONGEST_PAUSE_S, max(self._poll_s, 2 * self.pause_s))
+            self.trouble = self._describe_silence(self._silent_since, problem)
+            return None
+        self._silent_since, self.trouble = None, None
+        self._took.append(time.monotonic() - began)
+        self.pause_s = min(LONGEST_PAUSE_S, max(self._poll_s, PATIENCE * min(self._took)))
+        return listed
+
+    def _describe_silence(self, since: float, problem: SlurmError) -> str:
+        """Say for whom and how long the driver waits, and what it waits with."""
+        again = f"asking again in {self.pause_s:.0f} s"
+        if isinstance(problem, LateError):
+            again += f", with {self._patience.limit_s:.0f} s for the answer"
+        kept = "; nothing is submitted before it has" if self._waiting else ""
+        silent = time.monotonic() - since
+        return f"Slurm has not answered for {silent:.0f} s ({problem}); {again}{kept}"
+
+    def _unsubmitted(self) -> dict[Path, Status]:
+        return {run: Status(State.WAITING, reason=why) for run, why in self._waiting.items()}
+
+    # ---- submitting
+
+    def _submit_waiting(self, listed: list[Listed]) -> None:
+        """Submit the runs that wait, one repeat after the other, several runs of it at a time.
+
+        Nothing is submitted without a look at the queue just before: no run gets two jobs.
+        """
+        mine: dict[Path, list[Listed]] = {}
+        for job in listed:
+            if job.state.active:
+                mine.setdefault(job.work_dir, []).append(job)
+        alone, shared = split_shared([*self._waiting])
+        by_repeat: defaultdict[int, list[Callable[[], None]]] = defaultdict(list)
+        for run in alone:
+            by_repeat[repeat_of(run)].append(partial(self._submit_one, run, mine.get(run, [])))
+        for folder, runs in shared.items():
+            submit = partial(self._submit_shared, folder, runs, mine.get(folder, []))
+            by_repeat[repeat_of(runs[0])].append(submit)
+        with ThreadPoolExecutor(PARALLEL_SUBMISSIONS) as pool:
+            # Within: an interrupt waits for what is being submitted, and cancels or leaves that too.
+            for _, block in sorted(by_repeat.items()):
+                for each in [pool.submit(submit) for submit in block]:
+                    each.result()
+
+    def _submit_one(self, run_dir: Path, in_queue: list[Listed]) -> None:
+        try:
+            status = _attach(run_dir, in_queue, self._patience) or _submit(run_dir)
+        except SlurmError as problem:
+            self._not_submitted(run_dir, [run_dir], problem)
+        else:
+            self._take_over(run_dir, status)
+
+    def _submit_shared(self, folder: Path, run_dirs: list[Path], in_queue: list[Listed]) -> None:
+        """Attach to what earlier drivers left of a job that runs share; submit one for the others."""
+        others = [job for job in in_queue if job.job_id not in self._jobs.values()]
+        rest = []
+        try:
+            found = attach_shared(folder, run_dirs, others, self._patience)
+            for run_dir in run_dirs:
+                if job := found.get(run_dir):
+                    self._take_over(run_dir, _status(job))
+                elif problem := missing_image(run_dir):
+                    self._take_over(run_dir, Status(State.REFUSED, reason=problem))
+                else:
+                    rest.append(run_dir)
+            if rest:
+                status = submit_shared(folder, rest)
+                for run_dir in rest:
+                    self._take_over(run_dir, status)
+        except SlurmError as problem:
+            self._not_submitted(
+                folder, [each for each in run_dirs if each in self._waiting], problem
+            )
+
+    def _not_submitted(self, folder: Path, run_dirs: list[Path], problem: SlurmError) -> None:
+        """Let these runs, whose script is in `folder`, wait for the next look, or refuse them."""
+        said = str(problem)
+        if isinstance(problem, NoAnswerError) or (TOO_MANY_NOW.search(said) and self._jobs):
+            self._waiting.update(dict.fromkeys(run_dirs, said))
+            return
+        for run_dir in run_dirs:
+            self._take_over(run_dir, Status(State.REFUSED, reason=explain(folder, said)))
+
+    def _take_over(self, run_dir: Path, status: Status) -> None:
+        del self._waiting[run_dir]
+        self._last[run_dir] = status
+        self._jobs[run_dir] = status.job_id or ""
+
+    # ---- looking
+
+    def _look_up(self, listed: list[Listed]) -> dict[Path, Status]:
+        by_id = {job.job_id: job for job in listed}
+        forgotten = {
+            run: job_id for run, job_id in self._jobs.items() if job_id and job_id not in by_id
+        }
+        accounts = self._accounting.states(forgotten.values())
+        statuses = {}
+        for run, job_id in self._jobs.items():
+            if not job_id or not self._last[run].state.active:
+                statuses[run] = self._last[run]
+            elif job_id in by_id:
+                statuses[run] = _of_run(run, by_id[job_id])
+            else:
+                state = accounts.get(job_id, State.GONE)
+                statuses[run] = Status(state, job_id, self._last[run].restarts)
+        return statuses
+
+    def _give_back(self, statuses: dict[Path, Status]) -> Mapping[Path, Status]:
+        believed = {run: self._believe(run, status) for run, status in statuses.items()}
+        for run, status in believed.items():
+            self._last[run] = status
+            if not status.state.active:
+                for known in (self._jobs, self._last, self._suspected):
+                    known.pop(run, None)
+        return {**self._unsubmitted(), **believed}
+
+    def _believe(self, run: Path, status: Status) -> Status:
+        if status.state not in OFTEN_A_PASSAGE or self._suspected.get(run) == status:
+            return status
+        self._suspected[run] = status
+        return self._last[run]
+
+
+def _attach(run_dir: Path, in_queue: list[Listed], patience: Patience) -> Status | None:
+    """Return the run's job that there is, if it is of the script as it is now; others are cancelled."""
+    script = read_text(run_dir / SCRIPT, site_of(run_dir))
+    name = job_name(run_dir)
+    found = None
+    for job in in_queue:
+        if job.name != name:
+            continue
+        if found is None and script_of(job.job_id, patience) == script:
+            found = job
+        else:
+            call("scancel", job.job_id)
+    return _status(found) if found else None
+
+
+def _submit(run_dir: Path) -> Status:
+    script = run_dir / SCRIPT
+    if problem := missing_image(run_dir):
+        return Status(State.REFUSED, reason=problem)
+    (run_dir / "logs").mkdir(mode=0o700, exist_ok=True)
+    said = call("sbatch", "--parsable", script, cwd=run_dir)
+    # With several clusters it is "id;cluster".
+    job_id = said.strip().partition(";")[0]
+    add_job(
+        run_dir,
+        Job(
+            scheduler="slurm",
+            job_id=job_id,
+            submitted=time.time(),
+            script_sha256=script_digest(script),
+        ),
+    )
+    return Status(State.PENDING, job_id)
+
+
+def _of_run(run_dir: Path, job: Listed) -> Status:
+    shared = job.state.active and job.name != job_name(run_dir)
+    return (status_of_run(run_dir, job) if shared else None) or _status(job)
+
+
+def _status(job: Listed) -> Status:
+    waits = job.state in (State.PENDING, State.REQUEUED)
+    found = why_it_waits(job.reason)
+    stuck = (found.meaning or job.reason) if waits and found.stuck else ""
+    return Status(job.state, job.job_id, job.restarts, job.reason, job.nodes, stuck)

@@ -1,0 +1,203 @@
+"""One job for several runs: each is measured by its own script, one after another on the same nodes.
+
+The job's script lies in a folder of its own and names the runs it holds, so the queue's copy of it says
+which runs a job has that an earlier driver left.
+"""
+
+import math
+import re
+import shlex
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import argosy
+from argosy.files import write_text
+from argosy.reading import site_of
+from argosy.run_folder.folder import SCRIPT, RunFolder, allocation_folder
+from argosy.run_folder.job_file import add_job, read_jobs, script_digest
+from argosy.run_folder.models import Job, RunFolderError
+from argosy.schedulers.base import BETWEEN_RUNS_S, Listed, State, Status, job_name
+from argosy.schedulers.batch_system import find_batch_system
+from argosy.schedulers.script_template import ScriptTemplate
+from argosy.schedulers.slurm.commands import Patience, call, script_of
+from argosy.schedulers.slurm.option_keys import ScriptOptions
+
+TEMPLATE = "allocation.sbatch.j2"
+
+MEASURE = re.compile(r"^measure (.+) ([0-9a-f]{64})$", re.MULTILINE)
+
+
+def split_shared(run_dirs: Iterable[Path]) -> tuple[list[Path], dict[Path, list[Path]]]:
+    """Split planned runs into those with a job of their own, and those that share, by the job's folder."""
+    alone, shared = [], defaultdict(list)
+    for run_dir in run_dirs:
+        if folder := _folder_of(run_dir):
+            shared[folder].append(run_dir)
+        else:
+            alone.append(run_dir)
+    return alone, shared
+
+
+def repeat_of(run_dir: Path) -> int:
+    """Return the repeat that a planned run is of; 0 where its run.json cannot be read."""
+    try:
+        return RunFolder(run_dir).spec.repeat
+    except RunFolderError:
+        return 0
+
+
+def _folder_of(run_dir: Path) -> Path | None:
+    """Return the folder of the job that a planned run shares; None for a job of its own."""
+    try:
+        return allocation_folder(site_of(run_dir), RunFolder(run_dir).spec.allocation)
+    except RunFolderError:
+        return None
+
+
+def submit_shared(folder: Path, run_dirs: Sequence[Path]) -> Status:
+    """Submit one job for these runs, in this order.
+
+    Raises:
+        SlurmError: when Slurm refuses it, or does not answer.
+    """
+    script = write_script(folder, run_dirs)
+    said = call("sbatch", "--parsable", script, cwd=folder)
+    job_id = said.strip().partition(";")[0]
+    note(folder, run_dirs, job_id)
+    return Status(State.PENDING, job_id)
+
+
+def attach_shared(
+    folder: Path, run_dirs: Sequence[Path], in_queue: Iterable[Listed], patience: Patience
+) -> dict[Path, Listed]:
+    """Return the jobs that hold these runs already, with the scripts that they have now.
+
+    A run that has ended in its job is not in it any more. A job all of whose scripts are others by now is
+    cancelled.
+
+    Raises:
+        SlurmError: when Slurm does not answer.
+    """
+    attached: dict[Path, Listed] = {}
+    for job in in_queue:
+        if job.name != job_name(folder):
+            continue
+        held = {
+            run_dir
+            for run_dir, digest in runs_of(script_of(job.job_id, patience)).items()
+            if digest == _digest(run_dir)
+        }
+        if not held:
+            call("scancel", job.job_id)
+        mine = [
+            run_dir
+            for run_dir in run_dirs
+            if run_dir in held - attached.keys() and not _has_ended(run_dir, job)
+        ]
+        attached.update(dict.fromkeys(mine, job))
+        # The answer to its submission may have been lost.
+        note(folder, [each for each in mine if not _is_noted(each, job.job_id)], job.job_id)
+    return attached
+
+
+def _digest(run_dir: Path) -> str | None:
+    try:
+        return script_digest(run_dir / SCRIPT)
+    except OSError:
+        return None
+
+
+def _has_ended(run_dir: Path, job: Listed) -> bool:
+    status = status_of_run(run_dir, job)
+    return status is not None and not status.state.active
+
+
+def _is_noted(run_dir: Path, job_id: str) -> bool:
+    return any(job.job_id == job_id for job in read_jobs(run_dir))
+
+
+def note(folder: Path, run_dirs: Sequence[Path], job_id: str) -> None:
+    """Note the job that these runs share in the job.json of each."""
+    for run_dir in run_dirs:
+        job = Job(
+            scheduler="slurm",
+            job_id=job_id,
+            submitted=time.time(),
+            script_sha256=script_digest(run_dir / SCRIPT),
+            allocation=str(folder.relative_to(site_of(run_dir))),
+        )
+        add_job(run_dir, job)
+
+
+def write_script(folder: Path, run_dirs: Sequence[Path]) -> Path:
+    """Write the script of a job for these runs into its folder, and return its path."""
+    (folder / "logs").mkdir(mode=0o700, parents=True, exist_ok=True)
+    script = folder / SCRIPT
+    write_text(script, script_text(folder, run_dirs))
+    return script
+
+
+def script_text(folder: Path, run_dirs: Sequence[Path]) -> str:
+    """Return the script: the options of the largest run, the time of all, and each run's own script.
+
+    Raises:
+        ArgosyError: naming the template, when it is not usable.
+    """
+    asked = [ScriptOptions(run_dir) for run_dir in run_dirs]
+    largest = max((each.values for each in asked), key=_size)
+    minutes = sum(each.minutes + BETWEEN_RUNS_S / 60 for each in asked)
+    options: Mapping[str, str | None] = {
+        **largest,
+        "job-name": job_name(folder),
+        "chdir": str(folder),
+        "output": f"{str(folder).replace('%', '%%')}/logs/scheduler-%j.log",
+        "time": f"{minutes:.0f}" if math.isfinite(minutes) else "UNLIMITED",
+    }
+    site = site_of(folder)
+    system = find_batch_system("slurm")
+    template = ScriptTemplate(system, site.parents[1] / "slurm" / site.name, TEMPLATE)
+    return template.render(
+        {
+            "options": options,
+            "experiment": folder.parent.name,
+            "folder": folder,
+            "verdict": Path(argosy.__file__).parent / "runtime" / "verdict.py",
+            "python": sys.executable,
+            "runs": {run_dir: script_digest(run_dir / SCRIPT) for run_dir in run_dirs},
+        }
+    )
+
+
+def _size(options: Mapping[str, str | None]) -> tuple[int, int]:
+    nodes, cpus = (options.get(name) or "1" for name in ("nodes", "cpus-per-task"))
+    return int(nodes), int(cpus)
+
+
+def runs_of(script: str) -> dict[Path, str]:
+    """Return the runs that a job's script holds, each with the digest of its own script."""
+    found = {}
+    for quoted, digest in MEASURE.findall(script):
+        words = shlex.split(quoted)
+        if len(words) == 1:
+            found[Path(words[0])] = digest
+    return found
+
+
+def status_of_run(run_dir: Path, job: Listed) -> Status | None:
+    """Return how a run of a shared job is while the job is not over; None: as the job is."""
+    run = RunFolder(run_dir)
+    newest = run.newest_attempt(job.job_id)
+    verdict = run.verdict(newest)
+    come_to = verdict.state if verdict else None
+    if come_to == "completed":
+        return Status(State.COMPLETED, job.job_id, job.restarts, nodes=job.nodes)
+    if job.state is not State.RUNNING:
+        return None
+    if newest != f"{job.job_id}.{job.restarts}":
+        turn = f"its turn in job {job.job_id}"
+        return Status(State.PENDING, job.job_id, job.restarts, turn, job.nodes)
+    # A run that was cancelled may be of a job on its way back into the queue: that decides.
+    return Status(State.FAILED, job.job_id, job.restarts) if come_to == "failed" else None
