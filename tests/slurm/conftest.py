@@ -54,3 +54,15 @@ def workspace(
     yield make_cluster_workspace(cluster, "a project; with $(odd) 'name' 100%")
     cluster.run("scancel", "--me")
     cluster.wait_until_idle()
+
+
+@pytest.fixture
+def eight_runs(
+    accounting_cluster: Cluster, make_cluster_workspace: Callable[..., ClusterWorkspace]
+) -> Iterator[ClusterWorkspace]:
+    """Eight runs on a cluster that keeps accounts; their jobs are gone when the test is over."""
+    workspace = make_cluster_workspace(accounting_cluster)
+    workspace.count([1], repeats=8, steps=80)
+    yield workspace
+    accounting_cluster.run("scancel", "--me")
+    accounting_cluster.wait_until_idle()

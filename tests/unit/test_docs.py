@@ -85,3 +85,12 @@ def test_every_file_that_pages_link_to_is_there(project: Path) -> None:
     for page in [project / "README.md", *(project / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page}: {target}"
+
+
+def test_every_test_that_pages_name_is_there(project: Path) -> None:
+    there = {path.name for path in (project / "tests").rglob("test_*.py")}
+    for page in pages(project):
+        text = page.read_text(errors="replace")
+        for named in re.findall(r"`(tests/[\w/.-]+)`", text):
+            assert (project / named).exists(), f"{page}: {named}"
+        assert set(re.findall(r"`(test_\w+\.py)`", text)) <= there, page
