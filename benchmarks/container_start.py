@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from argosy.images.engines import container
-from argosy.images.engines.container import ENGINES, Container
+from argosy.images.engines.models import ENGINES, Container
 from argosy.images.store.lockfile import read_lock
 from argosy.images.store.store import Store
 

@@ -14,7 +14,7 @@ from taking_turns import measured_pairs, pin_to_a_core, report, side_by_side
 
 from argosy.images.engines import container
 from argosy.images.engines.choice import engine_of_host
-from argosy.images.engines.container import Bind, Container
+from argosy.images.engines.models import Bind, Container
 from argosy.images.store.lockfile import read_lock
 from argosy.images.store.store import Store
 

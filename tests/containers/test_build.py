@@ -19,7 +19,7 @@ from argosy.errors import ArgosyError
 from argosy.images.builder.builder import build_image
 from argosy.images.builder.workspace import MOST_LAYERS, OverlayWorkspace
 from argosy.images.engines import container
-from argosy.images.engines.container import Container
+from argosy.images.engines.models import Container
 from argosy.images.store.lockfile import ImageLock, read_lock
 from argosy.images.store.store import Store, remove_tree
 
@@ -224,10 +224,15 @@ def test_without_an_overlay_the_same_files_come_out(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "image"
+    other = "RUN mkdir /made && echo 5 > /made/a && ln /made/a /made/b\n"
     text = (
+        f"{other}{BASE}"
         "RUN mkdir -p /d/sub && echo 1 > /d/sub/x && echo 1 > /d/y && ln -s d /link && touch /gone\n"
         "RUN rm -r /d/sub /gone && mkdir /d/sub && echo 2 > /d/sub/z && chmod 711 /d\n"
         "RUN rm -r /d && echo file > /d && rm /etc/motd\n"
+        "RUN echo 3 > /first && ln /first /second && mkdir /own\n"
+        "COPY --from=0 /made /made\n"
+        "RUN --mount=type=bind,from=0,source=/made,target=/m cp -a /m/a /own/ && (echo x >> /m/a; true)\n"
     )
     by_overlay = build(store, folder, text)
     expected = listing(store.root(by_overlay.digest))
@@ -236,8 +241,13 @@ def test_without_an_overlay_the_same_files_come_out(
             remove_tree(key)
     monkeypatch.setattr(OverlayWorkspace, "works", staticmethod(lambda folder: False))
     by_copies = build(store, folder, text)
-    assert len(steps_run(folder)) == 3
+    assert len(steps_run(folder)) == 7
     assert listing(store.root(by_copies.digest)) == expected
+    root = store.root(by_copies.digest)
+    assert (root / "first").samefile(root / "second")
+    # What a step writes where another stage is mounted is not that stage's.
+    assert read(store, by_copies, "own/a") == "5\n"
+    assert read(store, by_copies, "made/a") == "5\n"
     # What was made without an overlay serves with one.
     monkeypatch.undo()
     more = build(store, folder, text + "RUN ls / > /listed\n")

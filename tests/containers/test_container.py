@@ -15,7 +15,7 @@ import pytest
 
 from argosy.errors import ArgosyError
 from argosy.images.engines import container
-from argosy.images.engines.container import Bind, Container, Outcome
+from argosy.images.engines.models import Bind, Container, Outcome
 from argosy.images.store.store import Store
 
 pytestmark = pytest.mark.container

@@ -14,7 +14,7 @@ from no_namespaces import CHOOSE, without_namespaces
 
 from argosy.images import tools
 from argosy.images.engines.choice import choose_engine, engine_of_host, try_engine
-from argosy.images.engines.container import ENGINES
+from argosy.images.engines.models import ENGINES
 from argosy.images.engines.trusted_root import trusted_root
 from argosy.images.store.store import Store
 

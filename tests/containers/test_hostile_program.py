@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from agent_job import RUNTIME
 
-from argosy.images.engines.container import Bind
+from argosy.images.engines.models import Bind
 from argosy.images.store.store import Store
 
 pytestmark = [pytest.mark.container, pytest.mark.udocker]
@@ -64,7 +64,7 @@ RUN = """
 import json, sys
 from pathlib import Path
 from argosy.images.engines import container
-from argosy.images.engines.container import Bind, Container
+from argosy.images.engines.models import Bind, Container
 from argosy.images.store.store import Store
 store, root, engine, binds, command = json.loads(sys.argv[1])
 binds = [Bind(Path(source), target, writable) for source, target, writable in binds]

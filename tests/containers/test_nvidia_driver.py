@@ -9,7 +9,7 @@ import pytest
 from argosy.errors import ArgosyError
 from argosy.images import run
 from argosy.images.engines import container
-from argosy.images.engines.container import Bind, Container
+from argosy.images.engines.models import Bind, Container
 from argosy.images.engines.nvidia import (
     DRIVER_DIR,
     Host,

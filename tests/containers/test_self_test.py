@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from argosy.images.engines import container
-from argosy.images.engines.container import Bind, Container
+from argosy.images.engines.models import Bind, Container
 from argosy.images.store.store import Store
 
 pytestmark = pytest.mark.container

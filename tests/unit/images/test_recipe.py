@@ -9,7 +9,7 @@ from argosy.errors import ArgosyError
 from argosy.images.builder.recipe import Recipe, Step, image_inputs, nothing_known, plan
 from argosy.images.config import ImageConfig
 from argosy.images.containerfile.instructions import Copy
-from argosy.images.engines.container import DEFAULT_PATH
+from argosy.images.engines.models import DEFAULT_PATH
 
 TEXT = "FROM base\nENV A=1\nCOPY data/ /data/\nRUN first\nRUN last\n"
 CHECKSUM = f"sha256:{'0' * 64}"

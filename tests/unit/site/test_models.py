@@ -8,7 +8,7 @@ import yaml
 from sites import content
 
 from argosy.errors import ArgosyError
-from argosy.images.engines.container import ENGINES
+from argosy.images.engines.models import ENGINES
 from argosy.site.models import Images, Site, read_site
 
 X86 = "architecture: x86_64"

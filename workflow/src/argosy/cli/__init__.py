@@ -32,9 +32,11 @@ app = typer.Typer(
 def setup() -> None:
     """Make the container tools available in this project."""
     from argosy.images.store.store import Store
-    from argosy.images.tools import ensure_udocker
+    from argosy.images.tools import ensure_udocker, fetch_proot
 
-    ensure_udocker(Store.of_project(Path.cwd()), say)
+    store = Store.of_project(Path.cwd())
+    ensure_udocker(store, say)
+    fetch_proot(store, say)
 
 
 app.add_typer(images, name="image")

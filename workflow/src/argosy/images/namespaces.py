@@ -43,6 +43,26 @@ def in_own_namespaces(
         ArgosyError: as the function raised it, or when this host allows no user namespaces.
         RuntimeError: when the child ended otherwise; its traceback has been printed.
     """
+    return _in_child(_be_child, function, meanwhile)
+
+
+def in_own_process(function: Callable[[], str], meanwhile: Callable[[], None] | None = None) -> str:
+    """Call `function` in a child, where there are no namespaces; what it returned.
+
+    The child ends when this process does, even by SIGKILL; what it starts has to see to that itself.
+
+    Raises:
+        ArgosyError: as the function raised it.
+        RuntimeError: as `in_own_namespaces`.
+    """
+    return _in_child(_be_plain_child, function, meanwhile)
+
+
+def _in_child(
+    be_child: Callable[[Callable[[], str], int, int], int],
+    function: Callable[[], str],
+    meanwhile: Callable[[], None] | None,
+) -> str:
     reader, writer = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -53,7 +73,7 @@ def in_own_namespaces(
         # not here, and would be waited for.
         gc.freeze()
         os.close(reader)
-        _end_with(lambda: _be_child(function, writer, parent))
+        _end_with(lambda: be_child(function, writer, parent))
     os.close(writer)
     if meanwhile:
         meanwhile()
@@ -134,13 +154,27 @@ def _be_child(function: Callable[[], str], writer: int, parent: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(first, 0)[1]) & 0xFF
 
 
+def _be_plain_child(function: Callable[[], str], writer: int, parent: int) -> int:
+    die_with_parent()
+    return 1 if os.getppid() != parent else _answer(function, writer)
+
+
 def _be_first(function: Callable[[], str], writer: int, parent_lives: int) -> int:
-    try:
-        die_with_parent()
-        if select.select([parent_lives], [], [], 0)[0]:
-            return 1
+    die_with_parent()
+    if select.select([parent_lives], [], [], 0)[0]:
+        return 1
+
+    def among_own_mounts() -> str:
         mount("none", Path("/"), None, RECURSIVE | SLAVE)
         mount("proc", Path("/proc"), "proc")
+        return function()
+
+    return _answer(among_own_mounts, writer)
+
+
+def _answer(function: Callable[[], str], writer: int) -> int:
+    """Call the function and tell the parent what came of it; the status to end with."""
+    try:
         _tell(writer, result=function())
         return 0
     except ArgosyError as problem:

@@ -22,7 +22,7 @@ from argosy.images.engines.choice import (
     engine_of_host,
     one_starts,
 )
-from argosy.images.engines.container import (
+from argosy.images.engines.models import (
     DEFAULT_PATH,
     ENGINES,
     GUEST_DIR,

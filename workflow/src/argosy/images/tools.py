@@ -47,6 +47,16 @@ def ensure_udocker(store: Store, say: Say) -> None:
             _install_udocker(store, say)
 
 
+def fetch_proot(store: Store, say: Say) -> None:
+    """Make proot available as far as that can be done here, for nodes without user namespaces."""
+    if find(store, "proot"):
+        return
+    try:
+        require(store, "proot", say)
+    except ArgosyError as problem:
+        say(f"container tools: nodes without user namespaces could run nothing: {problem}")
+
+
 def _installed(store: Store) -> bool:
     return (store.udocker / "lib" / "VERSION").is_file()
 
@@ -127,8 +137,7 @@ def environment(store: Store) -> dict[str, str]:
     """Return the environment in which unpacked programs find each other and their libraries."""
     unpacked = store.tools / "unpacked"
     folders = [*map(str, _unpacked_folders(store)), os.environ.get("PATH", ""), *SYSTEM_FOLDERS]
-    # Packages from before Debian 13 hold some of them outside of /usr.
-    libraries = [*unpacked.glob("usr/lib/*-linux-gnu"), *unpacked.glob("lib/*-linux-gnu")]
+    found = libraries(store)
     perl = [*unpacked.glob("usr/share/perl*/*"), *unpacked.glob("usr/share/perl5")]
     perl += unpacked.glob("usr/lib/*-linux-gnu/perl*/*")
     return {
@@ -136,9 +145,16 @@ def environment(store: Store) -> dict[str, str]:
         "PATH": os.pathsep.join(folders),
         # Not every program looks for another one where TMPDIR names a folder that is gone.
         "TMPDIR": gettempdir(),
-        **({"LD_LIBRARY_PATH": os.pathsep.join(map(str, libraries))} if libraries else {}),
+        **({"LD_LIBRARY_PATH": os.pathsep.join(map(str, found))} if found else {}),
         **({"PERL5LIB": os.pathsep.join(map(str, perl))} if perl else {}),
     }
+
+
+def libraries(store: Store) -> list[Path]:
+    """Return the folders of unpacked programs' libraries."""
+    unpacked = store.tools / "unpacked"
+    # Packages from before Debian 13 hold some of them outside of /usr.
+    return [*unpacked.glob("usr/lib/*-linux-gnu"), *unpacked.glob("lib/*-linux-gnu")]
 
 
 def _unpacked_folders(store: Store) -> list[Path]:

@@ -120,9 +120,9 @@ class Images(Model):
     """With `stage: node`, the folder of the node's disk; may hold variables. None: the site's tmpdir."""
     cache_size: Mebibytes = 50 * 1024
     """With `stage: node`, what a user's kept images may take there, in MiB; the least recently used go."""
-    engine: Literal["runc", "crun", "R1", "P2", "P1"] | None = None
+    engine: Literal["runc", "crun", "R1", "proot", "proot-ptrace"] | None = None
     """What starts containers; None: the fastest of those that isolate and work on a node, as measured
-    there. P1 and P2 do not isolate; they are taken by themselves only where nothing else works."""
+    there. proot does not isolate, in either way; it is taken by itself only where nothing else works."""
     build: Literal["login", "job"] = "login"
     """Where the workflow builds images: where Snakemake runs, or on a compute node."""
 

@@ -15,15 +15,17 @@ from argosy.images.builder import cache, history
 from argosy.images.builder.execution import Executor
 from argosy.images.builder.progress import Progress
 from argosy.images.builder.recipe import OWN_IMAGES, Chain, Recipe, Step, plan
+from argosy.images.builder.runner import ProotRunner, RuncRunner, Runner
 from argosy.images.config import ImageConfig
-from argosy.images.namespaces import in_own_namespaces
+from argosy.images.engines import proot
+from argosy.images.namespaces import in_own_namespaces, in_own_process
 from argosy.images.registry.reference import Reference
 from argosy.images.rootfs.freeze import GrowingTree
 from argosy.images.rootfs.layers import Layer
 from argosy.images.store.lockfile import ImageLock, LockedBase, LockedStep, write_lock
 from argosy.images.store.scratch import private_folder, sweep
 from argosy.images.store.store import Store
-from argosy.images.tools import require_runtime
+from argosy.images.tools import require, require_runtime
 
 
 def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> ImageLock:
@@ -145,20 +147,49 @@ class _Build:
     progress: Progress
 
 
+@dataclass(frozen=True)
+class _Way:
+    """How this host carries out steps.
+
+    Args:
+        apart: calls its first function in a process of its own, and the second one meanwhile here.
+    """
+
+    runner: Runner
+    apart: Callable[[Callable[[], str], Callable[[], None] | None], str]
+
+
+def _way(store: Store, say: Callable[[str], None]) -> _Way:
+    """Return the way by namespaces, or where they cannot be made the one by proot.
+
+    Raises:
+        ArgosyError: when what it takes is missing and cannot be had.
+    """
+    try:
+        in_own_namespaces(lambda: "")
+    except ArgosyError as problem:
+        say(f"{problem.problem}: proot runs the steps, and files are copied and compared")
+        if proot.find(store) is None:
+            require(store, "proot", say)
+        program = proot.ready(store, store.engines)
+        return _Way(ProotRunner(program), in_own_process)
+    return _Way(RuncRunner(require_runtime(store, say)), in_own_namespaces)
+
+
 def _build_missing(build: _Build, recipe: Recipe, tree: GrowingTree) -> None:
-    """Fetch bases as the user, and do the rest in namespaces of our own."""
+    """Fetch bases as the user, and do the rest in a process of its own."""
     store = build.store
-    runc = require_runtime(store, build.progress.say)
+    way = _way(store, build.progress.say)
     missing = missing_steps(store, recipe)
     for step in recipe.unknown:
         if step in missing:
-            _make_base(build, runc, step)
+            _make_base(build, way, step)
 
     def carry_out(executor: Executor) -> None:
         again = plan_image(store, build.folder)
         _carry_out(store, executor, again, missing_steps(store, again), build.progress)
 
-    _with_executor(build, runc, carry_out, lambda: _begin(tree, store, recipe))
+    _with_executor(build, way, carry_out, lambda: _begin(tree, store, recipe))
 
 
 def _begin(tree: GrowingTree, store: Store, recipe: Recipe) -> None:
@@ -171,23 +202,23 @@ def _begin(tree: GrowingTree, store: Store, recipe: Recipe) -> None:
 
 def _with_executor(
     build: _Build,
-    runc: Path,
+    way: _Way,
     function: Callable[[Executor], None],
     meanwhile: Callable[[], None] | None = None,
 ) -> None:
-    """Call the function in namespaces of our own, and `meanwhile` outside of them."""
+    """Call the function in a process of its own, and `meanwhile` outside of it."""
 
     def inside() -> str:
         # What the image holds must not depend on the user's own.
         os.umask(0o022)
         with private_folder() as (scratch, _):
-            function(Executor(build.store, runc, build.work, scratch, build.progress))
+            function(Executor(build.store, way.runner, build.work, scratch, build.progress))
         return ""
 
-    in_own_namespaces(inside, meanwhile)
+    way.apart(inside, meanwhile)
 
 
-def _make_base(build: _Build, runc: Path, step: Step) -> None:
+def _make_base(build: _Build, way: _Way, step: Step) -> None:
     """Fetch a base and finish it; images that share it do so once, as with other steps."""
     with build.store.locked(f"base-{step.key[:2]}"):
         if cache.read_step(build.store, step.key):
@@ -204,7 +235,7 @@ def _make_base(build: _Build, runc: Path, step: Step) -> None:
                 fetched = fetch(build.store, step.base, root, build.progress.say)
             except ArgosyError as problem:
                 raise _no_base(build.folder, step, problem) from None
-        _with_executor(own, runc, lambda executor: executor.finish_base(step, fetched, root))
+        _with_executor(own, way, lambda executor: executor.finish_base(step, fetched, root))
 
 
 def _no_base(folder: Path, step: Step, problem: ArgosyError) -> ArgosyError:

@@ -1,4 +1,4 @@
-"""Carries out the steps of a build, one by one, in namespaces of our own."""
+"""Carries out the steps of a build, one by one, in namespaces of our own where there are any."""
 
 import hashlib
 import os
@@ -15,12 +15,12 @@ from argosy.images.builder.copying import Copier
 from argosy.images.builder.hostconfig import BUILD_DIR, PIP_CACHE, HostConfig, read_host_config
 from argosy.images.builder.progress import Progress
 from argosy.images.builder.recipe import Chain, Step
-from argosy.images.builder.runner import Command, run_command
+from argosy.images.builder.runner import Command, Runner
 from argosy.images.builder.workspace import CopyingWorkspace, OverlayWorkspace, Tree, Workspace
 from argosy.images.containerfile import mounts as declared
 from argosy.images.containerfile.instructions import Copy, Run
 from argosy.images.containerfile.text import Heredoc
-from argosy.images.engines.container import DEFAULT_PATH
+from argosy.images.engines.models import DEFAULT_PATH
 from argosy.images.engines.runc import Mount
 from argosy.images.rootfs.rooted import Root, inside
 from argosy.images.store.store import Store
@@ -42,10 +42,10 @@ class Executor:
     """One build under way; `work` is its folder in the store, `scratch` one for small files."""
 
     def __init__(
-        self, store: Store, runc: Path, work: Path, scratch: Path, progress: Progress
+        self, store: Store, runner: Runner, work: Path, scratch: Path, progress: Progress
     ) -> None:
         self._store = store
-        self._runc = runc
+        self._runner = runner
         self._scratch = scratch
         self._progress = progress
         self._folder = folder = work / "trees"
@@ -115,8 +115,8 @@ class Executor:
     @contextmanager
     def _opened(self, chain: Chain) -> Iterator[Path]:
         """Open the files of another stage, to be read."""
-        with self._workspace.open(cache.read_layers(self._store, chain.steps)) as tree:
-            yield tree.root
+        with self._workspace.read(cache.read_layers(self._store, chain.steps)) as root:
+            yield root
 
     def _carry_out_run(self, step: Step, entry: Run, tree: Tree) -> None:
         with ExitStack() as held, tempfile.TemporaryDirectory(dir=self._scratch) as folder:
@@ -139,7 +139,7 @@ class Executor:
         seen += [Mount(Path(name), name, False) for name in HOST_FILES if Path(name).is_file()]
         whole = replace(command, mounts=[*seen, *command.mounts])
         with tempfile.TemporaryDirectory(dir=self._scratch) as folder:
-            return run_command(self._runc, root, whole, Path(folder), self._progress.output)
+            return self._runner.run(root, whole, Path(folder), self._progress.output)
 
     def _own_cache(self, step: Step, name: str) -> Path:
         """Return a folder of what steps of this image keep for its next build.
@@ -167,10 +167,11 @@ class Executor:
             yield Mount(self._own_cache(step, name), target, mount.writable)
         else:
             with self._bound(step, mount) as source:
-                if mount.writable:
+                is_copied = mount.writable or self._workspace.shares_files
+                if is_copied:
                     # What is written there is thrown away.
                     _copy(source, folder)
-                yield Mount(folder if mount.writable else source, target, mount.writable)
+                yield Mount(folder if is_copied else source, target, mount.writable)
 
     @contextmanager
     def _bound(self, step: Step, mount: declared.Mount) -> Iterator[Path]:

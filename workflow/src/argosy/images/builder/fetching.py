@@ -20,7 +20,7 @@ from argosy.images import tools
 from argosy.images.builder.base import Fetched
 from argosy.images.builder.cache import CachedBase
 from argosy.images.config import ImageConfig
-from argosy.images.engines.container import DEFAULT_PATH
+from argosy.images.engines.models import DEFAULT_PATH
 from argosy.images.interchange.incoming import describe
 from argosy.images.interchange.opening import Archive, Folder
 from argosy.images.interchange.proving import config_of, unpack_layer

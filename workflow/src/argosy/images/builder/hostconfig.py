@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from argosy.images.builder.pip_settings import pip_settings
-from argosy.images.engines.container import Bind
+from argosy.images.engines.models import Bind
 
 BUILD_DIR = "/dev/argosy"
 """Where a build sees what is the host's: in /dev, which no image keeps, so that nothing of it remains."""

@@ -29,7 +29,7 @@ from argosy.images.containerfile.instructions import (
 from argosy.images.containerfile.source import Source
 from argosy.images.containerfile.stages import Containerfile, Stage, read_containerfile
 from argosy.images.containerfile.text import Heredoc
-from argosy.images.engines.container import DEFAULT_PATH
+from argosy.images.engines.models import DEFAULT_PATH
 from argosy.images.registry.reference import Reference
 
 CACHE_FORMAT = "argosy-layer-2"

@@ -1,8 +1,9 @@
 """RUN: a command in a file system, as if it were root's.
 
-runc starts it. The user's id is the only one there, so whatever gives files to other users, or becomes
-another user, is answered with success by the kernel's system call filter and left undone: what package
-managers ask for then works without root, and nobody but the user owns anything in an image.
+runc starts it, or proot where there are no namespaces. The user's id is the only one there, so whatever
+gives files to other users, or becomes another user, is answered with success and left undone, by the
+kernel's system call filter or by proot: what package managers ask for then works without root, and nobody
+but the user owns anything in an image.
 """
 
 import json
@@ -13,8 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from argosy.images.engines import proot
 from argosy.images.engines.runc import Mount, Specification
 from argosy.images.engines.runc import command as runc_command
 from argosy.images.rootfs.rooted import Names, Root
@@ -52,37 +54,73 @@ class Command:
     mounts: Sequence[Mount]
 
 
-def run_command(
-    runc: Path, root: Path, command: Command, scratch: Path, on_output: Callable[[bytes], None]
-) -> int:
-    """Run the command in `root` to its end; its exit status, 128 + the signal that killed it.
+class Runner(Protocol):
+    """Runs commands of steps."""
 
-    To be called in namespaces of our own (`namespaces.in_own_namespaces`). `scratch` is an empty folder.
-    """
-    with _mount_points(root, command.mounts) as mounts:
-        specification = Specification(
-            root,
-            command.arguments,
-            command.environment,
-            command.workdir,
-            mounts,
-            writable=True,
-            capabilities=CAPABILITIES,
-            seccomp=_seccomp(),
-        )
-        text = json.dumps(specification.content())
-        (scratch / "config.json").write_text(text, encoding="utf-8")
-        process = subprocess.Popen(
-            runc_command(runc, scratch),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        assert process.stdout
-        with process.stdout as output:
-            while data := os.read(output.fileno(), 1 << 16):
-                on_output(data)
-        return process.wait()
+    def run(
+        self, root: Path, command: Command, scratch: Path, on_output: Callable[[bytes], None]
+    ) -> int:
+        """Run the command in `root` to its end; its exit status, 128 + the signal that killed it.
+
+        `scratch` is an empty folder.
+        """
+
+
+@dataclass(frozen=True)
+class RuncRunner:
+    """By runc, in namespaces of our own (`namespaces.in_own_namespaces`)."""
+
+    runc: Path
+
+    def run(
+        self, root: Path, command: Command, scratch: Path, on_output: Callable[[bytes], None]
+    ) -> int:
+        """Run the command, as `Runner` says."""
+        with _mount_points(root, command.mounts) as mounts:
+            specification = _specification(root, replace(command, mounts=mounts))
+            text = json.dumps(specification.content())
+            (scratch / "config.json").write_text(text, encoding="utf-8")
+            return _run(runc_command(self.runc, scratch), on_output)
+
+
+@dataclass(frozen=True)
+class ProotRunner:
+    """By proot, where there are no namespaces."""
+
+    program: proot.Program
+
+    def run(
+        self, root: Path, command: Command, scratch: Path, on_output: Callable[[bytes], None]
+    ) -> int:
+        """Run the command, as `Runner` says."""
+        with _mount_points(root, command.mounts) as mounts:
+            specification = _specification(root, replace(command, mounts=mounts))
+            started = proot.command(self.program, specification, scratch, traces_all=False)
+            return _run(started, on_output)
+
+
+def _specification(root: Path, command: Command) -> Specification:
+    return Specification(
+        root,
+        command.arguments,
+        command.environment,
+        command.workdir,
+        command.mounts,
+        writable=True,
+        capabilities=CAPABILITIES,
+        seccomp=_seccomp(),
+    )
+
+
+def _run(command: Sequence[str | Path], on_output: Callable[[bytes], None]) -> int:
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    assert process.stdout
+    with process.stdout as output:
+        while data := os.read(output.fileno(), 1 << 16):
+            on_output(data)
+    return process.wait()
 
 
 def _seccomp() -> dict[str, Any]:

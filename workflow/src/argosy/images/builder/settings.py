@@ -14,7 +14,7 @@ from argosy.images.containerfile.instructions import (
     expanded,
 )
 from argosy.images.containerfile.source import Source
-from argosy.images.engines.container import DEFAULT_PATH
+from argosy.images.engines.models import DEFAULT_PATH
 
 SHELL = ("/bin/sh", "-c")
 

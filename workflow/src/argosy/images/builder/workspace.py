@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from argosy.images.namespaces import mount, unmount
-from argosy.images.rootfs.flatten import copy, flatten
+from argosy.images.rootfs.flatten import Copies, flatten
 from argosy.images.rootfs.layers import (
     Change,
     Layer,
@@ -29,6 +29,9 @@ from argosy.images.store.store import remove_tree
 MOST_LAYERS = 60
 """Of one mount: the names of all have to fit into one page of memory."""
 
+MOST_TREES = 3
+"""Copied ones that are kept at a time: steps of an image's stages take turns."""
+
 
 class Tree(Protocol):
     """A file system that a step may change."""
@@ -40,14 +43,24 @@ class Tree(Protocol):
 
 
 class Workspace(Protocol):
-    """Makes such file systems, one at a time or several to read from."""
+    """Makes such file systems, of layers from the lowest to the uppermost: one at a time to change.
+
+    `shares_files`: what is opened to be read shares its files with the layers.
+    """
+
+    shares_files: bool
 
     def open(self, layers: Sequence[Layer]) -> AbstractContextManager[Tree]:
-        """Return the file system of these layers, from the lowest to the uppermost."""
+        """Return the file system of these layers, to be changed."""
+
+    def read(self, layers: Sequence[Layer]) -> AbstractContextManager[Path]:
+        """Return the file system of these layers, to be read; any number at once."""
 
 
 class OverlayWorkspace:
     """By the kernel's overlay; `folder` is for this build alone, on the file system of the store."""
+
+    shares_files = False
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -68,7 +81,7 @@ class OverlayWorkspace:
 
     @contextmanager
     def open(self, layers: Sequence[Layer]) -> Iterator["_OverlayTree"]:
-        """Open the file system of these layers, from the lowest to the uppermost."""
+        """Return the file system of these layers, to be changed."""
         self._count += 1
         place = self._folder / str(self._count)
         for name in ("upper", "work", "root", "empty"):
@@ -82,6 +95,12 @@ class OverlayWorkspace:
         finally:
             unmount(place / "root")
             remove_tree(place)
+
+    @contextmanager
+    def read(self, layers: Sequence[Layer]) -> Iterator[Path]:
+        """Return the file system of these layers, to be read."""
+        with self.open(layers) as tree:
+            yield tree.root
 
 
 class _OverlayTree:
@@ -141,47 +160,79 @@ def _mount(layers: Sequence[Layer], place: Path) -> None:
 
 
 class CopyingWorkspace:
-    """By copying the layers' files, and comparing all files before and after."""
+    """By copying the layers' files once, and comparing all files before and after each step."""
+
+    shares_files = True
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._count = 0
+        self._kept: list[_CopiedTree] = []
 
     @contextmanager
     def open(self, layers: Sequence[Layer]) -> Iterator["_CopiedTree"]:
-        """Open the file system of these layers, from the lowest to the uppermost."""
-        self._count += 1
-        place = self._folder / str(self._count)
-        place.mkdir(parents=True)
-        root = place / "root"
+        """Return the file system of these layers, to be changed: that of an earlier step where it fits."""
+        tree = next((kept for kept in self._kept if kept.is_of(layers)), None)
+        if tree:
+            self._kept.remove(tree)
+        else:
+            tree = _CopiedTree(self._copied(layers), layers)
+        yield tree
+        # A step that has failed leaves nothing to go on with.
+        self._kept.append(tree)
+        if len(self._kept) > MOST_TREES:
+            remove_tree(self._kept.pop(0).root)
+
+    @contextmanager
+    def read(self, layers: Sequence[Layer]) -> Iterator[Path]:
+        """Return the file system of these layers, to be read."""
+        root = self._place()
+        try:
+            flatten(layers, root)
+            yield root
+        finally:
+            remove_tree(root)
+
+    def _copied(self, layers: Sequence[Layer]) -> Path:
+        root = self._place()
         if layers:
-            flatten(layers, root, copy)
+            flatten(layers, root, Copies().place)
         else:
             root.mkdir(mode=0o755)
-        try:
-            yield _CopiedTree(root)
-        finally:
-            remove_tree(place)
+        return root
+
+    def _place(self) -> Path:
+        self._count += 1
+        return self._folder / str(self._count)
 
 
 class _CopiedTree:
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, layers: Sequence[Layer]) -> None:
         self.root = root
+        self._layers = [_identity(layer.diff) for layer in layers]
         self._before = _snapshot(root)
 
+    def is_of(self, layers: Sequence[Layer]) -> bool:
+        """Return whether this is the file system of these layers."""
+        return self._layers == [_identity(layer.diff) for layer in layers]
+
     def save(self, diff: Path) -> Change:
-        """Make `diff` of what was changed."""
+        """Make `diff` of what was changed; the tree is then one of that layer as well."""
         after = _snapshot(self.root)
         changed = [path for path, state in after.items() if self._before.get(path) != state]
         gone = {path for path in self._before if path not in after}
         diff.mkdir(mode=0o755)
         shutil.copystat(self.root, diff)
-        size = sum(self._move(path, diff) for path in changed)
+        copies = Copies()
+        size = sum(self._move(path, diff, copies) for path in changed)
         removed = tuple(path for path in sorted(gone) if self._shows_removal(path, after))
         for path in removed:
             self._make_parents(path, diff)
         change = Change(removed, (), len(changed), size)
         mark_for_overlay(diff, change)
+        self._before = after
+        if change:
+            self._layers.append(_identity(diff))
         return change
 
     def _shows_removal(self, path: str, after: dict[str, tuple[int, ...]]) -> bool:
@@ -189,7 +240,7 @@ class _CopiedTree:
         folder = path.rpartition("/")[0]
         return not folder or (folder in after and stat.S_ISDIR(after[folder][0]))
 
-    def _move(self, path: str, diff: Path) -> int:
+    def _move(self, path: str, diff: Path, copies: Copies) -> int:
         """Put a changed file into `diff`; its size."""
         source, target = self.root / path, diff / path
         self._make_parents(path, diff)
@@ -198,7 +249,7 @@ class _CopiedTree:
             target.mkdir(exist_ok=True)
             shutil.copystat(source, target)
             return 0
-        copy(str(source), str(target))
+        copies.place(str(source), str(target))
         return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
     def _make_parents(self, path: str, diff: Path) -> None:
@@ -207,6 +258,12 @@ class _CopiedTree:
             if not (diff / folder).is_dir():
                 (diff / folder).mkdir()
                 shutil.copystat(self.root / folder, diff / folder)
+
+
+def _identity(diff: Path) -> tuple[int, int]:
+    """Return what stays the same when a layer's folder is moved to its place."""
+    status = diff.stat()
+    return (status.st_dev, status.st_ino)
 
 
 def _snapshot(root: Path) -> dict[str, tuple[int, ...]]:

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from argosy.errors import ArgosyError, plain
 from argosy.images import tools
-from argosy.images.engines import container
-from argosy.images.engines.container import (
+from argosy.images.engines import container, landlock, proot
+from argosy.images.engines.models import (
     ENGINES,
     ISOLATING_ENGINES,
     OWN_ENGINES,
@@ -29,8 +29,8 @@ from argosy.images.engines.container import (
 )
 from argosy.images.store.store import Store
 
-NOTES_VERSION = 2
-"""Of what is written down. Earlier choices were made by what images did, and count no more."""
+NOTES_VERSION = 3
+"""Of what is written down. Earlier choices were among other engines, and count no more."""
 
 STARTS = 3
 CALLS = 20_000
@@ -139,7 +139,7 @@ def best(trials: Sequence[Trial]) -> Trial:
         raise ArgosyError(
             f"no engine for containers works on this host ({said})",
             "ask the site to allow "
-            "user namespaces (user.max_user_namespaces above 0) or to let udocker fetch its tools",
+            "user namespaces (user.max_user_namespaces above 0), or for the package 'proot'",
         )
     return min(isolating or working, key=lambda trial: trial.cost_s)
 
@@ -148,6 +148,11 @@ def caution(engine: str) -> str:
     """Return what an engine does not protect from, in one line; empty if it isolates."""
     if engine not in UNISOLATED_ENGINES:
         return ""
+    if landlock.version():
+        return (
+            f"{engine} does not isolate: what runs in the image sees your other processes on this host; "
+            "your files are kept from it by Landlock (docs/images.md)"
+        )
     return (
         f"{engine} does not isolate: what runs in the image can read and change every file of yours on "
         "this host, and see and end your processes; run only images that you trust (docs/images.md)"
@@ -172,6 +177,8 @@ def try_engine(store: Store, root: Path, engine: str) -> Trial:
 
 
 def _is_there(store: Store, engine: str) -> bool:
+    if engine in UNISOLATED_ENGINES:
+        return proot.find(store) is not None
     return engine not in OWN_ENGINES or tools.find(store, engine) is not None
 
 
@@ -211,7 +218,7 @@ def _note(store: Store, choice: Choice) -> None:
 
 def _notes(store: Store) -> Path:
     """Return where it is written down for hosts that are like this one."""
-    programs = [str(tools.find(store, engine)) for engine in OWN_ENGINES]
+    programs = [*(str(tools.find(store, engine)) for engine in OWN_ENGINES), str(proot.find(store))]
     settings = [_content(Path(path)) for path in _DECISIVE]
     hybrid = Path("/sys/fs/cgroup/unified").is_dir()
     udocker = _content(store.udocker / "lib" / "VERSION")

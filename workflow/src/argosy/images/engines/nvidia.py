@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.errors import ArgosyError
-from argosy.images.engines.container import GUEST_DIR, Bind
+from argosy.images.engines.models import GUEST_DIR, Bind
 from argosy.images.store.store import Store, remove_tree
 
 DRIVER_DIR = f"{GUEST_DIR}/driver"

@@ -14,7 +14,7 @@ from rich.text import Text
 from argosy.errors import plain
 from argosy.images.builder.explain import Finding
 from argosy.images.engines.choice import CALLS, Trial
-from argosy.images.engines.container import ISOLATING_ENGINES
+from argosy.images.engines.models import ISOLATING_ENGINES
 from argosy.images.gc.disk import total
 from argosy.images.gc.inventory import FrozenImage, Inventory, diff_ids
 from argosy.units import amount, duration

@@ -39,6 +39,24 @@ def copy(source: str, target: str) -> None:
         shutil.copy2(source, target, follow_symlinks=False)
 
 
+class Copies:
+    """Copies files so that the names of one file become the names of one copy."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[int, int], str] = {}
+
+    def place(self, source: str, target: str) -> None:
+        """Copy a file, or give a copy of it another name."""
+        status = os.lstat(source)
+        first = target
+        if status.st_nlink > 1:
+            first = self._first.setdefault((status.st_dev, status.st_ino), target)
+        if first == target:
+            copy(source, target)
+        else:
+            os.link(first, target, follow_symlinks=False)
+
+
 def link_frozen(source: str, target: str) -> None:
     """Link as `link` does, but copy a program that changes its user to one that does not.
 

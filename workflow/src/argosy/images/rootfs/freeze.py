@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from argosy.images.engines.container import GUEST_DIR, HOST_FILES
+from argosy.images.engines.models import GUEST_DIR, HOST_FILES
 from argosy.images.rootfs.flatten import flatten, lay_over
 from argosy.images.rootfs.layers import Layer
 from argosy.images.rootfs.rooted import Folder, Names, Root

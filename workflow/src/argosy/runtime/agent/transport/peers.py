@@ -35,8 +35,12 @@ class Owners:
         self._kernel: socket.socket | None = None
 
     def is_ours(self, peer: Endpoint, server: Endpoint) -> bool:
-        """Return whether the peer is a process of our own user on this machine."""
-        return self.owner(peer, server) == os.getuid()
+        """Return whether the peer is a process of our own user on this machine.
+
+        Where proot lets us take ourselves for root, the kernel knows better who owns our own socket.
+        """
+        owner = self.owner(peer, server)
+        return owner is not None and owner in (os.getuid(), self.owner(server, peer))
 
     def owner(self, local: Endpoint, remote: Endpoint) -> int | None:
         """Return the uid of the process on this machine whose socket goes from `local` to `remote`.

@@ -1,0 +1,169 @@
+"""Images built where user namespaces are forbidden, by proot, are the same as those built with them."""
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from no_namespaces import forbidding, without_namespaces
+from trees import describe_tree
+
+from argosy.images import tools
+from argosy.images.store.lockfile import read_lock
+from argosy.images.store.store import Store, remove_tree
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(900)]
+
+BUILD = [sys.executable, "-m", "argosy.cli", "image", "build", "image"]
+
+TEXT = """FROM docker.io/library/debian:bookworm-slim AS other
+RUN mkdir /made && echo made > /made/a && ln /made/a /made/b
+FROM docker.io/library/debian:bookworm-slim
+RUN apt-get update && apt-get install --yes --no-install-recommends openssh-client dbus \\
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/log/* /etc/machine-id \\
+    /var/lib/dbus/machine-id /var/cache/ldconfig/aux-cache
+RUN useradd --create-home ann && echo 1 > /home/ann/file && chown -R ann:games /home/ann \\
+    && chmod 2750 /home/ann && chmod 640 /home/ann/file && ln /home/ann/file /home/ann/again \\
+    && mkdir -m 1777 /shared && cp /bin/ls /usr/local/bin/as-owner && chmod u+s /usr/local/bin/as-owner \\
+    && mknod /device c 1 3 && mknod -m 600 /pipe p && ln -s ../nowhere /link
+COPY --from=other /made /made
+COPY --chmod=711 --chown=ann file /copied/
+RUN --mount=type=tmpfs,target=/scratch --mount=type=cache,target=/root/kept \\
+    --mount=type=bind,from=other,source=/made,target=/seen \\
+    echo x > /scratch/x && cp /seen/a /from-seen && test -c /dev/null && echo > /dev/null \\
+    && rm -rf /usr/share/doc /home/ann/again && touch /usr/share/doc && id -u > /who
+WORKDIR /work/here
+RUN ls > listed && stat -c '%a %F' /etc/passwd >> listed && mv listed ..
+"""
+
+# Times, and what is made of times.
+_CHANGING = re.compile(r"(^|/)(shadow-?|gshadow-?|passwd-|group-|ld\.so\.cache|.*\.pyc)$")
+
+
+def build(project: Path, store: Store, *, namespaces: bool) -> tuple[Path, str]:
+    """The frozen tree, and what the build said."""
+    environment = {**os.environ, "ARGOSY_STORE": str(store.path)}
+    if namespaces:
+        done = subprocess.run(BUILD, cwd=project, env=environment, capture_output=True, text=True)
+    else:
+        done = without_namespaces(*BUILD, cwd=project, environment=environment)
+    assert done.returncode == 0, (
+        done.stderr + (project / "logs/images/image.log").read_text()[-3000:]
+    )
+    lock = read_lock(project / "resources/images/image/image.lock")
+    return store.root(lock.digest), done.stderr
+
+
+@pytest.fixture
+def own_project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project" / "containers" / "image"
+    folder.mkdir(parents=True)
+    (folder / "file").write_text("copied\n")
+    (folder / "Containerfile").write_text(TEXT)
+    return tmp_path / "project"
+
+
+@pytest.fixture
+def with_proot(store: Store, project_store: Store) -> Store:
+    tools.fetch_proot(project_store, print)
+    return store
+
+
+def without_times(tree: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        path: (mode, twin, "" if _CHANGING.search(path) else content)
+        for path, (mode, _, twin, content) in tree.items()
+    }
+
+
+def forget_builds(store: Store) -> None:
+    """Remove all but the base, which lies elsewhere."""
+    for path in [*(store.path / "layers").iterdir(), *(store.path / "roots").iterdir()]:
+        if path.is_dir() and not path.is_symlink():
+            remove_tree(path)
+
+
+def test_the_same_files_come_out(with_proot: Store, own_project: Path) -> None:
+    root, _ = build(own_project, with_proot, namespaces=True)
+    expected = without_times(describe_tree(root))
+    forget_builds(with_proot)
+    root, said = build(own_project, with_proot, namespaces=False)
+    assert "proot runs the steps, and files are copied and compared" in said
+    found = without_times(describe_tree(root))
+    assert set(found) == set(expected)
+    assert {path: found[path] for path in found if found[path] != expected[path]} == {}
+    assert (root / "who").read_text() == "0\n"
+    assert not (root / "device").exists()
+    # Either way goes on where the other one ended.
+    containerfile = own_project / "containers/image/Containerfile"
+    containerfile.write_text(TEXT + "RUN echo more > /more\n")
+    root, said = build(own_project, with_proot, namespaces=True)
+    assert "[10/10]" in said and "[9/10]" not in said, said
+    containerfile.write_text(TEXT + "RUN echo more > /more\nRUN cat /more > /again\n")
+    root, said = build(own_project, with_proot, namespaces=False)
+    assert (root / "again").read_text() == "more\n"
+
+
+def test_a_step_that_fails_is_named(with_proot: Store, own_project: Path) -> None:
+    text = "FROM docker.io/library/debian:bookworm-slim\nRUN echo out; ls /nowhere; exit 3\n"
+    (own_project / "containers/image/Containerfile").write_text(text)
+    done = without_namespaces(
+        *BUILD, cwd=own_project, environment={"ARGOSY_STORE": str(with_proot.path)}
+    )
+    assert done.returncode == 2
+    last = done.stderr.splitlines()[-1]
+    assert (
+        "Containerfile:2: RUN failed with exit status 3; its last lines: out / ls: cannot" in last
+    )
+
+
+KILLED = """FROM docker.io/library/debian:bookworm-slim
+RUN cp -r /etc /etc-{0} && echo {0} > /first
+RUN (setsid sleep 4444 &) ; rm -rf /usr/share/doc && echo {0} > /last
+"""
+
+
+def of_steps() -> list[psutil.Process]:
+    return [
+        process
+        for process in psutil.process_iter(["cmdline", "status"])
+        if "4444" in (process.info["cmdline"] or []) and process.info["status"] != "zombie"
+    ]
+
+
+def test_a_build_that_is_killed_leaves_nothing_and_the_next_one_is_right(
+    with_proot: Store, own_project: Path, moments: int
+) -> None:
+    seed = random.randrange(1 << 30)
+    chance = random.Random(seed)
+    containerfile = own_project / "containers/image/Containerfile"
+    environment = {**os.environ, "ARGOSY_STORE": str(with_proot.path)}
+    containerfile.write_text(KILLED.format("whole"))
+    began = time.monotonic()
+    build(own_project, with_proot, namespaces=False)
+    seconds = time.monotonic() - began
+    for number in range(max(1, moments // 3)):
+        containerfile.write_text(KILLED.format(number))
+        builder = subprocess.Popen(
+            forbidding(*BUILD), cwd=own_project, env=environment, stderr=subprocess.DEVNULL
+        )
+        time.sleep(chance.uniform(seconds / 5, seconds))
+        builder.send_signal(signal.SIGKILL)
+        builder.wait()
+        until = time.monotonic() + 10
+        while of_steps():
+            assert time.monotonic() < until, (seed, number)
+            time.sleep(0.05)
+        root, _ = build(own_project, with_proot, namespaces=False)
+        assert (root / "last").read_text() == f"{number}\n", (seed, number)
+        assert (root / f"etc-{number}/passwd").is_file()
+        assert not (root / "usr/share/doc").exists()
+    assert not list((with_proot.path / "builds").iterdir())

@@ -1,0 +1,201 @@
+"""Containers by proot, as on hosts without user namespaces: what they see, and what they cannot change."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from trees import describe_tree
+
+from argosy.errors import ArgosyError
+from argosy.images import tools
+from argosy.images.engines import container, proot
+from argosy.images.engines.models import UNISOLATED_ENGINES, Bind, Container, Outcome
+from argosy.images.rootfs.freeze import make_frozen
+from argosy.images.rootfs.layers import Layer
+from argosy.images.store.store import Store
+
+pytestmark = pytest.mark.container
+PATH = {"PATH": "/usr/bin:/bin"}
+
+
+@pytest.fixture(scope="module")
+def root(base_layer: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A frozen tree of its own, files and all: whatever becomes of it concerns nobody else."""
+    folder = tmp_path_factory.mktemp("proot")
+    subprocess.run(["cp", "-a", base_layer[1] / "diff", folder / "diff"], check=True)
+    make_frozen([Layer(folder / "diff", {}, frozenset())], folder / "root")
+    return folder / "root"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def has_proot(project_store: Store) -> None:
+    tools.fetch_proot(project_store, print)
+    assert proot.find(project_store)
+
+
+@pytest.fixture(params=UNISOLATED_ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def run(
+    store: Store, root: Path, engine: str, script: str, **options: object
+) -> tuple[Outcome, str]:
+    output: list[bytes] = []
+    options.setdefault("environment", PATH)
+    inside = Container(root, ["/bin/sh", "-c", script], engine=engine, **options)  # type: ignore[arg-type]
+    outcome = container.run(store, inside, output.append)
+    return outcome, b"".join(output).decode()
+
+
+def test_it_sees_the_image_and_not_the_host(project_store: Store, root: Path, engine: str) -> None:
+    script = "id -u; stat -c %i /etc/passwd; ls -di /etc; cat /etc/debian_version; echo 'grüße ✓'; exit 5"
+    outcome, output = run(project_store, root, engine, script)
+    assert outcome.status == 5
+    inodes = [(root / name).stat().st_ino for name in ("etc/passwd", "etc")]
+    version = (root / "etc/debian_version").read_text()
+    assert output == f"0\n{inodes[0]}\n{inodes[1]} /etc\n{version}grüße ✓\n"
+
+
+CHANGES = """
+echo x >> /etc/passwd; echo x > /new; rm -f /etc/hostname; rm -rf /usr/share; mkdir /usr/folder
+mv /etc/passwd /etc/passwd.old; ln -s x /etc/link; truncate -s 0 /etc/group; touch /usr/new
+chmod u+w /etc; echo x > /etc/new; cp /bin/true /usr/bin/tac; dd of=/etc/shells </dev/null
+perl -e 'truncate("/etc/group", 0)'
+"""
+
+
+def test_nothing_of_the_image_can_be_changed(project_store: Store, root: Path, engine: str) -> None:
+    before = describe_tree(root)
+    _, output = run(project_store, root, engine, CHANGES)
+    after = describe_tree(root)
+    # A folder's mode is all that its owner can change.
+    changed = [path for path in before if before[path] != after.get(path)]
+    assert set(after) == set(before), output
+    assert changed in ([], ["etc"]), output
+    (root / "etc").chmod(0o555)
+    os.utime(root / "etc", ns=(before["etc"][1], before["etc"][1]))
+
+
+def test_mounts_are_what_they_were_to_be(
+    project_store: Store, root: Path, engine: str, tmp_path: Path
+) -> None:
+    for name in ("read only", "writable", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text("content\n")
+    script = (
+        "cat /job/file; echo x > /job/file; echo more >> /workloads/file; cat /workloads/file; "
+        f"cat '{tmp_path}/other/file'; echo $LD_LIBRARY_PATH, $LD_PRELOAD; ls -A /dev/shm /tmp"
+    )
+    outcome, output = run(
+        project_store,
+        root,
+        engine,
+        script,
+        binds=[
+            Bind(tmp_path / "read only", "/job"),
+            Bind(tmp_path / "writable", "/workloads", writable=True),
+        ],
+        environment={**PATH, "LD_LIBRARY_PATH": "/opt/lib dir", "LD_PRELOAD": ""},
+    )
+    lines = output.splitlines()
+    assert outcome.status == 0
+    assert lines[0] == "content"
+    assert "ermission denied" in lines[1]
+    assert lines[2:4] == ["content", "more"]
+    assert "No such file" in lines[4]
+    assert lines[5:] == ["/opt/lib dir,", "/dev/shm:", "", "/tmp:"]
+    assert (tmp_path / "read only/file").read_text() == "content\n"
+
+
+def test_values_of_variables_are_in_no_argument_list(project_store: Store, root: Path) -> None:
+    script = "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline; done; echo; echo \"$SECRET\""
+    _, output = run(
+        project_store, root, "proot", script, environment={**PATH, "SECRET": "nobody-sees\nit"}
+    )
+    lines = output.splitlines()
+    assert lines[-2:] == ["nobody-sees", "it"]
+    assert "nobody-sees" not in "\n".join(lines[:-2])
+
+
+def test_memory_is_shared_within_a_container_and_with_no_other(
+    project_store: Store, root: Path, engine: str
+) -> None:
+    before = {path.name for path in Path("/dev/shm").iterdir()}
+    outcome, output = run(
+        project_store, root, engine, "echo x > /dev/shm/mine && cat /dev/shm/mine; ls /dev | wc -w"
+    )
+    assert (outcome.status, output.split()[0]) == (0, "x")
+    assert "mine" not in {path.name for path in Path("/dev/shm").iterdir()} - before
+
+
+def test_what_a_command_leaves_behind_is_not_waited_for(
+    project_store: Store, root: Path, engine: str
+) -> None:
+    script = "(setsid sleep 3333 &); (sleep 0.3; exit 3) & exit 4"
+    outcome, _ = run(project_store, root, engine, script)
+    assert outcome.status == 4
+    assert not sleepers()
+
+
+RUNNER = """
+import sys
+from pathlib import Path
+from argosy.images.engines import container
+from argosy.images.engines.models import Container
+from argosy.images.store.store import Store
+script = "(setsid sleep 3333 &); sleep 3333 & echo began; wait"
+inside = Container(Path(sys.argv[2]), ["/bin/sh", "-c", script], engine="proot")
+container.run(Store(Path(sys.argv[1])), inside, sys.stdout.buffer.write)
+sys.stdout.flush()
+"""
+
+
+def sleepers() -> list[psutil.Process]:
+    """Whatever of the test's container is alive."""
+    return [
+        process
+        for process in psutil.process_iter(["cmdline", "status"])
+        if "3333" in " ".join(process.info["cmdline"] or [])
+        and process.info["status"] != psutil.STATUS_ZOMBIE
+        and process.pid != os.getpid()
+    ]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
+def test_nothing_is_left_when_the_runner_is_ended(
+    project_store: Store, root: Path, number: signal.Signals
+) -> None:
+    runner = subprocess.Popen(
+        [sys.executable, "-c", RUNNER, project_store.path, root], stdout=subprocess.PIPE
+    )
+    assert runner.stdout
+    time.sleep(1.0)
+    until = time.monotonic() + 20
+    while len([each for each in sleepers() if each.name() == "sleep"]) < 2:
+        assert time.monotonic() < until and runner.poll() is None
+        time.sleep(0.05)
+    runner.send_signal(number)
+    runner.wait(timeout=20)
+    while found := sleepers():
+        assert time.monotonic() < until + 10, found
+        time.sleep(0.05)
+
+
+def test_where_proot_cannot_trace_it_is_one_line(
+    project_store: Store, root: Path, tmp_path: Path
+) -> None:
+    broken = tmp_path / "bin" / "proot"
+    broken.parent.mkdir()
+    broken.write_text("#!/bin/sh\necho 'ptrace: Operation not permitted' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    path = f"{broken.parent}{os.pathsep}{os.environ['PATH']}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", path)
+        with pytest.raises(ArgosyError, match="bin/proot does not run here: ptrace: Operation not"):
+            run(project_store, root, "proot", "true")

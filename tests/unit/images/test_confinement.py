@@ -1,0 +1,196 @@
+"""What a confined program reaches, and that nothing of it outlives it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from argosy.images.engines import landlock
+from argosy.images.engines.confined import Confinement, command
+
+PYTHON = str(Path(sys.executable).resolve())
+SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc")
+
+
+def confined(folder: Path, *program: str, writable: tuple[Path, ...] = ()) -> list[str | Path]:
+    """How a program of the host is started that may write to these places alone."""
+    description = folder / "confined.json"
+    description.unlink(missing_ok=True)
+    Confinement(
+        command=program,
+        environment={"PATH": os.defpath},
+        readable=[*SYSTEM, "/proc"],
+        writable=["/dev/null", *map(str, writable)],
+    ).write(description)
+    return command(description)
+
+
+def shell(folder: Path, script: str, *writable: Path) -> tuple[int, str]:
+    done = subprocess.run(
+        confined(folder, "/bin/sh", "-c", script, writable=writable),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_this_kernel_has_what_the_tests_need() -> None:
+    """Without Landlock nothing below would be shown; a machine for tests needs Linux 5.13."""
+    assert landlock.version() >= 1
+
+
+def test_a_program_reaches_what_it_is_given_and_nothing_else(tmp_path: Path) -> None:
+    given, other = tmp_path / "given", tmp_path / "other"
+    for place in (given, other):
+        place.mkdir()
+        (place / "file").write_text("content\n")
+    tries = [
+        f"cat {other}/file",
+        f"echo x > {other}/new",
+        f"echo x >> {other}/file",
+        f"rm {other}/file",
+        f"mkdir {other}/folder",
+        f"ln -s x {other}/link",
+        f"mv {other}/file {given}/taken",
+        f"ln {other}/file {given}/taken",
+        f"truncate -s 0 {other}/file",
+        f"{PYTHON} -ISc \"import os; os.truncate('{other}/file', 0)\"",
+        f"cat /proc/{os.getpid()}/environ",
+        f"cat /proc/{os.getpid()}/root{other}/file",
+        "echo x > /usr/new",
+    ]
+    for attempt in tries:
+        status, output = shell(tmp_path, attempt, given)
+        assert status != 0, (attempt, output)
+    assert [path.name for path in other.iterdir()] == ["file"]
+    assert (other / "file").read_text() == "content\n"
+    status, output = shell(tmp_path, f"echo more >> {given}/file && cat {given}/file", given)
+    assert (status, output) == (0, "content\nmore\n")
+
+
+@pytest.mark.skipif(
+    landlock.version() < landlock.KNOWS_SIGNALS, reason="Landlock of Linux 6.12 is needed"
+)
+def test_no_process_outside_can_be_ended(tmp_path: Path) -> None:
+    other = subprocess.Popen(["sleep", "60"])
+    try:
+        status, _ = shell(tmp_path, f"kill -9 {other.pid}")
+        assert status != 0
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+
+
+STATX = """
+import ctypes, sys
+libc = ctypes.CDLL(None, use_errno=True)
+buffer = ctypes.create_string_buffer(256)
+done = libc.syscall(int(sys.argv[1]), -100, b"/", 0, 0xFFF, buffer)
+print(done, ctypes.get_errno())
+"""
+
+
+def test_calls_that_old_releases_of_proot_do_not_know_are_answered_as_missing(
+    tmp_path: Path,
+) -> None:
+    number = {"x86_64": "332", "aarch64": "291"}[os.uname().machine]
+    program = (PYTHON, "-I", "-S", "-c", STATX, number)
+    here = subprocess.run(program, capture_output=True, text=True, check=True)
+    assert here.stdout == "0 0\n"
+    done = subprocess.run(
+        confined(tmp_path, *program),
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "-1 38\n", done.stderr
+    # The C library does without: its stat(1) still works.
+    assert shell(tmp_path, "stat -c %F /etc/passwd") == (0, "regular file\n")
+
+
+@pytest.mark.parametrize(
+    ("script", "status"), [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137), ("kill $$", 143)]
+)
+def test_the_status_is_the_commands(tmp_path: Path, script: str, status: int) -> None:
+    assert shell(tmp_path, script)[0] == status
+
+
+def test_a_command_that_is_not_there_is_said(tmp_path: Path) -> None:
+    done = subprocess.run(confined(tmp_path, "/usr/bin/not-there"), capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (
+        127,
+        "/usr/bin/not-there: No such file or directory\n",
+    )
+
+
+LEAVING = "(setsid sleep 300 & echo $! >> {0}); (sleep 300 & echo $! >> {0}); echo {1} >> {0}"
+
+
+def left(pids: Path) -> list[int]:
+    return [int(line) for line in pids.read_text().split() if line.isdigit() and is_alive(line)]
+
+
+def is_alive(number: str) -> bool:
+    try:
+        return psutil.Process(int(number)).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_what_a_command_leaves_behind_ends_with_it(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    status, _ = shell(tmp_path, LEAVING.format(pids, "done"), tmp_path)
+    assert status == 0
+    assert len(pids.read_text().split()) == 3
+    assert not left(pids)
+
+
+STARTER = """
+import subprocess, sys
+from pathlib import Path
+from argosy.images.engines.confined import command
+subprocess.run(command(Path(sys.argv[1])))
+"""
+
+
+def test_a_command_that_tells_its_status_is_not_waited_for_with_what_it_started(
+    tmp_path: Path,
+) -> None:
+    pids = tmp_path / "pids"
+    status, _ = shell(tmp_path, LEAVING.format(pids, "done") + "; echo 5 >&9; sleep 300", tmp_path)
+    assert status == 5
+    assert not left(pids)
+
+
+def test_nothing_is_left_when_the_one_that_started_it_is_killed(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    script = LEAVING.format(pids, "began") + "; sleep 300"
+    confined(tmp_path, "/bin/sh", "-c", script, writable=(tmp_path,))
+    starter = subprocess.Popen([sys.executable, "-c", STARTER, tmp_path / "confined.json"])
+    wait_until(lambda: pids.exists() and "began" in pids.read_text())
+    assert len(left(pids)) == 2
+    starter.send_signal(signal.SIGKILL)
+    starter.wait()
+    wait_until(lambda: not left(pids))
+
+
+def test_what_a_program_is_told_is_for_the_user_alone(tmp_path: Path) -> None:
+    confined(tmp_path, "/bin/true")
+    assert (tmp_path / "confined.json").stat().st_mode & 0o077 == 0
+    assert json.loads((tmp_path / "confined.json").read_text())["command"] == ["/bin/true"]

@@ -1,0 +1,73 @@
+"""What a container is, and the engines that can run it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Of programs in images that set none, as in Docker and podman."""
+
+GUEST_DIR = "/run/argosy"
+"""Mounted from a private folder of the host in every container; never part of an image."""
+
+HOST_FILES = ("resolv.conf", "hosts")
+"""Files of the host's /etc that a container sees as they are when it starts."""
+
+OWN_ENGINES = ("runc", "crun")
+"""Programs that read the same description of a container."""
+
+ISOLATING_ENGINES = (*OWN_ENGINES, "R1")
+"""What they run sees the image and what is mounted, and no other process, and cannot write to what is
+mounted read-only. R1 is udocker's runc."""
+
+UNISOLATED_ENGINES = ("proot", "proot-ptrace")
+"""For hosts without user namespaces: see `proot`. What they run is an ordinary process of the user, which
+sees the others; what it reaches of their files is for Landlock to say, where the kernel has it."""
+
+ENGINES = (*ISOLATING_ENGINES, *UNISOLATED_ENGINES)
+
+
+@dataclass(frozen=True)
+class Bind:
+    """A folder of the host, seen in the container at `target`.
+
+    What runs inside may write to it only where that is said: see `ISOLATING_ENGINES`.
+    """
+
+    source: Path
+    target: str
+    writable: bool = False
+
+
+@dataclass(frozen=True)
+class Container:
+    """What to run, in the frozen `root`, which stays as it is; `engine` is one of `ENGINES`.
+
+    `files` of the host are copied into `GUEST_DIR`, since not every engine can mount a single file.
+    `secrets` are texts that lie there by their names, for the program to take away: unlike variables
+    they are then nowhere to be seen.
+    `held` are descriptors that stay open until the container has ended, whatever becomes of us.
+    `patience_s` is how long the command may take to end by itself once it was asked to.
+    """
+
+    root: Path
+    command: Sequence[str]
+    binds: Sequence[Bind] = ()
+    files: Sequence[Path] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    workdir: str = "/"
+    engine: str = "runc"
+    held: Sequence[int] = ()
+    patience_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the command ended: its own exit status, or None when it was killed or never started.
+
+    `failed_to_start`: the container came to nothing, and not because anybody ended it.
+    """
+
+    status: int | None
+    failed_to_start: bool = False
