@@ -169,6 +169,20 @@ def test_the_kernel_itself_is_asked(
         assert owners.owner(there, here) is None
 
 
+def test_below_proot_the_kernel_says_who_we_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There we take ourselves for root; what the kernel knows of the two ends is the same."""
+    owners = Owners()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        client = socket.create_connection(server.getsockname())
+        accepted, _ = server.accept()
+        ends = client.getsockname(), server.getsockname()
+        monkeypatch.setattr(os, "getuid", lambda: 987654)
+        assert owners.is_ours(*ends)
+        assert not owners.is_strangers(*ends)
+        client.close()
+        accepted.close()
+
+
 def not_offered(*_: object) -> None:
     raise OSError
 

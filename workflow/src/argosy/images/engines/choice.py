@@ -129,6 +129,9 @@ def one_starts(store: Store, engines: Sequence[str]) -> bool:
 def best(trials: Sequence[Trial]) -> Trial:
     """Return the quickest of the isolating engines that work; of the others only where none of those does.
 
+    Of those it is the first: `proot` stops programs at the calls that it asked for alone, which no trial of
+    calls that it has to see would show.
+
     Raises:
         ArgosyError: when none does, with what each said and what to ask the site for.
     """
@@ -141,7 +144,7 @@ def best(trials: Sequence[Trial]) -> Trial:
             "ask the site to allow "
             "user namespaces (user.max_user_namespaces above 0), or for the package 'proot'",
         )
-    return min(isolating or working, key=lambda trial: trial.cost_s)
+    return min(isolating, key=lambda trial: trial.cost_s) if isolating else working[0]
 
 
 def caution(engine: str) -> str:

@@ -60,9 +60,12 @@ class Program:
 
 
 def find(store: Store) -> Path | None:
-    """Return proot: the host's, the distribution's in the store, or that of udocker's own tools."""
+    """Return proot: that of udocker's own tools, the host's, or the distribution's in the store.
+
+    Debian's is built without a filter of system calls, and stops programs at each of them.
+    """
     shipped = sorted((store.udocker / "bin").glob(f"proot-{platform.machine()}*"))
-    return tools.find(store, "proot") or next(reversed(shipped), None)
+    return next(reversed(shipped), None) or tools.find(store, "proot")
 
 
 def command(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import struct
 import time
 from collections import deque
@@ -86,8 +85,7 @@ class HeadService:
 
     def welcome(self, peer: Endpoint) -> bool:
         """Refuse other users of this machine. Whose others are, their first request has to prove."""
-        owner = self._owners.owner(peer, self._address)
-        if owner in (None, os.getuid()):
+        if not self._owners.is_strangers(peer, self._address):
             return True
         self._warn("refused connections of another user of this machine")
         return False

@@ -35,12 +35,21 @@ class Owners:
         self._kernel: socket.socket | None = None
 
     def is_ours(self, peer: Endpoint, server: Endpoint) -> bool:
-        """Return whether the peer is a process of our own user on this machine.
-
-        Where proot lets us take ourselves for root, the kernel knows better who owns our own socket.
-        """
+        """Return whether the peer is a process of our own user on this machine."""
         owner = self.owner(peer, server)
-        return owner is not None and owner in (os.getuid(), self.owner(server, peer))
+        return owner is not None and self._is_us(owner, peer, server)
+
+    def is_strangers(self, peer: Endpoint, server: Endpoint) -> bool:
+        """Return whether the peer is a process of another user of this machine."""
+        owner = self.owner(peer, server)
+        return owner is not None and not self._is_us(owner, peer, server)
+
+    def _is_us(self, owner: int, peer: Endpoint, server: Endpoint) -> bool:
+        """Return whether the owner of the peer's socket is that of our own end of the connection.
+
+        The kernel says whose that is: below proot we take ourselves for root.
+        """
+        return owner in (os.getuid(), self.owner(server, peer))
 
     def owner(self, local: Endpoint, remote: Endpoint) -> int | None:
         """Return the uid of the process on this machine whose socket goes from `local` to `remote`.

@@ -1,0 +1,44 @@
+"""Two nodes train where user namespaces are forbidden: agents and ranks run by proot."""
+
+import json
+import os
+from typing import Any
+
+import pytest
+from no_namespaces import forbidding
+from workspace import BIN, Workspace
+
+from argosy.images import tools
+from argosy.images.store.store import Store
+
+pytestmark = pytest.mark.container
+RUN = "nodes2-ranks1-repeat1"
+
+
+def test_ranks_meet_and_train_by_proot(
+    workspace: Workspace, digits: dict[str, Any], project_store: Store
+) -> None:
+    tools.fetch_proot(project_store, print)
+    digits["command"] += " --epochs 2 --warm-up-epochs 1"
+    digits["scale"] = {"nodes": [2], "repeats": 1}
+    workspace.configure({"digits": digits})
+    status, output = workspace.run(*forbidding(BIN / "snakemake"))
+    assert status == 0, output
+
+    folder = workspace.run_dir("digits", RUN)
+    result = json.loads((folder / "result.json").read_text())
+    assert result["state"] == "completed"
+    records = folder / "records" / result["attempt"]
+    metrics = [
+        (each["name"], each["value"])
+        for path in records.glob("rank-*.jsonl")
+        for each in map(json.loads, path.read_text().splitlines())
+        if each["kind"] == "metric"
+    ]
+    assert [value for name, value in metrics if name == "weights_identical"] == [True, True]
+    page = (workspace.path / "results/local/report.html").read_text()
+    assert "<td>proot</td>" in page
+    logs = "".join(path.read_text() for path in folder.glob("logs/*/node-*.log"))
+    assert logs.count("argosy: proot does not isolate: ") == 2
+    # Files of the run are the user's, and what the ranks could not write to is as it was.
+    assert {path.stat().st_uid for path in folder.rglob("*")} == {os.getuid()}
