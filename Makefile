@@ -115,6 +115,10 @@ bench-prediction: image ## Compare predictions with steps on a network of known 
 compare-images: image ## Build Dockerfiles by Argosy, podman and ch-image, and compare the files
 	@$(BIN)/python benchmarks/same_images.py
 
+.PHONY: compare-namespaces
+compare-namespaces: image $(VENV)/.developing ## Build Dockerfiles with and without user namespaces, and compare the files (IMAGES=)
+	@PYTHONPATH=tests/factories:tests/containers PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/same_without_namespaces.py $(IMAGES)
+
 .PHONY: check-bare
 check-bare: ## As root: set up, build and test on a Debian that has only Python and make
 	bash tests/machines/bare-debian.sh

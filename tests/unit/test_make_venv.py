@@ -1,6 +1,7 @@
 """The environment of Argosy is made of the files that were tested, or the researcher says otherwise."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -56,3 +57,107 @@ def test_a_path_of_which_a_shell_would_run_parts_is_refused(project: Path, tmp_p
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: {folder}: ")
     assert [path.name for path in folder.iterdir()] == ["requirements.lock"]
+
+
+OLD = "#!/bin/sh\ncase $1 in --version) echo 'Python 3.6.8' ;; *) exit 1 ;; esac\n"
+NEW = "#!/bin/sh\ncase $1 in -c) exit 0 ;; *) exit 9 ;; esac\n"
+"""What answers as a Python of that age; the newer one makes no environment."""
+
+ON_RED_HAT = '/usr/bin/mount --bind "$OLD" "$(readlink -f /usr/bin/python3)" && exec bash "$1" venv'
+
+MODULES = """() {
+    case $* in
+        "-t avail")
+            echo /apps/modules: >&2
+            printf '%s\\n' gcc/13.2 python/2.7 python/3.10.4 python/3.12.1 Tools-python/3.13 >&2
+            ;;
+        "load python/3.12.1") PATH=$NEWER:$PATH ;;
+        *) return 1 ;;
+    esac
+}"""
+
+NEEDED = (
+    "bash",
+    "cat",
+    "dirname",
+    "env",
+    "grep",
+    "mktemp",
+    "python3",
+    "readlink",
+    "rm",
+    "sed",
+    "sort",
+    "tail",
+)
+
+
+def on_red_hat(project: Path, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run make-venv.sh where /usr/bin/python3 is 3.6 and nothing else is on PATH."""
+    programs = folder / "programs"
+    programs.mkdir(exist_ok=True)
+    for name in (
+        "bash",
+        "cat",
+        "dirname",
+        "env",
+        "grep",
+        "mktemp",
+        "readlink",
+        "rm",
+        "sed",
+        "sort",
+        "tail",
+    ):
+        place = shutil.which(name, path=os.defpath)
+        assert place
+        if not (programs / name).exists():
+            (programs / name).symlink_to(place)
+    write_program(folder / "old", OLD)
+    unshare = shutil.which("unshare")
+    assert unshare
+    world = [unshare, "--user", "--map-root-user", "--mount", "/bin/bash", "-c"]
+    return subprocess.run(
+        [*world, ON_RED_HAT, "bash", project / "workflow/scripts/make-venv.sh"],
+        cwd=folder,
+        env={"PATH": f"{programs}", "OLD": str(folder / "old"), **variables},
+        capture_output=True,
+        text=True,
+    )
+
+
+def write_program(path: Path, text: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def test_where_python_is_too_old_it_is_said_what_to_do(project: Path, tmp_path: Path) -> None:
+    done = on_red_hat(project, tmp_path)
+    assert done.returncode == 2, done.stdout
+    assert done.stderr == (
+        "error: Argosy needs Python 3.11 or newer, and Python 3.6.8 is what is here; load a module of it "
+        "(module avail python), install uv or micromamba, or name one with: make PYTHON=/path/to/python3\n"
+    )
+
+
+def test_a_newer_python_is_found_in_a_module(project: Path, tmp_path: Path) -> None:
+    write_program(tmp_path / "newer/python3", NEW)
+    variables = {"BASH_FUNC_module%%": MODULES, "NEWER": str(tmp_path / "newer")}
+    done = on_red_hat(project, tmp_path, **variables)
+    assert done.stdout.splitlines() == [
+        "environment: taking Python from the module python/3.12.1",
+        f"environment: making venv with {tmp_path}/newer/python3",
+    ]
+
+
+@pytest.mark.parametrize("manager", ["uv", "micromamba"])
+def test_a_newer_python_is_had_from_a_manager(project: Path, tmp_path: Path, manager: str) -> None:
+    folder = tmp_path / ".python/bin" if manager == "micromamba" else tmp_path / "newer"
+    folder.mkdir(parents=True)
+    write_program(folder / "python3", NEW)
+    says = f"#!/bin/sh\n[ $manager = uv ] && echo {folder}/python3\nexit 0\n"
+    (tmp_path / "programs").mkdir()
+    write_program(tmp_path / "programs" / manager, says.replace("$manager", manager))
+    done = on_red_hat(project, tmp_path)
+    assert done.stdout.splitlines() == [f"environment: making venv with {folder}/python3"], done

@@ -15,16 +15,60 @@ case $PWD/$venv in
         ;;
 esac
 
-find_python() {
-    local candidate
-    for candidate in "${PYTHON:-}" python3 python3.13 python3.12 python3.11 /usr/bin/python3; do
-        if [ -n "$candidate" ] && command -v "$candidate" >/dev/null &&
-            "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
-            command -v "$candidate"
+is_new_enough() {
+    "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+}
+
+# The newest module of Python that the site offers, loaded; its name, or nothing.
+load_module() {
+    type module >/dev/null 2>&1 || return 0
+    local name
+    name=$(module -t avail 2>&1 | sed 's/(default)//; s/ *$//' |
+        grep -iE '(^|/)(cray-)?python3?/3\.1[1-9]([.-]|$)' | sort -V | tail -n 1) || true
+    [ -n "$name" ] && module load "$name" >/dev/null 2>&1 && echo "$name"
+}
+
+# A Python that a manager of the user's keeps or fetches; its path, or nothing.
+managed_python() {
+    if command -v uv >/dev/null; then
+        uv python find '>=3.11' 2>/dev/null || { uv python install 3.12 >&2 && uv python find '>=3.11'; }
+        return
+    fi
+    local manager
+    for manager in micromamba mamba conda; do
+        if command -v "$manager" >/dev/null; then
+            "$manager" create --quiet --yes --prefix "$PWD/.python" --channel conda-forge python=3.12 >&2 &&
+                echo "$PWD/.python/bin/python3"
             return
         fi
     done
-    echo "error: Argosy needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3" >&2
+}
+
+# Sets `python`. A module stays loaded for the rest of this script.
+find_python() {
+    local candidate module here
+    for candidate in "${PYTHON:-}" python3 python3.14 python3.13 python3.12 python3.11 /usr/bin/python3; do
+        if [ -n "$candidate" ] && command -v "$candidate" >/dev/null && is_new_enough "$candidate"; then
+            python=$(command -v "$candidate")
+            return
+        fi
+    done
+    # In this shell and not in one below it, which would keep the module to itself.
+    load_module >"$scratch/module"
+    module=$(cat "$scratch/module")
+    if [ -n "$module" ] && is_new_enough python3; then
+        python=$(command -v python3)
+        echo "environment: taking Python from the module $module"
+        return
+    fi
+    python=$(managed_python) || true
+    if [ -n "$python" ] && is_new_enough "$python"; then
+        return
+    fi
+    here=$(python3 --version 2>/dev/null) || here="no Python"
+    echo "error: Argosy needs Python 3.11 or newer, and $here is" \
+        "what is here; load a module of it (module avail python), install uv or micromamba, or name one" \
+        "with: make PYTHON=/path/to/python3" >&2
     exit 2
 }
 
@@ -45,7 +89,9 @@ fetch_pip() {
     echo "$folder"/usr/share/python-wheels/pip-*.whl
 }
 
-python=$(find_python)
+scratch=$(mktemp -d)
+trap 'rm -rf -- "$scratch"' EXIT
+find_python
 echo "environment: making $venv with $python"
 rm -rf -- "$venv"
 if "$python" -c 'import ensurepip' 2>/dev/null; then
@@ -53,10 +99,14 @@ if "$python" -c 'import ensurepip' 2>/dev/null; then
     pip=("$venv/bin/python" -m pip)
 else
     "$python" -m venv --without-pip "$venv"
-    scratch=$(mktemp -d)
-    trap 'rm -rf -- "$scratch"' EXIT
     "$venv/bin/python" "$(fetch_pip "$scratch")/pip" install -qq pip
     pip=("$venv/bin/python" -m pip)
+fi
+# A Python from a module may need what the module sets, which jobs and other terminals do not have.
+if ! env -i "$venv/bin/python" -c 'import ssl, zlib' 2>/dev/null; then
+    echo "error: $venv/bin/python does not start without the module it came from: name a Python that does," \
+        "with: make PYTHON=/path/to/python3" >&2
+    exit 2
 fi
 echo "environment: installing the pinned packages"
 lock=requirements.lock

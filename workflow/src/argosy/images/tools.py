@@ -1,8 +1,8 @@
 """Makes the container tools that udocker needs available, with or without root.
 
-udocker's engines come as a tarball from hosts that many compute networks do not reach. Where it
-cannot be fetched, the distribution's packages serve: installed by root, downloaded and unpacked into
-the store by an ordinary user. Nothing outside the store is touched in the latter case.
+They are the host's, or come with udocker's own tarball, from hosts that many compute networks do not
+reach, or are the distribution's packages: installed by root, downloaded and unpacked into the store by an
+ordinary user. Nothing outside the store is touched in the latter case.
 """
 
 import os
@@ -67,8 +67,8 @@ def _install_udocker(store: Store, say: Say) -> None:
     say("container tools: fetching udocker's own tarball")
     if not _install(store, os.environ.get("UDOCKER_TARBALL")):
         return
-    say("container tools: it cannot be fetched here; taking runc from the distribution's packages")
-    runtime = require(store, "runc", say)
+    runtime = require_runtime(store, say)
+    say(f"container tools: it cannot be fetched here; taking {runtime}")
     with private_folder() as (folder, _):
         problem = _install(store, str(_pack_tools(runtime, folder)))
     if problem:
@@ -91,24 +91,30 @@ def udocker_environment(store: Store) -> dict[str, str]:
 
 
 def container_runtime(store: Store) -> Path | None:
-    """Return the runc to use, or None to leave it to udocker's own. Debian hides it in /usr/sbin."""
-    return find(store, "runc")
+    """Return the runc or crun to use, whichever is there; podman brings one of them."""
+    return find(store, "runc") or find(store, "crun")
 
 
 def require_runtime(store: Store, say: Say) -> Path:
-    """Return the runc that builds use.
+    """Return the runc or crun that builds use.
 
     Raises:
-        ArgosyError: when it is missing and cannot be had.
+        ArgosyError: when both are missing and cannot be had.
     """
     return container_runtime(store) or require(store, "runc", say)
 
 
 def find(store: Store, program: str) -> Path | None:
-    """Return a program on PATH, in the system's folders or among the unpacked packages."""
+    """Return a program on PATH, in the system's folders, among the unpacked packages or udocker's tools."""
     folders = [os.environ.get("PATH", ""), *SYSTEM_FOLDERS, *map(str, _unpacked_folders(store))]
     found = shutil.which(program, path=os.pathsep.join(folders))
-    return Path(found) if found else None
+    return Path(found) if found else shipped(store, program)
+
+
+def shipped(store: Store, program: str) -> Path | None:
+    """Return a program of udocker's own tools; of several, that for the newest kernels."""
+    tools = (store.udocker / "bin").glob(f"{program}-{platform.machine()}*")
+    return max((path for path in tools if os.access(path, os.X_OK)), default=None)
 
 
 def require(store: Store, program: str, say: Say) -> Path:
@@ -128,9 +134,13 @@ def require(store: Store, program: str, say: Say) -> Path:
         reason = reason or "its package does not hold it"
         raise ArgosyError(
             f"{program} is missing and cannot be installed from here ({reason}): ask the site for the "
-            f"package '{program}', or put the program on PATH"
+            f"package '{program}'{_brought_by(program)}, or put the program on PATH"
         )
     return found
+
+
+def _brought_by(program: str) -> str:
+    return " or 'podman', which brings it or crun" if program == "runc" else ""
 
 
 def environment(store: Store) -> dict[str, str]:
@@ -184,7 +194,8 @@ def _pack_tools(runtime: Path, folder: Path) -> Path:
     version.write_text(f"{TARBALL_RELEASE}\n", encoding="ascii")
     tarball = folder / "udockertools.tar.gz"
     with tarfile.open(tarball, "w:gz") as archive:
-        archive.add(runtime.resolve(), f"udocker_dir/bin/runc-{platform.machine()}")
+        name = "crun" if runtime.name.startswith("crun") else "runc"
+        archive.add(runtime.resolve(), f"udocker_dir/bin/{name}-{platform.machine()}")
         archive.add(version, "udocker_dir/lib/VERSION")
         archive.add(version, "udocker_dir/doc/VERSION")
     return tarball

@@ -80,6 +80,12 @@ def fetch(store: Store, reference: str, root: Path, say: Say) -> Fetched:
                 "without a registry only Debian can be made, from the Debian archive, by the "
                 "tags debian:bookworm, debian:12, debian:stable and the like, also with -slim",
             ) from None
+        if not shutil.which("apt-get"):
+            raise ArgosyError(
+                f"no registry is in reach ({problem}), and without apt this host cannot make Debian from "
+                "its archive",
+                "name a registry that this host reaches, or build where there is one, and import the image",
+            ) from None
         say(f"no registry in reach ({problem}): making Debian {suite} from the Debian archive")
         codename = _bootstrap(store, suite, root, say)
         config = ImageConfig(environment={"PATH": DEFAULT_PATH}, cmd=("bash",))

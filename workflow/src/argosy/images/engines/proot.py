@@ -64,8 +64,7 @@ def find(store: Store) -> Path | None:
 
     Debian's is built without a filter of system calls, and stops programs at each of them.
     """
-    shipped = sorted((store.udocker / "bin").glob(f"proot-{platform.machine()}*"))
-    return next(reversed(shipped), None) or tools.find(store, "proot")
+    return tools.shipped(store, "proot") or tools.find(store, "proot")
 
 
 def command(
