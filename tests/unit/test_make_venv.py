@@ -96,19 +96,7 @@ def on_red_hat(project: Path, folder: Path, **variables: str) -> subprocess.Comp
     """Run make-venv.sh where /usr/bin/python3 is 3.6 and nothing else is on PATH."""
     programs = folder / "programs"
     programs.mkdir(exist_ok=True)
-    for name in (
-        "bash",
-        "cat",
-        "dirname",
-        "env",
-        "grep",
-        "mktemp",
-        "readlink",
-        "rm",
-        "sed",
-        "sort",
-        "tail",
-    ):
+    for name in NEEDED:
         place = shutil.which(name, path=os.defpath)
         assert place
         if not (programs / name).exists():

@@ -84,7 +84,7 @@ def fetch(store: Store, reference: str, root: Path, say: Say) -> Fetched:
             raise ArgosyError(
                 f"no registry is in reach ({problem}), and without apt this host cannot make Debian from "
                 "its archive",
-                "name a registry that this host reaches, or build where there is one, and import the image",
+                "name a registry that this host reaches",
             ) from None
         say(f"no registry in reach ({problem}): making Debian {suite} from the Debian archive")
         codename = _bootstrap(store, suite, root, say)

@@ -1,0 +1,126 @@
+"""Set up, build and run on a host like most clusters: no apt, no dpkg, an older util-linux.
+
+The container tools are those of udocker's tarball, the base comes from a registry; both are on loopback.
+"""
+
+import os
+import platform
+import subprocess
+import sys
+import tarfile
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from red_hat import on_red_hat
+from registries import Layout, push, registry
+
+from argosy.images import tools
+from argosy.images.rootfs.archive import layer_tar
+from argosy.images.rootfs.layers import read_overlay
+from argosy.images.store.lockfile import read_lock
+from argosy.images.store.store import Store
+
+pytestmark = [pytest.mark.container, pytest.mark.udocker, pytest.mark.timeout(600)]
+
+ARGOSY = [sys.executable, "-m", "argosy.cli"]
+RUNTIMES = ("runc", "crun")
+
+
+@pytest.fixture(scope="module")
+def base(
+    project_store: Store, base_layer: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """Debian in a registry: what FROM names."""
+    folder = tmp_path_factory.mktemp("registry")
+    diff = base_layer[1] / "diff"
+    layout = Layout(folder / "layout")
+    with layer_tar(diff, read_overlay(diff)) as stream:
+        layer = stream.read()
+    layout.finish(layout.image(layer, Env=["PATH=/usr/sbin:/usr/bin"]))
+    with registry(project_store, folder / "served") as address:
+        push(project_store, folder / "layout", f"{address}/base/debian:12")
+        yield f"{address}/base/debian:12"
+
+
+@pytest.fixture(scope="module")
+def tarball(project_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """udocker's tools, with runc and proot, on a server."""
+    folder = tmp_path_factory.mktemp("tarball")
+    (folder / "VERSION").write_text(f"{tools.TARBALL_RELEASE}\n")
+    with tarfile.open(folder / "tools.tar.gz", "w:gz") as archive:
+        archive.add(folder / "VERSION", "udocker_dir/lib/VERSION")
+        runc = tools.require(project_store, "runc", print).resolve()
+        archive.add(runc, f"udocker_dir/bin/runc-{platform.machine()}")
+    handler = partial(SimpleHTTPRequestHandler, directory=folder)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/tools.tar.gz"
+        server.shutdown()
+
+
+def run(
+    folder: Path, *command: str | Path, tarball: str = "", missing: tuple[str, ...] = RUNTIMES
+) -> subprocess.CompletedProcess[str]:
+    """A command in a project in `folder`, on such a host."""
+    variables = {**os.environ, "ARGOSY_STORE": str(folder / "store")}
+    if tarball:
+        variables["UDOCKER_TARBALL"] = tarball
+    return subprocess.run(
+        on_red_hat(folder / "world", *command, missing=missing),
+        cwd=folder,
+        env=variables,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_from_set_up_to_a_run(base: str, tarball: str, tmp_path: Path) -> None:
+    image = tmp_path / "containers/image"
+    image.mkdir(parents=True)
+    (image / "Containerfile").write_text(f"FROM {base}\nRUN echo built > /built\n")
+    done = run(tmp_path, "sh", "-c", "command -v apt-get dpkg runc crun; unshare --map-auto true")
+    assert done.stdout == "", "the world is not what it should be"
+    assert "unrecognized option" in done.stderr
+
+    done = run(tmp_path, *ARGOSY, "setup", tarball=tarball)
+    assert done.returncode == 0, done.stderr
+    done = run(tmp_path, *ARGOSY, "image", "build", "image")
+    assert done.returncode == 0, done.stderr
+    lock = read_lock(tmp_path / "resources/images/image/image.lock")
+    program = [sys.executable, "-m", "argosy.images.run", "--digest", lock.digest]
+    done = run(tmp_path, *program, "--log-dir", tmp_path, "--", "cat", "/built")
+    assert (done.returncode, done.stdout) == (0, "built\n"), done.stderr
+
+
+def test_without_a_tarball_it_is_said_what_to_ask_for(tmp_path: Path) -> None:
+    done = run(tmp_path, *ARGOSY, "setup", tarball="http://127.0.0.1:9/tools.tar.gz")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        "error: runc is missing and cannot be installed from here (there is no apt-get): ask the site for "
+        "the package 'runc' or 'podman', which brings it or crun, or put the program on PATH"
+    )
+
+
+def test_the_runtime_that_podman_brought_serves(project_store: Store, tmp_path: Path) -> None:
+    tools.require(project_store, "crun", print)
+    done = run(
+        tmp_path, *ARGOSY, "setup", tarball="http://127.0.0.1:9/tools.tar.gz", missing=("runc",)
+    )
+    assert done.returncode == 0, done.stderr
+    assert "taking /usr/bin/crun" in done.stderr
+    assert (tmp_path / "store/udocker/bin" / f"crun-{platform.machine()}").is_file()
+
+
+def test_debian_s_archive_is_for_hosts_with_apt(tmp_path: Path) -> None:
+    image = tmp_path / "containers/image"
+    image.mkdir(parents=True)
+    (image / "Containerfile").write_text("FROM docker.io/library/debian:bookworm-slim\n")
+    done = run(tmp_path, *ARGOSY, "image", "build", "image", missing=())
+    assert done.returncode == 2
+    last, hint = done.stderr.splitlines()[-2:]
+    assert "without apt this host cannot make Debian from its archive" in last, last
+    assert hint.startswith("hint: name a registry that this host reaches; where it cannot be had")

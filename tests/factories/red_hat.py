@@ -1,0 +1,75 @@
+"""A world like most clusters: no apt, no dpkg, an older util-linux, and what else is to be missing."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+DEBIANS_OWN = ("apt", "apt-get", "apt-cache", "apt-config", "dpkg", "dpkg-deb", "mmdebstrap")
+
+YOUNGER = (
+    *(
+        "--map-user",
+        "--map-users",
+        "--map-group",
+        "--map-groups",
+        "--map-auto",
+        "--map-current-user",
+    ),
+    *("--keep-caps", "--root", "--wd", "--setuid", "--setgid", "--time"),
+)
+"""Options of unshare(1) that util-linux 2.32 does not have."""
+
+_OLD_UNSHARE = """#!/bin/sh
+for option in "$@"; do
+    case $option in
+        {younger}) echo "unshare: unrecognized option '$option'" >&2; exit 1 ;;
+        -*) ;;
+        *) break ;;
+    esac
+done
+exec {unshare} "$@"
+"""
+
+_WORLD = """
+while [ "$1" != -- ]; do
+    mount --bind "$1" "$2" || exit 99
+    shift 2
+done
+shift
+exec setpriv --ambient-caps -all --inh-caps -all --bounding-set -all "$@"
+"""
+
+
+def on_red_hat(folder: Path, *command: str | Path, missing: Sequence[str] = ()) -> list[str | Path]:
+    """Return how a command is started, as the same user, in that world; `folder` holds what hides it."""
+    folder.mkdir(exist_ok=True)
+    nothing = folder / "no-program"
+    nothing.touch(mode=0o644)
+    unshare = _place("unshare")
+    assert unshare
+    kept = folder / "unshare-of-the-host"
+    shutil.copy(unshare, kept)
+    old = folder / "old-unshare"
+    old.write_text(
+        _OLD_UNSHARE.format(younger="|".join(f"{name}*" for name in YOUNGER), unshare=kept)
+    )
+    old.chmod(0o755)
+    hidden = [place for name in (*DEBIANS_OWN, *missing) if (place := _place(name))]
+    binds = [part for place in hidden for part in (nothing, place)]
+    world = [
+        "unshare",
+        "--user",
+        "--map-current-user",
+        "--keep-caps",
+        "--mount",
+        "sh",
+        "-c",
+        _WORLD,
+    ]
+    return [*world, "sh", *binds, old, unshare, "--", *command]
+
+
+def _place(name: str) -> Path | None:
+    found = shutil.which(name, path=os.pathsep.join([os.defpath, "/usr/sbin", "/sbin"]))
+    return Path(found).resolve() if found else None
