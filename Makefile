@@ -83,6 +83,10 @@ bench-images: setup ## Time image builds beside ch-image and podman, as an ordin
 bench-containers: image ## Time the start of containers by each engine
 	@$(BIN)/python benchmarks/container_start.py
 
+.PHONY: bench-file-calls
+bench-file-calls: image ## Count what a node asks of a shared file system until its program has loaded
+	@$(BIN)/python benchmarks/file_calls.py
+
 .PHONY: bench-overhead
 bench-overhead: image ## Time training in a container beside the same wheels without one
 	@$(BIN)/python benchmarks/overhead.py

@@ -13,7 +13,7 @@ from trees import describe_tree
 
 from argosy.errors import ArgosyError
 from argosy.images import tools
-from argosy.images.engines import container, proot
+from argosy.images.engines import container
 from argosy.images.engines.models import UNISOLATED_ENGINES, Bind, Container, Outcome
 from argosy.images.rootfs.freeze import make_frozen
 from argosy.images.rootfs.layers import Layer
@@ -35,7 +35,7 @@ def root(base_layer: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory)
 @pytest.fixture(scope="module", autouse=True)
 def has_proot(project_store: Store) -> None:
     tools.fetch_proot(project_store, print)
-    assert proot.find(project_store)
+    assert tools.find_proot(project_store)
 
 
 @pytest.fixture(params=UNISOLATED_ENGINES)

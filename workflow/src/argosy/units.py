@@ -1,10 +1,8 @@
-"""Durations and sizes as people write them."""
+"""Durations and sizes as people write them. Nodes load it: no library is."""
 
 import re
 from datetime import timedelta
-from typing import Annotated, Any
-
-from pydantic import BeforeValidator, Field
+from typing import Any
 
 DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 J_PER_KWH = 3.6e6
@@ -50,8 +48,3 @@ def amount(value: int) -> str:
             break
         size, unit = size / 1024, larger
     return f"{value} B" if unit == "B" else f"{size:.3g} {unit}"
-
-
-Count = Annotated[int, Field(ge=1, strict=True)]
-Seconds = Annotated[int, BeforeValidator(seconds), Field(ge=1)]
-Mebibytes = Annotated[int, BeforeValidator(mebibytes), Field(ge=1)]

@@ -49,7 +49,7 @@ def ensure_udocker(store: Store, say: Say) -> None:
 
 def fetch_proot(store: Store, say: Say) -> None:
     """Make proot available as far as that can be done here, for nodes without user namespaces."""
-    if find(store, "proot"):
+    if find_proot(store):
         return
     try:
         require(store, "proot", say)
@@ -108,10 +108,18 @@ def find(store: Store, program: str) -> Path | None:
     """Return a program on PATH, in the system's folders, among the unpacked packages or udocker's tools."""
     folders = [os.environ.get("PATH", ""), *SYSTEM_FOLDERS, *map(str, _unpacked_folders(store))]
     found = shutil.which(program, path=os.pathsep.join(folders))
-    return Path(found) if found else shipped(store, program)
+    return Path(found) if found else _shipped(store, program)
 
 
-def shipped(store: Store, program: str) -> Path | None:
+def find_proot(store: Store) -> Path | None:
+    """Return proot, that of udocker's own tools first.
+
+    Debian's is built without a filter of system calls, and stops programs at each of them.
+    """
+    return _shipped(store, "proot") or find(store, "proot")
+
+
+def _shipped(store: Store, program: str) -> Path | None:
     """Return a program of udocker's own tools; of several, that for the newest kernels."""
     tools = (store.udocker / "bin").glob(f"{program}-{platform.machine()}*")
     return max((path for path in tools if os.access(path, os.X_OK)), default=None)

@@ -32,7 +32,7 @@ from argosy.site.values import (
     keys_to_fill_in,
     printable,
 )
-from argosy.units import Count, Mebibytes, Seconds
+from argosy.validated_units import Count, Mebibytes, Seconds
 from argosy.validation import describe
 
 LOCAL = "local"

@@ -18,7 +18,8 @@ from pydantic import (
     model_validator,
 )
 
-from argosy.units import Count, Mebibytes, Seconds, seconds
+from argosy.units import seconds
+from argosy.validated_units import Count, Mebibytes, Seconds
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

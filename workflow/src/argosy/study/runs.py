@@ -15,7 +15,7 @@ from argosy.study.models import (
     Resources,
     Stalls,
 )
-from argosy.units import Count
+from argosy.validated_units import Count
 
 
 class Variant(Model):

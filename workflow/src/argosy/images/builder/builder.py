@@ -25,7 +25,7 @@ from argosy.images.rootfs.layers import Layer
 from argosy.images.store.lockfile import ImageLock, LockedBase, LockedStep, write_lock
 from argosy.images.store.scratch import private_folder, sweep
 from argosy.images.store.store import Store
-from argosy.images.tools import require, require_runtime
+from argosy.images.tools import find_proot, require, require_runtime
 
 
 def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> ImageLock:
@@ -169,7 +169,7 @@ def _way(store: Store, say: Callable[[str], None]) -> _Way:
         in_own_namespaces(lambda: "")
     except ArgosyError as problem:
         say(f"{problem.problem}: proot runs the steps, and files are copied and compared")
-        if proot.find(store) is None:
+        if find_proot(store) is None:
             require(store, "proot", say)
         program = proot.ready(store, store.engines)
         return _Way(ProotRunner(program), in_own_process)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from argosy.errors import ArgosyError, plain
 from argosy.images import tools
-from argosy.images.engines import container, landlock, proot
+from argosy.images.engines import container
 from argosy.images.engines.models import (
     ENGINES,
     ISOLATING_ENGINES,
@@ -151,6 +151,9 @@ def caution(engine: str) -> str:
     """Return what an engine does not protect from, in one line; empty if it isolates."""
     if engine not in UNISOLATED_ENGINES:
         return ""
+    # Imported here: nodes with namespaces have no need of it.
+    from argosy.images.engines import landlock
+
     if landlock.version():
         return (
             f"{engine} does not isolate: what runs in the image sees your other processes on this host; "
@@ -181,7 +184,7 @@ def try_engine(store: Store, root: Path, engine: str) -> Trial:
 
 def _is_there(store: Store, engine: str) -> bool:
     if engine in UNISOLATED_ENGINES:
-        return proot.find(store) is not None
+        return tools.find_proot(store) is not None
     return engine not in OWN_ENGINES or tools.find(store, engine) is not None
 
 
@@ -221,7 +224,10 @@ def _note(store: Store, choice: Choice) -> None:
 
 def _notes(store: Store) -> Path:
     """Return where it is written down for hosts that are like this one."""
-    programs = [*(str(tools.find(store, engine)) for engine in OWN_ENGINES), str(proot.find(store))]
+    programs = [
+        *(str(tools.find(store, engine)) for engine in OWN_ENGINES),
+        str(tools.find_proot(store)),
+    ]
     settings = [_content(Path(path)) for path in _DECISIVE]
     hybrid = Path("/sys/fs/cgroup/unified").is_dir()
     udocker = _content(store.udocker / "lib" / "VERSION")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from argosy.errors import ArgosyError
 from argosy.images import tools
-from argosy.images.engines import proot, runc, udocker
+from argosy.images.engines import runc
 from argosy.images.engines.models import (
     GUEST_DIR,
     OWN_ENGINES,
@@ -82,6 +82,9 @@ def _by_runc(store: Store, container: Container, folder: Path) -> Invocation:
 
 
 def _by_proot(store: Store, container: Container, folder: Path) -> Invocation:
+    # Imported here, as udocker below: each node waits for what it loads, from a file system that all share.
+    from argosy.images.engines import proot
+
     command = proot.command(
         proot.ready(store, subfolder(folder, "loader")),
         _specification(container, folder),
@@ -131,6 +134,8 @@ def _mounts(bind: Bind) -> Iterator[runc.Mount]:
 
 
 def _by_udocker(store: Store, container: Container, folder: Path) -> Invocation:
+    from argosy.images.engines import udocker
+
     volumes = _volumes(container, folder)
     command = udocker.run_command(
         # Its runc takes no way by symbolic links either.

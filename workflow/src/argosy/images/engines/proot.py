@@ -59,14 +59,6 @@ class Program:
     loader: Path = Path()
 
 
-def find(store: Store) -> Path | None:
-    """Return proot: that of udocker's own tools, the host's, or the distribution's in the store.
-
-    Debian's is built without a filter of system calls, and stops programs at each of them.
-    """
-    return tools.shipped(store, "proot") or tools.find(store, "proot")
-
-
 def command(
     program: Program, container: runc.Specification, folder: Path, *, traces_all: bool
 ) -> list[str | Path]:
@@ -126,7 +118,7 @@ def ready(store: Store, folder: Path) -> Program:
     Raises:
         ArgosyError: when proot is missing or does not run, or there is no place for its loader.
     """
-    path = find(store)
+    path = tools.find_proot(store)
     if path is None:
         raise ArgosyError(
             "proot is missing", "make the container tools available with: argosy setup"
