@@ -282,3 +282,34 @@ def test_steps_run_on_a_base_of_a_registry(
     assert (root / "said").read_text() == "yes it is\n"
     assert (root / "etc/debian_version").exists()
     assert json.loads((folder / "image.lock").read_text())["base"]["source"] == "registry"
+
+
+MIRRORS = """
+[[registry]]
+location = "docker.io/library"
+[[registry.mirror]]
+location = "127.0.0.1:9/nobody"
+[[registry.mirror]]
+location = "{address}/empty"
+[[registry.mirror]]
+location = "{address}/team"
+"""
+
+
+def test_a_mirror_that_has_the_image_gives_it_under_its_own_name(
+    mine: Project, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "registries.conf").write_text(MIRRORS.format(address=address))
+    monkeypatch.setenv("CONTAINERS_REGISTRIES_CONF", str(tmp_path / "registries.conf"))
+    lock = mine.build("tool:index")
+    assert files(mine.store.root(lock.digest)) == FILES
+    digest = Reference.parse(lock.base.reference).digest
+    assert lock.base.reference == f"docker.io/library/tool:index@{digest}"
+    said = mine.log
+    assert "mirror 127.0.0.1:9: " in said
+    assert f"mirror {address}: " in said
+    assert f"taking docker.io/library/tool:index from the mirror {address}" in said
+    taken = import_from_registry(
+        mine.store, mine.folder, Reference.parse(f"tool:index@{digest}"), "taken", print
+    )
+    assert taken.base.reference == f"docker.io/library/tool:index@{digest}"

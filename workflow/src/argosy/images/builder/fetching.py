@@ -27,6 +27,7 @@ from argosy.images.interchange.proving import config_of, unpack_layer
 from argosy.images.interchange.rights import unhindered
 from argosy.images.namespaces import count_ids
 from argosy.images.registry.client import Client
+from argosy.images.registry.mirrors import reach
 from argosy.images.registry.pulling import pull
 from argosy.images.registry.reference import DOCKER_HUB, Reference
 from argosy.images.registry.retry import Patience, UnreachableError
@@ -68,11 +69,10 @@ def fetch(store: Store, reference: str, root: Path, say: Say) -> Fetched:
     """
     wanted = Reference.parse(reference)
     suite = archive_suite(wanted)
-    client = Client(wanted, Patience(say=say))
-    say(f"asking {client.reference.host} for {reference}")
+    say(f"asking {wanted.host} for {reference}")
     try:
         # Where packets get lost without a word, a second try would only be a longer wait.
-        client.reach(tries=1 if suite else None)
+        client = reach(wanted, Patience(say=say), tries=1 if suite else None)
     except UnreachableError as problem:
         if not suite:
             raise ArgosyError(

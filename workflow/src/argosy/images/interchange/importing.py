@@ -20,7 +20,7 @@ from argosy.images.interchange.incoming import IncomingLayer, describe
 from argosy.images.interchange.opening import Archive, Folder, opened
 from argosy.images.interchange.proving import config_of, unpack_layer
 from argosy.images.interchange.rights import unhindered
-from argosy.images.registry.client import Client
+from argosy.images.registry.mirrors import reach
 from argosy.images.registry.pulling import Pulled, pull
 from argosy.images.registry.reference import Reference
 from argosy.images.registry.retry import Patience
@@ -59,8 +59,7 @@ def import_from_registry(
         ArgosyError: as `import_image`, and when it cannot be pulled. What was downloaded is kept then.
     """
     with _importing(store, name) as work:
-        client = Client(reference, Patience(say=say))
-        client.reach()
+        client = reach(reference, Patience(say=say))
         pulled = pull(store, client, work / "pulled", say)
         say(f"unpacking {pulled.reference}")
         lock = _lock(store, project, lambda: _take_pulled(store, work, pulled, name))

@@ -15,8 +15,8 @@ from pydantic import SecretStr
 
 from argosy.errors import ArgosyError
 from argosy.images.registry.credentials import Login, find_login
-from argosy.images.registry.insecure import is_said_insecure, settings_file
 from argosy.images.registry.reference import Reference, is_loopback
+from argosy.images.registry.registries_conf import is_said_insecure, settings_file
 from argosy.images.registry.responses import Answers, FindLogin, media_type
 from argosy.images.registry.retry import Patience, UnreachableError
 from argosy.images.registry.tokens import Challenge, basic, fetch_token, read_challenge
@@ -41,13 +41,20 @@ class Client:
     Several threads may use it at once.
 
     Args:
+        reference: where the image is asked for.
         read_s: seconds of silence after which an answer is given up.
+        named: what the image is called; None: as it is asked for.
     """
 
     def __init__(
-        self, reference: Reference, patience: Patience | None = None, read_s: float = READ_S
+        self,
+        reference: Reference,
+        patience: Patience | None = None,
+        read_s: float = READ_S,
+        named: Reference | None = None,
     ) -> None:
         self.reference = reference
+        self.named = named or reference
         self.patience = patience or Patience()
         self._read_s = read_s
         # Looked for when it is asked for: most images are for everybody.

@@ -72,11 +72,11 @@ def read_contents(client: Client) -> Contents:
         ArgosyError: when it is not there, is not what its digest says, or not an image for this machine.
     """
     reference = client.reference
-    digest, wanted, pinned = reference.digest, reference.wanted, reference
+    digest, wanted, pinned = reference.digest, reference.wanted, client.named
     for depth in range(MOST_NESTED):
         document = client.manifest(wanted, KINDS)
         found = _checked(reference, document, digest)
-        pinned = pinned if depth else reference.pinned(found)
+        pinned = pinned if depth else client.named.pinned(found)
         content = _read(reference, document)
         if "manifests" not in content:
             manifest = _image(reference, content)
