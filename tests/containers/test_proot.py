@@ -143,6 +143,34 @@ def test_what_a_command_leaves_behind_is_not_waited_for(
     assert not sleepers()
 
 
+SPAWN = """
+import os, threading
+kept = []
+for _ in range(60):
+    children = [os.posix_spawn("/bin/true", ["true"], dict(os.environ)) for _ in range(2)]
+    kept.append([bytearray(3000) for _ in range(200)])
+    assert not [child for child in children if os.waitpid(child, 0)[1]]
+threads = [threading.Thread(target=lambda: kept.append(bytearray(1 << 22))) for _ in range(50)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print("all started")
+"""
+
+
+def test_programs_that_start_others_as_make_does_go_on(
+    project_store: Store, torch_digest: str, engine: str
+) -> None:
+    """proot 5.1 takes such a child's heap for its parent's, which crashes, where clone3 is kept away."""
+    output: list[bytes] = []
+    inside = Container(
+        project_store.root(torch_digest), ["/opt/venv/bin/python3", "-c", SPAWN], engine=engine
+    )
+    outcome = container.run(project_store, inside, output.append)
+    assert (outcome.status, b"".join(output)) == (0, b"all started\n")
+
+
 RUNNER = """
 import sys
 from pathlib import Path
