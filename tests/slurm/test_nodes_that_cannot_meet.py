@@ -17,6 +17,10 @@ from workspace import BIN
 import argosy
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
+
+SOON_S = 60.0
+"""From the start of the job; 5 to 15 s on a machine that does nothing else. A run without a word would
+take the ten minutes of its time limit."""
 RUN = "nodes2-ranks1-repeat1"
 SITE = "slurm/testbed/site.yaml"
 PROGRAMS = Path(argosy.__file__).parent / "runtime"
@@ -80,7 +84,7 @@ def test_a_node_that_cannot_start_ends_the_job_at_once(
     assert cause.startswith("it did not start: ")
     for word in words:
         assert word in cause
-    assert seconds < 15
+    assert seconds < SOON_S
     [attempt] = (study.run_dir("count", RUN) / "attempts").iterdir()
     verdict = json.loads((attempt / "verdict.json").read_text())
     assert verdict["failure"]["node"] == 1
@@ -147,7 +151,7 @@ def test_a_wrong_tmpdir_is_named(study: ClusterWorkspace, tmpdir: str, words: st
     assert words in cause
     assert "tmpdir" in cause
     assert SITE in cause
-    assert seconds < 15
+    assert seconds < SOON_S
 
 
 def test_a_wrong_host_suffix_is_named(study: ClusterWorkspace) -> None:
@@ -180,7 +184,7 @@ def test_an_interface_that_leads_nowhere(study: ClusterWorkspace) -> None:
     assert cause.startswith("cannot reach the head (node 0, node1) at 10.99.0.1:")
     assert "by interface ib9: timed out" in cause
     assert f"`interface` (or `host_suffix`) in {SITE}" in cause
-    assert seconds < 35  # of which 30 from the start of the last node
+    assert seconds < 30 + SOON_S  # 30 from the start of the last node
 
 
 def test_an_address_that_all_nodes_have(study: ClusterWorkspace) -> None:
@@ -189,7 +193,7 @@ def test_an_address_that_all_nodes_have(study: ClusterWorkspace) -> None:
         cause, seconds = ending(study)
     assert "by interface virbr0: node2 has that address itself" in cause
     assert SITE in cause
-    assert seconds < 15
+    assert seconds < SOON_S
 
 
 def test_the_interface_lo_is_refused_before_anything_is_submitted(study: ClusterWorkspace) -> None:
