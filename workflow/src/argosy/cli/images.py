@@ -60,6 +60,21 @@ def image_pack(
         write_json(output, {"digest": image.digest, "size": path.stat().st_size})
 
 
+@images.command("shell")
+def image_shell(
+    name: Annotated[str, typer.Argument(help="A folder of resources/images/.")],
+    command: Annotated[
+        list[str] | None, typer.Argument(help="Another program than a shell, after `--`.")
+    ] = None,
+) -> None:
+    """Open a shell in a built image, to look around as its programs see it."""
+    from argosy.images.shell import look_inside
+    from argosy.images.store.store import Store
+
+    store = Store.of_project(Path.cwd())
+    raise typer.Exit(look_inside(store, Path.cwd(), name, command or [], say))
+
+
 @images.command("list")
 def image_list() -> None:
     """List the images in the store, and what the cache of build steps takes."""

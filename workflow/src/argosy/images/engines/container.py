@@ -47,6 +47,30 @@ def run(store: Store, container: Container, on_output: Callable[[bytes], None]) 
         )
 
 
+def attach(store: Store, container: Container) -> int:
+    """Run the container with the input, output and terminal of this process; its exit status.
+
+    Raises:
+        ArgosyError: as `run`.
+    """
+    _check(container)
+    with private_folder() as (folder, lock):
+        _copy_host_files(subfolder(folder, "guest"))
+        engine = invocation(store, replace(container, attached=True), folder)
+        process = subprocess.Popen(
+            engine.command,
+            cwd=subfolder(folder, "cwd"),
+            env=engine.environment,
+            pass_fds=[*container.held, lock],
+        )
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:
+                # It is for what runs inside, which has had it, too.
+                continue
+
+
 def write_private(path: Path, text: str) -> None:
     """Write a new file that nobody else may read, whatever the umask is."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

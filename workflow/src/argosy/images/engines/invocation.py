@@ -107,7 +107,7 @@ def _specification(container: Container, folder: Path) -> runc.Specification:
     return runc.Specification(
         # runc takes no way by symbolic links, such as a store on a larger disk.
         container.root.resolve(),
-        ["/bin/sh", "-c", _FIRST_PROCESS, "argosy", *container.command],
+        _arguments(container),
         container.environment,
         container.workdir,
         [
@@ -115,7 +115,14 @@ def _specification(container: Container, folder: Path) -> runc.Specification:
             *runc.devices(),
         ],
         writable=False,
+        terminal=container.attached and os.isatty(0),
     )
+
+
+def _arguments(container: Container) -> list[str]:
+    if container.attached:
+        return list(container.command)
+    return ["/bin/sh", "-c", _FIRST_PROCESS, "argosy", *container.command]
 
 
 def _volumes(container: Container, folder: Path) -> list[Bind]:
@@ -140,7 +147,7 @@ def _by_udocker(store: Store, container: Container, folder: Path) -> Invocation:
     command = udocker.run_command(
         # Its runc takes no way by symbolic links either.
         container.root.resolve(),
-        [*("/bin/sh", "-c", _FIRST_PROCESS, "argosy"), *container.command],
+        _arguments(container),
         volumes=[f"{bind.source}:{bind.target}" for bind in volumes],
         environment=container.environment,
         workdir=container.workdir,

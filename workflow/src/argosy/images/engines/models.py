@@ -48,6 +48,7 @@ class Container:
     they are then nowhere to be seen.
     `held` are descriptors that stay open until the container has ended, whatever becomes of us.
     `patience_s` is how long the command may take to end by itself once it was asked to.
+    `attached`: it has the input, output and terminal of this process (`container.attach`).
     """
 
     root: Path
@@ -60,6 +61,7 @@ class Container:
     engine: str = "runc"
     held: Sequence[int] = ()
     patience_s: float = 0.0
+    attached: bool = False
 
 
 @dataclass(frozen=True)

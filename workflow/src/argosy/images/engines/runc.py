@@ -85,6 +85,7 @@ class Specification:
     Args:
         capabilities: what its root may do beyond what the user may.
         seccomp: a system call filter.
+        terminal: whether it has a terminal of its own, which runc joins to ours.
     """
 
     root: Path
@@ -95,6 +96,7 @@ class Specification:
     writable: bool
     capabilities: Sequence[str] = ()
     seccomp: Mapping[str, Any] = field(default_factory=dict)
+    terminal: bool = False
 
     def content(self) -> dict[str, Any]:
         """Return the content of config.json."""
@@ -103,7 +105,7 @@ class Specification:
         return {
             "ociVersion": "1.0.2",
             "process": {
-                "terminal": False,
+                "terminal": self.terminal,
                 "user": {"uid": 0, "gid": 0},
                 "args": list(self.arguments),
                 "env": [f"{name}={value}" for name, value in self.environment.items()],
