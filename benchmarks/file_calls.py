@@ -28,6 +28,7 @@ FIRST_PROCESS = "/run/argosy/status"
 """Stands in the command of each container's first process, and in no other."""
 
 _CALL = re.compile(r"^(\d+) +(?:<\.\.\. )?(\w+)(?: resumed>)?.*?(?:\) += (-?\d+)|<unfinished)")
+_NUMBER_HERE = re.compile(r"/\* (\d+) in strace's PID NS \*/")
 _PATH = re.compile(r'"((?:/|[^"])[^"]*)"')
 
 
@@ -72,7 +73,8 @@ def main() -> int:
 def count(store: Store, digest: str, scratch: Path, options: list[str]) -> dict[str, int]:
     """Calls of the program in the batch script, and of the container on its image."""
     trace = scratch / "trace"
-    traced = ["strace", "-f", "-qq", "-s", "500", "-e", "trace=%file,%process", "-o", trace]
+    traced = ["strace", "-f", "-qq", "-s", "500", "--decode-pids=pidns", "-o", trace]
+    traced += ["-e", "trace=%file,%process"]
     program = [sys.executable, "-I", "-m", "argosy.images.run", "--digest", digest]
     subprocess.run(
         [*traced, *program, *options, "--log-dir", scratch, "--", *PROGRAM],
@@ -94,7 +96,8 @@ def kinds(trace: Path, shared: list[Path]) -> Iterator[str]:
                 continue
             process, call, result = found.groups()
             if call in ("clone", "clone3", "fork", "vfork") and result and process in inside:
-                inside.add(result)
+                number = _NUMBER_HERE.search(line)
+                inside.add(number[1] if number else result)
             elif call == "execve" and FIRST_PROCESS in line:
                 inside.add(process)
             path = _PATH.search(line)

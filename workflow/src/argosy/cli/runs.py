@@ -55,6 +55,7 @@ def preflight(
     What jobs will have to wait for is on standard output, which the workflow shows.
     """
     from argosy.files import read_paths, write_text
+    from argosy.jobs.image_crowds import crowd
     from argosy.schedulers import find_batch_system
     from argosy.site.models import read_site
 
@@ -63,7 +64,10 @@ def preflight(
 
     facts = read_site(Path("slurm") / site)
     system = find_batch_system(facts.scheduler, f"slurm/{site}/site.yaml")
-    accepted = system.check_scripts((folder / "job.sbatch" for folder in read_paths(runs)), tell)
+    folders = read_paths(runs)
+    accepted = system.check_scripts((folder / "job.sbatch" for folder in folders), tell)
+    if large := crowd(folders):
+        tell(large)
     for each in accepted:
         if each.wait:
             tell(
