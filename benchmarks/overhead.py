@@ -2,6 +2,7 @@
 
 Both run the digits with the files of the frozen image torch-cpu, from the C library to PyTorch: in a
 container, and started by the image's own loader on the bare host. They take turns (`taking_turns.py`).
+An engine may be named, which the host would not choose: `make bench-overhead ENGINE=proot`.
 """
 
 import json
@@ -33,7 +34,7 @@ def main() -> int:
     store = Store.of_project(ROOT)
     root = store.root(read_lock(ROOT / "resources/images/torch-cpu/image.lock").digest)
     pin_to_a_core()
-    engine = engine_of_host(store)
+    engine = sys.argv[1] if len(sys.argv) > 1 else engine_of_host(store)
     ways = {
         "container": lambda folder: in_container(store, root, engine, folder),
         "native": lambda folder: natively(root, folder),

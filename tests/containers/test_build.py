@@ -456,3 +456,12 @@ def test_damage_to_a_lock_is_explained(tmp_path: Path) -> None:
     (tmp_path / "image.lock").write_text('{"schema_version": 0}')
     with pytest.raises(ArgosyError, match="remove the file and build the image again"):
         read_lock(tmp_path / "image.lock")
+
+
+def test_an_image_without_a_file_has_its_mount_points(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "image"
+    (folder / "empty").mkdir(parents=True)
+    (folder / "Containerfile").write_text("FROM scratch\nCOPY empty /\nENV TOLD=yes\n")
+    lock = build_image(store, folder, folder / "image.lock", folder / "build.log")
+    assert (store.root(lock.digest) / "job").is_dir()
+    assert lock.config.environment["TOLD"] == "yes"

@@ -85,6 +85,11 @@ def flatten(
     Raises:
         OSError: when the file system is full or not writable.
     """
+    if not layers:
+        # An image without a file.
+        root.mkdir(mode=0o700)
+        root.chmod(0o755 & (_FROZEN if frozen else ~0))
+        return
     parts = [_Part(layer, str(layer.diff), "") for layer in reversed(layers)]
     place = place or (link_frozen if frozen else link)
     _merge(parts, str(root), place, _FROZEN if frozen else ~0)
