@@ -182,7 +182,8 @@ def test_an_interface_that_leads_nowhere(study: ClusterWorkspace) -> None:
     with interface(study, "ib9", "10.99.0.{number}"):
         cause, seconds = ending(study)
     assert cause.startswith("cannot reach the head (node 0, node1) at 10.99.0.1:")
-    assert "by interface ib9: timed out" in cause
+    # A busy machine has given up asking for the address before the connection's time is over.
+    assert re.search(r"by interface ib9: (timed out|no route to host)", cause)
     assert f"`interface` (or `host_suffix`) in {SITE}" in cause
     assert seconds < 30 + SOON_S  # 30 from the start of the last node
 

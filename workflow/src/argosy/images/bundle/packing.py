@@ -50,6 +50,8 @@ def pack_image(store: Store, lock: ImageLock, say: Say) -> Path:
         _remove_partials(path)
         with replacing(path) as temporary:
             unhindered(lambda: _pack(root, lock.digest, temporary))
+        # What one that was killed a moment ago has made since: its processes end after it.
+        _remove_partials(path)
         said = f"{amount(path.stat().st_size)} of {amount(_index(path, lock.digest).size)}"
         say(f"image {lock.name} {lock.digest[:19]} is packed in {path}: {said}")
     return path
