@@ -117,7 +117,7 @@ def image_engines(
     from argosy.images.store.store import Store
 
     store = Store.of_project(Path.cwd())
-    choice = choose_engine(store)
+    choice = choose_engine(store, every=True)
     show(*of_trials(choice.trials, choice.engine))
     if weakness := caution(choice.engine):
         say(weakness)

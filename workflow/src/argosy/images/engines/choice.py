@@ -21,7 +21,6 @@ from argosy.errors import ArgosyError, plain
 from argosy.images import tools
 from argosy.images.engines import container
 from argosy.images.engines.models import (
-    ENGINES,
     ISOLATING_ENGINES,
     OWN_ENGINES,
     UNISOLATED_ENGINES,
@@ -98,8 +97,11 @@ def engine_of_host(store: Store) -> str:
     return choose_engine(store).engine
 
 
-def choose_engine(store: Store) -> Choice:
-    """Measure every engine on this host, choose one and write that down.
+def choose_engine(store: Store, *, every: bool = False) -> Choice:
+    """Measure the engines on this host, choose one and write that down.
+
+    Args:
+        every: measure those that do not isolate where one works that does, too.
 
     Raises:
         ArgosyError: as `best`, and when engines cannot be tried at all.
@@ -107,8 +109,10 @@ def choose_engine(store: Store) -> Choice:
     from argosy.images.engines.trusted_root import trusted_root
 
     with trusted_root(store) as root:
-        trials = tuple(try_engine(store, root, engine) for engine in ENGINES)
-    choice = Choice(best(trials).engine, trials)
+        trials = [try_engine(store, root, engine) for engine in ISOLATING_ENGINES]
+        if every or not any(trial.works for trial in trials):
+            trials += [try_engine(store, root, engine) for engine in UNISOLATED_ENGINES]
+    choice = Choice(best(trials).engine, tuple(trials))
     _note(store, choice)
     return choice
 
