@@ -178,6 +178,10 @@ def test_a_command_that_tells_its_status_is_not_waited_for_with_what_it_started(
     assert not left(pids)
 
 
+def test_a_status_that_is_none_is_a_failure(tmp_path: Path) -> None:
+    assert shell(tmp_path, "echo all is well >&9; sleep 300")[0] == 127
+
+
 def test_nothing_is_left_when_the_one_that_started_it_is_killed(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     script = LEAVING.format(pids, "began") + "; sleep 300"

@@ -114,7 +114,8 @@ def _status_of(child: int, said: int) -> int:
         if woken in ready:
             os.read(woken, 64)
         if said in ready and (text := os.read(said, 16)):
-            return int(text)
+            # Whatever else stands there is the program's doing.
+            return int(text) if text.strip().isdigit() else _FAILED
         if said in ready and status is None:
             # Nobody can say anything any more.
             status = _code(os.waitpid(child, 0)[1])

@@ -67,6 +67,9 @@ def command(
     Args:
         traces_all: every system call stops the program, and not only those that proot asked for; some
             kernels and releases of proot do not go together otherwise.
+
+    Raises:
+        ArgosyError: when a path cannot be mounted.
     """
     scratch = folder / "scratch"
     scratch.mkdir()
@@ -75,6 +78,9 @@ def command(
         *_devices(folder, container.mounts),
         *_with_sources(container.mounts, folder),
     ]
+    for mount in mounts:
+        if ":" in f"{mount.source}{mount.target}":
+            raise ArgosyError(f"{mount.source}: proot cannot mount a path that holds a colon")
     readable, writable = (
         [str(mount.source) for mount in mounts if mount.writable is right]
         for right in (False, True)
@@ -131,40 +137,51 @@ def ready(store: Store, folder: Path) -> Program:
 def _loader(store: Store, program: Program, folder: Path) -> Path:
     status = program.path.stat()
     name = f"proot-loader-{status.st_size}-{status.st_mtime_ns}"
+    if (store.engines / name).is_file() and _may_run_from(store.engines):
+        return store.engines / name
+    content = _loader_of(program)
     for place in (store.engines, folder):
         with suppress(OSError):
             place.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if os.statvfs(place).f_flag & os.ST_NOEXEC:
-                continue
-            if not (place / name).is_file():
+            if _may_run_from(place):
                 new = place / f"{name}.{os.getpid()}"
-                new.write_bytes(_loader_of(program))
+                new.write_bytes(content)
                 new.chmod(0o500)
                 new.replace(place / name)
-            return place / name
+                return place / name
     raise ArgosyError(
         f"proot cannot be started: from neither {store.engines} nor {folder} programs may be run (noexec)",
         "let TMPDIR name a folder that allows it",
     )
 
 
+def _may_run_from(place: Path) -> bool:
+    return not os.statvfs(place).f_flag & os.ST_NOEXEC
+
+
 def _loader_of(program: Program) -> bytes:
     """Return the loader's content: it is what the kernel executes while proot runs something else."""
+    # Imported here: once for a store.
+    import psutil
+
     cat = shutil.which("cat", path=os.defpath) or "/bin/cat"
-    process = subprocess.Popen(
-        [*_started(program), "-r", "/", cat],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env={"PATH": os.defpath},
-    )
+    try:
+        process = subprocess.Popen(
+            [*_started(program), "-r", "/", cat],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={"PATH": os.defpath},
+        )
+    except OSError as problem:
+        raise ArgosyError(f"{program.path} does not run here: {problem.strerror}") from None
     assert process.stdin and process.stderr
     try:
         until = time.monotonic() + _LOADER_WAIT_S
         while process.poll() is None and time.monotonic() < until:
-            for child in _children(process.pid):
-                with suppress(OSError):
-                    found = Path(f"/proc/{child}/exe")
+            with suppress(OSError, psutil.Error):
+                for child in psutil.Process(process.pid).children():
+                    found = Path(f"/proc/{child.pid}/exe")
                     if found.readlink().name.startswith("prooted"):
                         return found.read_bytes()
             time.sleep(0.005)
@@ -175,14 +192,8 @@ def _loader_of(program: Program) -> bytes:
         process.kill()
         said = process.stderr.read().decode(errors="replace")
         process.stderr.close()
-    raise ArgosyError(
-        f"{program.path} does not run here: {plain(said).strip()[-200:] or 'no output'}"
-    )
-
-
-def _children(process: int) -> list[str]:
-    text = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii")
-    return text.split()
+    why = next(iter(plain(said).strip().splitlines()), "it says nothing")
+    raise ArgosyError(f"{program.path} does not run here: {why}")
 
 
 def _started(program: Program) -> list[str]:
