@@ -18,6 +18,7 @@ from argosy.images.builder.builder import build_image
 from argosy.images.gc.inventory import find_layers
 from argosy.images.interchange.exporting import export_image
 from argosy.images.interchange.importing import import_image
+from argosy.images.interchange.udocker_images import tag_folder
 from argosy.images.rootfs.flatten import flatten
 from argosy.images.rootfs.layers import Change, mark_for_overlay, read_overlay
 from argosy.images.store.lockfile import ImageLock
@@ -229,6 +230,33 @@ def test_udocker_loads_what_was_exported(
     root = own.udocker / "containers" / "taken" / "ROOT"
     found = {f"./{path.relative_to(root)}" for path in root.rglob("*")}
     assert found == set(content(as_we_unpack(place.store, place.lock, tmp_path)))
+
+
+def test_what_udocker_has_is_imported(place: Place, project_store: Store, tmp_path: Path) -> None:
+    shutil.copytree(project_store.udocker, tmp_path / "udocker")
+    variables = {"UDOCKER_DIR": str(tmp_path / "udocker")}
+    udocker = [sys.executable, "-m", "udocker.maincmd"]
+    udocker += ["--allow-root"] if os.geteuid() == 0 else []
+    output(*udocker, "load", "-i", place.archive, **variables)
+    assert "localhost/image:latest" in output(*udocker, "images", **variables)
+    project = tmp_path / "project"
+    store = Store(project / ".argosy")
+    lock = import_image(store, project, tag_folder("udocker:localhost/image", variables), "taken")
+    assert lock.digest == place.lock.digest
+    assert lock.base.reference == "localhost/image:latest"
+    with pytest.raises(
+        ArgosyError, match=r"repos has no such image; it has localhost/image:latest"
+    ):
+        tag_folder("udocker:other:1", variables)
+    with pytest.raises(ArgosyError, match="is written udocker:NAME"):
+        tag_folder("udocker:../../etc", variables)
+    # A link that leads elsewhere is no file of the image.
+    folder = tag_folder("udocker:localhost/image", variables)
+    layer = next(folder.glob("*.layer"))
+    layer.unlink()
+    layer.symlink_to("/etc/passwd")
+    with pytest.raises(ArgosyError, match="is not in it"):
+        import_image(Store(tmp_path / "other"), tmp_path / "other project", folder, "again")
 
 
 def test_the_same_image_gives_the_same_file_and_a_failure_leaves_the_old_one(

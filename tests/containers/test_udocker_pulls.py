@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 from registries import Answer, Layout, Request, between, push, registry, tar_of
 
+from argosy.errors import ArgosyError
 from argosy.images import tools
+from argosy.images.interchange.importing import import_image
+from argosy.images.interchange.udocker_images import tag_folder
 from argosy.images.store.store import Store
 
 pytestmark = [pytest.mark.container, pytest.mark.udocker]
@@ -91,3 +94,22 @@ def test_it_takes_layers_of_other_bytes(
             done = udocker("pull", f"--registry=http://{front.address}", "team/tool:1")
     assert spoiled
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_it_pulled_is_imported_by_its_name_and_checked(
+    project_store: Store, tmp_path: Path, udocker: Udocker
+) -> None:
+    with registry(project_store, tmp_path / "registry") as address:
+        push(project_store, layout(tmp_path), f"{address}/team/tool:1")
+        done = udocker("pull", f"--registry=http://{address}", "team/tool:1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = tag_folder("udocker:team/tool:1", udocker.variables)
+    lock = import_image(Store(tmp_path / "mine"), tmp_path / "project", folder, "taken")
+    assert lock.base.reference == "team/tool:1"
+    assert (Store(tmp_path / "mine").root(lock.digest) / "file").stat().st_size == 5000
+    # udocker takes what comes; whoever imports it does not.
+    for layer in (udocker.own.udocker / "layers").iterdir():
+        content = layer.read_bytes()
+        layer.write_bytes(content[:100] + b"\0" + content[101:])
+    with pytest.raises(ArgosyError, match="damaged"):
+        import_image(Store(tmp_path / "other"), tmp_path / "project", folder, "taken")

@@ -167,12 +167,15 @@ def image_export(
 def image_import(
     source: Annotated[
         str,
-        typer.Argument(help="An OCI archive or folder, a file of docker save, docker://REFERENCE."),
+        typer.Argument(
+            help="An OCI archive or folder, a file of docker save, docker://REFERENCE, udocker:NAME:TAG."
+        ),
     ],
     name: Annotated[str, typer.Argument(help="What the project calls the image.")],
 ) -> None:
-    """Take an image of podman, docker, skopeo or of a registry into the store, for runs to use."""
+    """Take an image of podman, docker, skopeo, udocker or of a registry into the store, for runs to use."""
     from argosy.images.interchange.importing import import_from_registry, import_image
+    from argosy.images.interchange.udocker_images import PREFIX, tag_folder
     from argosy.images.registry.reference import TRANSPORT, Reference
     from argosy.images.store.store import Store
 
@@ -180,9 +183,12 @@ def image_import(
     if source.startswith(TRANSPORT):
         reference = Reference.parse(source)
         lock = import_from_registry(store, project, reference, name, say)
+    elif source.startswith(PREFIX) and not Path(source).exists():
+        lock = import_image(store, project, tag_folder(source), name)
     elif "://" in source and not Path(source).exists():
         raise ArgosyError(
-            f"{source}: images come from a file, a folder, or a registry by {TRANSPORT}REFERENCE"
+            f"{source}: images come from a file, a folder, a registry by {TRANSPORT}REFERENCE, or "
+            f"udocker's folder by {PREFIX}NAME:TAG"
         )
     else:
         lock = import_image(store, project, Path(source), name)

@@ -1,4 +1,4 @@
-"""Reads archives of images that other tools wrote: `podman save`, `docker save`, `skopeo copy`.
+"""Reads images that other tools wrote: `podman save`, `docker save`, `skopeo copy`, udocker's folder.
 
 OCI: https://github.com/opencontainers/image-spec/blob/main/image-layout.md. Docker: `manifest.json`
 names the configuration and the layers. Everything is checked against the digest that names it.
@@ -56,6 +56,8 @@ def describe(archive: Archive) -> IncomingImage:
             return _describe_oci(archive)
         if "manifest.json" in archive:
             return _describe_docker(archive)
+        if "TAG" in archive:
+            return _describe_udocker(archive)
     except (AttributeError, KeyError, TypeError, IndexError) as problem:
         raise ArgosyError(
             f"{archive.title}: not the description of an image: {problem!r}"
@@ -126,6 +128,26 @@ def _describe_docker(archive: Archive) -> IncomingImage:
     reference = (images[0].get("RepoTags") or [""])[0]
     layers = [(str(layer), None) for layer in images[0]["Layers"]]
     return _image(archive, reference, archive.read(name, digest), layers)
+
+
+def _describe_udocker(archive: Archive) -> IncomingImage:
+    """Describe what udocker pulled, by its manifest, or loaded, by a list of layers from the uppermost."""
+    with archive.open("TAG") as stream:
+        # The path of the repository, a colon and the tag.
+        repository, _, tag = stream.read(4096).decode(errors="replace").strip().rpartition(":")
+    reference = f"{repository.rpartition('/repos/')[2]}:{tag}"
+    if "ancestry" in archive:
+        files = [(f"{layer}.layer", None) for layer in reversed(archive.read("ancestry"))]
+        return _image(archive, reference, archive.read("container.json"), files)
+    manifest = archive.read("manifest")
+    if "layers" not in manifest:
+        raise archive.error(
+            "manifest", "is of a format that was given up (schema 1): pull it again"
+        )
+    config = str(manifest["config"]["digest"])
+    digests = [str(layer["digest"]) for layer in manifest["layers"]]
+    found = archive.read(config, config)
+    return _image(archive, reference, found, [(digest, digest) for digest in digests])
 
 
 def _image(

@@ -144,6 +144,18 @@ class Folder(Archive):
         return place if inside and place.is_file() else None
 
 
+class UdockerTag(Folder):
+    """An image in udocker's folder: links to files that its images share."""
+
+    def _file(self, name: str) -> Path | None:
+        place = self._path / name
+        layers = next(
+            (above / "layers" for above in self._path.parents if (above / "repos").is_dir()), None
+        )
+        shared = layers is not None and place.resolve().parent == layers.resolve()
+        return place if shared and place.is_file() else super()._file(name)
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[Archive]:
     """Open the archive, compressed as a whole or not, or a folder.
@@ -153,7 +165,7 @@ def opened(path: Path) -> Iterator[Archive]:
     """
     try:
         if path.is_dir():
-            yield Folder(path)
+            yield UdockerTag(path) if (path / "TAG").is_file() else Folder(path)
             return
         with path.open("rb") as stream:
             begin = stream.read(_SIF_AT + len(_SIF))
