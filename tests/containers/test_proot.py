@@ -185,13 +185,12 @@ sys.stdout.flush()
 
 
 def sleepers() -> list[psutil.Process]:
-    """Whatever of the test's container is alive."""
+    """What is alive of the tests' containers."""
     return [
         process
         for process in psutil.process_iter(["cmdline", "status"])
-        if "3333" in " ".join(process.info["cmdline"] or [])
+        if process.info["cmdline"] == ["sleep", "3333"]
         and process.info["status"] != psutil.STATUS_ZOMBIE
-        and process.pid != os.getpid()
     ]
 
 
@@ -205,7 +204,7 @@ def test_nothing_is_left_when_the_runner_is_ended(
     assert runner.stdout
     time.sleep(1.0)
     until = time.monotonic() + 20
-    while len([each for each in sleepers() if each.name() == "sleep"]) < 2:
+    while len(sleepers()) < 2:
         assert time.monotonic() < until and runner.poll() is None
         time.sleep(0.05)
     runner.send_signal(number)
