@@ -152,3 +152,23 @@ def test_root_of_a_namespace_makes_a_base_as_an_ordinary_user() -> None:
     command = [*AS_ROOT, sys.executable, "-c", NOT_ROOT]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert said.startswith("False ['unshare', '--user', '--map-user=1000'")
+
+
+def test_crun_is_taken_only_where_runc_cannot_be_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """podman brings crun along on many hosts, some of which it does not run on."""
+    store = Store(tmp_path / "store")
+    crun, runc = Path("/usr/bin/crun"), tmp_path / "runc"
+    monkeypatch.setattr(tools, "find", lambda _, program: {"crun": crun}.get(program))
+    monkeypatch.setattr(tools, "_fetch_package", lambda *_: "no network")
+    assert tools.require_runtime(store, print) == crun
+    fetched: dict[str, Path] = {}
+
+    def fetch(_: Store, package: str, say: object) -> str:
+        fetched[package] = runc
+        return ""
+
+    monkeypatch.setattr(tools, "_fetch_package", fetch)
+    monkeypatch.setattr(tools, "find", lambda _, program: {"crun": crun, **fetched}.get(program))
+    assert tools.require_runtime(store, print) == runc

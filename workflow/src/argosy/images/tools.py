@@ -96,12 +96,20 @@ def container_runtime(store: Store) -> Path | None:
 
 
 def require_runtime(store: Store, say: Say) -> Path:
-    """Return the runc or crun that builds use.
+    """Return the runc that builds use, or crun where runc cannot be had.
+
+    crun comes last: it refuses hosts with both versions of control groups, which runc does not.
 
     Raises:
         ArgosyError: when both are missing and cannot be had.
     """
-    return container_runtime(store) or require(store, "runc", say)
+    try:
+        return require(store, "runc", say)
+    except ArgosyError:
+        crun = find(store, "crun")
+        if crun is None:
+            raise
+        return crun
 
 
 def find(store: Store, program: str) -> Path | None:
