@@ -22,7 +22,7 @@ def argosy(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         (("image", "build", "none"), "containers/none/Containerfile: there is no Containerfile"),
         (
             ("image", "import", "oras://x/y", "y"),
-            "oras://x/y: images come from a file, a folder, or",
+            "oras://x/y: images come from a file, a folder, a registry by",
         ),
         (("summary", "results/local"), "results/local/summary.json: there is no report yet"),
         (("report", "results/local"), "results/local: no such folder"),
