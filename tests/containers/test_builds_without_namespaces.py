@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,11 @@ import pytest
 from no_namespaces import forbidding, without_namespaces
 from trees import describe_tree
 
+from argosy.errors import ArgosyError
 from argosy.images import tools
+from argosy.images.builder import builder
+from argosy.images.builder.builder import build_image
+from argosy.images.engines import proot
 from argosy.images.store.lockfile import read_lock
 from argosy.images.store.store import Store, remove_tree
 
@@ -40,7 +44,7 @@ RUN --mount=type=tmpfs,target=/scratch --mount=type=cache,target=/root/kept \\
     --mount=type=bind,from=other,source=/made,target=/seen \\
     echo x > /scratch/x && cp /seen/a /from-seen && test -c /dev/null && echo > /dev/null \\
     && rm -rf /usr/share/doc /home/ann/again && touch /usr/share/doc && id -u > /who
-WORKDIR /work/here
+WORKDIR /srv/here
 RUN ls > listed && stat -c '%a %F' /etc/passwd >> listed && mv listed ..
 """
 
@@ -123,6 +127,42 @@ def test_a_step_that_fails_is_named(with_proot: Store, own_project: Path) -> Non
     assert (
         "Containerfile:2: RUN failed with exit status 3; its last lines: out / ls: cannot" in last
     )
+
+
+def only(engine: str) -> Callable[[Store, Sequence[str]], bool]:
+    return lambda store, engines: list(engines) == [engine]
+
+
+def test_proot_is_tried_before_a_step_is_given_to_it(
+    with_proot: Store, own_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its filter, proot 5.4 leaves the paths as they are on Linux 6.18."""
+    traced: list[bool] = []
+    real = proot.command
+
+    def command(*arguments: Any, traces_all: bool) -> list[str | Path]:
+        traced.append(traces_all)
+        return real(*arguments, traces_all=traces_all)
+
+    def none(*_: object) -> str:
+        raise ArgosyError("this host allows no user namespaces")
+
+    monkeypatch.setattr(builder, "in_own_namespaces", none)
+    monkeypatch.setattr(builder, "one_starts", only("proot-ptrace"))
+    monkeypatch.setattr(proot, "command", command)
+    image = own_project / "containers/image"
+    (image / "Containerfile").write_text(
+        "FROM docker.io/library/debian:bookworm-slim\nRUN echo x > /x\n"
+    )
+    monkeypatch.setattr(builder, "in_own_process", lambda function, meanwhile: function())
+    build_image(with_proot, image, own_project / "lock", own_project / "log")
+    assert traced == [True]
+    (image / "Containerfile").write_text(
+        "FROM docker.io/library/debian:bookworm-slim\nRUN echo y > /y\n"
+    )
+    monkeypatch.setattr(builder, "one_starts", only("none"))
+    with pytest.raises(ArgosyError, match="proot runs no program on this host; what each"):
+        build_image(with_proot, image, own_project / "lock", own_project / "log")
 
 
 KILLED = """FROM docker.io/library/debian:bookworm-slim

@@ -120,8 +120,14 @@ def write_program(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
-def test_where_python_is_too_old_it_is_said_what_to_do(project: Path, tmp_path: Path) -> None:
-    done = on_red_hat(project, tmp_path)
+NO_MODULE_OF_IT = "() { echo $SET_BY_NOBODY gcc/13.2 >&2; }"
+
+
+@pytest.mark.parametrize("variables", [{}, {"BASH_FUNC_module%%": NO_MODULE_OF_IT}])
+def test_where_python_is_too_old_it_is_said_what_to_do(
+    project: Path, tmp_path: Path, variables: dict[str, str]
+) -> None:
+    done = on_red_hat(project, tmp_path, **variables)
     assert done.returncode == 2, done.stdout
     assert done.stderr == (
         "error: Argosy needs Python 3.11 or newer, and Python 3.6.8 is what is here; load a module of it "

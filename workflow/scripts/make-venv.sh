@@ -53,8 +53,11 @@ find_python() {
             return
         fi
     done
-    # In this shell and not in one below it, which would keep the module to itself.
-    load_module >"$scratch/module"
+    # In this shell and not in one below it, which would keep the module to itself. Sites' own functions
+    # use variables that are not set.
+    set +u
+    load_module >"$scratch/module" || true
+    set -u
     module=$(cat "$scratch/module")
     if [ -n "$module" ] && is_new_enough python3; then
         python=$(command -v python3)

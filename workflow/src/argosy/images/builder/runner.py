@@ -88,6 +88,7 @@ class ProotRunner:
     """By proot, where there are no namespaces."""
 
     program: proot.Program
+    traces_all: bool
 
     def run(
         self, root: Path, command: Command, scratch: Path, on_output: Callable[[bytes], None]
@@ -95,7 +96,9 @@ class ProotRunner:
         """Run the command, as `Runner` says."""
         with _mount_points(root, command.mounts) as mounts:
             specification = _specification(root, replace(command, mounts=mounts))
-            started = proot.command(self.program, specification, scratch, traces_all=False)
+            started = proot.command(
+                self.program, specification, scratch, traces_all=self.traces_all
+            )
             return _run(started, on_output)
 
 

@@ -91,8 +91,6 @@ class _Program(ctypes.Structure):
 def filter_calls(*, owns_all: bool = False) -> None:
     """Answer calls of this process and of all that it starts; on other machines, do nothing.
 
-    truncate(2) as well, where Landlock does not watch it: nobody opens a file for it.
-
     Args:
         owns_all: whether calls that would give files to others do nothing, with success.
 
@@ -102,11 +100,7 @@ def filter_calls(*, owns_all: bool = False) -> None:
     machine = platform.machine()
     if machine not in _AUDIT_NUMBERS:
         return
-    answers = dict.fromkeys(_LATE_CALLS[machine].values(), errno.ENOSYS)
-    if landlock.version() < landlock.KNOWS_TRUNCATE:
-        answers[_TRUNCATE[machine]] = errno.EACCES
-    if owns_all:
-        answers.update(dict.fromkeys(_OWNING_CALLS[machine].values(), 0))
+    answers = _answers(machine, landlock.version(), owns_all)
     devices = [_no_devices(*call) for call in _MAKING_NODES[machine].items()] if owns_all else []
     code = _program(_AUDIT_NUMBERS[machine], answers, devices)
     instructions = ctypes.create_string_buffer(code, len(code))
@@ -116,6 +110,17 @@ def filter_calls(*, owns_all: bool = False) -> None:
     if libc.prctl(_SET_SECCOMP, _FILTER, ctypes.byref(program), 0, 0) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), "seccomp")
+
+
+def _answers(machine: str, landlock_version: int, owns_all: bool) -> dict[int, int]:
+    """Return calls by their numbers to the error that answers each."""
+    answers = dict.fromkeys(_LATE_CALLS[machine].values(), errno.ENOSYS)
+    if owns_all:
+        return {**answers, **dict.fromkeys(_OWNING_CALLS[machine].values(), 0)}
+    if 0 < landlock_version < landlock.KNOWS_TRUNCATE:
+        # Landlock keeps files from being opened to be changed; truncate(2) needs no opening.
+        answers[_TRUNCATE[machine]] = errno.EACCES
+    return answers
 
 
 def _program(architecture: int, answers: Mapping[int, int], more: Sequence[bytes]) -> bytes:

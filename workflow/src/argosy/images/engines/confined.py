@@ -88,7 +88,8 @@ def _become(confinement: Confinement) -> NoReturn:
             signal.signal(number, signal.SIG_DFL)
         # proot that is killed leaves what it has traced running, and no longer sees to its paths.
         _libc.prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
-        if landlock.version():
+        # Builds move files between folders.
+        if landlock.version() >= (landlock.KNOWS_MOVES if confinement.owns_all else 1):
             landlock.restrict(confinement.readable, confinement.writable)
         call_filter.filter_calls(owns_all=confinement.owns_all)
         os.execve(confinement.command[0], [*confinement.command], {**confinement.environment})

@@ -11,11 +11,8 @@ import struct
 from collections.abc import Iterable
 from contextlib import suppress
 
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = (
-    444,
-    445,
-    446,
-)  # on all of Linux's architectures but Alpha
+# On all of Linux's architectures but Alpha.
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _ASK_VERSION = 1
 _PATH_BENEATH = 1
 _NO_NEW_PRIVILEGES = 38
@@ -28,6 +25,8 @@ _OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEVICE
 _RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}
 """Version of Landlock to how many of the rights on files it knows, the lowest bits."""
 
+KNOWS_MOVES = 2
+"""Before that nothing confined can move a file to another folder."""
 KNOWS_TRUNCATE = 3
 KNOWS_SIGNALS = 6
 _SIGNALS = 1 << 1
