@@ -82,7 +82,7 @@ def count(store: Store, digest: str, scratch: Path, options: list[str]) -> dict[
         env={**os.environ, "ARGOSY_STORE": str(store.path)},
         check=True,
     )
-    counted = Counter(kind for kind in kinds(trace, [ROOT.resolve(), store.path]))
+    counted = Counter(kinds(trace, [ROOT.resolve(), store.path]))
     return {"program": counted["program"], "image": 0 if options else counted["image"]}
 
 
@@ -106,7 +106,7 @@ def kinds(trace: Path, shared: list[Path]) -> Iterator[str]:
             if process in inside:
                 if not path[1].startswith(OWN_FOLDERS):
                     yield "image"
-            elif any(path[1].startswith(f"{folder}") for folder in shared):
+            elif any(path[1].startswith(str(folder)) for folder in shared):
                 yield "program"
 
 

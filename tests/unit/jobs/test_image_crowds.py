@@ -19,7 +19,7 @@ def planned(folder: Path, nodes: int, stage: str = "") -> Path:
         run / "run.json", run_spec(run_id=run.name, nodes=nodes, image=image).model_dump_json()
     )
     (run / "job.sbatch").write_text(
-        f'node_command=(\n    "$python" -I -m argosy.images.run\n    --digest {DIGEST}\n{stage})\n'
+        f"export ARGOSY_STORE=/store\nnode_command=(\n    --digest {DIGEST}\n{stage})\n"
     )
     return run
 

@@ -1,11 +1,10 @@
 """Jobs so large that loading their image would keep a shared file system busy for long."""
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from argosy.reading import read_text, site_of
-from argosy.run_folder.folder import SCRIPT, RunFolder
+from argosy.run_folder.folder import RunFolder
+from argosy.schedulers.missing_images import uses_image_in_place
 
 CALLS_PER_NODE = 16_000
 """Calls on files, from a container's start to PyTorch and Horovod loaded, where the image is used in place;
@@ -14,12 +13,10 @@ CALLS_PER_NODE = 16_000
 MOST_CALLS = 1_000_000
 """Of a job, without a word: metadata servers answer some tens of thousands a second, for all users."""
 
-_IN_PLACE = re.compile(r"^\s*--digest sha256:(?![\s\S]*^\s*--stage )", re.MULTILINE)
-
 
 def crowd(run_dirs: Iterable[Path]) -> str:
     """Return what to say of the largest job that uses its image in place; empty where it is no crowd."""
-    in_place = [run_dir for run_dir in run_dirs if _uses_in_place(run_dir)]
+    in_place = [run_dir for run_dir in run_dirs if uses_image_in_place(run_dir)]
     sizes = {run_dir: RunFolder(run_dir).spec.nodes for run_dir in in_place}
     largest = max(sizes, key=lambda run_dir: sizes[run_dir], default=None)
     if largest is None or (calls := sizes[largest] * CALLS_PER_NODE) <= MOST_CALLS:
@@ -29,7 +26,3 @@ def crowd(run_dirs: Iterable[Path]) -> str:
         f"system, by some {calls / 1e6:.1f} million calls at once; `images.stage: node` or `memory` in the "
         "site's site.yaml makes that a few hundred for each node (docs/images.md)"
     )
-
-
-def _uses_in_place(run_dir: Path) -> bool:
-    return bool(_IN_PLACE.search(read_text(run_dir / SCRIPT, site_of(run_dir))))

@@ -47,6 +47,12 @@ def missing_image(run_dir: Path) -> str | None:
     return _problem(run_dir, wanted) if wanted else None
 
 
+def uses_image_in_place(run_dir: Path) -> bool:
+    """Return whether the run's nodes have its image from the store, and unpack none."""
+    wanted = _wanted(run_dir)
+    return wanted is not None and not wanted.staged
+
+
 def _wanted(run_dir: Path) -> _Wanted | None:
     """Return what the script says; None where it needs no image."""
     text = read_text(run_dir / SCRIPT, site_of(run_dir))

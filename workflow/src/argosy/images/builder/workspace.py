@@ -195,10 +195,7 @@ class CopyingWorkspace:
 
     def _copied(self, layers: Sequence[Layer]) -> Path:
         root = self._place()
-        if layers:
-            flatten(layers, root, Copies().place)
-        else:
-            root.mkdir(mode=0o755)
+        flatten(layers, root, Copies().place)
         return root
 
     def _place(self) -> Path:
