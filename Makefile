@@ -53,7 +53,8 @@ test: lint image ## All tests: most files beside each other, those that strike a
 
 .PHONY: test-quick
 test-quick: lint ## Style, types, and the tests that need no image, no Slurm and little time
-	@$(BIN)/pytest tests/unit tests/golden -m "not quiet and not alone and not slow and not container" --numprocesses $(WORKERS)
+	@$(BIN)/pytest tests/unit tests/golden -m "not quiet and not alone and not slow and not container" --numprocesses $(WORKERS) \
+	    --dist worksteal
 
 .PHONY: schema
 schema: $(VENV)/.ready ## Write docs/summary.schema.json anew

@@ -415,6 +415,7 @@ def test_a_cut_off_tar_within_a_layer_is_refused(project: Project) -> None:
         project.refuses("0/layer.tar")
 
 
+@pytest.mark.slow
 def test_a_damaged_or_cut_off_archive_is_refused_wherever_it_is(project: Project) -> None:
     project.write_oci(
         LAYER, tar(member("big", random.Random(1).randbytes(5000))), pack=gzip.compress

@@ -77,7 +77,7 @@ def test_one_job_runs_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_job_that_still_runs_is_attached_to_and_not_submitted_again(tmp_path: Path) -> None:
-    run = run_with(tmp_path, "sleep 60")
+    run = run_with(tmp_path, "exec sleep 60")
     first, second = submitted(run), submitted(run)
     assert len(read_jobs(run)) == 1
     second.cancel()
@@ -131,7 +131,7 @@ def test_what_a_killed_script_leaves_behind_is_ended(command: str, tmp_path: Pat
 
 
 def test_another_process_with_the_same_number_is_not_the_job(tmp_path: Path) -> None:
-    run = run_with(tmp_path, "sleep 60")
+    run = run_with(tmp_path, "exec sleep 60")
     scheduler = submitted(run)
     mine = pid(run)
     entry = newest_job(run)
@@ -153,7 +153,7 @@ def test_a_folder_from_an_older_schema_is_refused_and_left_as_it_is(tmp_path: Pa
 
 
 def test_a_script_that_is_another_one_by_now_is_ended_and_the_new_one_runs(tmp_path: Path) -> None:
-    run = run_with(tmp_path, "sleep 60")
+    run = run_with(tmp_path, "exec sleep 60")
     submitted(run)
     older = pid(run)
     run_with(tmp_path, f"cd {tmp_path}\ntouch done")
@@ -164,7 +164,7 @@ def test_a_script_that_is_another_one_by_now_is_ended_and_the_new_one_runs(tmp_p
 
 
 def test_a_copied_run_is_not_the_job_that_runs_in_the_original(tmp_path: Path) -> None:
-    original = run_with(tmp_path / "original", "sleep 60")
+    original = run_with(tmp_path / "original", "exec sleep 60")
     scheduler = submitted(original)
     shutil.copytree(original, tmp_path / "copy", copy_function=shutil.copy2)
     copy = run_with(tmp_path / "copy", f"cd {tmp_path}/copy\ntouch done")
