@@ -2,8 +2,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-# Tests wait as long as they compute. More at a time are no faster: these keep two cores busy.
-WORKERS := 4
+# Tests wait for twice as long as they compute: so many at a time keep two cores busy.
+WORKERS := 6
 # At how many random moments tests of kills kill; 50 to be thorough.
 MOMENTS := 10
 
@@ -53,8 +53,7 @@ test: lint image ## All tests: most files beside each other, those that strike a
 
 .PHONY: test-quick
 test-quick: lint ## Style, types, and the tests that need no image, no Slurm and little time
-	@$(BIN)/pytest tests/unit tests/golden -m "not quiet and not alone and not slow and not container" --numprocesses $(WORKERS) \
-	    --dist worksteal
+	@$(BIN)/pytest tests/unit tests/golden -m "not quiet and not alone and not slow and not container" --numprocesses 4 --dist worksteal
 
 .PHONY: schema
 schema: $(VENV)/.ready ## Write docs/summary.schema.json anew

@@ -1,5 +1,6 @@
 import atexit
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from snakemake.exceptions import WorkflowError
 
 from argosy.errors import ArgosyError
 from argosy.images.builder.recipe import image_inputs
+from argosy.images.interchange.sources import check_taken
 from argosy.images.store.lockfile import is_imported
 from argosy.jobs.driver import DriverLock, check_executor, put_commands_on_path
 from argosy.jobs.outdated import describe_outdated
@@ -19,6 +21,7 @@ from argosy.schedulers import find_batch_system
 from argosy.schedulers.script_template import template_files
 from argosy.site.models import read_site
 from argosy.study.config import Source, parse_config
+from argosy.study.image_names import is_archive
 from argosy.study.order import in_blocks
 from argosy.study.runs import expand as expand_runs
 
@@ -53,6 +56,9 @@ try:
         for priority, run in enumerate(reversed(in_blocks(RUNS.values())), start=1)
     }
     IMAGES = sorted({run.image for run in RUNS.values() if run.image})
+    TAKEN = STUDY.taken_images
+    for name, source in TAKEN.items():
+        check_taken(PROJECT, name, source)
     # What the site does not have is told before anything runs, and so are Containerfiles that
     # cannot be built.
     LOCKS = Project(PROJECT).locks(IMAGES)
@@ -66,7 +72,7 @@ try:
     IMAGE_FILES = {
         image: image_inputs(Path("containers") / image)
         for image in IMAGES
-        if not is_imported(PROJECT, image)
+        if image not in TAKEN and not is_imported(PROJECT, image)
     }
     STUDY_FILE = StudyFile(Project(PROJECT), SITE)
     OUTDATED = STUDY_FILE.update(config, list(PLANS.values()))
@@ -112,9 +118,25 @@ def build_site():
     return f"--site={shlex.quote(SITE)}" if FACTS.images.build == "job" else ""
 
 
+def one_of(names):
+    """A pattern that fits these names and no other."""
+    return "|".join(map(re.escape, names)) or "(?!)"
+
+
+def taken_image(wildcards):
+    """Where an image comes from that is taken as it is."""
+    return TAKEN[wildcards.image]
+
+
+def image_archive(wildcards):
+    """The archive that an image is taken from; a newer one is taken anew."""
+    source = taken_image(wildcards)
+    return source if is_archive(source) else []
+
+
 def image_files(wildcards):
-    """The Containerfile and all files that it copies into the image; none of an imported one."""
-    return IMAGE_FILES.get(wildcards.image, [])
+    """The Containerfile and all files that it copies into the image."""
+    return IMAGE_FILES[wildcards.image]
 
 
 def script_templates():

@@ -1,3 +1,4 @@
+# An image of containers/, as far as it is not cached. One that somebody imported is made by no rule.
 rule image:
     input:
         image_files,
@@ -5,6 +6,8 @@ rule image:
         "resources/images/{image}/image.lock",
     log:
         "logs/images/{image}.log",
+    wildcard_constraints:
+        image=one_of(IMAGE_FILES),
     localrule: True
     params:
         site=build_site(),
@@ -12,6 +15,25 @@ rule image:
         "Building image {wildcards.image}"
     shell:
         "argosy image build {wildcards.image:q} --lock {output:q} --log {log:q} {params.site}"
+
+
+# An image that is taken as it is, from a registry, udocker or an archive.
+rule take_image:
+    input:
+        image_archive,
+    output:
+        "resources/images/{image}/image.lock",
+    log:
+        "logs/images/{image}.log",
+    wildcard_constraints:
+        image=one_of(TAKEN),
+    localrule: True
+    params:
+        source=taken_image,
+    message:
+        "Taking image {wildcards.image}"
+    shell:
+        "argosy image import {params.source:q} {wildcards.image:q} 2> >(tee {log:q} >&2)"
 
 
 # For sites whose nodes unpack images: before their jobs are submitted.

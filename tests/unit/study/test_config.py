@@ -8,6 +8,7 @@ import yaml
 from argosy.errors import ArgosyError
 from argosy.jobs.launchers import LAUNCHERS
 from argosy.study.config import Source, parse_config
+from argosy.study.image_names import image_name
 from argosy.study.models import Config, Experiment
 from argosy.study.runs import Run, expand
 
@@ -64,6 +65,9 @@ def test_durations_and_sizes() -> None:
         (("digits:", "'my digits; rm':"), "a name may hold letters, digits"),
         (("digits:", "tables:"), "choose another name"),
         (("image: torch-cpu", "image: ../../etc"), "experiments.digits.image: a name may hold"),
+        (("torch-cpu", "docker://"), "experiments.digits.image: names no image: docker://HOST/"),
+        (("torch-cpu", "'a/-.tar'"), "experiments.digits.image: names no image: docker://HOST/"),
+        (("torch-cpu", '"a\\n.tar"'), "image: holds characters that cannot be printed"),
         (("'a b; $(rm -rf /)'", "'a b"), "experiments.digits.command: cannot be split into words"),
         (
             ("scale:", "needs: {time: 2m}\n    scale:"),
@@ -241,3 +245,45 @@ def test_the_file_that_says_it_is_blamed() -> None:
     assert "--config: queeu: no such key; did you mean queue?" in parts
     with pytest.raises(ArgosyError, match="the configuration: experiments: this key is missing"):
         parse_config({}, [])
+
+
+@pytest.mark.parametrize(
+    ("image", "name"),
+    [
+        ("torch-cpu", "torch-cpu"),
+        ("docker://docker.io/library/python:3.12", "python-3.12"),
+        ("docker://python", "python-latest"),
+        (
+            "docker://registry.example.org:5000/Team/tool",
+            "registry.example.org-5000-Team-tool-latest",
+        ),
+        (f"docker://team/tool@sha256:{'ab' * 32}", "team-tool-abababababab"),
+        ("udocker:team/tool:1", "team-tool-1"),
+        ("udocker:tool", "tool-latest"),
+        ("../my images/tool v1.oci.tar", "tool-v1.oci"),
+        ("/scratch/tool.tar.gz", "tool"),
+    ],
+)
+def test_an_image_that_is_taken_has_a_name_in_the_project(image: str, name: str) -> None:
+    config = parse(GOOD.replace("torch-cpu", repr(image)))
+    assert {run.image for run in expand(config)} == {name}
+    assert config.taken_images == ({} if image == name else {name: image})
+
+
+def test_a_long_name_is_cut_and_stays_its_own() -> None:
+    long = "docker://registry.example.org/" + "a-long-path/" * 6
+    first, second = image_name(f"{long}one:1"), image_name(f"{long}two:1")
+    assert len(first) == len(second) == 64
+    assert first != second
+
+
+def test_two_images_of_one_name_are_refused() -> None:
+    text = GOOD + GOOD.replace("experiments:\n", "").replace("digits", "others")
+    assert parse(text.replace("torch-cpu", "udocker:team/tool:1")).taken_images
+    both = text.replace("torch-cpu", "docker://team/tool:1", 1).replace(
+        "torch-cpu", "udocker:team/tool:1"
+    )
+    with pytest.raises(
+        ArgosyError, match=r"experiments.others.image: .* would both be called team-tool-1"
+    ):
+        parse(both)

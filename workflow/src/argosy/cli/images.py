@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from argosy.cli.output import say, show
-from argosy.errors import ArgosyError
 
 images = typer.Typer(help="Build images, look after them, exchange them.", no_args_is_help=True)
 
@@ -174,22 +173,8 @@ def image_import(
     name: Annotated[str, typer.Argument(help="What the project calls the image.")],
 ) -> None:
     """Take an image of podman, docker, skopeo, udocker or of a registry into the store, for runs to use."""
-    from argosy.images.interchange.importing import import_from_registry, import_image
-    from argosy.images.interchange.udocker_images import PREFIX, tag_folder
-    from argosy.images.registry.reference import TRANSPORT, Reference
+    from argosy.images.interchange.sources import take_image
     from argosy.images.store.store import Store
 
-    store, project = Store.of_project(Path.cwd()), Path.cwd()
-    if source.startswith(TRANSPORT):
-        reference = Reference.parse(source)
-        lock = import_from_registry(store, project, reference, name, say)
-    elif source.startswith(PREFIX) and not Path(source).exists():
-        lock = import_image(store, project, tag_folder(source), name)
-    elif "://" in source and not Path(source).exists():
-        raise ArgosyError(
-            f"{source}: images come from a file, a folder, a registry by {TRANSPORT}REFERENCE, or "
-            f"udocker's folder by {PREFIX}NAME:TAG"
-        )
-    else:
-        lock = import_image(store, project, Path(source), name)
+    lock = take_image(Store.of_project(Path.cwd()), Path.cwd(), source, name, say)
     print(f"image {name} {lock.digest[:19]}: {len(lock.steps)} layers from {lock.base.reference}")

@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from argosy.study.image_names import image_name, is_taken
 from argosy.units import seconds
 from argosy.validated_units import Count, Mebibytes, Seconds
 
@@ -40,6 +41,15 @@ def experiment_name(value: str) -> str:
     if value == "tables":
         raise ValueError("'tables' is the folder of the results' tables; choose another name")
     return folder_name(value)
+
+
+def image_or_source(value: str) -> str:
+    """Accept a folder of containers/, and where an image may be taken from as it is."""
+    if is_taken(value) and not NAME.fullmatch(image_name(value)):
+        raise ValueError(
+            "names no image: docker://HOST/NAME:TAG, udocker:NAME:TAG or the path of an archive"
+        )
+    return value if is_taken(value) else folder_name(value)
 
 
 def variable_name(value: str) -> str:
@@ -90,6 +100,7 @@ VARIANTS = ("alone", "synthetic", "warm")
 
 Words = Annotated[tuple[str, ...], BeforeValidator(words), Field(min_length=1)]
 Name = Annotated[str, AfterValidator(folder_name)]
+Image = Annotated[str, AfterValidator(printable), AfterValidator(image_or_source)]
 Variable = Annotated[str, AfterValidator(variable_name)]
 Value = Annotated[str, Field(coerce_numbers_to_str=True), AfterValidator(printable)]
 HangTimeout = Annotated[
@@ -152,8 +163,8 @@ class Checkpoints(Model):
 class Experiment(Model):
     """A program in an image, measured at several sizes."""
 
-    image: Name | None = None
-    """A folder of containers/; None only for a native run."""
+    image: Image | None = None
+    """Folder of containers/, docker://REFERENCE, udocker:NAME:TAG or an archive; a native run has none."""
     command: Words
     launcher: Literal["horovod", "plain"] = "horovod"
     runtime: Literal["udocker", "native"] = "udocker"
@@ -237,6 +248,25 @@ class Config(Model):
     """Which of the site's queues to use; None: the first that takes the job."""
     experiments: Annotated[dict[ExperimentName, Experiment], Field(min_length=1)]
     studies: Studies = Studies()
+
+    @property
+    def taken_images(self) -> dict[str, str]:
+        """Where images come from that are taken as they are, by their names in the project."""
+        images = [one.image for one in self.experiments.values() if one.image]
+        return {image_name(image): image for image in images if is_taken(image)}
+
+    @model_validator(mode="after")
+    def one_image_of_a_name(self) -> "Config":
+        """Refuse two images that would be called the same: one would be measured as the other."""
+        named: dict[str, str] = {}
+        for experiment, one in self.experiments.items():
+            if one.image and named.setdefault(image_name(one.image), one.image) != one.image:
+                name = image_name(one.image)
+                raise ValueError(
+                    f"experiments.{experiment}.image: {one.image} and {named[name]} would both be called "
+                    f"{name}; give one of them a name of its own by argosy image import, and write that"
+                )
+        return self
 
     @model_validator(mode="after")
     def studied_experiments(self) -> "Config":

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from argosy.study.image_names import image_name
 from argosy.study.models import (
     Checkpoints,
     Config,
@@ -110,5 +111,6 @@ def _run(
         repeat=repeat,
         scaling=experiment.scale.kind,
         variant=variant,
-        **experiment.model_dump(exclude={"scale"}),
+        image=experiment.image and image_name(experiment.image),
+        **experiment.model_dump(exclude={"scale", "image"}),
     )

@@ -1,0 +1,52 @@
+"""What `image` of an experiment may say, and what the project calls an image that it takes as it is.
+
+An image is a folder of containers/, which is built, or else is taken from a registry, from udocker or from
+an archive. Its lock lies in `resources/images/<name>/` in both cases.
+"""
+
+import hashlib
+import re
+
+REGISTRY, UDOCKER = "docker://", "udocker:"
+ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.zst")
+LONGEST = 64
+_DIGEST = re.compile(r"@sha256:([0-9a-f]{12})[0-9a-f]*$")
+_OTHERS = re.compile(r"[^A-Za-z0-9._-]+")
+_SHORT_DIGEST = 12
+
+
+def is_taken(image: str) -> bool:
+    """Return whether an image is taken as it is, and not built of a folder of containers/."""
+    return image.startswith((REGISTRY, UDOCKER)) or is_archive(image)
+
+
+def is_archive(image: str) -> bool:
+    """Return whether it is a file of the project or of the host."""
+    return not image.startswith((REGISTRY, UDOCKER)) and image.endswith(ARCHIVES)
+
+
+def image_name(image: str) -> str:
+    """Return the name of an image's folder in resources/images/: `team-tool-1` for docker://team/tool:1."""
+    if not is_taken(image):
+        return image
+    name = _OTHERS.sub("-", _archive_name(image) if is_archive(image) else _tagged(image)).strip(
+        "-._"
+    )
+    if len(name) <= LONGEST:
+        return name
+    told = hashlib.sha256(image.encode()).hexdigest()[:_SHORT_DIGEST]
+    return f"{name[: LONGEST - _SHORT_DIGEST - 1]}-{told}"
+
+
+def _archive_name(path: str) -> str:
+    name = path.rpartition("/")[2]
+    return name.removesuffix(next(ending for ending in ARCHIVES if name.endswith(ending)))
+
+
+def _tagged(image: str) -> str:
+    """Return what a registry or udocker calls it, with a tag or digest and without what is meant anyway."""
+    rest = image.removeprefix(REGISTRY).removeprefix(UDOCKER)
+    rest = rest.removeprefix("docker.io/").removeprefix("library/")
+    if _DIGEST.search(rest):
+        return _DIGEST.sub(r"-\1", rest)
+    return rest if not rest or ":" in rest.rpartition("/")[2] else f"{rest}:latest"
