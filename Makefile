@@ -2,8 +2,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-# Tests wait for twice as long as they compute: so many at a time keep two cores busy.
-WORKERS := 6
+# Tests wait as long as they compute. Six at a time are as fast on two cores, and in each other's way.
+WORKERS := 4
 # At how many random moments tests of kills kill; 50 to be thorough.
 MOMENTS := 10
 
@@ -53,7 +53,8 @@ test: lint image ## All tests: most files beside each other, those that strike a
 
 .PHONY: test-quick
 test-quick: lint ## Style, types, and the tests that need no image, no Slurm and little time
-	@$(BIN)/pytest tests/unit tests/golden -m "not quiet and not alone and not slow and not container" --numprocesses 4 --dist worksteal
+	@$(BIN)/pytest tests/unit tests/golden -m "not quiet and not alone and not slow and not container" --numprocesses $(WORKERS) \
+	    --dist worksteal
 
 .PHONY: schema
 schema: $(VENV)/.ready ## Write docs/summary.schema.json anew

@@ -1,10 +1,13 @@
 """Containers by proot, as on hosts without user namespaces: what they see, and what they cannot change."""
 
 import os
+import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -17,6 +20,7 @@ from argosy.images.engines import container
 from argosy.images.engines.models import UNISOLATED_ENGINES, Bind, Container, Outcome
 from argosy.images.rootfs.freeze import make_frozen
 from argosy.images.rootfs.layers import Layer
+from argosy.images.store.scratch import sweep
 from argosy.images.store.store import Store
 
 pytestmark = pytest.mark.container
@@ -211,6 +215,52 @@ def test_nothing_is_left_when_the_runner_is_ended(
     while found := sleepers():
         assert time.monotonic() < until + 10, found
         time.sleep(0.05)
+
+
+def seconds_to_begin(command: list[str | Path], until: float) -> float:
+    """How long a runner takes from its start until its container's program runs."""
+    began = time.monotonic()
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as runner:
+        while len(sleepers()) < 2:
+            assert time.monotonic() < began + until and runner.poll() is None
+            time.sleep(0.01)
+        seconds = time.monotonic() - began
+        runner.terminate()
+    return seconds
+
+
+def test_a_runner_that_is_killed_at_any_moment_leaves_nothing_that_is_not_swept(
+    project_store: Store, root: Path, tmp_path: Path, moments: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    command = [sys.executable, "-c", RUNNER, project_store.path, root]
+    seconds, chance = seconds_to_begin(command, 60), random.Random(6)
+    began = 0
+    for _ in range(moments):
+        runner = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        # From the start of Python to a little after that of the program.
+        time.sleep(chance.uniform(0, 1.5 * seconds))
+        began += bool(sleepers())
+        runner.kill()
+        runner.wait()
+        until = time.monotonic() + 20
+        while found := [one for one in psutil.process_iter() if is_of(one, root)] + sleepers():
+            assert time.monotonic() < until, found
+            time.sleep(0.02)
+    assert 0 < began < moments
+    outcome, output = run(project_store, root, "proot", "echo right")
+    assert (outcome.status, output) == (0, "right\n")
+    # Nobody was left to remove its folders; the next job does.
+    sweep()
+    assert not [*tmp_path.iterdir()]
+
+
+def is_of(process: psutil.Process, root: Path) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        alive = process.status() != psutil.STATUS_ZOMBIE
+        return alive and any(str(root) in word for word in process.cmdline())
+    return False
 
 
 def test_where_proot_cannot_trace_it_is_one_line(

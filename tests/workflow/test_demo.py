@@ -29,6 +29,8 @@ class Readme:
     workspace: Workspace
     printed: dict[str, str]
     """By the commands, in their order."""
+    reported: dict[str, Any]
+    """The summary of which Snakemake's own report was made."""
 
 
 @pytest.fixture(scope="module")
@@ -40,12 +42,14 @@ def readme(workspace: Workspace) -> Readme:
     blocks = re.findall(r"^```sh\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
     commands = [line for block in blocks for line in block.splitlines()]
     assert commands[:2] == ["make demo", NOT_AGAIN]
-    printed = {}
+    printed, reported = {}, {}
     for command in commands:
         if command != NOT_AGAIN:
             status, printed[command] = workspace.run(*shlex.split(command))
             assert status == 0, f"{command}\n{printed[command]}"
-    return Readme(workspace, printed)
+        if command == REPORT:
+            reported = json.loads((workspace.path / "results/local/summary.json").read_text())
+    return Readme(workspace, printed, reported)
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +169,9 @@ def test_again_nothing_runs_within_five_seconds(finished: Workspace) -> None:
 def test_snakemakes_own_report_holds_ours(readme: Readme) -> None:
     assert REPORT in readme.printed
     text = (readme.workspace.path / "snakemake-report.html").read_text()
-    for name in ("report.html", "summary.csv", "figures/digits-throughput.svg"):
+    # There is nothing to draw where a busy machine left one of the two points without numbers.
+    drawn = len(measured_points(readme.reported)) == len(RUNS)
+    for name in ("report.html", "summary.csv", *["figures/digits-throughput.svg"] * drawn):
         assert f"results/local/{name}" in text
 
 

@@ -139,6 +139,27 @@ def _times_known(values: Vector, factor: float | None) -> Interval | None:
 def _interval(values: Vector) -> Interval:
     """Return the values, the estimate first; it may lie beside draws that are cut off at no latency."""
     value, groups = float(values[0]), values[1:].reshape(-1, DRAWS)
-    ends = [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]
-    low, high = np.quantile(groups, ends, method="median_unbiased", axis=1)
-    return Interval(value, min(value, float(low.min())), max(value, float(high.max())))
+    low, high = _ends(groups[0], groups[-1])
+    return Interval(value, min(value, low), max(value, high))
+
+
+def _ends(group: Vector, other: Vector) -> tuple[float, float]:
+    """Return the ends of the least interval that reaches over both groups of draws, of which one is true.
+
+    Each tail of the `group` is half of what it may leave out. The `other` leaves out as much in all: where
+    an end lies beyond its own already, its other end may leave out the rest.
+    """
+    left_out = 1 - CONFIDENCE
+    low, high = _quantile(group, left_out / 2), _quantile(group, 1 - left_out / 2)
+    below, above = float((other < low).mean()), float((other > high).mean())
+    if below + above <= left_out:
+        return low, high
+    half = left_out / 2
+    return (
+        min(low, _quantile(other, left_out - min(above, half))),
+        max(high, _quantile(other, 1 - left_out + min(below, half))),
+    )
+
+
+def _quantile(values: Vector, share: float) -> float:
+    return float(np.quantile(values, share, method="median_unbiased"))
