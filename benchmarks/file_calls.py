@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from argosy.images import start
 from argosy.images.store.lockfile import read_lock
 from argosy.images.store.store import Store, remove_tree
 
@@ -75,7 +76,7 @@ def count(store: Store, digest: str, scratch: Path, options: list[str]) -> dict[
     trace = scratch / "trace"
     traced = ["strace", "-f", "-qq", "-s", "500", "--decode-pids=pidns", "-o", trace]
     traced += ["-e", "trace=%file,%process"]
-    program = [sys.executable, "-I", "-m", "argosy.images.run", "--digest", digest]
+    program = [sys.executable, "-I", "-S", str(Path(start.__file__)), "--digest", digest]
     subprocess.run(
         [*traced, *program, *options, "--log-dir", scratch, "--", *PROGRAM],
         cwd=scratch,

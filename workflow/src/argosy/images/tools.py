@@ -176,6 +176,22 @@ def environment(store: Store) -> dict[str, str]:
     }
 
 
+def runtime_environment(store: Store) -> dict[str, str]:
+    """Return the environment of runc, which starts on every node: the store is looked through last.
+
+    Libraries of the store are searched only where runc's own is among them: each program that is started
+    would look for all of its own there, on a file system that all nodes share.
+    """
+    found = [folder for folder in libraries(store) if any(folder.glob("libseccomp.so.*"))]
+    folders = [os.environ.get("PATH", ""), *SYSTEM_FOLDERS, *map(str, _unpacked_folders(store))]
+    return {
+        **os.environ,
+        "PATH": os.pathsep.join(filter(None, folders)),
+        "TMPDIR": gettempdir(),
+        **({"LD_LIBRARY_PATH": os.pathsep.join(map(str, found))} if found else {}),
+    }
+
+
 def libraries(store: Store) -> list[Path]:
     """Return the folders of unpacked programs' libraries."""
     unpacked = store.tools / "unpacked"

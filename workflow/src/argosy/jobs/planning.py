@@ -58,6 +58,11 @@ class Project:
         """What runs on compute nodes, `/argosy` in a container."""
         return Path(argosy.__file__).parent / "runtime"
 
+    @property
+    def image_start(self) -> Path:
+        """What starts a container on a node."""
+        return self.runtime_dir.parent / "images" / "start.py"
+
     def locks(self, images: Iterable[str]) -> dict[str, ImageLock]:
         """Read the locks of those images that have one.
 
@@ -202,6 +207,7 @@ def _write_run(
             "workloads_dir": project.workloads_dir,
             "store": project.store.path,
             "python": sys.executable,
+            "image_start": project.image_start,
         }
     )
     if why_outdated(folder, description, programs):

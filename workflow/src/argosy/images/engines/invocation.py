@@ -78,7 +78,7 @@ def _by_runc(store: Store, container: Container, folder: Path) -> Invocation:
         *("--mount-proc", "--propagation", "slave"),
         *runc.command(program, bundle),
     ]
-    return Invocation(command, tools.environment(store))
+    return Invocation(command, tools.runtime_environment(store))
 
 
 def _by_proot(store: Store, container: Container, folder: Path) -> Invocation:
