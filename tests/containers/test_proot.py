@@ -9,9 +9,12 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 
 import psutil
 import pytest
+import refused_filters
+import traced
 from trees import describe_tree
 
 from argosy.errors import ArgosyError
@@ -275,3 +278,33 @@ def test_where_proot_cannot_trace_it_is_one_line(
         patch.setenv("PATH", path)
         with pytest.raises(ArgosyError, match="bin/proot does not run here: ptrace: Operation not"):
             run(project_store, root, "proot", "true")
+
+
+TRY = """
+import sys
+from pathlib import Path
+from argosy.images.engines.choice import try_engine
+from argosy.images.store.store import Store
+print(try_engine(Store(Path(sys.argv[1])), Path(sys.argv[2]), "proot").said)
+"""
+
+
+@pytest.mark.parametrize(
+    ("world", "line"),
+    [
+        (traced, "proot error: ptrace(TRACEME): Operation not permitted"),
+        (
+            refused_filters,
+            "the filter of system calls (seccomp) that proot needs: Operation not permitted",
+        ),
+    ],
+)
+def test_what_keeps_it_from_working_is_one_line(
+    project_store: Store, root: Path, world: ModuleType, line: str
+) -> None:
+    program = [sys.executable, "-c", TRY, str(project_store.path), str(root)]
+    assert world.__file__
+    done = subprocess.run(
+        [sys.executable, world.__file__, *program], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stdout) == (0, f"{line}\n")

@@ -50,3 +50,16 @@ def test_what_programs_say_is_quoted_without_colours() -> None:
     assert plain(said) == "2026: cgroups in hybrid mode not supported\n"
     assert str(ArgosyError(f"crun: {said}")) == "crun: 2026: cgroups in hybrid mode not supported"
     assert plain("grüße ✓\tx") == "grüße ✓\tx"
+
+
+def test_who_is_traced_already_is_told_so() -> None:
+    trials = [
+        Trial("runc", said="unshare failed"),
+        Trial("proot", said="proot error: ptrace(TRACEME): Operation not permitted"),
+    ]
+    with pytest.raises(
+        ArgosyError, match=r"leave out what traces this command already \(strace, a"
+    ):
+        best(trials)
+    with pytest.raises(ArgosyError, match=r"or for the package 'proot'"):
+        best([Trial("runc", said="unshare failed"), Trial("proot", said="not installed")])

@@ -15,6 +15,9 @@ from collections.abc import Mapping, Sequence
 
 from argosy.images.engines import landlock
 
+NAME = "the filter of system calls (seccomp) that proot needs"
+"""What an error is said of."""
+
 _AUDIT_NUMBERS = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 """Of linux/audit.h."""
 
@@ -109,7 +112,7 @@ def filter_calls(*, owns_all: bool = False) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_SET_SECCOMP, _FILTER, ctypes.byref(program), 0, 0) != 0:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), "seccomp")
+        raise OSError(number, os.strerror(number), NAME)
 
 
 def _answers(machine: str, landlock_version: int, owns_all: bool) -> dict[int, int]:

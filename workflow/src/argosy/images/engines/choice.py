@@ -46,6 +46,11 @@ _DECISIVE = (
 """Settings of the kernel that forbid what the quick engines need."""
 
 
+_TOLD = 160
+_NOT_TO_BE_TRACED = "ptrace(TRACEME): Operation not permitted"
+_TRACING = "leave out what traces this command already (strace, a debugger, another proot)"
+
+
 @dataclass(frozen=True)
 class Trial:
     """What an engine does on a host.
@@ -143,10 +148,13 @@ def best(trials: Sequence[Trial]) -> Trial:
     isolating = [trial for trial in working if trial.engine in ISOLATING_ENGINES]
     if not working:
         said = "; ".join(f"{trial.engine}: {trial.said}" for trial in trials)
+        is_traced = any(_NOT_TO_BE_TRACED in trial.said for trial in trials)
         raise ArgosyError(
             f"no engine for containers works on this host ({said})",
-            "ask the site to allow "
-            "user namespaces (user.max_user_namespaces above 0), or for the package 'proot'",
+            f"ask the site to allow user namespaces (user.max_user_namespaces above 0), or {_TRACING}"
+            if is_traced
+            else "ask the site to allow user namespaces (user.max_user_namespaces above 0), or for the "
+            "package 'proot'",
         )
     return min(isolating, key=lambda trial: trial.cost_s) if isolating else working[0]
 
@@ -203,7 +211,14 @@ def _timed(
     seconds = time.monotonic() - began
     text = b"".join(output).decode(errors="replace")
     right = outcome.status == 3 and text.endswith(expected)
-    return right, " ".join(plain(text).split())[-160:] or "no output", seconds
+    return right, _said(engine, plain(text)) or "no output", seconds
+
+
+def _said(engine: str, text: str) -> str:
+    """Return what tells most of what an engine printed: of proot the beginning, after which it guesses."""
+    if engine in UNISOLATED_ENGINES:
+        return next((line.strip() for line in text.splitlines() if line.strip()), "")[:_TOLD]
+    return " ".join(text.split())[-_TOLD:]
 
 
 def _noted(store: Store) -> str | None:

@@ -94,7 +94,8 @@ def _become(confinement: Confinement) -> NoReturn:
         call_filter.filter_calls(owns_all=confinement.owns_all)
         os.execve(confinement.command[0], [*confinement.command], {**confinement.environment})
     except OSError as problem:
-        print(f"{confinement.command[0]}: {problem.strerror}", file=sys.stderr, flush=True)
+        what = problem.filename or confinement.command[0]
+        print(f"{what}: {problem.strerror}", file=sys.stderr, flush=True)
     os._exit(_FAILED)
 
 
