@@ -110,7 +110,9 @@ def test_an_archive_is_taken_and_taken_anew_when_it_is_newer(workspace: Workspac
 
 
 def test_what_cannot_be_meant_is_one_line(workspace: Workspace, tmp_path: Path) -> None:
-    assert "'docker://a//b' names no image in a registry" in refused(workspace, "docker://a//b")
+    assert "config.yaml: image: 'docker://a//b' names no image in a registry" in refused(
+        workspace, "docker://a//b"
+    )
     (workspace.path / "containers/team-small-1").mkdir()
     said = refused(workspace, "docker://team/small:1")
     assert "would be called team-small-1, and containers/team-small-1 is there too" in said

@@ -64,9 +64,23 @@ def test_durations_and_sizes() -> None:
         (("[2, 1]", "[]"), "experiments.digits.scale.nodes"),
         (("digits:", "'my digits; rm':"), "a name may hold letters, digits"),
         (("digits:", "tables:"), "choose another name"),
-        (("image: torch-cpu", "image: ../../etc"), "experiments.digits.image: a name may hold"),
-        (("torch-cpu", "docker://"), "experiments.digits.image: names no image: docker://HOST/"),
-        (("torch-cpu", "'a/-.tar'"), "experiments.digits.image: names no image: docker://HOST/"),
+        (
+            ("image: torch-cpu", "image: ../../etc"),
+            "experiments.digits.image: names no image: write",
+        ),
+        (
+            ("image: torch-cpu", "image: dokcer://python"),
+            "image: names no image: write a folder of",
+        ),
+        (("image: torch-cpu", "image: torch cpu"), "experiments.digits.image: a name may hold"),
+        (
+            ("torch-cpu", "docker://"),
+            "experiments.digits.image: names no image: write a folder of containers/",
+        ),
+        (
+            ("torch-cpu", "'a/-.tar'"),
+            "experiments.digits.image: names no image: write a folder of containers/",
+        ),
         (("torch-cpu", '"a\\n.tar"'), "image: holds characters that cannot be printed"),
         (("'a b; $(rm -rf /)'", "'a b"), "experiments.digits.command: cannot be split into words"),
         (

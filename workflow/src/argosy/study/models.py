@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from argosy.study.image_names import image_name, is_taken
+from argosy.study.image_names import ARCHIVES, image_name, is_taken
 from argosy.units import seconds
 from argosy.validated_units import Count, Mebibytes, Seconds
 
@@ -45,11 +45,14 @@ def experiment_name(value: str) -> str:
 
 def image_or_source(value: str) -> str:
     """Accept a folder of containers/, and where an image may be taken from as it is."""
-    if is_taken(value) and not NAME.fullmatch(image_name(value)):
+    if is_taken(value) and NAME.fullmatch(image_name(value)):
+        return value
+    if is_taken(value) or ":" in value or "/" in value:
         raise ValueError(
-            "names no image: docker://HOST/NAME:TAG, udocker:NAME:TAG or the path of an archive"
+            "names no image: write a folder of containers/, docker://HOST/NAME:TAG, udocker:NAME:TAG or "
+            f"the path of an archive ({', '.join(ARCHIVES)})"
         )
-    return value if is_taken(value) else folder_name(value)
+    return folder_name(value)
 
 
 def variable_name(value: str) -> str:

@@ -38,7 +38,10 @@ def check_taken(project: Path, name: str, source: str) -> None:
         ArgosyError: when `source` is written wrongly, the project builds an image of this name, or has
             locked another one under it.
     """
-    reference = Reference.parse(source) if source.startswith(TRANSPORT) else None
+    try:
+        reference = Reference.parse(source) if source.startswith(TRANSPORT) else None
+    except ArgosyError as problem:
+        raise problem.at("config.yaml: image") from None
     if (project / "containers" / name).exists():
         raise ArgosyError(
             f"{source} would be called {name}, and containers/{name} is there too",
