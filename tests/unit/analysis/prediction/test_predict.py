@@ -5,6 +5,7 @@ import time
 from dataclasses import replace
 from statistics import mean
 
+import numpy as np
 import pytest
 from allreduce_times import hierarchical_s, hierarchical_times
 from scipy import stats
@@ -25,6 +26,7 @@ from argosy.analysis.prediction import (
     split_layers,
 )
 from argosy.analysis.prediction.exposed import PHASES
+from argosy.analysis.prediction.predict import ends_over
 from argosy.analysis.prediction.spread import slowest_of
 
 # 100 MB of parameters in one message after the backward pass.
@@ -185,3 +187,24 @@ def test_thirteen_sizes_in_a_second() -> None:
     predicted(large, POWERS)
     # Processor time, and twice what it may take, since other tests run beside this one.
     assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(("shift", "stretch"), [(0, 1), (1, 1), (3, 1), (-3, 1), (0, 3), (2, 0.3)])
+def test_ends_leave_out_a_twentieth_of_either_group_and_no_more(
+    shift: float, stretch: float
+) -> None:
+    chance = np.random.default_rng(3)
+    group = chance.standard_normal(5000)
+    other = shift + stretch * chance.standard_normal(5000)
+    low, high = ends_over(group, other)
+    outside = [float(((one < low) | (one > high)).mean()) for one in (group, other)]
+    assert max(outside) <= 0.0504
+    # One of them has no more room than it needs.
+    assert max(outside) >= 0.0496
+    for tail in (group < low, group > high):
+        assert tail.mean() <= 0.0252
+
+
+def test_ends_of_one_group_are_its_percentiles() -> None:
+    group = np.linspace(0, 1, 1001)
+    assert ends_over(group, group) == pytest.approx((0.025, 0.975), abs=1e-3)

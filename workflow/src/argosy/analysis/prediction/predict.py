@@ -139,11 +139,11 @@ def _times_known(values: Vector, factor: float | None) -> Interval | None:
 def _interval(values: Vector) -> Interval:
     """Return the values, the estimate first; it may lie beside draws that are cut off at no latency."""
     value, groups = float(values[0]), values[1:].reshape(-1, DRAWS)
-    low, high = _ends(groups[0], groups[-1])
+    low, high = ends_over(groups[0], groups[-1])
     return Interval(value, min(value, low), max(value, high))
 
 
-def _ends(group: Vector, other: Vector) -> tuple[float, float]:
+def ends_over(group: Vector, other: Vector) -> tuple[float, float]:
     """Return the ends of the least interval that reaches over both groups of draws, of which one is true.
 
     Each tail of the `group` is half of what it may leave out. The `other` leaves out as much in all: where
