@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,3 +44,34 @@ def test_ranks_meet_and_train_by_proot(
     assert logs.count("argosy: proot does not isolate: ") == 2
     # Files of the run are the user's, and what the ranks could not write to is as it was.
     assert {path.stat().st_uid for path in folder.rglob("*")} == {os.getuid()}
+
+
+def test_each_node_takes_what_works_there_whatever_the_login_node_has(
+    workspace: Workspace, project_store: Store
+) -> None:
+    tools.fetch_proot(project_store, print)
+    experiment = {
+        "image": "torch-cpu",
+        "command": "python3 -c \"print('7 img/s')\"",
+        "launcher": "plain",
+        "throughput": "([0-9.]+) img/s",
+        "scale": {"nodes": [1], "repeats": 1},
+    }
+    workspace.configure({"either": experiment})
+    folder = workspace.run_dir("either", "nodes1-ranks1-repeat1")
+    script = ["bash", folder / "job.sbatch"]
+    for login_has, node_has in ((True, False), (False, True)):
+        shutil.rmtree(folder, ignore_errors=True)
+        status, output = workspace.run(*where(login_has, BIN / "snakemake"))
+        assert status == 0, output
+        before = set(folder.glob("logs/*"))
+        status, output = workspace.run(*where(node_has, *script))
+        assert status == 0, output
+        (logs,) = set(folder.glob("logs/*")) - before
+        said = (logs / "node-0.log").read_text()
+        assert ("argosy: proot does not isolate: " in said) != node_has, said
+
+
+def where(namespaces: bool, *command: str | Path) -> list[str | Path]:
+    """A command on a host that has user namespaces or forbids them."""
+    return [*command] if namespaces else forbidding(*command)
