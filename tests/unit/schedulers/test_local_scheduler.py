@@ -296,3 +296,26 @@ def test_a_script_is_ours_from_its_first_moment_to_its_last(tmp_path: Path) -> N
         os.kill(pid(run), signal.SIGKILL)
         while not has_ended(child):
             assert scheduler.poll()[run].state.active or has_ended(child)
+
+
+@pytest.mark.parametrize(
+    ("method", "problem"),
+    [("environ", psutil.AccessDenied), ("create_time", psutil.NoSuchProcess)],
+)
+def test_a_process_that_shows_nothing_for_a_moment_still_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, problem: type[psutil.Error]
+) -> None:
+    run = run_with(tmp_path, "exec sleep 60")
+    scheduler = submitted(run)
+    answer, refused = getattr(psutil.Process, method), [True]
+
+    def refused_once(process: psutil.Process) -> object:
+        if refused:
+            refused.pop()
+            raise problem(process.pid)
+        return answer(process)
+
+    monkeypatch.setattr(psutil.Process, method, refused_once)
+    assert scheduler.poll()[run].state is State.RUNNING
+    assert not refused
+    scheduler.cancel()

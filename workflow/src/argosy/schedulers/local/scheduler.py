@@ -27,6 +27,12 @@ CANCEL_GRACE_S = 8.0
 SAME_PROCESS_S = 1.0
 """Process ids are used again; one that began at another time than recorded is somebody else's."""
 
+PAUSES_S = (0.0, 0.01, 0.05)
+"""Before each look at a process: one that is loading a program may seem gone or closed for a moment.
+
+Seen in some of 30,000 starts on Linux 6.18. So a process is not the job's only if no look shows that it is.
+"""
+
 _RUNTIME = Path(argosy.__file__).parent / "runtime"
 
 
@@ -181,6 +187,14 @@ def _left_behind(run_dir: Path, job_id: str) -> list[psutil.Process]:
 
 def _is_of(process: psutil.Process, job_id: str) -> bool:
     """Return whether the process was started by this job: job.json alone does not say whom to end."""
+    for pause_s in PAUSES_S:
+        time.sleep(pause_s)
+        if _looks_like_of(process, job_id):
+            return True
+    return False
+
+
+def _looks_like_of(process: psutil.Process, job_id: str) -> bool:
     try:
         if process.status() == psutil.STATUS_ZOMBIE:
             return True  # it shows nobody what it was, and no signal does it harm
@@ -230,16 +244,25 @@ def _process_of(job: Job) -> psutil.Process | None:
     """Return the job's process while it lives; a child that ended is reaped on the way."""
     if job.scheduler != "local" or job.pid is None or job.process_created is None:
         return None
-    try:
-        process = psutil.Process(job.pid)
-        if abs(process.create_time() - job.process_created) > SAME_PROCESS_S:
-            return None
-        if process.status() == psutil.STATUS_ZOMBIE:
-            with suppress(ChildProcessError):
-                os.waitpid(process.pid, os.WNOHANG)
-            return None
-        if not _is_of(process, job.job_id):
-            return None
-    except psutil.NoSuchProcess:
+    for pause_s in PAUSES_S:
+        time.sleep(pause_s)
+        with suppress(psutil.NoSuchProcess):
+            return _living(psutil.Process(job.pid), job.process_created, job.job_id)
+        if not psutil.pid_exists(job.pid):
+            break
+    return None
+
+
+def _living(process: psutil.Process, created: float, job_id: str) -> psutil.Process | None:
+    """Return the process if it is the job's and has not ended.
+
+    Raises:
+        psutil.NoSuchProcess: when it is gone, or seems to be.
+    """
+    if abs(process.create_time() - created) > SAME_PROCESS_S:
         return None
-    return process
+    if process.status() == psutil.STATUS_ZOMBIE:
+        with suppress(ChildProcessError):
+            os.waitpid(process.pid, os.WNOHANG)
+        return None
+    return process if _is_of(process, job_id) else None
