@@ -25,8 +25,13 @@ if rank == 0:
     wait_for_others()
     sys.exit()
 """
-# Nice to the tests beside it.
-LOOP = "os.nice(19)\nwhile True:\n    pass\n"
+# The tests beside it go first. A rank is a session, and Linux gives each session a niceness of its own.
+GENTLE = """
+os.nice(19)
+try: open("/proc/self/autogroup", "w").write("19")
+except OSError: pass
+"""
+LOOP = GENTLE + "while True:\n    pass\n"
 STOP = "os.kill(os.getpid(), signal.SIGSTOP)\n"
 LOADER = """
 import multiprocessing
@@ -51,7 +56,7 @@ def job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
 
 
 PLACES = {
-    LOOP: "is at program.py:1[45]",
+    LOOP: r"is at program.py:\d\d",
     STOP: r"is stopped \(by a signal or a debugger\)",
     LOADER: r"is at program.py:17 \(get of queues.py\)",
     NO_PYTHON: "gave no Python stack",
@@ -98,9 +103,9 @@ def test_no_silence_or_a_short_one_or_one_that_is_allowed_ends_a_run(job: Any) -
         assert one.wait(60) == [0, 0], one.outputs()
 
 
-VALIDATE = """
+VALIDATE = f"""
 import json
-os.nice(19)
+{GENTLE}
 def double(values): return [value * 2 for value in values]
 end = time.monotonic() + 72
 while time.monotonic() < end:
@@ -119,5 +124,5 @@ def test_by_default_a_loop_ends_within_75_seconds_and_a_long_validation_goes_on(
     loop.until(lambda: step_files.count(file) > 10)
     assert loop.wait(90) == [1, 1]
     assert time.time() - file.stat().st_mtime < 75
-    assert "rank 1 is at program.py:1" in loop.failures()[0]
+    assert "rank 1 is at program.py:" in loop.failures()[0]
     assert validation.wait(60) == [0, 0], validation.outputs()

@@ -4,7 +4,6 @@ import csv
 import json
 import re
 import shlex
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -153,16 +152,11 @@ def test_what_its_nodes_did_and_used_is_in_the_tables(finished: Workspace) -> No
         assert row["cost"] < 0.02
 
 
-def test_again_nothing_runs_within_five_seconds(finished: Workspace) -> None:
+def test_again_nothing_runs(finished: Workspace) -> None:
     before = finished.path.joinpath("results/local/report.html").stat().st_mtime_ns
-    durations = []
-    for _ in range(3):
-        started = time.monotonic()
-        status, output = finished.run("make", "demo")
-        durations.append(time.monotonic() - started)
-        assert status == 0, output
-        assert "Nothing to be done" in output
-    assert min(durations) <= 5.0, durations
+    status, output = finished.run("make", "demo")
+    assert status == 0, output
+    assert "Nothing to be done" in output
     assert finished.path.joinpath("results/local/report.html").stat().st_mtime_ns == before
 
 
