@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.signal import lfilter
+from ugly_studies import Ugliness, step_times
 
 from argosy.analysis.warmup import WarmUp, warm_up
 
@@ -122,6 +123,13 @@ def test_a_run_that_never_becomes_steady_is_left_out(noise: Noise) -> None:
     for warm in never:
         found = [warm_up(series(noise, 400, seed, warm)) for seed in range(20)]
         assert np.mean([one.left_out for one in found]) >= 0.9
+
+
+@pytest.mark.parametrize("autocorrelation", [0.5, 0.9])
+def test_a_power_law_that_hides_in_noise_is_left_out(autocorrelation: float) -> None:
+    kind = Ugliness(warm_up="power law", autocorrelation=autocorrelation)
+    found = [warm_up(run) for run in step_times(kind, 200, 200, np.random.default_rng(7))]
+    assert np.mean([one.left_out for one in found]) >= 0.95
 
 
 @pytest.mark.parametrize("noise", [normal, autocorrelated])
