@@ -146,6 +146,7 @@ def test_the_time_limit(study: ClusterWorkspace) -> None:
     driver = study.drive()
     output = study.end(driver)
     assert driver.returncode == 1
-    assert "ended by Slurm: time limit" in output
+    cause = "ended by Slurm: time limit; raise resources.time, or let the program save checkpoints"
+    assert cause in output
     [failure] = study.failures()
-    assert failure["cause"] == "ended by Slurm: time limit"
+    assert failure["cause"] == cause

@@ -58,6 +58,20 @@ def test_a_warned_job_saves_and_goes_back_to_the_queue_and_on(workspace: Cluster
     assert interrupted["state"] == "interrupted"
 
 
+def test_a_warning_before_anything_runs_is_kept(workspace: ClusterWorkspace) -> None:
+    """Slurm warns up to a minute early, of a job of a minute at once."""
+    (workspace.path / "slurm/testbed/job.sbatch.j2").write_text(
+        '{% extends "job.sbatch.j2" %}\n{% block environment %}\n'
+        '[ "${SLURM_RESTART_COUNT:-0}" != 0 ] || kill -USR1 "$$"\n{% endblock %}\n'
+    )
+    workspace.count([2], steps=100, checkpoints=CHECKPOINTS)
+    driver = workspace.drive()
+    output = workspace.end(driver)
+    assert driver.returncode == 0, output
+    assert [*attempts(workspace).values()] == ["interrupted", "completed"]
+    assert each_step_once(workspace, 100)
+
+
 def test_the_time_limit_warns_in_time(workspace: ClusterWorkspace) -> None:
     """A minute is the shortest limit; forty seconds before it the ranks have saved and gone."""
     workspace.count([2], steps=400, checkpoints={"warning": "40s"}, resources={"time": "1m"})

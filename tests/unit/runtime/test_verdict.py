@@ -204,7 +204,10 @@ def slurm_says(run: Run, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "cause"),
     [
-        ("JOB 7 ON host0 CANCELLED AT 2026-11-20T16:37:46 DUE TO TIME LIMIT", "time limit"),
+        (
+            "JOB 7 ON host0 CANCELLED AT 2026-11-20T16:37:46 DUE TO TIME LIMIT",
+            "time limit; raise resources.time, or let the program save checkpoints",
+        ),
         ("JOB 7 ON host0 CANCELLED AT 2026-11-20T16:37:46 DUE TO JOB REQUEUE", "job requeue"),
         (
             "JOB 7 ON host0 CANCELLED AT 2026-11-20T16:37:46 DUE TO NODE FAILURE, SEE SLURMCTLD "

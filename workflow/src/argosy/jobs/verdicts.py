@@ -114,8 +114,9 @@ def _run(log_words: Path | None, program: str, *arguments: str | Path) -> None:
 
 
 def _reason(state: State) -> str:
-    """Return the reason as verdict.py takes it."""
-    return "cancelled job" if state is State.CANCELLED else ENDED_FROM_OUTSIDE.get(state, "")
+    """Return the reason as verdict.py takes it, in the words that a job's log has for it."""
+    words = {State.CANCELLED: "cancelled job", State.TIMEOUT: "time limit"}
+    return words.get(state) or ENDED_FROM_OUTSIDE.get(state, "")
 
 
 def uncollected(run_dir: Path) -> Status | None:

@@ -28,6 +28,7 @@ except ImportError:  # started by its path, which puts its folder first among Py
 MOST_NODES = 100_000
 _MOST_RANKS = 1 << 31
 EXIT_CODES = {"completed": 0, "failed": 1, "interrupted": 75, "cancelled": 130}
+_ADVICE = {"time limit": "raise resources.time, or let the program save checkpoints"}
 # How the agents speak of a node that they only miss; what the node itself says is better.
 _ONLY_MISSED = ("its agent vanished", "its agent never started", "its agent runs on")
 
@@ -241,7 +242,8 @@ def decide(
     else:
         state = "failed" if failure else "completed"
     if said and state != "completed":
-        ended = _failure(None, f"ended by {scheduler}: {said}", now)
+        cause = "; ".join(filter(None, (said, _ADVICE.get(said))))
+        ended = _failure(None, f"ended by {scheduler}: {cause}", now)
         state, failure = _ended_from_outside(state, failure, reports, said, ended)
     begin = min((report.started for report in reports if report.started), default=now)
     end = max((report.ended or now for report in reports), default=now)
