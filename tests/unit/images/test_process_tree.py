@@ -11,11 +11,12 @@ import pytest
 from argosy.images.engines.process_tree import REPEAT_S, STOP_GRACE_S
 
 PROGRAM = """
-import subprocess, sys
+import os, subprocess, sys
 from argosy.images.engines.process_tree import ended_with_us
 inner = "trap 'sleep {seconds}; echo saved; exit' TERM; echo began; while :; do sleep 0.1; done"
 process = subprocess.Popen(["sh", "-c", "sh -c \\"$0\\"; :", inner])
 with ended_with_us(process, {patience}) as asked:
+    os.write(1, b"listens\\n")
     process.wait()
 print("asked" if asked.is_set() else "not asked")
 """
@@ -32,7 +33,8 @@ def start() -> Start:
         started = subprocess.Popen(
             [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
         )
-        assert started.stdout and started.stdout.readline() == "began\n"
+        assert started.stdout
+        assert {started.stdout.readline() for _ in range(2)} == {"began\n", "listens\n"}
         return started
 
     return start
