@@ -4,12 +4,13 @@ import math
 from pathlib import Path
 
 import pytest
-from study_files import plan
+from study_files import STARTED, plan
 
 from argosy.analysis.factors import RankTimes
 from argosy.analysis.point_factors import NAMES, point_factors
 from argosy.analysis.rank_times import rank_times
 from argosy.analysis.study_tables import open_study
+from argosy.report.summary.summarise import summarise
 from argosy.results import collect
 
 SHARES = {"data": 0.1, "forward": 0.3, "backward": 0.4, "communication": 0.1}
@@ -75,3 +76,23 @@ def test_a_phase_that_one_run_does_not_record_is_in_none_of_the_factors(tmp_path
     assert product == pytest.approx(factors["efficiency"].mean, rel=1e-12)
     # A single run of the base gives no interval.
     assert {one.low for one in factors.values()} == {None}
+
+
+def test_runs_of_blocks_have_factors_and_an_efficiency_of_pairs(tmp_path: Path) -> None:
+    hours = (1.0, 1.2, 0.9, 1.1, 0.8, 1.3)
+    for repeat, hour in enumerate(hours, 1):
+        for nodes in (1, 2):
+            run = plan(tmp_path, nodes=nodes, ranks_per_node=2, repeat=repeat)
+            run.execute(started=STARTED + 100 * repeat + nodes)
+            step_s = 0.1 * hour * (1 + 0.001 * (repeat * nodes % 3))
+            run.steps(step_s=step_s, steps=40, phases=SHARES)
+    collect(tmp_path, tmp_path / "tables")
+    [experiment] = summarise(tmp_path / "tables").experiments
+    large = experiment.points[-1]
+    assert large.speed_up_is_paired
+    of_points, of_factors = large.efficiency, large.factors["efficiency"]
+    assert of_points and of_points.low and of_factors.low
+    assert of_factors.mean == pytest.approx(of_points.mean)
+    assert of_factors.low == pytest.approx(of_points.low)
+    # What hours have in common is in none of them.
+    assert of_factors.low > 0.99 * of_factors.mean

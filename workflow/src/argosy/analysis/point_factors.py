@@ -1,19 +1,26 @@
 """The factors of a point's efficiency, over its repeats and those of the base case."""
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from argosy.analysis.factors import COMMUNICATION, DATA, RankTimes, terms
-from argosy.analysis.statistics import Estimate, log_difference_estimate
+from argosy.analysis.statistics import (
+    Estimate,
+    log_difference_estimate,
+    paired_ratio_estimate,
+)
 
 NAMES = ("load_balance", COMMUNICATION, DATA, "computation", "efficiency")
 """The last is the product of the others."""
 
 
-def point_factors(runs: Sequence[RankTimes], base: Sequence[RankTimes]) -> Mapping[str, Estimate]:
+def point_factors(
+    runs: Sequence[RankTimes], base: Sequence[RankTimes], *, paired: bool = False
+) -> Mapping[str, Estimate]:
     """Return each factor's geometric mean over all pairs of a run and one of the base; 1: as good as there.
+
+    `paired`: both are in the order of the blocks in which they ran (`blocks`); intervals are of pairs then.
 
     `load_balance`: mean own work over that of the rank with the most.
     `communication`: the most own work of a rank over the job's time. The rest is time in which even
@@ -37,11 +44,13 @@ def point_factors(runs: Sequence[RankTimes], base: Sequence[RankTimes]) -> Mappi
     here = [terms(run, recorded) for run in runs]
     there = [terms(run, recorded) for run in base]
     return {
-        name: log_difference_estimate(np.subtract.outer(_logs(here, name), _logs(there, name)))
+        name: _estimate([each[name] for each in here], [each[name] for each in there], paired)
         for name in NAMES
         if name in recorded or name not in (COMMUNICATION, DATA)
     }
 
 
-def _logs(found: Sequence[Mapping[str, float]], name: str) -> list[float]:
-    return [math.log(each[name]) for each in found]
+def _estimate(here: Sequence[float], there: Sequence[float], paired: bool) -> Estimate:
+    if paired:
+        return paired_ratio_estimate(here, there)
+    return log_difference_estimate(np.subtract.outer(np.log(here), np.log(there)))

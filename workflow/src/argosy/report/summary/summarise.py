@@ -212,7 +212,7 @@ def _point(
         steps=time.steps if time else None,
         samples_per_step=time.samples if time else None,
         phases_s_per_step=dict(time.phases_s) if time else {},
-        factors=_factors(found, experiment, point, base),
+        factors=_factors(found, experiment, base, scaled) if base and scaled else {},
         usage=used,
         costs=cost_summary(point.nodes, scaled.samples_per_s, used, found.rates)
         if scaled
@@ -229,12 +229,16 @@ def _point(
 
 
 def _factors(
-    found: _Analysis, experiment: str, point: Point, base: Point | None
+    found: _Analysis, experiment: str, base: Point, scaled: PointScaling
 ) -> dict[str, Estimate]:
-    if base is None or point == base:
+    if scaled.point == base:
         return {}
-    runs, of_base = found.ranks_at(experiment, point), found.ranks_at(experiment, base)
-    return dict(point_factors(runs, of_base)) if runs and of_base else {}
+    runs, of_base = found.ranks_at(experiment, scaled.point), found.ranks_at(experiment, base)
+    if not (runs and of_base):
+        return {}
+    # Both are by repeat, of which none is missing then.
+    paired = scaled.is_paired and len(runs) == len(of_base) == len(scaled.samples_per_s)
+    return dict(point_factors(runs, of_base, paired=paired))
 
 
 def _runs(
