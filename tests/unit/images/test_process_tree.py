@@ -14,22 +14,25 @@ PROGRAM = """
 import os, subprocess, sys
 from argosy.images.engines.process_tree import ended_with_us
 inner = "trap 'sleep {seconds}; echo saved; exit' TERM; echo began; while :; do sleep 0.1; done"
-process = subprocess.Popen(["sh", "-c", "sh -c \\"$0\\"; :", inner])
+process = subprocess.Popen(["sh", "-c", "sh -c \\"$0\\" {engine}", inner])
 with ended_with_us(process, {patience}) as asked:
     os.write(1, b"listens\\n")
     process.wait()
 print("asked" if asked.is_set() else "not asked")
 """
 
-Start = Callable[[float, float], subprocess.Popen[str]]
+WAITS = "; :"
+ENDS_FIRST = "& exec sleep 1"
+
+Start = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture
 def start() -> Start:
     """Start one that takes so many seconds to end, with so much patience."""
 
-    def start(seconds: float, patience: float) -> subprocess.Popen[str]:
-        program = PROGRAM.format(seconds=seconds, patience=patience)
+    def start(seconds: float, patience: float, engine: str = WAITS) -> subprocess.Popen[str]:
+        program = PROGRAM.format(seconds=seconds, patience=patience, engine=engine)
         started = subprocess.Popen(
             [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
         )
@@ -59,3 +62,10 @@ def test_it_has_as_long_as_it_was_promised_unless_it_is_asked_again(start: Start
     assert said(usual) == ["asked"]
     assert said(patient) == said(told_twice) == ["saved", "asked"]
     assert said(asked_again) == ["asked"]
+
+
+@pytest.mark.slow
+def test_what_an_engine_leaves_that_ends_first_is_ended_too(start: Start) -> None:
+    one = start(2 * STOP_GRACE_S, 0, ENDS_FIRST)
+    one.send_signal(signal.SIGTERM)
+    assert said(one) == ["asked"]

@@ -30,6 +30,7 @@ def ended_with_us(
     """
     asked = threading.Event()
     first: float | None = None
+    ending: list[threading.Thread] = []
 
     def stop(number: int, frame: object) -> None:
         nonlocal first
@@ -39,7 +40,9 @@ def ended_with_us(
         grace_s = STOP_GRACE_S + (patience_s if first is None else 0.0)
         first = now if first is None else first
         asked.set()
-        threading.Thread(target=end_container, args=(process.pid, grace_s), daemon=True).start()
+        thread = threading.Thread(target=end_container, args=(process.pid, grace_s), daemon=True)
+        ending.append(thread)
+        thread.start()
 
     in_main = threading.current_thread() is threading.main_thread()
     previous = {
@@ -53,6 +56,9 @@ def ended_with_us(
         if process.poll() is None:
             end_container(process.pid)
             process.wait()
+        # The engine may have ended before all that was around it.
+        for thread in ending:
+            thread.join()
         for number, handler in previous.items():
             signal.signal(number, handler)
 
