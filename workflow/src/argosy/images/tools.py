@@ -127,9 +127,14 @@ def find_proot(store: Store) -> Path | None:
     return _shipped(store, "proot") or find(store, "proot")
 
 
+def machine() -> str:
+    """Return this machine's architecture, as udocker's tools are named."""
+    return {"aarch64": "arm64"}.get(platform.machine(), platform.machine())
+
+
 def _shipped(store: Store, program: str) -> Path | None:
     """Return a program of udocker's own tools; of several, that for the newest kernels."""
-    tools = (store.udocker / "bin").glob(f"{program}-{platform.machine()}*")
+    tools = (store.udocker / "bin").glob(f"{program}-{machine()}*")
     return max((path for path in tools if os.access(path, os.X_OK)), default=None)
 
 
@@ -227,7 +232,7 @@ def _pack_tools(runtime: Path, folder: Path) -> Path:
     tarball = folder / "udockertools.tar.gz"
     with tarfile.open(tarball, "w:gz") as archive:
         name = "crun" if runtime.name.startswith("crun") else "runc"
-        archive.add(runtime.resolve(), f"udocker_dir/bin/{name}-{platform.machine()}")
+        archive.add(runtime.resolve(), f"udocker_dir/bin/{name}-{machine()}")
         archive.add(version, "udocker_dir/lib/VERSION")
         archive.add(version, "udocker_dir/doc/VERSION")
     return tarball

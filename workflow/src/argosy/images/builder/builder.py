@@ -28,6 +28,7 @@ from argosy.images.store.lockfile import ImageLock, LockedBase, LockedStep, writ
 from argosy.images.store.scratch import private_folder, sweep
 from argosy.images.store.store import Store
 from argosy.images.tools import find_proot, require, require_runtime
+from argosy.images.udocker_repository.registering import register
 
 
 def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> ImageLock:
@@ -69,6 +70,7 @@ def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> 
         write_lock(store.description(lock.digest), lock)
         write_lock(lock_path, lock)
         progress.say(_frozen(store, lock))
+        progress.say(register(store, lock))
     return lock
 
 

@@ -84,7 +84,8 @@ def _check(container: Container) -> None:
             f"{container.root}: this image is not here", "build it with: argosy image build"
         )
     for bind in container.binds:
-        if not bind.source.is_dir():
+        is_file = bind.source.is_file() and container.engine != "R1"
+        if not (bind.source.is_dir() or is_file):
             raise ArgosyError(f"{bind.source}: this folder is to be mounted and does not exist")
         if not is_ours(bind) and not _is_there(container, bind.target):
             raise ArgosyError(f"{bind.target}: the frozen image has no such folder to mount at")
@@ -98,12 +99,12 @@ def _check(container: Container) -> None:
 
 
 def _is_there(container: Container, target: str) -> bool:
-    """Return whether a folder can be mounted at `target`: the image has it, or a mount above does."""
+    """Return whether something can be mounted at `target`: the image has it, or a mount above does."""
     above = [bind for bind in container.binds if target.startswith(f"{bind.target}/")]
     inner = max(above, key=lambda bind: len(bind.target), default=None)
     if inner is None:
         return os.path.lexists(f"{container.root}{target}")
-    return (inner.source / target.removeprefix(f"{inner.target}/")).is_dir()
+    return (inner.source / target.removeprefix(f"{inner.target}/")).exists()
 
 
 def _copy_host_files(guest: Path) -> None:

@@ -29,7 +29,7 @@ ENGINES = (*ISOLATING_ENGINES, *UNISOLATED_ENGINES)
 
 @dataclass(frozen=True)
 class Bind:
-    """A folder of the host, seen in the container at `target`.
+    """A folder of the host, or a file but for R1, seen in the container at `target`.
 
     What runs inside may write to it only where that is said: see `ISOLATING_ENGINES`.
     """

@@ -88,7 +88,7 @@ def command(
     (writable if container.writable else readable).append(str(container.root))
     confinement = confined.Confinement(
         command=[
-            *_started(program),
+            *started(program),
             *("-0", "-r", str(container.root), "-w", container.workdir),
             *(part for mount in mounts for part in ("-b", f"{mount.source}:{mount.target}")),
             *_wrapped(container),
@@ -124,14 +124,23 @@ def ready(store: Store, folder: Path) -> Program:
     Raises:
         ArgosyError: when proot is missing or does not run, or there is no place for its loader.
     """
+    program = find(store)
+    return replace(program, loader=_loader(store, program, folder))
+
+
+def find(store: Store) -> Program:
+    """Return proot without its loader.
+
+    Raises:
+        ArgosyError: when it is missing.
+    """
     path = tools.find_proot(store)
     if path is None:
         raise ArgosyError(
             "proot is missing", "make the container tools available with: argosy setup"
         )
     unpacked = store.tools in path.parents
-    program = Program(path.resolve(), tools.libraries(store) if unpacked else ())
-    return replace(program, loader=_loader(store, program, folder))
+    return Program(path.resolve(), tools.libraries(store) if unpacked else ())
 
 
 def _loader(store: Store, program: Program, folder: Path) -> Path:
@@ -167,7 +176,7 @@ def _loader_of(program: Program) -> bytes:
     cat = shutil.which("cat", path=os.defpath) or "/bin/cat"
     try:
         process = subprocess.Popen(
-            [*_started(program), "-r", "/", cat],
+            [*started(program), "-r", "/", cat],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -196,7 +205,7 @@ def _loader_of(program: Program) -> bytes:
     raise ArgosyError(f"{program.path} does not run here: {why}")
 
 
-def _started(program: Program) -> list[str]:
+def started(program: Program) -> list[str]:
     """Return how proot is called. Were its libraries named by a variable, its container would see that."""
     dynamic_loader = _DYNAMIC_LOADERS.get(platform.machine(), "")
     if not program.libraries or not Path(dynamic_loader).exists():

@@ -19,6 +19,7 @@ from argosy.images.gc.disk import Inode, Usage, freed, measure
 from argosy.images.gc.inventory import Inventory, read_inventory
 from argosy.images.store.lockfile import read_lock
 from argosy.images.store.store import Store
+from argosy.images.udocker_repository.registering import forget_gone
 from argosy.units import amount, mebibytes, seconds
 
 Say = Callable[[str], None]
@@ -75,6 +76,7 @@ def prune(store: Store, project: Path, limits: Limits, say: Say, *, dry_run: boo
             return
         for path in [place for candidate in chosen for place in candidate.places] + leftovers:
             trash.throw_away(store, path)
+    forget_gone(store)
     # From here on builds may begin: nothing that they could use is in the trash.
     say(f"freed {amount(trash.empty(store))}; {_left(inventory, chosen)}")
 

@@ -29,6 +29,7 @@ from argosy.images.rootfs.layers import Change, Layer
 from argosy.images.store.lockfile import ImageLock, LockedBase, LockedStep, lock_path, write_lock
 from argosy.images.store.scratch import sweep
 from argosy.images.store.store import Store
+from argosy.images.udocker_repository.registering import register
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 KEY_FORMAT = "argosy-import-1"
@@ -82,6 +83,7 @@ def _lock(store: Store, project: Path, take: Callable[[], ImageLock]) -> ImageLo
     lock = ImageLock.model_validate_json(unhindered(lambda: take().model_dump_json()))
     write_lock(store.description(lock.digest), lock)
     write_lock(lock_path(project, lock.name), lock)
+    register(store, lock)
     return lock
 
 

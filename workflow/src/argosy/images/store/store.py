@@ -1,7 +1,8 @@
 """Where images live on disk, and who may change them when.
 
 <store>/tools/           container tools put together from the distribution's packages
-<store>/udocker/         udocker's own folder (UDOCKER_DIR)
+<store>/udocker/         udocker's tools, where it has installed them
+<store>/udocker-repository/  the UDOCKER_DIR by which udocker shows and runs the frozen images
 <store>/layers/<key>/    one cached build step: diff/ and layer.json
 <store>/roots/<digest>/  a frozen root file system, complete and read-only
 <store>/archives/        frozen images as one file each, for nodes that unpack them
@@ -81,8 +82,13 @@ class Store:
 
     @property
     def udocker(self) -> Path:
-        """What UDOCKER_DIR is set to."""
+        """Where udocker has installed its tools."""
         return self.path / "udocker"
+
+    @property
+    def udocker_repository(self) -> Path:
+        """What a user sets UDOCKER_DIR to, to see the images by udocker's commands."""
+        return self.path / "udocker-repository"
 
     def driver(self, version: str) -> Path:
         """Return what belongs to this version of NVIDIA's driver."""
