@@ -147,6 +147,22 @@ print(tools._may_install(), fetching._as_ordinary_user())
 """
 
 
+def test_udockers_tools_are_found_by_its_name_of_the_architecture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As udocker itself looks for them."""
+    from udocker.helper.hostinfo import HostInfo
+
+    for kernels in ("x86_64", "aarch64", "ppc64le"):
+        monkeypatch.setattr("platform.machine", lambda kernels=kernels: kernels)
+        assert tools.machine() == HostInfo().arch()
+        store = Store(tmp_path / kernels)
+        (store.udocker / "bin").mkdir(parents=True)
+        program = store.udocker / "bin" / f"proot-{tools.machine()}-4_8_0"
+        program.touch(0o755)
+        assert tools.find_proot(store) == program
+
+
 def test_root_of_a_namespace_makes_a_base_as_an_ordinary_user() -> None:
     """Files of other users, which the root of a machine could make, it cannot."""
     command = [*AS_ROOT, sys.executable, "-c", NOT_ROOT]
