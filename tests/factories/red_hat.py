@@ -31,7 +31,17 @@ done
 exec {unshare} "$@"
 """
 
+# Two of them lie upon each other, and Linux takes no third.
 _WORLD = """
+if [ -n "$1" ]; then
+    for turn in 1 2; do
+        mkdir -p "$1.upper$turn" "$1.work$turn"
+        folders="lowerdir=$1,upperdir=$1.upper$turn,workdir=$1.work$turn"
+        mount -t overlay overlay -o "userxattr,$folders" "$1" || exit 99
+    done
+    cd "$1"
+fi
+shift
 while [ "$1" != -- ]; do
     mount --bind "$1" "$2" || exit 99
     shift 2
@@ -41,8 +51,17 @@ exec setpriv --ambient-caps -all --inh-caps -all --bounding-set -all "$@"
 """
 
 
-def on_red_hat(folder: Path, *command: str | Path, missing: Sequence[str] = ()) -> list[str | Path]:
-    """Return how a command is started, as the same user, in that world; `folder` holds what hides it."""
+def on_red_hat(
+    folder: Path,
+    *command: str | Path,
+    missing: Sequence[str] = (),
+    without_overlay: Path | None = None,
+) -> list[str | Path]:
+    """Return how a command is started, as the same user, in that world; `folder` holds what hides it.
+
+    Args:
+        without_overlay: a folder below which there is no overlay file system; the command starts there.
+    """
     folder.mkdir(exist_ok=True)
     nothing = folder / "no-program"
     nothing.touch(mode=0o644)
@@ -67,7 +86,7 @@ def on_red_hat(folder: Path, *command: str | Path, missing: Sequence[str] = ()) 
         "-c",
         _WORLD,
     ]
-    return [*world, "sh", *binds, old, unshare, "--", *command]
+    return [*world, "sh", without_overlay or "", *binds, old, unshare, "--", *command]
 
 
 def _place(name: str) -> Path | None:
