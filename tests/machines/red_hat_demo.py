@@ -108,7 +108,7 @@ def _demo(folder: Path, address: str, tarball: str) -> int:
     done = subprocess.run(
         on_red_hat(
             folder / "world",
-            *("bash", "-c", script),
+            *("sh", "-c", script),
             missing=("runc", "crun"),
             without_overlay=project,
         ),
