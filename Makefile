@@ -89,8 +89,9 @@ bench-file-calls: image ## Count what a node asks of a shared file system until 
 	@$(BIN)/python benchmarks/file_calls.py
 
 .PHONY: bench-overhead
-bench-overhead: image ## Time training in a container beside the same wheels without one (ENGINE=)
-	@$(BIN)/python benchmarks/overhead.py $(ENGINE)
+bench-overhead: image ## Time training in a container beside the same wheels without one (PROGRAM= ENGINE= PAIRS=)
+	@$(BIN)/python benchmarks/overhead.py $(if $(PROGRAM),--program $(PROGRAM)) $(if $(ENGINE),--engine $(ENGINE)) \
+	    $(if $(PAIRS),--pairs $(PAIRS))
 
 .PHONY: bench-sampling
 bench-sampling: image $(VENV)/.developing ## Time training with its agent, telemetry and recorder beside training alone

@@ -1,17 +1,21 @@
 """`make bench-overhead`: training in a container beside the same wheels without one, on one pinned core.
 
-Both run the digits with the files of the frozen image torch-cpu, from the C library to PyTorch: in a
-container, and started by the image's own loader on the bare host. They take turns (`taking_turns.py`).
-An engine may be named, which the host would not choose: `make bench-overhead ENGINE=proot`.
+Both run the same program with the files of the frozen image torch-cpu, from the C library to PyTorch: in a
+container, and started by the image's own loader on the bare host. They take turns (`taking_turns.py`). The
+digits are trained, or another program, and an engine may be named that the host would not choose:
+`make bench-overhead PROGRAM=resnet50 ENGINE=proot PAIRS=20`.
 """
 
+import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from taking_turns import measured_pairs, pin_to_a_core, report, side_by_side
+from taking_turns import Turns, measured_pairs, pin_to_a_core, report, side_by_side
 
 from argosy.images.engines import container
 from argosy.images.engines.choice import engine_of_host
@@ -22,34 +26,68 @@ from argosy.images.store.store import Store
 ROOT = Path(__file__).parents[1]
 RUNTIME = ROOT / "workflow/src/argosy/runtime/python"
 WORKLOADS = ROOT / "containers/workloads"
-DIGITS = "torch/digits.py"
 PACKAGES = "opt/venv/lib/python3.11/site-packages"
-PAIRS = 20
-EPOCHS = 1000
 SETTINGS = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "LANG": "C.UTF-8", "HOME": "/tmp"}
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program below containers/workloads, with options that let it train until it is ended."""
+
+    path: str
+    options: Mapping[str, object]
+    turns: Turns
+
+
+PROGRAMS = {
+    "digits": Program(
+        "torch/digits.py",
+        # No checkpoints: it would be the disk that is timed.
+        {"--epochs": 1000, "--warm-up-epochs": 1, "--checkpoint-every": 1000},
+        Turns(),
+    ),
+    "resnet50": Program(
+        "torch/benchmark.py",
+        {"--model": "resnet50", "--image-size": 96, "--batch-size": 2, "--steps": 100_000},
+        Turns(12, 5.0),
+    ),
+}
 
 
 def main() -> int:
     """Measure, print the table and, last, the figures as JSON."""
+    options = parse_arguments()
+    program = PROGRAMS[options.program]
     store = Store.of_project(ROOT)
     root = store.root(read_lock(ROOT / "resources/images/torch-cpu/image.lock").digest)
     pin_to_a_core()
-    engine = sys.argv[1] if len(sys.argv) > 1 else engine_of_host(store)
+    engine = options.engine or engine_of_host(store)
     ways = {
-        "container": lambda folder: in_container(store, root, engine, folder),
-        "native": lambda folder: natively(root, folder),
+        "container": lambda folder: in_container(store, root, (engine, program), folder),
+        "native": lambda folder: natively(root, program, folder),
     }
-    pairs = measured_pairs(partial(side_by_side, ways), PAIRS)
-    print(f"engine {engine}")
-    print(json.dumps({"engine": engine, **report(pairs, "container", "native")}))
+    pairs = measured_pairs(partial(side_by_side, ways, asked=program.turns), options.pairs)
+    print(f"{options.program}, engine {engine}")
+    figures = report(pairs, "container", "native")
+    print(json.dumps({"program": options.program, "engine": engine, **figures}))
     return 0
 
 
-def in_container(store: Store, root: Path, engine: str, folder: Path) -> None:
-    """Train in a container."""
+def parse_arguments() -> argparse.Namespace:
+    """Read what is to be measured."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--program", choices=PROGRAMS, default="digits")
+    parser.add_argument("--engine")
+    parser.add_argument("--pairs", type=int, default=20)
+    return parser.parse_args()
+
+
+def in_container(store: Store, root: Path, asked: tuple[str, Program], folder: Path) -> None:
+    """Train in a container of an engine."""
+    engine, program = asked
     inside = Container(
         root,
-        ["python3", f"/workloads/{DIGITS}", *options()],
+        ["python3", f"/workloads/{program.path}", *words(program)],
         binds=[
             Bind(WORKLOADS, "/workloads"),
             Bind(RUNTIME, "/argosy"),
@@ -67,10 +105,10 @@ def in_container(store: Store, root: Path, engine: str, folder: Path) -> None:
     container.run(store, inside, lambda _: None)
 
 
-def natively(root: Path, folder: Path) -> None:
+def natively(root: Path, program: Program, folder: Path) -> None:
     """Train without a container."""
     subprocess.run(
-        training_command(root, WORKLOADS / DIGITS),
+        training_command(root, program, WORKLOADS / program.path),
         cwd=folder,
         env={
             **training_environment(root),
@@ -81,12 +119,12 @@ def natively(root: Path, folder: Path) -> None:
     )
 
 
-def training_command(root: Path, program: Path) -> list[str]:
-    """The training by the files of the image `root`, without a container."""
+def training_command(root: Path, program: Program, path: Path) -> list[str]:
+    """The program, which lies at `path`, by the files of the image `root`, without a container."""
     loader = next(path for path in root.glob("lib*/ld-linux-*.so.*"))
     libraries = ":".join(map(str, root.glob("usr/lib/*-linux-gnu")))
     python = [str(loader), "--library-path", libraries, str(root / "usr/bin/python3")]
-    return [*python, str(program), *options()]
+    return [*python, str(path), *words(program)]
 
 
 def training_environment(root: Path) -> dict[str, str]:
@@ -99,11 +137,9 @@ def training_environment(root: Path) -> dict[str, str]:
     }
 
 
-def options() -> list[str]:
-    """The program's, the same for both."""
-    # No checkpoints: it would be the disk that is timed.
-    given = {"--epochs": EPOCHS, "--warm-up-epochs": 1, "--checkpoint-every": EPOCHS}
-    return [str(word) for option in given.items() for word in option]
+def words(program: Program) -> list[str]:
+    """Return the program's options, the same for both."""
+    return [str(word) for option in program.options.items() for word in option]
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import psutil
 from agent_job import PYTHON, Job
-from overhead import DIGITS, RUNTIME, WORKLOADS, training_command, training_environment
+from overhead import PROGRAMS, RUNTIME, WORKLOADS, training_command, training_environment
 from taking_turns import (
     SETTLING_S,
     Pair,
@@ -118,11 +118,12 @@ def by_turns(root: Path, agent_shares: list[float], number: int, folder: Path) -
 
 def below_an_agent(root: Path, folder: Path) -> None:
     """Train as in a job of one rank."""
+    digits = PROGRAMS["digits"]
     # What lies beside the program is found before the recorder that the agent offers.
     program = folder / "digits.py"
-    shutil.copy(WORKLOADS / DIGITS, program)
+    shutil.copy(WORKLOADS / digits.path, program)
     shutil.copy(Path(__file__).parent / "switched_recorder.py", folder / "argosy_steps.py")
-    job = Job(folder, training_command(root, program), nodes=1)
+    job = Job(folder, training_command(root, digits, program), nodes=1)
     job.start(
         0,
         **training_environment(root),

@@ -22,12 +22,12 @@ import psutil
 from argosy.analysis.statistics import paired_ratio_estimate
 from argosy.runtime.agent.step_rows import Step, read_steps
 
-TURNS = 24
-TURN_S = 0.5
 SETTLING_S = 0.05
 """Of a turn, in which caches fill again."""
 FEWEST_STEPS = 5
 """Of a turn: there are some twenty."""
+SETTLED_STEPS = 40
+"""After which a training takes its turns."""
 STEPS_WRITTEN_S = 1.5
 PATIENCE_S = 120.0
 
@@ -36,6 +36,14 @@ Way = Callable[[Path], None]
 
 Turn = tuple[float, float]
 """When it began and ended, on the monotonic clock."""
+
+
+@dataclass(frozen=True)
+class Turns:
+    """How many turns of how many seconds each training has; some twenty steps are to fit into one."""
+
+    count: int = 24
+    seconds: float = 0.5
 
 
 @dataclass(frozen=True)
@@ -61,7 +69,7 @@ class Training:
     def __enter__(self) -> "Training":
         self._runner.start()
         latest = time.monotonic() + PATIENCE_S
-        while not any(step.epoch for step in self._steps()):
+        while len(self._steps()) < SETTLED_STEPS:
             time.sleep(0.2)
             if time.monotonic() > latest or not self._runner.is_alive():
                 self.__exit__()
@@ -135,7 +143,9 @@ def measured_pairs(measure: Callable[[int, Path], Pair], pairs: int) -> list[Pai
     return found
 
 
-def side_by_side(ways: Mapping[str, Way], number: int, folder: Path) -> Pair:
+def side_by_side(
+    ways: Mapping[str, Way], number: int, folder: Path, *, asked: Turns = Turns()
+) -> Pair:
     """Two trainings, one of which is stopped while the other has its turn."""
     turns: dict[str, list[Turn]] = {name: [] for name in ways}
     with ExitStack() as stack:
@@ -144,10 +154,10 @@ def side_by_side(ways: Mapping[str, Way], number: int, folder: Path) -> Pair:
             (folder / name).mkdir()
             trainings[name] = stack.enter_context(Training(ways[name], folder / name))
             signal_all(trainings[name].processes, signal.SIGSTOP)
-        for turn in range(TURNS):
+        for turn in range(asked.count):
             for name in in_turn(ways, number + turn):
                 signal_all(trainings[name].processes, signal.SIGCONT)
-                turns[name].append(lasting(TURN_S))
+                turns[name].append(lasting(asked.seconds))
                 signal_all(trainings[name].processes, signal.SIGSTOP)
         for training in trainings.values():
             signal_all(training.processes, signal.SIGCONT)
