@@ -32,6 +32,8 @@ SHORT_START = 0.1
 
 With a fifth instead, a power law that is hard to see in its noise would be taken for one: the run's mean
 would be 5 % off."""
+FIRST_STEPS = 4
+"""So many may be slow in a short run as well, while memory is allocated and caches fill."""
 DECAYS_WITHIN = 3
 """Time constants that a run has to be longer than, to take the level that it approaches."""
 STEADY_AFTER = 5
@@ -130,7 +132,7 @@ def _steady_from(logs: Vector, cuts: list[int]) -> int | None:
     if _began_on_one_level(logs, cuts):
         # In short series the variance itself is uncertain, and too small where steps are alike.
         return last if rest < CLEAR_TREND * (1 + _UNCERTAIN / (logs.size - last)) else None
-    if last > SHORT_START * logs.size:
+    if last > max(SHORT_START * logs.size, FIRST_STEPS):
         return None
     return 2 * last if _trend(logs[2 * last :]) < SLIGHT_TREND else None
 
