@@ -6,8 +6,8 @@ system read-only. R1 is udocker's, for hosts where the others do not work (see `
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from argosy.errors import ArgosyError
@@ -71,6 +71,10 @@ def _by_runc(store: Store, container: Container, folder: Path) -> Invocation:
     program = _found(store, container.engine)
     bundle = subfolder(folder, "bundle")
     specification = _specification(container, folder)
+    specification = replace(
+        specification,
+        mounts=[*specification.mounts, *_shields(specification.root, container.binds)],
+    )
     (bundle / "config.json").write_text(json.dumps(specification.content()), encoding="utf-8")
     # The first process of these namespaces is killed with unshare, and takes all others along.
     command = [
@@ -138,6 +142,19 @@ def _mounts(bind: Bind) -> Iterator[runc.Mount]:
     yield runc.Mount(source, bind.target, bind.writable, mount_flags(source))
     if not bind.writable:
         yield from mounts_below(source.resolve(), bind.target)
+
+
+def _shields(root: Path, binds: Sequence[Bind]) -> Iterator[runc.Mount]:
+    """Yield what keeps the image read-only where it lies below a folder that is mounted.
+
+    runc mounts it upon itself first, so that it can be written to until all else is mounted, and a folder
+    is mounted with all that is mounted below it.
+    """
+    for bind in binds:
+        source = bind.source.resolve()
+        if root.is_relative_to(source):
+            place = root.relative_to(source)
+            yield runc.Mount(root, f"{bind.target}/{place}", False, mount_flags(root), alone=True)
 
 
 def _by_udocker(store: Store, container: Container, folder: Path) -> Invocation:

@@ -52,13 +52,16 @@ There is no system call filter for runs: kernels before 5.16 make programs slowe
 
 @dataclass(frozen=True)
 class Mount:
-    """A file or folder of this host, seen at `target`; without a source, an empty one in memory."""
+    """A file or folder of this host, seen at `target`; without a source, an empty one in memory.
+
+    `flags` are more options of mount(8), such as nosuid. `alone`: without what is mounted below the source.
+    """
 
     source: Path | None
     target: str
     writable: bool = True
     flags: Sequence[str] = ()
-    """More options of mount(8), such as nosuid."""
+    alone: bool = False
 
     def described(self) -> dict[str, Any]:
         """Return the mount as runc reads it."""
@@ -74,7 +77,11 @@ class Mount:
             "destination": self.target,
             "type": "none",
             "source": str(self.source),
-            "options": ["rbind", *self.flags, "rw" if self.writable else "ro"],
+            "options": [
+                "bind" if self.alone else "rbind",
+                *self.flags,
+                "rw" if self.writable else "ro",
+            ],
         }
 
 

@@ -1,19 +1,21 @@
 """What udocker starts for proot: `python -m argosy.images.udocker_repository.proot STORE ARGUMENT…`.
 
-A container of a frozen image is run by Argosy's own engine of proot, which lets nothing write to the image.
-All else goes to proot itself.
+A container of a frozen image is run by one of Argosy's own engines, which let nothing write to the image:
+by that which isolates on this host, and otherwise by proot. All else goes to proot itself.
 """
 
 import os
 import platform
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from argosy.errors import ArgosyError
-from argosy.images.engines import container, landlock, proot
+from argosy.images.engines import container, proot
 from argosy.images.engines.choice import engine_of_host
-from argosy.images.engines.models import Bind, Container
+from argosy.images.engines.container import has_place
+from argosy.images.engines.models import OWN_ENGINES, Bind, Container
 from argosy.images.store.store import Store
 
 NOT_STARTED = 125
@@ -35,7 +37,7 @@ def main(store: Store, arguments: Sequence[str]) -> int:
         if "-r" in arguments:
             asked = described(store, arguments, os.environ)
             if asked.root.is_relative_to(store.path / "roots"):
-                return container.attach(store, asked)
+                return container.attach(store, replace(asked, engine=_engine(store, asked)))
         command = [*proot.started(proot.find(store)), *_without_kernel(arguments)]
         os.execv(command[0], command)
     except ArgosyError as problem:
@@ -54,11 +56,7 @@ def _without_kernel(arguments: Sequence[str]) -> Iterator[str]:
 
 
 def described(store: Store, arguments: Sequence[str], environment: Mapping[str, str]) -> Container:
-    """Read proot's arguments, with a root among them, as udocker writes them.
-
-    Raises:
-        ArgosyError: when no engine works on this host.
-    """
+    """Read proot's arguments, with a root among them, as udocker writes them."""
     found: dict[str, str] = {}
     binds: list[str] = []
     command: list[str] = []
@@ -78,27 +76,33 @@ def described(store: Store, arguments: Sequence[str], environment: Mapping[str, 
             name: value for name, value in environment.items() if not name.startswith("PROOT_")
         },
         workdir=found.get("-w", "/"),
-        engine=_engine(store, environment),
+        # udocker tells its mode P2 by a variable.
+        engine="proot-ptrace" if "PROOT_NO_SECCOMP" in environment else "proot",
     )
 
 
-def _engine(store: Store, environment: Mapping[str, str]) -> str:
-    """Return the engine that is udocker's mode P1, or P2, which udocker tells by a variable.
+def _engine(store: Store, asked: Container) -> str:
+    """Return the engine of this host, where it isolates and finds a place for each volume; else proot.
 
-    Without Landlock proot would let programs write to the image; the host's engine may isolate them.
+    Below proot programs could still change modes and times of the image's files, and their content where
+    the kernel has no Landlock.
+
+    Raises:
+        ArgosyError: when no engine works on this host.
     """
-    if not landlock.version():
-        return engine_of_host(store)
-    return "proot-ptrace" if "PROOT_NO_SECCOMP" in environment else "proot"
+    engine = engine_of_host(store)
+    isolates = engine in OWN_ENGINES and all(has_place(asked, bind.target) for bind in asked.binds)
+    return engine if isolates else asked.engine
 
 
 def _binds(store: Store, volumes: Sequence[str]) -> Iterator[Bind]:
-    """Yield the user's volumes, of which those of the store are read-only."""
+    """Yield the user's volumes. Those in which the store lies, or which lie in it, are read-only."""
     for volume in volumes:
         source, _, target = volume.partition(":")
         if (target or source) not in _GIVEN:
             place = Path(source).resolve()
-            yield Bind(place, target or source, not place.is_relative_to(store.path))
+            apart = not (place.is_relative_to(store.path) or store.path.is_relative_to(place))
+            yield Bind(place, target or source, apart)
 
 
 if __name__ == "__main__":

@@ -76,17 +76,19 @@ def _write_proot(store: Store) -> None:
     python = shlex.quote(sys.executable)
     for name in _PROOTS:
         script = store.udocker_repository / "bin" / name.format(machine())
-        write_text(
-            script,
+        text = (
             "#!/bin/sh\n"
             f"[ -x {python} ] || {{\n"
             f"    echo 'argosy: '{python}' is gone: build an image of this store anew' >&2\n"
             f"    exit {NOT_STARTED}\n"
             "}\n"
             f"exec {python} -I -m argosy.images.udocker_repository.proot "
-            f'{shlex.quote(str(store.path))} "$@"\n',
+            f'{shlex.quote(str(store.path))} "$@"\n'
         )
-        script.chmod(0o700)
+        # Others may be starting it at this moment.
+        if not script.exists() or script.read_text(encoding="utf-8") != text:
+            write_text(script, text)
+            script.chmod(0o700)
 
 
 def _make_container(store: Store, lock: ImageLock) -> Path:
@@ -131,7 +133,8 @@ def _name(container: Path, name: str) -> bool:
 def _make_tag(store: Store, lock: ImageLock) -> None:
     """List the image among udocker's, unless it has one of this name."""
     place = store.udocker_repository / "repos" / lock.name / TAG
-    if place.exists() and not _shown_root(place):
+    before = _shown_root(place)
+    if place.exists() and not before:
         return
     content = _oci_bytes(lock)
     blob = store.udocker_repository / "layers" / lock.digest
@@ -153,6 +156,15 @@ def _make_tag(store: Store, lock: ImageLock) -> None:
         place.parent.mkdir(exist_ok=True)
         remove_tree(place)
         making.rename(place)
+    if before:
+        _drop_blob(store, before)
+
+
+def _drop_blob(store: Store, root: str) -> None:
+    """Delete an image's configuration that no tag names any more."""
+    digest = root.replace("-", ":", 1)
+    if not any((store.udocker_repository / "repos").glob(f"*/{TAG}/{digest}")):
+        (store.udocker_repository / "layers" / digest).unlink(missing_ok=True)
 
 
 def _forget_gone(store: Store) -> None:
@@ -167,9 +179,7 @@ def _forget_gone(store: Store) -> None:
         root = _shown_root(tag)
         if root and not (store.path / "roots" / root).exists():
             shutil.rmtree(tag)
-            (store.udocker_repository / "layers" / root.replace("-", ":", 1)).unlink(
-                missing_ok=True
-            )
+            _drop_blob(store, root)
             with suppress(OSError):
                 tag.parent.rmdir()
 
