@@ -131,9 +131,11 @@ def test_it_runs_and_stays_as_it_is(
     assert udocker("run", "tool", PROOT_NO_SECCOMP="1") == "content\n"
     # The modes whose programs are the host's own are not entered by a variable.
     assert udocker("run", "tool", UDOCKER_DEFAULT_EXECUTION_MODE="R1") == "content\n"
-    # Where the image has no folder for a volume.
-    volume = f"--volume={tmp_path / 'data'}:/elsewhere"
-    assert udocker("run", volume, "tool", "ls", "/elsewhere") == "made\n"
+    done = udocker.run(
+        *("run", f"--volume={tmp_path}:/elsewhere", "tool", "true"), wrapped=not namespaces
+    )
+    assert done.returncode == 125
+    assert "argosy: /elsewhere: the frozen image has nothing there to mount at" in done.stderr
     assert content(store, image) == before
 
 

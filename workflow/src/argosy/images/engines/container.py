@@ -15,13 +15,7 @@ from pathlib import Path
 
 from argosy.errors import ArgosyError, plain
 from argosy.images.engines.invocation import invocation, is_ours, subfolder
-from argosy.images.engines.models import (
-    HOST_FILES,
-    OWN_ENGINES,
-    UNISOLATED_ENGINES,
-    Container,
-    Outcome,
-)
+from argosy.images.engines.models import HOST_FILES, OWN_ENGINES, Container, Outcome
 from argosy.images.engines.process_tree import ended_with_us
 from argosy.images.store.scratch import private_folder
 from argosy.images.store.store import Store
@@ -93,9 +87,11 @@ def _check(container: Container) -> None:
         is_file = bind.source.is_file() and container.engine != "R1"
         if not (bind.source.is_dir() or is_file):
             raise ArgosyError(f"{bind.source}: this folder is to be mounted and does not exist")
-        needs_place = not is_ours(bind) and container.engine not in UNISOLATED_ENGINES
-        if needs_place and not has_place(container, bind.target):
-            raise ArgosyError(f"{bind.target}: the frozen image has no such folder to mount at")
+        if not is_ours(bind) and not _has_place(container, bind.target):
+            raise ArgosyError(
+                f"{bind.target}: the frozen image has nothing there to mount at",
+                "every image has the folders /data and /job",
+            )
         if container.engine not in OWN_ENGINES and ":" in f"{bind.source}{bind.target}":
             raise ArgosyError(
                 f"{bind.source}: {container.engine} cannot mount a path that holds a colon"
@@ -105,7 +101,7 @@ def _check(container: Container) -> None:
             raise ArgosyError(f"{name}: udocker cannot pass on a variable that holds a line break")
 
 
-def has_place(container: Container, target: str) -> bool:
+def _has_place(container: Container, target: str) -> bool:
     """Return whether something can be mounted at `target`: the image has it, or a mount above does."""
     above = [bind for bind in container.binds if target.startswith(f"{bind.target}/")]
     inner = max(above, key=lambda bind: len(bind.target), default=None)

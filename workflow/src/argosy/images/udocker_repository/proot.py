@@ -14,7 +14,6 @@ from pathlib import Path
 from argosy.errors import ArgosyError
 from argosy.images.engines import container, proot
 from argosy.images.engines.choice import engine_of_host
-from argosy.images.engines.container import has_place
 from argosy.images.engines.models import OWN_ENGINES, Bind, Container
 from argosy.images.store.store import Store
 
@@ -82,7 +81,7 @@ def described(store: Store, arguments: Sequence[str], environment: Mapping[str, 
 
 
 def _engine(store: Store, asked: Container) -> str:
-    """Return the engine of this host, where it isolates and finds a place for each volume; else proot.
+    """Return the engine of this host, where it isolates; else proot as udocker asks for it.
 
     Below proot programs could still change modes and times of the image's files, and their content where
     the kernel has no Landlock.
@@ -91,8 +90,7 @@ def _engine(store: Store, asked: Container) -> str:
         ArgosyError: when no engine works on this host.
     """
     engine = engine_of_host(store)
-    isolates = engine in OWN_ENGINES and all(has_place(asked, bind.target) for bind in asked.binds)
-    return engine if isolates else asked.engine
+    return engine if engine in OWN_ENGINES else asked.engine
 
 
 def _binds(store: Store, volumes: Sequence[str]) -> Iterator[Bind]:
