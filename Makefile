@@ -129,6 +129,10 @@ compare-namespaces: image $(VENV)/.developing ## Build Dockerfiles with and with
 check-bare: ## As root: set up, build and test on a Debian that has only Python and make
 	bash tests/machines/bare-debian.sh
 
+.PHONY: check-apptainer
+check-apptainer: ## As root: test the engine apptainer on a Debian that has it
+	bash tests/machines/apptainer.sh
+
 .PHONY: check-red-hat
 check-red-hat: $(VENV)/.developing setup ## The demo from nothing without apt, overlay and a new python3, the base from a registry
 	@PYTHONPATH=tests/factories $(BIN)/python tests/machines/red_hat_demo.py

@@ -19,8 +19,9 @@ from pathlib import Path
 
 from argosy.errors import ArgosyError, plain
 from argosy.images import tools
-from argosy.images.engines import container
+from argosy.images.engines import apptainer, container
 from argosy.images.engines.models import (
+    APPTAINER,
     ISOLATING_ENGINES,
     OWN_ENGINES,
     UNISOLATED_ENGINES,
@@ -28,7 +29,7 @@ from argosy.images.engines.models import (
 )
 from argosy.images.store.store import Store
 
-NOTES_VERSION = 3
+NOTES_VERSION = 4
 """Of what is written down. Earlier choices were among other engines, and count no more."""
 
 STARTS = 3
@@ -197,6 +198,8 @@ def try_engine(store: Store, root: Path, engine: str) -> Trial:
 def _is_there(store: Store, engine: str) -> bool:
     if engine in UNISOLATED_ENGINES:
         return tools.find_proot(store) is not None
+    if engine == APPTAINER:
+        return apptainer.find() is not None
     return engine not in OWN_ENGINES or tools.find(store, engine) is not None
 
 
@@ -246,6 +249,7 @@ def _notes(store: Store) -> Path:
     programs = [
         *(str(tools.find(store, engine)) for engine in OWN_ENGINES),
         str(tools.find_proot(store)),
+        str(apptainer.find()),
     ]
     settings = [_content(Path(path)) for path in _DECISIVE]
     hybrid = Path("/sys/fs/cgroup/unified").is_dir()

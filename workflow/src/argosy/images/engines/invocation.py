@@ -14,6 +14,7 @@ from argosy.errors import ArgosyError
 from argosy.images import tools
 from argosy.images.engines import runc
 from argosy.images.engines.models import (
+    APPTAINER,
     GUEST_DIR,
     OWN_ENGINES,
     UNISOLATED_ENGINES,
@@ -59,6 +60,8 @@ def invocation(store: Store, container: Container, folder: Path) -> Invocation:
         return _by_runc(store, container, folder)
     if container.engine in UNISOLATED_ENGINES:
         return _by_proot(store, container, folder)
+    if container.engine == APPTAINER:
+        return _by_apptainer(container, folder)
     return _by_udocker(store, container, folder)
 
 
@@ -96,6 +99,20 @@ def _by_proot(store: Store, container: Container, folder: Path) -> Invocation:
         traces_all=container.engine == "proot-ptrace",
     )
     return Invocation(command, {"PATH": os.defpath})
+
+
+def _by_apptainer(container: Container, folder: Path) -> Invocation:
+    from argosy.images.engines import apptainer
+
+    program = apptainer.find()
+    if program is None:
+        raise ArgosyError("apptainer is missing", "it is the site's to install")
+    specification = _specification(container, folder)
+    environment = {
+        "PATH": os.environ.get("PATH", os.defpath),
+        **dict(apptainer.variables(program, container.environment)),
+    }
+    return Invocation(apptainer.command(program, specification), environment)
 
 
 def _found(store: Store, name: str) -> Path:

@@ -16,7 +16,10 @@ HOST_FILES = ("resolv.conf", "hosts")
 OWN_ENGINES = ("runc", "crun")
 """Programs that read the same description of a container."""
 
-ISOLATING_ENGINES = (*OWN_ENGINES, "R1")
+APPTAINER = "apptainer"
+"""The site's own, where it has one."""
+
+ISOLATING_ENGINES = (*OWN_ENGINES, "R1", APPTAINER)
 """What they run sees the image and what is mounted, and no other process, and cannot write to what is
 mounted read-only. R1 is udocker's runc."""
 

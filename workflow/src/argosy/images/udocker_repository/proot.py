@@ -14,7 +14,7 @@ from pathlib import Path
 from argosy.errors import ArgosyError
 from argosy.images.engines import container, proot
 from argosy.images.engines.choice import engine_of_host
-from argosy.images.engines.models import OWN_ENGINES, Bind, Container
+from argosy.images.engines.models import APPTAINER, OWN_ENGINES, Bind, Container
 from argosy.images.store.store import Store
 
 NOT_STARTED = 125
@@ -90,7 +90,7 @@ def _engine(store: Store, asked: Container) -> str:
         ArgosyError: when no engine works on this host.
     """
     engine = engine_of_host(store)
-    return engine if engine in OWN_ENGINES else asked.engine
+    return engine if engine in (*OWN_ENGINES, APPTAINER) else asked.engine
 
 
 def _binds(store: Store, volumes: Sequence[str]) -> Iterator[Bind]:
