@@ -18,7 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from argosy.images.engines import container
-from argosy.images.engines.models import ENGINES, Container
+from argosy.images.engines.choice import choose_engine
+from argosy.images.engines.models import Container
 from argosy.images.store.lockfile import read_lock
 from argosy.images.store.store import Store
 
@@ -53,14 +54,15 @@ def available(store: Store, digest: str, scratch: Path) -> dict[str, Way]:
     ways: dict[str, Way] = {"no container": lambda: run(sys.executable, "-ISc", "pass")}
     if shutil.which("ch-run"):
         ways["ch-run"] = lambda: run("ch-run", root, "--", *PROGRAM)
-    for engine in ENGINES:
+    for engine in [
+        trial.engine for trial in choose_engine(store, every=True).trials if trial.works
+    ]:
         inside = Container(root, PROGRAM, environment={"PATH": "/usr/bin:/bin"}, engine=engine)
 
         def by_engine(inside: Container = inside) -> int | None:
             return container.run(store, inside, lambda data: None).status
 
-        if by_engine() == 0:
-            ways[f"engine {engine}, called from Python"] = by_engine
+        ways[f"engine {engine}, called from Python"] = by_engine
     command = [sys.executable, "-m", "argosy.images.run", "--digest", digest]
     ways["argosy.images.run"] = lambda: run(*command, "--log-dir", scratch, "--", *PROGRAM)
     return ways
