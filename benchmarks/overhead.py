@@ -3,12 +3,11 @@
 Both run the same program with the files of the frozen image torch-cpu, from the C library to PyTorch: in a
 container, and started by the image's own loader on the bare host. They take turns (`taking_turns.py`). The
 digits are trained, or another program, and an engine may be named that the host would not choose:
-`make bench-overhead PROGRAM=resnet50 ENGINE=proot PAIRS=20`. HOROVOD_CYCLE_TIME is handed on to both.
+`make bench-overhead PROGRAM=resnet50 ENGINE=proot PAIRS=20`.
 """
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -28,13 +27,7 @@ ROOT = Path(__file__).parents[1]
 RUNTIME = ROOT / "workflow/src/argosy/runtime/python"
 WORKLOADS = ROOT / "containers/workloads"
 PACKAGES = "opt/venv/lib/python3.11/site-packages"
-SETTINGS = {
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "LANG": "C.UTF-8",
-    "HOME": "/tmp",
-    **{name: os.environ[name] for name in ("HOROVOD_CYCLE_TIME",) if name in os.environ},
-}
+SETTINGS = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "LANG": "C.UTF-8", "HOME": "/tmp"}
 
 
 @dataclass(frozen=True)

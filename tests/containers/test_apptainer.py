@@ -125,7 +125,9 @@ def test_it_ends_with_the_one_that_runs_it(
     )
     assert runner.stdout and runner.stdout.readline() == "began\n"
     inside = [
-        one for one in psutil.process_iter() if any("echo began" in word for word in one.cmdline())
+        one
+        for one in psutil.process_iter(["cmdline"])
+        if any("echo began" in word for word in one.info["cmdline"] or ())
     ]
     runner.send_signal(number)
     said = runner.stdout.read()

@@ -4,23 +4,15 @@ The container tools are those of udocker's tarball, the base comes from a regist
 """
 
 import os
-import platform
 import subprocess
 import sys
-import tarfile
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from red_hat import on_red_hat
-from registries import Layout, push, registry
+from red_hat import base_in_a_registry, on_red_hat, udockers_tarball
 
 from argosy.images import tools
-from argosy.images.rootfs.archive import layer_tar
-from argosy.images.rootfs.layers import read_overlay
 from argosy.images.store.lockfile import read_lock
 from argosy.images.store.store import Store
 
@@ -35,31 +27,16 @@ def base(
     project_store: Store, base_layer: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
     """Debian in a registry: what FROM names."""
-    folder = tmp_path_factory.mktemp("registry")
-    diff = base_layer[1] / "diff"
-    layout = Layout(folder / "layout")
-    with layer_tar(diff, read_overlay(diff)) as stream:
-        layer = stream.read()
-    layout.finish(layout.image(layer, Env=["PATH=/usr/sbin:/usr/bin"]))
-    with registry(project_store, folder / "served") as address:
-        push(project_store, folder / "layout", f"{address}/base/debian:12")
-        yield f"{address}/base/debian:12"
+    folder, name = tmp_path_factory.mktemp("registry"), "base/debian:12"
+    with base_in_a_registry(project_store, base_layer[1] / "diff", folder, name) as address:
+        yield f"{address}/{name}"
 
 
 @pytest.fixture(scope="module")
 def tarball(project_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """udocker's tools, with runc and proot, on a server."""
-    folder = tmp_path_factory.mktemp("tarball")
-    (folder / "VERSION").write_text(f"{tools.TARBALL_RELEASE}\n")
-    with tarfile.open(folder / "tools.tar.gz", "w:gz") as archive:
-        archive.add(folder / "VERSION", "udocker_dir/lib/VERSION")
-        runc = tools.require(project_store, "runc", print).resolve()
-        archive.add(runc, f"udocker_dir/bin/runc-{platform.machine()}")
-    handler = partial(SimpleHTTPRequestHandler, directory=folder)
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/tools.tar.gz"
-        server.shutdown()
+    """udocker's tools, with runc, on a server."""
+    with udockers_tarball(project_store, tmp_path_factory.mktemp("tarball")) as url:
+        yield url
 
 
 def run(
@@ -112,7 +89,7 @@ def test_the_runtime_that_podman_brought_serves(project_store: Store, tmp_path: 
     )
     assert done.returncode == 0, done.stderr
     assert "taking /usr/bin/crun" in done.stderr
-    assert (tmp_path / "store/udocker/bin" / f"crun-{platform.machine()}").is_file()
+    assert (tmp_path / "store/udocker/bin" / f"crun-{tools.machine()}").is_file()
 
 
 def test_debian_s_archive_is_for_hosts_with_apt(tmp_path: Path) -> None:

@@ -2,8 +2,20 @@
 
 import os
 import shutil
-from collections.abc import Sequence
+import tarfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+from registries import Layout, push, registry
+
+from argosy.images import tools
+from argosy.images.rootfs.archive import layer_tar
+from argosy.images.rootfs.layers import read_overlay
+from argosy.images.store.store import Store
 
 DEBIANS_OWN = ("apt", "apt-get", "apt-cache", "apt-config", "dpkg", "dpkg-deb", "mmdebstrap")
 
@@ -87,6 +99,35 @@ def on_red_hat(
         _WORLD,
     ]
     return [*world, "sh", without_overlay or "", *binds, old, unshare, "--", *command]
+
+
+@contextmanager
+def base_in_a_registry(store: Store, diff: Path, folder: Path, name: str) -> Iterator[str]:
+    """Serve a layer's files as an image of this name from a registry on loopback; its HOST:PORT."""
+    folder.mkdir(exist_ok=True)
+    layout = Layout(folder / "layout")
+    with layer_tar(diff, read_overlay(diff)) as stream:
+        layer = stream.read()
+    layout.finish(layout.image(layer, Env=["PATH=/usr/sbin:/usr/bin:/sbin:/bin"]))
+    with registry(store, folder / "served") as address:
+        push(store, folder / "layout", f"{address}/{name}")
+        yield address
+
+
+@contextmanager
+def udockers_tarball(store: Store, folder: Path) -> Iterator[str]:
+    """Serve udocker's tools, of which runc is one, on loopback; the URL."""
+    folder.mkdir(exist_ok=True)
+    (folder / "VERSION").write_text(f"{tools.TARBALL_RELEASE}\n")
+    with tarfile.open(folder / "tools.tar.gz", "w:gz") as archive:
+        archive.add(folder / "VERSION", "udocker_dir/lib/VERSION")
+        runc = tools.require(store, "runc", print).resolve()
+        archive.add(runc, f"udocker_dir/bin/runc-{tools.machine()}")
+    handler = partial(SimpleHTTPRequestHandler, directory=folder)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/tools.tar.gz"
+        server.shutdown()
 
 
 def _place(name: str) -> Path | None:
