@@ -6,11 +6,11 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from factories.podman import Podman, own_podman
 
 from argosy.errors import ArgosyError
 from argosy.images.builder import cache
@@ -48,12 +48,11 @@ CMD ["--help"]
 
 
 class Place:
-    """A project with an image, its archive, and podman with a storage of its own."""
+    """A project with an image, its archive, and podman."""
 
-    def __init__(self, folder: Path, runtime: Path) -> None:
-        """Runtime: an empty folder of a short name, podman allows 50 characters."""
+    def __init__(self, folder: Path, podman: Podman) -> None:
         self.folder = folder
-        self.storage = [f"--root={folder}/podman", f"--runroot={runtime}", "--storage-driver=vfs"]
+        self.podman = podman
         self.store = Store(folder / "project" / ".argosy")
         self.archive = folder / "image.tar"
         self.lock = self.build()
@@ -70,15 +69,11 @@ class Place:
         export_image(self.store, lock, self.archive)
         return lock
 
-    def podman(self, *arguments: str | Path) -> str:
-        return output("podman", *self.storage, *arguments)
-
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    runtime = tempfile.mkdtemp(prefix="pod-")
-    yield Place(tmp_path_factory.mktemp("interchange"), Path(runtime))
-    shutil.rmtree(runtime, ignore_errors=True)
+    with own_podman("vfs") as podman:
+        yield Place(tmp_path_factory.mktemp("interchange"), podman)
 
 
 def output(*command: str | Path, **variables: str) -> str:
@@ -95,13 +90,13 @@ def as_others_unpack(place: Place, lock: ImageLock, archive: Path) -> Path:
     digests = place.podman("images", "--no-trunc", "--quiet").split()
     assert lock.digest in digests
     whole = place.folder / "whole.tar"
-    storage = " ".join(place.storage)
+    storage = " ".join(place.podman.options)
     script = (
         f"m=$(podman {storage} image mount {lock.digest}) && tar -C $m -cf {whole} . "
         f"&& podman {storage} image unmount {lock.digest}"
     )
     inside = [] if os.geteuid() == 0 else ["podman", "unshare"]
-    output(*inside, "sh", "-c", script)
+    place.podman.run(*inside, "sh", "-c", script)
     return whole
 
 

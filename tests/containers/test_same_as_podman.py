@@ -4,14 +4,13 @@ import hashlib
 import os
 import shutil
 import stat
-import subprocess
 import tarfile
-import tempfile
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 
 import pytest
+from factories.podman import Podman, own_podman
 
 from argosy.images.builder.builder import build_image
 from argosy.images.interchange.exporting import export_image
@@ -128,38 +127,23 @@ OF_THE_FREEZING = (
 
 
 @pytest.fixture(scope="module")
-def storage() -> Iterator[Path]:
-    """A folder of a short name, as podman wants it."""
-    folder = Path(tempfile.mkdtemp(prefix="pod-"))
-    yield folder
-    subprocess.run(["podman", "unshare", "rm", "-rf", folder / "root"], check=False)
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def podman(storage: Path, *arguments: str | Path) -> str:
-    stores = ["--root", storage / "root", "--runroot", storage / "run"]
-    done = subprocess.run(
-        ["podman", *stores, "--storage-driver", "overlay", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return done.stdout
+def podman() -> Iterator[Podman]:
+    with own_podman("overlay") as own:
+        yield own
 
 
 @pytest.fixture
-def with_base(store: Store, storage: Path, tmp_path: Path) -> Store:
+def with_base(store: Store, podman: Podman, tmp_path: Path) -> Store:
     """The store, whose base podman has as well."""
-    if podman(storage, "images", "--quiet"):
+    if podman("images", "--quiet"):
         return store
     folder = tmp_path / "base"
     folder.mkdir()
     (folder / "Containerfile").write_text(f"FROM {BASE}\n")
     lock = build_image(store, folder, tmp_path / "base.lock", tmp_path / "log")
     export_image(store, lock, tmp_path / "base.tar")
-    podman(storage, "load", "--input", tmp_path / "base.tar")
-    podman(storage, "tag", podman(storage, "images", "--quiet").split()[0], BASE)
+    podman("load", "--input", tmp_path / "base.tar")
+    podman("tag", podman("images", "--quiet").split()[0], BASE)
     return store
 
 
@@ -213,25 +197,25 @@ def _content(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def by_podman(storage: Path, folder: Path, tmp_path: Path) -> tuple[Store, ImageLock]:
+def by_podman(podman: Podman, folder: Path, tmp_path: Path) -> tuple[Store, ImageLock]:
     """podman's image, unpacked by our import."""
     options = ["--isolation", "chroot", "--network", "host", "--tag", "theirs"]
     # Of the two formats OCI's knows no SHELL.
-    podman(storage, "build", "--format", "docker", *options, folder)
-    podman(storage, "save", "--format", "oci-archive", "-o", tmp_path / "theirs.tar", "theirs")
+    podman("build", "--format", "docker", *options, folder)
+    podman("save", "--format", "oci-archive", "-o", tmp_path / "theirs.tar", "theirs")
     other = Store(tmp_path / "their store")
     return other, import_image(other, tmp_path / "their project", tmp_path / "theirs.tar", "theirs")
 
 
 @pytest.mark.parametrize("name", ORDINARY)
 def test_the_same_files_modes_and_configuration(
-    name: str, with_base: Store, storage: Path, tmp_path: Path
+    name: str, with_base: Store, podman: Podman, tmp_path: Path
 ) -> None:
     folder = tmp_path / "image"
     fill(folder)
     (folder / "Dockerfile").write_text(ORDINARY[name])
     own = build_image(with_base, folder, tmp_path / "image.lock", tmp_path / "build.log")
-    other, theirs = by_podman(storage, folder, tmp_path)
+    other, theirs = by_podman(podman, folder, tmp_path)
 
     ours, expected = listing(with_base.root(own.digest)), listing(other.root(theirs.digest))
     assert sorted(set(ours) ^ set(expected)) == []
