@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from factories.podman import Podman, own_podman
+from podman import Podman, own_podman
 
 from argosy.errors import ArgosyError
 from argosy.images.builder import cache

@@ -10,7 +10,7 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
-from factories.podman import Podman, own_podman
+from podman import Podman, own_podman
 
 from argosy.images.builder.builder import build_image
 from argosy.images.interchange.exporting import export_image
