@@ -76,6 +76,7 @@ def training(
     *,
     repeat: int = 1,
     scaling: str = "strong",
+    launcher: str = "horovod",
     **environment: str,
 ) -> None:
     """Runs of a training, by nodes, whose step takes so long; batches are the same at every size."""
@@ -87,6 +88,7 @@ def training(
             nodes=nodes,
             repeat=repeat,
             scaling=scaling,
+            launcher=launcher,
             environment=environment,
         )
         for rank in range(nodes):

@@ -291,6 +291,7 @@ def plan(
     site_environment: Mapping[str, str] | None = None,
     resources: Mapping[str, int] | None = None,
     command: str = "python3 train.py",
+    launcher: str = "horovod",
     hardware: str | None = None,
     digest: str = "ab",
 ) -> RunFiles:
@@ -310,7 +311,7 @@ def plan(
         "image": image,
         "hardware": hardware,
         "command": command.split(),
-        "launcher": "horovod",
+        "launcher": launcher,
         "rank_environment": {**(site_environment or {}), **(environment or {})},
         "throughput": None,
         "time_limit_s": 600,

@@ -1,4 +1,4 @@
-"""Measure the training of a published model on synthetic images, with Horovod, on any number of ranks.
+"""Measure the training of a published model on synthetic images, by Horovod or DDP, on any number of ranks.
 
 Each rank has a batch of its own, made once, so that nothing is loaded: weak scaling. All steps are
 recorded with their phases; the line that such benchmarks print, `Total img/sec on N …`, is of those after
@@ -13,7 +13,7 @@ import time
 
 import argosy_layers
 import argosy_steps
-import horovod.torch as hvd
+import data_parallel
 import torch
 from models import IMAGE_SIZES, MODELS
 from torch import nn
@@ -48,10 +48,10 @@ def positive(text):
     return number
 
 
-def find_device():
+def find_device(ranks):
     if not torch.cuda.is_available():
         return torch.device("cpu")
-    torch.cuda.set_device(hvd.local_rank() % torch.cuda.device_count())
+    torch.cuda.set_device(ranks.local_rank % torch.cuda.device_count())
     return torch.device("cuda")
 
 
@@ -73,25 +73,22 @@ def floating_point_operations(options, image_size):
 class Training:
     """A model with one batch, which is the same in every step."""
 
-    def __init__(self, options, image_size, device, steps):
-        self.device, self.dtype = device, PRECISIONS[options.precision]
-        self.model = build(options, image_size).to(device)
+    def __init__(self, options, image_size, ranks, steps):
+        self.ranks, self.device = ranks, find_device(ranks)
+        self.dtype = PRECISIONS[options.precision]
+        model = build(options, image_size).to(self.device)
         # Convolutions follow the images; weights in that layout would have gradients that Horovod refuses.
         layout = torch.channels_last if options.channels_last else torch.contiguous_format
-        self.images = torch.randn(options.batch_size, 3, image_size, image_size, device=device)
+        self.images = torch.randn(options.batch_size, 3, image_size, image_size, device=self.device)
         self.images = self.images.contiguous(memory_format=layout)
-        self.labels = torch.randint(options.classes, (options.batch_size,), device=device)
+        self.labels = torch.randint(options.classes, (options.batch_size,), device=self.device)
         optimizer = torch.optim.SGD(
-            self.model.parameters(), lr=options.learning_rate * hvd.size(), momentum=0.9
+            model.parameters(), lr=options.learning_rate * ranks.size, momentum=0.9
         )
-        self.optimizer = hvd.DistributedOptimizer(
-            optimizer, named_parameters=self.model.named_parameters()
-        )
+        self.layers = argosy_layers.LayerTimes(steps, model.named_parameters())
+        self.model, self.optimizer = ranks.parallel(model, optimizer)
         # Gradients of half precision are too small for it, unless they are enlarged.
-        self.scaler = torch.amp.GradScaler(device.type, enabled=options.precision == "fp16")
-        self.layers = argosy_layers.LayerTimes(steps, self.model.named_parameters())
-        hvd.broadcast_parameters(self.model.state_dict(), root_rank=0)
-        hvd.broadcast_optimizer_state(self.optimizer, root_rank=0)
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=options.precision == "fp16")
 
     def step(self, step):
         """Make one step; the loss."""
@@ -100,13 +97,10 @@ class Training:
             with torch.autocast(self.device.type, self.dtype, enabled=self.dtype is not None):
                 loss = nn.functional.cross_entropy(self.model(self.images), self.labels)
             self.wait()
-        with step.phase("backward"), self.layers.backward():
+        with self.ranks.backward(step), self.layers.backward():
             self.scaler.scale(loss).backward()
             self.wait()
-        # What of the all-reduce the backward pass did not hide.
-        with step.phase("communication"):
-            self.optimizer.synchronize()
-        with step.phase("update"), self.optimizer.skip_synchronize():
+        with self.ranks.update(step):
             self.scaler.step(self.optimizer)
             self.scaler.update()
             self.wait()
@@ -132,15 +126,15 @@ def train(training, options, steps):
     return seconds
 
 
-def say_rate(options, seconds, device):
+def say_rate(options, seconds, training):
     """Print images per second of all ranks, and how far the rates of groups of steps scatter."""
-    size = max(1, len(seconds) // GROUPS)
-    groups = [seconds[place : place + size] for place in range(0, len(seconds), size)]
-    rates = [hvd.size() * options.batch_size * len(group) / sum(group) for group in groups]
-    mean = hvd.size() * options.batch_size * len(seconds) / sum(seconds)
+    size, length = training.ranks.size, max(1, len(seconds) // GROUPS)
+    groups = [seconds[place : place + length] for place in range(0, len(seconds), length)]
+    rates = [size * options.batch_size * len(group) / sum(group) for group in groups]
+    mean = size * options.batch_size * len(seconds) / sum(seconds)
     spread = 1.96 * statistics.pstdev(rates)
-    name = "GPU" if device.type == "cuda" else "CPU"
-    print(f"Total img/sec on {hvd.size()} {name}(s): {mean:.1f} +-{spread:.1f}", flush=True)
+    name = "GPU" if training.device.type == "cuda" else "CPU"
+    print(f"Total img/sec on {size} {name}(s): {mean:.1f} +-{spread:.1f}", flush=True)
 
 
 def peak_memory(device):
@@ -152,22 +146,22 @@ def peak_memory(device):
 
 def main():
     options = parse_arguments()
-    hvd.init()
+    ranks = data_parallel.start()
     steps = argosy_steps.Recorder()
-    torch.manual_seed(options.seed + hvd.rank())
-    device = find_device()
+    torch.manual_seed(options.seed + ranks.rank)
     image_size = options.image_size or IMAGE_SIZES.get(options.model, 224)
     try:
-        training = Training(options, image_size, device, steps)
+        training = Training(options, image_size, ranks, steps)
         seconds = train(training, options, steps)
     except torch.OutOfMemoryError as problem:
         raise SystemExit(
             f"--batch-size {options.batch_size} does not fit into the GPU's memory: {problem}"
         ) from None
     steps.metric("flops_per_sample", floating_point_operations(options, image_size))
-    steps.metric("peak_memory_bytes", peak_memory(device))
-    if hvd.rank() == 0:
-        say_rate(options, seconds, device)
+    steps.metric("peak_memory_bytes", peak_memory(training.device))
+    if ranks.rank == 0:
+        say_rate(options, seconds, training)
+    ranks.end()
 
 
 if __name__ == "__main__":

@@ -259,6 +259,13 @@ def test_refusals_say_what_to_do(tmp_path: Path) -> None:
         predicted(results / "tables", "other", QUESTION)
 
 
+def test_what_ddp_exchanges_is_not_predicted_as_horovod_s(tmp_path: Path) -> None:
+    network(tmp_path / "site")
+    training(tmp_path / "site", {1: STEP_S, 2: 0.2}, launcher="torch")
+    with pytest.raises(ArgosyError, match=r"know how Horovod exchanges gradients; its launcher"):
+        answers(tmp_path / "site")
+
+
 def test_the_report_has_it_or_says_why_not(tmp_path: Path) -> None:
     results = tmp_path / "site"
     network(results)

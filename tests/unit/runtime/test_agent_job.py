@@ -12,7 +12,7 @@ import pytest
 from agent_job import RECORD_A_STEP, Job, jobs
 
 from argosy.runtime.agent.processes.ranks import Rank
-from argosy.runtime.agent.settings import read_settings
+from argosy.runtime.agent.settings import MeetingPoint, read_settings
 
 MEETING = """
 import http.client, os, time
@@ -350,7 +350,7 @@ def test_a_signal_that_is_passed_on_counts_once_and_one_that_comes_later_ends_th
 
 def test_warning_a_rank_that_has_ended_leaves_it_to_be_reaped(job: Callable[..., Job]) -> None:
     one = job("raise SystemExit(75)", checkpoints={"warning_s": 60, "requeues": 3})
-    rank = Rank(read_settings(one.environment(0)), 0, ("127.0.0.1", 1), {})
+    rank = Rank(read_settings(one.environment(0)), 0, MeetingPoint(), {})
     os.waitid(os.P_PID, rank.pid, os.WEXITED | os.WNOWAIT)
     rank.warn()
     ended = os.waitid(os.P_PID, rank.pid, os.WEXITED | os.WNOWAIT)

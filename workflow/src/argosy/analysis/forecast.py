@@ -106,8 +106,8 @@ def forecast(
 
     Without `collectives` it is the only experiment that measured allreduces.
     """
-    if experiment in found.allreduces:
-        return Refused("It measures allreduces and trains nothing.")
+    if refused := _other_exchange(found, experiment):
+        return refused
     network = _network(found, collectives)
     if isinstance(network, Refused):
         return network
@@ -145,6 +145,15 @@ def forecast(
     power_w = _power_w(found, experiment, base)
     scatter = repeats.scatter(base)
     return Forecast(name, communication, corrected, base, measured_s, power_w, notes, scatter)
+
+
+def _other_exchange(found: Measured, experiment: str) -> Refused | None:
+    """Return why gradients are not exchanged as predictions know it."""
+    if experiment in found.allreduces:
+        return Refused("It measures allreduces and trains nothing.")
+    if found.setups[experiment].setup.launcher == "torch":
+        return Refused("Predictions know how Horovod exchanges gradients; its launcher is torch.")
+    return None
 
 
 def _network(

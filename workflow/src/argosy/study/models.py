@@ -25,6 +25,11 @@ from argosy.validated_units import Count, Mebibytes, Seconds
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
+Launcher = Literal["horovod", "torch", "plain"]
+"""How the ranks of a run find each other."""
+Runtime = Literal["udocker", "native"]
+"""Where they run: in a container, or without one."""
+
 
 def folder_name(value: str) -> str:
     """Accept a name that can be a folder's name on any file system and a Slurm job's name."""
@@ -169,8 +174,8 @@ class Experiment(Model):
     image: Image | None = None
     """Folder of containers/, docker://REFERENCE, udocker:NAME:TAG or an archive; a native run has none."""
     command: Words
-    launcher: Literal["horovod", "plain"] = "horovod"
-    runtime: Literal["udocker", "native"] = "udocker"
+    launcher: Launcher = "horovod"
+    runtime: Runtime = "udocker"
     """`native`: the same program without a container, to compare."""
     scale: Scale
     resources: Resources = Resources()

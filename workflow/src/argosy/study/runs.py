@@ -11,9 +11,11 @@ from argosy.study.models import (
     Config,
     Experiment,
     HangTimeout,
+    Launcher,
     Model,
     Name,
     Resources,
+    Runtime,
     Stalls,
 )
 from argosy.validated_units import Count
@@ -39,8 +41,8 @@ class Run(Model):
     scaling: Literal["strong", "weak"]
     image: Name | None
     command: tuple[str, ...]
-    launcher: Literal["horovod", "plain"]
-    runtime: Literal["udocker", "native"]
+    launcher: Launcher
+    runtime: Runtime
     resources: Resources
     checkpoints: Checkpoints | None
     throughput: str | None

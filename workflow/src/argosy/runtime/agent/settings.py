@@ -41,6 +41,21 @@ class Run:
     hang_timeout: float | None = None
     """Seconds of silence that count as a hang; 0: none do; None: as the ranks' own steps suggest."""
 
+    @property
+    def has_master(self) -> bool:
+        """Whether rank 0 listens by itself, at a port that the others have to be told."""
+        return any("{master_port}" in template for template in self.rank_environment.values())
+
+
+@dataclass(frozen=True)
+class MeetingPoint:
+    """Where the ranks of a node find those of the others."""
+
+    rendezvous: tuple[str, int] = ("", 0)
+    """Address and port of this node's rendezvous."""
+    master_port: int = 0
+    """The port at the head's address where rank 0 listens by itself; 0: the launcher uses none."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -121,7 +136,7 @@ class Settings:
         """The folder of the program's own files, the same for all attempts."""
         return os.path.join(self.run_dir, "output")
 
-    def rank_fields(self, local_rank: int, rendezvous: tuple[str, int]) -> dict[str, object]:
+    def rank_fields(self, local_rank: int, meeting: MeetingPoint) -> dict[str, object]:
         """Return what `rank_environment` may speak of, for one rank of this node."""
         return {
             "rank": self.node * self.ranks_per_node + local_rank,
@@ -132,8 +147,9 @@ class Settings:
             "nodes": self.nodes,
             "head_address": self.head_address,
             "head_port": self.head_port,
-            "rendezvous_address": rendezvous[0],
-            "rendezvous_port": rendezvous[1],
+            "rendezvous_address": meeting.rendezvous[0],
+            "rendezvous_port": meeting.rendezvous[1],
+            "master_port": meeting.master_port,
             "interface": self.interface,
             "timeline": self.timeline,
         }
@@ -170,19 +186,17 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         echo=environ.get("ARGOSY_ECHO") == "1",
         run=_read_run(os.path.join(run_dir, "run.json")),
     )
-    rank_environment(settings, 0, ("", 0))
+    rank_environment(settings, 0, MeetingPoint())
     return settings
 
 
-def rank_environment(
-    settings: Settings, local_rank: int, rendezvous: tuple[str, int]
-) -> dict[str, str]:
-    """Return the launcher's variables of one rank, whose rendezvous is at this address and port.
+def rank_environment(settings: Settings, local_rank: int, meeting: MeetingPoint) -> dict[str, str]:
+    """Return the launcher's variables of one rank.
 
     Raises:
         SettingsError: a template names an unknown field.
     """
-    fields = settings.rank_fields(local_rank, rendezvous)
+    fields = settings.rank_fields(local_rank, meeting)
     values = {}
     for name, template in settings.run.rank_environment.items():
         try:

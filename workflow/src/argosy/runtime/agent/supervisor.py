@@ -25,7 +25,7 @@ from .processes.guard import Guard
 from .processes.measurements import PrintedThroughput
 from .processes.output import Console
 from .processes.ranks import Ranks, StartError
-from .settings import Settings, SettingsError, read_settings
+from .settings import MeetingPoint, Settings, SettingsError, read_settings
 from .status import CANCELLED, COMPLETED, FAILED, INTERRUPTED, StatusFile
 from .telemetry.start import telemetry_of
 from .transport.messages import Order, Outcome, Report
@@ -202,9 +202,9 @@ class Supervisor:
         self._started = True
         self._status.note_start_of_ranks()
         try:
-            rendezvous = self._channel.rendezvous
+            meeting = MeetingPoint(self._channel.rendezvous, self._order.master_port)
             self._ranks.start(
-                rendezvous, self._console, self._trouble, self._printed.search, self._watch.open()
+                meeting, self._console, self._trouble, self._printed.search, self._watch.open()
             )
         except StartError as error:
             self._see(self._own_failure(str(error)))

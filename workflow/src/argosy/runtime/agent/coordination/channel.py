@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import time
 from typing import Callable
 
 from ..rendezvous.kv_replica import KvReplica
 from ..rendezvous.local_server import serve_ranks
+from ..rendezvous.master_port import reserve_port
 from ..rendezvous.store import Outbox, Rendezvous
 from ..settings import Settings
 from ..transport.messages import Order, Report
@@ -52,6 +54,7 @@ class Channel:
         self._heartbeat: Heartbeat | None = None
         self._call_agents: Callable[[], None] = lambda: None
         self._coordinator: Coordinator | None = None
+        self._reserved: socket.socket | None = None
         self.rendezvous: Endpoint = ("", 0)
         """Where this node's ranks find the others; known from `open` on."""
 
@@ -94,12 +97,15 @@ class Channel:
 
     def _serve(self) -> Link:
         settings = self._settings
+        if settings.run.has_master:
+            self._reserved = reserve_port()
         self._coordinator = Coordinator(
             settings.nodes,
             settings.start_timeout,
             accept=self._accept,
             changed=self._changed,
             hang_timeout=settings.run.hang_timeout,
+            master_port=self._reserved.getsockname()[1] if self._reserved else 0,
         )
         self._call_agents = serve_head(settings, self._coordinator, self._say)
         Watch(settings, self._coordinator.warn, self._coordinator.fail).start()

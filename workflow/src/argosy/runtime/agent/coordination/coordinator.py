@@ -45,6 +45,7 @@ class Coordinator:
         accept: asked when every rank ended well; a failure from it fails the job.
         changed: called when there are new orders.
         hang_timeout: what the experiment says of it, as `HangJudge` takes it.
+        master_port: as in `Order`.
     """
 
     def __init__(
@@ -53,13 +54,16 @@ class Coordinator:
         start_timeout: float,
         accept: Callable[[], Failure | None],
         changed: Callable[[], None] = lambda: None,
+        *,
         hang_timeout: float | None = None,
+        master_port: int = 0,
     ) -> None:
         self._hangs = HangJudge(nodes, hang_timeout)
         self._nodes = [_Node() for _ in range(nodes)]
         self._missing = nodes
         self._start_timeout = start_timeout
         self._accept = accept
+        self._master_port = master_port
         self._changed = changed
         self._lock = threading.Lock()
         self._clock = self._swept = time.monotonic()
@@ -194,6 +198,7 @@ class Coordinator:
             failure=root_cause(self._sightings) if self._sightings else None,
             outcome=self._outcome,
             look=self._hangs.look,
+            master_port=self._master_port,
         )
 
 

@@ -12,10 +12,9 @@ from typing import Callable, Mapping, Sequence
 
 from ..coordination.failure import OTHER, Failure, ended_by_signal, ended_with_code
 from ..files import open_for_append
-from ..settings import Settings, rank_environment
+from ..settings import MeetingPoint, Settings, rank_environment
 from ..status import RankStatus
 from ..transport.open_files import OpenFiles
-from ..transport.peers import Endpoint
 from .children import reap
 from .guard import Guard
 from .memory_limits import memory_kills, why_killed
@@ -44,12 +43,12 @@ class Rank:
         self,
         settings: Settings,
         local_rank: int,
-        rendezvous: Endpoint,
+        meeting: MeetingPoint,
         more: Mapping[str, str],
     ) -> None:
         self._settings = settings
         self.status = RankStatus(settings.node * settings.ranks_per_node + local_rank, local_rank)
-        environment = {**_environment(settings, local_rank, rendezvous), **more}
+        environment = {**_environment(settings, local_rank, meeting), **more}
         self.process = _start(settings.run.command, environment)
         self._memory_kills = memory_kills()
         self.pump: OutputPump | None = None
@@ -212,7 +211,7 @@ class Ranks:
 
     def start(
         self,
-        rendezvous: Endpoint,
+        meeting: MeetingPoint,
         console: Console,
         trouble: Trouble,
         seen: Callable[[bytes], None],
@@ -224,7 +223,7 @@ class Ranks:
             with contextlib.suppress(OSError):
                 os.close(open_for_append(self._settings.timeline))
         for local_rank in range(self._settings.ranks_per_node):
-            rank = Rank(self._settings, local_rank, rendezvous, environment)
+            rank = Rank(self._settings, local_rank, meeting, environment)
             self._open_files.give_back(rank.process.pid)
             self._guard.add(rank.process.pid)
             self._ranks.append(rank)
@@ -259,13 +258,13 @@ class Ranks:
             rank.send(number)
 
 
-def _environment(settings: Settings, local_rank: int, rendezvous: Endpoint) -> dict[str, str]:
+def _environment(settings: Settings, local_rank: int, meeting: MeetingPoint) -> dict[str, str]:
     rank = settings.node * settings.ranks_per_node + local_rank
     # The token stays with the agents, and so does all else that only they need.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("ARGOSY_")}
     # A rank that is killed must not take its last lines with it.
     environment.setdefault("PYTHONUNBUFFERED", "1")
-    environment.update(rank_environment(settings, local_rank, rendezvous))
+    environment.update(rank_environment(settings, local_rank, meeting))
     # The experiment's own folders stand beside the recorder's, not in its place.
     folders = [PYTHON_FOLDER, environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, folders))

@@ -81,7 +81,8 @@ class Order:
 
     `start`: all nodes are there, so start the ranks; `warn`: tell them that it is time to save a
     checkpoint and end; `stop`: end them; `failure`: the cause as
-    known so far; `outcome`: the job is over; `look`: say where the ranks are, once for each number.
+    known so far; `outcome`: the job is over; `look`: say where the ranks are, once for each number;
+    `master_port`: where rank 0 listens by itself, 0 if it does not.
     """
 
     start: bool = False
@@ -90,6 +91,7 @@ class Order:
     outcome: Outcome | None = None
     warn: bool = False
     look: int = 0
+    master_port: int = 0
 
     def encode(self) -> bytes:
         """Return the order as JSON."""
@@ -100,6 +102,7 @@ class Order:
                 "stop": self.stop,
                 "warn": self.warn,
                 "look": self.look,
+                "master_port": self.master_port,
                 "failure": failure.message() if failure else None,
                 "state": self.outcome.state if self.outcome else None,
             }
@@ -119,6 +122,7 @@ class Order:
                 stop=content["stop"] is True,
                 warn=content["warn"] is True,
                 look=int(content["look"]),
+                master_port=int(content["master_port"]),
                 failure=failure,
                 outcome=Outcome(state, failure) if state else None,
             )

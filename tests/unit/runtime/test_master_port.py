@@ -1,0 +1,99 @@
+"""The port that is kept for rank 0."""
+
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_job import ADDRESS, Job, jobs
+
+from argosy.runtime.agent.rendezvous.master_port import reserve_port
+
+# As torch.distributed does it: rank 0 listens at all addresses with SO_REUSEADDR, all connect.
+MEETING = """
+import os, socket, threading, time
+import argosy_steps
+place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+
+def serve():
+    with socket.create_server(("", place[1])) as store:
+        # Nobody has met anybody before all are there.
+        others = [store.accept()[0] for _ in range(size)]
+        for other in others:
+            other.sendall(b"met")
+
+if rank == 0:
+    time.sleep(0.5)
+    server = threading.Thread(target=serve)
+    server.start()
+while True:
+    try:
+        connection = socket.create_connection(place)
+        break
+    except ConnectionRefusedError:
+        time.sleep(0.05)
+assert connection.recv(3) == b"met"
+print(f"rank {rank} met at {place[1]}")
+with argosy_steps.Recorder().step(samples=1):
+    pass
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
+    with jobs(tmp_path) as make:
+        yield make
+
+
+def listener(address: str, port: int, family: int = socket.AF_INET) -> socket.socket:
+    """A socket that listens there, as servers make it."""
+    found = socket.socket(family)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    found.bind((address, port))
+    found.listen()
+    return found
+
+
+@pytest.mark.parametrize(("family", "address"), [(socket.AF_INET, ""), (socket.AF_INET6, "::")])
+def test_who_knows_the_port_can_listen_there_while_it_is_kept(family: int, address: str) -> None:
+    with reserve_port() as reserved:
+        port = reserved.getsockname()[1]
+        with listener(address, port, family), socket.create_connection((ADDRESS, port), 2):
+            pass
+        # Again, as a rank does that is started again.
+        with listener(address, port, family):
+            pass
+
+
+def test_who_asks_for_any_port_does_not_get_it() -> None:
+    with reserve_port() as reserved:
+        port = reserved.getsockname()[1]
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind((ADDRESS, port))
+        # Nor does somebody who connects, to whom the kernel gives one.
+        with socket.create_server((ADDRESS, 0)) as server:
+            low, high = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+            assert low <= port <= high
+            with socket.socket() as other:
+                other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                other.bind((ADDRESS, 0))
+                assert other.getsockname()[1] != port
+                other.connect(server.getsockname())
+
+
+def test_all_ranks_are_told_the_same_port(job: Any) -> None:
+    variables = {
+        "RANK": "{rank}",
+        "WORLD_SIZE": "{size}",
+        "MASTER_ADDR": "{head_address}",
+        "MASTER_PORT": "{master_port}",
+    }
+    job = job(MEETING, nodes=2, ranks_per_node=2, rank_environment=variables).start()
+    assert job.wait() == [0, 0], job.outputs()
+    met = {line.split()[-1] for line in job.outputs().splitlines() if " met at " in line}
+    assert len(met) == 1
+    assert job.outputs().count(" met at ") == 4
+    assert met != {"0"}
+    assert job.left_nothing()
