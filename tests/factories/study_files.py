@@ -292,6 +292,7 @@ def plan(
     resources: Mapping[str, int] | None = None,
     command: str = "python3 train.py",
     launcher: str = "horovod",
+    native: bool = False,
     hardware: str | None = None,
     digest: str = "ab",
 ) -> RunFiles:
@@ -311,6 +312,7 @@ def plan(
         "image": image,
         "hardware": hardware,
         "command": command.split(),
+        "runtime": "native" if native else "udocker",
         "launcher": launcher,
         "rank_environment": {**(site_environment or {}), **(environment or {})},
         "throughput": None,

@@ -135,7 +135,7 @@ def run_of(case: Case) -> Run:
         ranks_per_node=case.ranks_per_node,
         repeat=1,
         scaling="strong",
-        image="torch" if case.runtime == "udocker" else None,
+        image="torch",
         command=("python3", "/workloads/torch/digits.py"),
         launcher="horovod",
         runtime=case.runtime,

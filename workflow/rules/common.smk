@@ -96,7 +96,7 @@ def study_results():
 
 
 def image_lock(wildcards):
-    """The lock of the image that a run's experiment uses; nothing for a native run."""
+    """The lock of the image that a run's experiment uses; nothing for a run of the host's own software."""
     image = RUNS[f"{wildcards.experiment}/{wildcards.run}"].image
     return f"resources/images/{image}/image.lock" if image else []
 
@@ -104,6 +104,14 @@ def image_lock(wildcards):
 def image_locks():
     """The locks of all images that runs use."""
     return expand("resources/images/{image}/image.lock", image=IMAGES)
+
+
+def native_environments():
+    """What runs without a container have of their images."""
+    images = {
+        run.image for run in RUNS.values() if run.image and run.runtime == "native"
+    }
+    return expand("resources/images/{image}/native/bin/python3", image=sorted(images))
 
 
 def packed_images():

@@ -36,6 +36,23 @@ rule take_image:
         "argosy image import {params.source:q} {wildcards.image:q} 2> >(tee {log:q} >&2)"
 
 
+# For runs without a container that are to have an image's programs.
+rule native_environment:
+    input:
+        "resources/images/{image}/image.lock",
+    output:
+        "resources/images/{image}/native/bin/python3",
+    log:
+        "logs/images/{image}-native.log",
+    localrule: True
+    params:
+        folder=subpath(output[0], ancestor=2),
+    message:
+        "Making the environment of image {wildcards.image} for runs without a container"
+    shell:
+        "argosy image native {wildcards.image:q} --lock {input:q} --folder {params.folder:q} > {log:q}"
+
+
 # For sites whose nodes unpack images: before their jobs are submitted.
 rule pack_image:
     input:

@@ -6,6 +6,7 @@ checkpoint plan_runs:
         study=str(STUDY_FILE.path.relative_to(PROJECT)),
         locks=image_locks(),
         packed=packed_images(),
+        native=ancient(native_environments()),
         site=f"slurm/{SITE}/site.yaml",
         templates=script_templates(),
     output:

@@ -96,7 +96,7 @@ def experiment(*points: PointSummary, **states: int) -> ExperimentSummary:
     return ExperimentSummary(
         "digits",
         "digits",
-        Setup(("train",), "strong", None, "plain", None, False, None, {}, {}, ()),
+        Setup(("train",), "strong", None, "plain", False, None, False, None, {}, {}, ()),
         "strong",
         states,
         base_point,

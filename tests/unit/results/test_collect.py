@@ -58,6 +58,7 @@ def test_a_completed_run(results: Path) -> None:
         "horovod_fusion_bytes": None,
         "command": ["python3", "train.py"],
         "launcher": "horovod",
+        "is_native": False,
         "hardware": None,
         "throughput_pattern": None,
         "environment": "{}",

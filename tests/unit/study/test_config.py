@@ -115,6 +115,23 @@ def test_durations_and_sizes() -> None:
             "experiments.digits.environment.DEBUG: input should be a valid string",
         ),
         (("scale:", "launcher: mpi\n    scale:"), "experiments.digits.launcher: input should be"),
+        (
+            ("scale:", "runtime: docker\n    scale:"),
+            "experiments.digits.runtime.0: input should be",
+        ),
+        (("scale:", "runtime: []\n    scale:"), "runtime: name udocker, native, or both once"),
+        (
+            ("scale:", "runtime: [native, native]\n    scale:"),
+            "runtime: name udocker, native, or both once",
+        ),
+        (
+            ("image: torch-cpu", "runtime: udocker"),
+            "digits: give an image, or else runtime: native",
+        ),
+        (
+            ("image: torch-cpu", "runtime: [udocker, native]"),
+            "digits: give an image, or else runtime: native",
+        ),
         (("experiments:", "experiment:"), "experiment: no such key; did you mean experiments?"),
     ],
 )
@@ -130,6 +147,26 @@ def test_bad_values_name_file_key_and_remedy(change: tuple[str, str], message: s
 def test_every_launcher_of_the_configuration_exists() -> None:
     names: Any = Experiment.model_fields["launcher"].annotation
     assert set(names.__args__) == set(LAUNCHERS)
+
+
+def test_both_runtimes_make_two_experiments() -> None:
+    both = GOOD.replace("scale:", "runtime: [native, udocker]\n    scale:")
+    runs = [run for run in expand(parse(both)) if run.nodes == 2 and run.repeat == 1]
+    assert [(run.experiment, run.runtime, run.image, run.native_of) for run in runs] == [
+        ("digits", "udocker", "torch-cpu", None),
+        ("digits-native", "native", "torch-cpu", "digits"),
+    ]
+    # The one in containers is what it was.
+    assert runs[0] == next(run for run in expand(parse(GOOD)) if run.run_id == runs[0].run_id)
+    with pytest.raises(ArgosyError, match="digits-native: the runtime of digits makes an experim"):
+        parse(both + GOOD.replace("experiments:\n", "").replace("digits", "digits-native"))
+
+
+def test_without_a_container_the_image_may_be_named_or_not() -> None:
+    for change in ("runtime: native", "runtime: native\n    image: torch-cpu"):
+        [run, *_] = expand(parse(GOOD.replace("image: torch-cpu", change)))
+        assert (run.experiment, run.runtime, run.native_of) == ("digits", "native", None)
+        assert run.image == ("torch-cpu" if "image" in change else None)
 
 
 STALLS = (

@@ -16,8 +16,9 @@ from argosy.results.tables import Run, fetch
 Found = TypeVar("Found")
 
 _QUERY = """
-SELECT experiment, run_id, state, scaling, timeline, command, launcher, hardware, throughput_pattern,
-    environment, own_variables, resources, image_name, image_digest, programs, started_unix_s
+SELECT experiment, run_id, state, scaling, timeline, command, launcher, is_native, hardware,
+    throughput_pattern, environment, own_variables, resources, image_name, image_digest, programs,
+    started_unix_s
 FROM runs ORDER BY started_unix_s NULLS LAST, experiment, run_id
 """
 _UNTOLD = ("time",)
@@ -30,17 +31,18 @@ _FILLED_IN = re.compile(r"(?<!\{)(?:\{\{)*\{(?!\{)")
 class Setup:
     """All that decides what a run does, but its size.
 
-    `image` is its name and digest; None without a container. `variables` are those that are the same for
-    all ranks, the site's among them; the experiment itself asked for those in `own_variables`.
-    `resources` are those of a rank. `throughput` is the pattern by which printed rates are found.
-    `programs` are digests of the files of /workloads that the program is made of; none where that was
-    not noted.
+    `image` is its name and digest; None of the host's own software. `is_native`: without a container.
+    `variables` are those that are the same for all ranks, the site's among them; the experiment itself
+    asked for those in `own_variables`. `resources` are those of a rank. `throughput` is the pattern by
+    which printed rates are found. `programs` are digests of the files of /workloads that the program is
+    made of; none where that was not noted.
     """
 
     command: tuple[str, ...]
     scaling: str
     image: str | None
     launcher: str | None
+    is_native: bool
     hardware: str | None
     timeline: bool
     throughput: str | None
@@ -162,6 +164,8 @@ def told(setup: Setup) -> Iterator[tuple[str, str]]:
     for name in ("image", "launcher", "hardware"):
         if getattr(setup, name) is not None:
             yield name, getattr(setup, name)
+    if setup.is_native:
+        yield "runtime", "native"
     for name, amount in sorted(setup.resources.items()):
         yield name, str(amount)
     for name, value in sorted(setup.variables.items()):
@@ -178,6 +182,7 @@ def _setup(row: Mapping[str, Any]) -> Setup:
         scaling=row["scaling"],
         image=_image(row["image_name"], row["image_digest"]),
         launcher=row["launcher"],
+        is_native=row["is_native"],
         hardware=row["hardware"],
         timeline=row["timeline"],
         throughput=row["throughput_pattern"],

@@ -59,6 +59,24 @@ def image_pack(
         write_json(output, {"digest": image.digest, "size": path.stat().st_size})
 
 
+@images.command("native")
+def image_native(
+    name: Annotated[str, typer.Argument(help="A folder of resources/images/.")],
+    lock: Annotated[Path | None, typer.Option(help="Its image.lock.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Where to make it; left out: in resources/images/NAME.")
+    ] = None,
+) -> None:
+    """Make a folder with a built image's Python and packages, for use without a container."""
+    from argosy.images.native.environment import make_environment
+    from argosy.images.store.lockfile import lock_path, native_dir, read_lock
+    from argosy.images.store.store import Store
+
+    lock = lock or lock_path(Path.cwd(), name)
+    store = Store.of_project(Path.cwd())
+    show(str(make_environment(store, read_lock(lock), folder or native_dir(Path.cwd(), name))))
+
+
 @images.command("shell")
 def image_shell(
     name: Annotated[str, typer.Argument(help="A folder of resources/images/.")],

@@ -18,14 +18,15 @@ from argosy.study.runs import Run
 def allocation_of(run: Run, site: Site) -> str | None:
     """Return the folder of the job that the run shares, below that of the site; None for a job of its own.
 
-    An experiment and the variants that a study makes of it are compared, so they share.
+    An experiment, the variants that a study makes of it, and the same without containers are compared, so
+    they share.
 
     Raises:
         ArgosyError: when the site does not have it.
     """
     if not run.resources.same_allocation or not find_batch_system(site.scheduler).SHARES_JOBS:
         return None
-    experiment = run.variant.of if run.variant else run.experiment
+    experiment = run.variant.of if run.variant else run.native_of or run.experiment
     if not site.same_allocation:
         raise ArgosyError(
             "same_allocation: false: a job of this site holds one run",

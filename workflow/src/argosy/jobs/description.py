@@ -21,8 +21,6 @@ from argosy.site.placement import Placement
 from argosy.study.models import Checkpoints
 from argosy.study.runs import Run
 
-CONTAINER_WORKLOADS = "/workloads/"
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -52,7 +50,7 @@ def spec_digest(plan: Plan) -> str:
     return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()
 
 
-def describe_run(plan: Plan, workloads_dir: Path) -> RunSpec:
+def describe_run(plan: Plan) -> RunSpec:
     """Return the content of run.json."""
     run, lock = plan.run, plan.lock
     return RunSpec(
@@ -67,7 +65,8 @@ def describe_run(plan: Plan, workloads_dir: Path) -> RunSpec:
         repeat=run.repeat,
         scaling=run.scaling,
         image=Image(name=lock.name, digest=lock.digest) if lock else None,
-        command=_command(run, workloads_dir),
+        runtime=run.runtime,
+        command=list(run.command),
         launcher=run.launcher,
         rank_environment=_rank_environment(plan),
         throughput=run.throughput,
@@ -122,18 +121,6 @@ def describe_tools(project: Path, store: Store) -> dict[str, Any]:
             **_runc_version(store),
         },
     }
-
-
-def _command(run: Run, workloads_dir: Path) -> list[str]:
-    """Return the run's command; without a container, the programs are where they really are."""
-    if run.runtime == "udocker":
-        return list(run.command)
-    return [
-        f"{workloads_dir}/{word.removeprefix(CONTAINER_WORKLOADS)}"
-        if word.startswith(CONTAINER_WORKLOADS)
-        else word
-        for word in run.command
-    ]
 
 
 def _rank_environment(plan: Plan) -> dict[str, str]:

@@ -10,7 +10,7 @@ import argosy
 from argosy.errors import ArgosyError
 from argosy.files import write_json, write_json_if_changed, write_text
 from argosy.images.engines.nvidia import nvml_module
-from argosy.images.store.lockfile import ImageLock, lock_path, read_lock
+from argosy.images.store.lockfile import ImageLock, lock_path, native_dir, read_lock
 from argosy.images.store.store import Store
 from argosy.jobs.allocations import allocation_of, together
 from argosy.jobs.description import (
@@ -194,7 +194,7 @@ def _write_run(
     programs: Programs,
 ) -> Path:
     folder = project.run_dir(plan.site, plan.run).absolute()
-    description = describe_run(plan, project.workloads_dir)
+    description, lock = describe_run(plan), plan.lock
     text = template.render(
         {
             "run": description,
@@ -203,6 +203,7 @@ def _write_run(
             "run_dir": folder,
             "allocation_dir": plan.allocation and folder.parents[1] / plan.allocation,
             "runtime_dir": project.runtime_dir,
+            "native_dir": lock and native_dir(project.path, lock.name),
             "nvml": nvml_module() or "",
             "workloads_dir": project.workloads_dir,
             "store": project.store.path,

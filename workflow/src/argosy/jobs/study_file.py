@@ -113,4 +113,4 @@ class StudyFile:
         if plan.run.image and not plan.lock:
             return None
         folder = self.project.run_dir(plan.site, plan.run)
-        return why_outdated(folder, describe_run(plan, self.project.workloads_dir), programs)
+        return why_outdated(folder, describe_run(plan), programs)

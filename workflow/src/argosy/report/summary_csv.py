@@ -7,7 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from argosy.analysis.statistics import Estimate
 from argosy.analysis.timelines import PointTimeline
 from argosy.report.summary.costs import CostSummary
-from argosy.report.summary.models import ExperimentSummary, PointSummary, StallSummary, Summary
+from argosy.report.summary.models import (
+    ContainerCostSummary,
+    ExperimentSummary,
+    PointSummary,
+    StallSummary,
+    Summary,
+)
 from argosy.report.summary.prediction import PredictedPoint
 from argosy.report.summary.usage import UsageSummary
 
@@ -29,6 +35,7 @@ HEADER = (
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """What a formula may begin with; the last four are the same, in full width."""
 
+_Sized = PointSummary | StallSummary | PointTimeline | ContainerCostSummary
 Quantity = tuple[str, str, Estimate]
 """Its name, unit and value."""
 
@@ -72,6 +79,8 @@ def _of_experiment(experiment: ExperimentSummary) -> Iterator[tuple[Sequence[int
     for stalls in experiment.stalls:
         for part, share in stalls.shares.items():
             yield _size(stalls), (f"stall_{part}", "1", share)
+    for found in experiment.container_costs:
+        yield _size(found), ("container_cost", "1", found.cost)
     for timeline in experiment.timelines:
         for part, seconds in timeline.seconds_per_step.items():
             yield _size(timeline), (f"timeline_{part}", "s/step", seconds)
@@ -80,7 +89,7 @@ def _of_experiment(experiment: ExperimentSummary) -> Iterator[tuple[Sequence[int
         yield from ((size, each) for each in _predicted(predicted))
 
 
-def _size(point: PointSummary | StallSummary | PointTimeline) -> tuple[int, int, int]:
+def _size(point: _Sized) -> tuple[int, int, int]:
     return point.nodes, point.ranks_per_node, point.ranks
 
 

@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from argosy.report import numbers
+from argosy.report.prose import container_cost as container_words
 from argosy.report.prose import findings as words
 from argosy.report.prose import setups as setup_words
 from argosy.report.prose import stalls as stall_words
@@ -32,8 +33,9 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
     content = read_summary(summary)
     for experiment in content.experiments:
         console.print(_table(experiment))
-        measured_apart = (stall_words.finding(experiment), timeline_words.finding(experiment))
-        for sentence in (*words.findings(experiment), *filter(None, measured_apart)):
+        apart = (stall_words.finding(experiment), timeline_words.finding(experiment))
+        costs = container_words.findings(experiment)
+        for sentence in (*words.findings(experiment), *costs, *filter(None, apart)):
             console.print(escape(sentence))
         for sentence in words.left_out(content, experiment):
             console.print(escape(sentence), style="yellow")

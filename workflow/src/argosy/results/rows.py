@@ -46,6 +46,7 @@ def run_row(run: MeasuredRun, found: Completeness) -> Row:
         "horovod_fusion_bytes": ran.horovod_fusion_bytes,
         "command": run.experiment.command or ran.command,
         "launcher": ran.launcher,
+        "is_native": ran.is_native,
         "hardware": ran.hardware,
         "throughput_pattern": ran.throughput,
         "environment": json.dumps(ran.rank_environment, sort_keys=True),

@@ -20,7 +20,7 @@ from argosy.files import replacing
 from argosy.reading import NotReadError, check_regular
 from argosy.results.errors import ResultsError
 
-TABLES_VERSION = 8
+TABLES_VERSION = 9
 
 Run = tuple[str, str]
 """Of a run, its experiment and run_id."""
@@ -52,6 +52,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "horovod_fusion_bytes": "DOUBLE",
         "command": "VARCHAR[]",
         "launcher": "VARCHAR",
+        "is_native": "BOOLEAN",
         "hardware": "VARCHAR",
         "throughput_pattern": "VARCHAR",
         "environment": "VARCHAR",

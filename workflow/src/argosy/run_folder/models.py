@@ -104,7 +104,9 @@ class RunSpec(File):
     repeat: Whole
     scaling: Literal["strong", "weak"]
     image: Image | None
-    """None for a run without a container."""
+    """None for a run of the host's own software."""
+    runtime: Literal["udocker", "native"] | None = None
+    """None of an older version: `native` where there is no image."""
     command: list[str] = []
     launcher: str | None = None
     rank_environment: dict[str, str] = {}
@@ -122,6 +124,11 @@ class RunSpec(File):
     def ranks(self) -> int:
         """The ranks of the whole job."""
         return self.nodes * self.ranks_per_node
+
+    @property
+    def is_native(self) -> bool:
+        """Whether it runs without a container."""
+        return self.runtime == "native" if self.runtime else self.image is None
 
     @property
     def horovod_cycle_s(self) -> float | None:

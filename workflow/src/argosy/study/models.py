@@ -31,6 +31,23 @@ Runtime = Literal["udocker", "native"]
 """Where they run: in a container, or without one."""
 
 
+def several(value: object) -> object:
+    """Accept one of something for a list of it."""
+    return [value] if isinstance(value, str) else value
+
+
+def distinct_runtimes(values: tuple[Runtime, ...]) -> tuple[Runtime, ...]:
+    """Refuse one that is named twice, and none."""
+    if not values or len(set(values)) != len(values):
+        raise ValueError("name udocker, native, or both once")
+    return values
+
+
+Runtimes = Annotated[
+    tuple[Runtime, ...], BeforeValidator(several), AfterValidator(distinct_runtimes)
+]
+
+
 def folder_name(value: str) -> str:
     """Accept a name that can be a folder's name on any file system and a Slurm job's name."""
     if len(value) > 64 or not NAME.fullmatch(value):
@@ -46,6 +63,11 @@ def experiment_name(value: str) -> str:
     if value == "tables":
         raise ValueError("'tables' is the folder of the results' tables; choose another name")
     return folder_name(value)
+
+
+def native_name(experiment: str) -> str:
+    """Return what an experiment without containers is called that stands beside one with them."""
+    return f"{experiment}-native"
 
 
 def image_or_source(value: str) -> str:
@@ -172,11 +194,11 @@ class Experiment(Model):
     """A program in an image, measured at several sizes."""
 
     image: Image | None = None
-    """Folder of containers/, docker://REFERENCE, udocker:NAME:TAG or an archive; a native run has none."""
+    """Folder of containers/, docker://REFERENCE, udocker:NAME:TAG or an archive; None: the host has all."""
     command: Words
     launcher: Launcher = "horovod"
-    runtime: Runtime = "udocker"
-    """`native`: the same program without a container, to compare."""
+    runtime: Runtimes = ("udocker",)
+    """`native`: without a container, by the image's programs or else the host's; both: to compare."""
     scale: Scale
     resources: Resources = Resources()
     checkpoints: Checkpoints | None = None
@@ -222,9 +244,9 @@ class Experiment(Model):
 
     @model_validator(mode="after")
     def image_for_a_container(self) -> "Experiment":
-        """Refuse a container without an image, and an image without a container."""
-        if (self.runtime == "udocker") != (self.image is not None):
-            raise ValueError("give an image, or else runtime: native, not both and not neither")
+        """Refuse a container without an image."""
+        if "udocker" in self.runtime and self.image is None:
+            raise ValueError("give an image, or else runtime: native")
         return self
 
 
@@ -273,6 +295,17 @@ class Config(Model):
                 raise ValueError(
                     f"experiments.{experiment}.image: {one.image} and {named[name]} would both be called "
                     f"{name}; give one of them a name of its own by argosy image import, and write that"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def native_experiments(self) -> "Config":
+        """Refuse a name that the native one of an experiment in both runtimes has."""
+        for name, one in self.experiments.items():
+            if len(one.runtime) > 1 and experiment_name(native_name(name)) in self.experiments:
+                raise ValueError(
+                    f"experiments.{native_name(name)}: the runtime of {name} makes an experiment of that "
+                    "name; choose another"
                 )
         return self
 

@@ -17,6 +17,7 @@ from argosy.study.models import (
     Resources,
     Runtime,
     Stalls,
+    native_name,
 )
 from argosy.validated_units import Count
 
@@ -48,6 +49,8 @@ class Run(Model):
     throughput: str | None
     variant: Annotated[Variant | None, Field(exclude_if=lambda variant: variant is None)] = None
     """Left out where there is none: that must not look like a change of the runs there are."""
+    native_of: Annotated[Name | None, Field(exclude_if=lambda name: name is None)] = None
+    """The experiment that is measured in containers, where this is the same without; left out as well."""
     timeline: Annotated[bool, Field(exclude_if=lambda timeline: not timeline)] = False
     """As is this."""
     hang_timeout: Annotated[
@@ -66,34 +69,45 @@ class Run(Model):
 def expand(config: Config) -> list[Run]:
     """Return all runs of the configuration, by experiment, node count and repeat."""
     return [
-        _run(name, experiment, nodes, repeat, variant)
-        for name, experiment, variant in _experiments(config)
+        _run(name, experiment, nodes, repeat, more)
+        for name, experiment, more in _experiments(config)
         for nodes in sorted(experiment.scale.nodes)
         for repeat in range(1, experiment.scale.repeats + 1)
     ]
 
 
-def _experiments(config: Config) -> Iterator[tuple[str, Experiment, Variant | None]]:
-    """Yield the experiments, each with those that a study of its stalls adds."""
-    for name, experiment in config.experiments.items():
-        yield name, experiment, None
+_More = Mapping[str, object]
+"""Of a run that is made for another experiment: which."""
+
+
+def _experiments(config: Config) -> Iterator[tuple[str, Experiment, _More]]:
+    """Yield the experiments, each with its native one and those that a study of its stalls adds."""
+    for name, asked in config.experiments.items():
+        experiment = _in(asked, asked.runtime[0] if len(asked.runtime) == 1 else "udocker")
+        yield name, experiment, {}
+        if len(asked.runtime) > 1:
+            yield native_name(name), _in(asked, "native"), {"native_of": name}
         if stalls := config.studies.stalls.get(name):
             yield from _of_stalls(name, experiment, stalls)
 
 
+def _in(experiment: Experiment, runtime: Runtime) -> Experiment:
+    return experiment.model_copy(update={"runtime": (runtime,)})
+
+
 def _of_stalls(
     name: str, experiment: Experiment, stalls: Stalls
-) -> Iterator[tuple[str, Experiment, Variant]]:
+) -> Iterator[tuple[str, Experiment, _More]]:
     """Yield what takes part: one rank computes, ranks of a node exchange within it, nodes between them."""
     scale = experiment.scale
     synthetic = _with(experiment, stalls.synthetic, {1, *scale.nodes})
-    of = Variant(of=name, data="synthetic")
+    of = {"variant": Variant(of=name, data="synthetic")}
     yield f"{name}-synthetic", synthetic, of
     if scale.ranks_per_node > 1:
         yield f"{name}-alone", _with(experiment, stalls.synthetic, {1}, ranks_per_node=1), of
     if stalls.warm:
         warm = _with(experiment, stalls.warm, {*scale.nodes})
-        yield f"{name}-warm", warm, Variant(of=name, data="warm")
+        yield f"{name}-warm", warm, {"variant": Variant(of=name, data="warm")}
 
 
 def _with(
@@ -103,16 +117,18 @@ def _with(
     return experiment.model_copy(update={"command": (*experiment.command, *words), "scale": sizes})
 
 
-def _run(
-    name: str, experiment: Experiment, nodes: int, repeat: int, variant: Variant | None
-) -> Run:
-    return Run(
-        experiment=name,
-        nodes=nodes,
-        ranks_per_node=experiment.scale.ranks_per_node,
-        repeat=repeat,
-        scaling=experiment.scale.kind,
-        variant=variant,
-        image=experiment.image and image_name(experiment.image),
-        **experiment.model_dump(exclude={"scale", "image"}),
-    )
+def _run(name: str, experiment: Experiment, nodes: int, repeat: int, more: _More) -> Run:
+    [runtime] = experiment.runtime
+    asked = experiment.model_dump(exclude={"scale", "image", "runtime"})
+    content = {
+        **asked,
+        **more,
+        "experiment": name,
+        "runtime": runtime,
+        "nodes": nodes,
+        "ranks_per_node": experiment.scale.ranks_per_node,
+        "repeat": repeat,
+        "scaling": experiment.scale.kind,
+        "image": experiment.image and image_name(experiment.image),
+    }
+    return Run.model_validate(content)

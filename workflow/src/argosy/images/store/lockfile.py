@@ -52,6 +52,11 @@ def lock_path(project: Path, name: str) -> Path:
     return project / "resources" / "images" / name / "image.lock"
 
 
+def native_dir(project: Path, name: str) -> Path:
+    """Return the folder of a project's image for runs without a container."""
+    return lock_path(project, name).parent / "native"
+
+
 def is_imported(project: Path, name: str) -> bool:
     """Return whether an image is there though nothing in the project says how it is built."""
     return not (project / "containers" / name).exists() and lock_path(project, name).is_file()

@@ -8,6 +8,7 @@ from argosy.analysis.laws import CONTRADICTED
 from argosy.report.charts.figures import drawings
 from argosy.report.page.html import rendered
 from argosy.report.page.overview import overview
+from argosy.report.prose import container_cost as container_words
 from argosy.report.prose import findings as words
 from argosy.report.prose import predictions as prediction_words
 from argosy.report.prose import setups as setup_words
@@ -61,5 +62,6 @@ def _link(to_results: str, path: str) -> str:
 
 
 def _sentences(experiment: ExperimentSummary) -> list[str]:
-    measured_apart = (stall_words.finding(experiment), timeline_words.finding(experiment))
-    return [*words.findings(experiment), *filter(None, measured_apart)]
+    apart = (stall_words.finding(experiment), timeline_words.finding(experiment))
+    costs = container_words.findings(experiment)
+    return [*words.findings(experiment), *costs, *filter(None, apart)]

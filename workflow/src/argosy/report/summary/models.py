@@ -74,6 +74,19 @@ class StallSummary:
 
 
 @dataclass(frozen=True)
+class ContainerCostSummary:
+    """By how much a step at one size takes longer than in the experiment `native`, as a share."""
+
+    native: str
+    nodes: int
+    ranks_per_node: int
+    ranks: int
+    cost: Estimate
+    is_paired: bool
+    """As of a speed-up."""
+
+
+@dataclass(frozen=True)
 class ExperimentSummary:
     """The points of an experiment, smallest first; `base` is the one that others are held against.
 
@@ -101,6 +114,8 @@ class ExperimentSummary:
     """By size, smallest first; empty where Horovod wrote none."""
     allreduces: list[AllreduceSummary] = field(default_factory=list)
     """By size and message, smallest first; empty where no allreduces alone were timed."""
+    container_costs: list[ContainerCostSummary] = field(default_factory=list)
+    """By size, smallest first; empty where the same was not measured without a container."""
 
 
 @dataclass(frozen=True)

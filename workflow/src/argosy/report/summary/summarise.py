@@ -8,6 +8,7 @@ from pathlib import Path
 from argosy.analysis.accuracy import Outcome, outcomes
 from argosy.analysis.between_steps import between_steps
 from argosy.analysis.collectives import RunAllreduce, run_allreduces
+from argosy.analysis.container_cost import ContainerCost, container_costs
 from argosy.analysis.factors import RankTimes
 from argosy.analysis.forecast import Measured, everything
 from argosy.analysis.laws import Refused
@@ -30,6 +31,7 @@ from argosy.report.summary.costs import NOT_KNOWN, Rates, cost_summary
 from argosy.report.summary.laws import law_summaries
 from argosy.report.summary.models import (
     SUMMARY_VERSION,
+    ContainerCostSummary,
     ExperimentSummary,
     FailureSummary,
     MachineSummary,
@@ -99,6 +101,7 @@ class _Analysis:
     stalls: Mapping[str, Sequence[PointStalls | RefusedPoint]]
     timelines: Mapping[str, list[PointTimeline]]
     allreduces: Mapping[str, Sequence[RunAllreduce]]
+    container_costs: Mapping[str, Sequence[ContainerCost]]
     between_steps: Mapping[Run, float]
     rates: Rates
     everything: Measured
@@ -148,6 +151,7 @@ def _experiments(
         stalls(tables),
         timelines(tables),
         run_allreduces(tables),
+        container_costs(tables.setups, by_name),
         between,
         rates,
         everything(tables, measured, times, used),
@@ -183,6 +187,19 @@ def _experiment(found: _Analysis, name: str, states: dict[str, int]) -> Experime
         stalls=[_stalls(one) for one in found.stalls.get(name, ())],
         timelines=found.timelines.get(name, []),
         allreduces=allreduce_summaries(found.allreduces.get(name, ())),
+        container_costs=[_container_cost(one) for one in found.container_costs.get(name, ())],
+    )
+
+
+def _container_cost(found: ContainerCost) -> ContainerCostSummary:
+    point = found.point
+    return ContainerCostSummary(
+        native=found.native,
+        nodes=point.nodes,
+        ranks_per_node=point.ranks_per_node,
+        ranks=point.ranks,
+        cost=found.cost,
+        is_paired=found.is_paired,
     )
 
 

@@ -6,10 +6,13 @@ import ipaddress
 import json
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Mapping, Pattern
 
 SCHEMA_VERSION = 2
+
+_CONTAINER_PATH = re.compile(r"(?<![\w./-])(?:/workloads|/job)(?![\w.-])")
+"""The folders of a container that commands and variables name, as the whole of a path or its beginning."""
 
 _REQUIRED = (
     "ARGOSY_RUN_DIR",
@@ -184,7 +187,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         nvml=environ.get("ARGOSY_NVML", ""),
         visible_gpus=environ.get("CUDA_VISIBLE_DEVICES"),
         echo=environ.get("ARGOSY_ECHO") == "1",
-        run=_read_run(os.path.join(run_dir, "run.json")),
+        run=_on_this_host(_read_run(os.path.join(run_dir, "run.json")), environ),
     )
     rank_environment(settings, 0, MeetingPoint())
     return settings
@@ -208,6 +211,29 @@ def rank_environment(settings: Settings, local_rank: int, meeting: MeetingPoint)
                 f"it may use {', '.join('{' + field + '}' for field in fields)}"
             ) from None
     return values
+
+
+def _on_this_host(run: Run, environ: Mapping[str, str]) -> Run:
+    """Return the run with the paths of a container put right where there is none."""
+    workloads = environ.get("ARGOSY_WORKLOADS")
+    if not workloads:
+        return run
+    places = {"/workloads": workloads, "/job": environ["ARGOSY_RUN_DIR"]}
+
+    def on_host(text: str, doubled: bool = False) -> str:
+        def place(found: re.Match[str]) -> str:
+            path = places[found[0]]
+            return path.replace("{", "{{").replace("}", "}}") if doubled else path
+
+        return _CONTAINER_PATH.sub(place, text)
+
+    return replace(
+        run,
+        command=tuple(on_host(word) for word in run.command),
+        rank_environment={
+            name: on_host(template, doubled=True) for name, template in run.rank_environment.items()
+        },
+    )
 
 
 def _count(environ: Mapping[str, str], name: str, least: int = 1, most: int = 1 << 30) -> int:

@@ -1,0 +1,164 @@
+"""The programs of an image on the host, without a container."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from argosy.errors import ArgosyError
+from argosy.images.builder.builder import build_image
+from argosy.images.native.environment import make_environment
+from argosy.images.store.lockfile import ImageLock, read_lock
+from argosy.images.store.store import Store
+
+pytestmark = pytest.mark.container
+
+WHERE = """
+import ctypes, json, multiprocessing, os, re, subprocess, sys, torch
+
+def above(number):
+    return number + 1
+
+if __name__ == "__main__":
+    again = [sys.executable, "-c", "import sys, torch; print(sys.prefix, torch.__version__)"]
+    maps = open("/proc/self/maps").read()
+    print(json.dumps({
+        "executable": sys.executable,
+        "prefix": sys.prefix,
+        "torch": torch.__version__,
+        "child": subprocess.run(again, capture_output=True, text=True, check=True).stdout.split(),
+        "pool": multiprocessing.get_context("spawn").Pool(1).map(above, [1]),
+        "libraries": sorted(set(re.findall(r"(/\\S.*\\.so[.0-9]*)$", maps, re.MULTILINE))),
+        "host": open("/etc/hostname").read().strip(),
+        "variables": {name: os.environ.get(name) for name in ("OWN", "PYTHONDONTWRITEBYTECODE")},
+    }))
+"""
+
+
+@pytest.fixture(scope="module")
+def torch_lock(
+    project: Path, project_store: Store, tmp_path_factory: pytest.TempPathFactory
+) -> ImageLock:
+    folder = tmp_path_factory.mktemp("torch-cpu")
+    image = project / "containers" / "torch-cpu"
+    return build_image(project_store, image, folder / "image.lock", folder / "build.log")
+
+
+def output(*command: str | Path, **variables: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **variables})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_python_and_all_libraries_are_the_image_s(
+    project_store: Store, torch_lock: ImageLock, tmp_path: Path
+) -> None:
+    folder = tmp_path / "a folder; with $(odd) 'name'"
+    python = make_environment(project_store, torch_lock, folder)
+    assert python == folder / "bin/python3"
+    (tmp_path / "where.py").write_text(WHERE)
+    found = json.loads(output(python, tmp_path / "where.py"))
+    assert found["executable"] == str(python)
+    assert found["prefix"] == str(folder)
+    assert found["torch"].startswith("2.13.0")
+    # Programs that it starts, itself among them, are as well.
+    assert found["child"][-1] == found["torch"]
+    assert found["pool"] == [2]
+    root = str(project_store.root(torch_lock.digest))
+    assert len(found["libraries"]) > 10
+    assert [path for path in found["libraries"] if not path.startswith(root)] == []
+    # But the rest is the host's.
+    assert found["host"] == Path("/etc/hostname").read_text().strip()
+    assert found["variables"] == {"OWN": None, "PYTHONDONTWRITEBYTECODE": "1"}
+    # A program beside Python that is written in it.
+    assert "usage: torchrun" in output(folder / "bin/torchrun", "--help")
+    # Made once more it is the same.
+    assert make_environment(project_store, torch_lock, folder) == python
+    assert "2.13" in output(python, "-c", "import torch; print(torch.__version__)")
+
+
+def test_variables_are_the_image_s_where_nobody_else_set_them(
+    project_store: Store, torch_lock: ImageLock, tmp_path: Path
+) -> None:
+    environment = {**torch_lock.config.environment, "OWN": "it's $HOME", "OTHER": "image"}
+    config = torch_lock.config.model_copy(update={"environment": environment})
+    lock = torch_lock.model_copy(update={"config": config})
+    python = make_environment(project_store, lock, tmp_path / "native")
+    code = "import os; print(os.environ['OWN'], os.environ['OTHER'])"
+    assert output(python, "-c", code, OTHER="run") == "it's $HOME run\n"
+
+
+def test_an_image_that_is_gone_is_named(
+    project_store: Store, torch_lock: ImageLock, tmp_path: Path
+) -> None:
+    other = torch_lock.model_copy(update={"digest": "sha256:" + "0" * 64})
+    with pytest.raises(
+        ArgosyError, match=r"torch-cpu: the image is not in the store .* build it: a"
+    ):
+        make_environment(project_store, other, tmp_path / "native")
+    # Pruned later.
+    store = Store(tmp_path / "store")
+    store.root(torch_lock.digest).parent.mkdir(parents=True)
+    store.root(torch_lock.digest).symlink_to(project_store.root(torch_lock.digest))
+    python = make_environment(store, torch_lock, tmp_path / "native")
+    store.root(torch_lock.digest).unlink()
+    done = subprocess.run([python, "-c", ""], capture_output=True, text=True)
+    assert done.returncode == 127
+    assert "image torch-cpu is not in the store" in done.stderr
+    assert "build it again: argosy image build torch-cpu" in done.stderr
+
+
+Make = Callable[[str], ImageLock]
+
+
+@pytest.fixture
+def make(store: Store, tmp_path: Path) -> Make:
+    """Build an image of a Containerfile and a few files beside it."""
+
+    def built(text: str) -> ImageLock:
+        folder = tmp_path / "image"
+        folder.mkdir()
+        (folder / "Containerfile").write_text(text)
+        (folder / "file").write_text("#!/bin/sh\n")
+        build_image(store, folder, tmp_path / "image.lock", tmp_path / "build.log")
+        return read_lock(tmp_path / "image.lock")
+
+    return built
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "FROM scratch\nCOPY file /file\n",
+            r"image: no python3 in the image's PATH \(/usr/local/s",
+        ),
+        (
+            "FROM scratch\nCOPY --chmod=755 file /usr/bin/python3.11\nCOPY file /usr/bin/python3\n",
+            "image: /usr/bin/python3 is no Python 3 for 64-bit Linux",
+        ),
+        (
+            "FROM scratch\nCOPY --chmod=755 file /bin/python3.11\nENV PATH=/bin\nCOPY file /bin/python3\n",
+            "image: /bin/python3 is no Python 3",
+        ),
+    ],
+)
+def test_an_image_without_python_is_refused(
+    store: Store, make: Make, tmp_path: Path, text: str, problem: str
+) -> None:
+    with pytest.raises(ArgosyError, match=problem):
+        make_environment(store, make(text), tmp_path / "native")
+    assert not (tmp_path / "native").exists()
+
+
+def test_the_links_of_an_image_lead_nowhere_else(store: Store, make: Make, tmp_path: Path) -> None:
+    """Its python3 leads to that of the host by its name, and is none in the image."""
+    lock = make(
+        "FROM docker.io/library/debian:bookworm-slim\n"
+        "RUN ln -s /usr/bin/python3.11 /usr/bin/python3 && ln -s /etc /opt/etc\n"
+    )
+    with pytest.raises(ArgosyError, match="no python3 in the image's PATH"):
+        make_environment(store, lock, tmp_path / "native")

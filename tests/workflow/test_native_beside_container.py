@@ -1,0 +1,74 @@
+"""The same experiment in a container and without: two sets of runs, and what the container costs."""
+
+import json
+from typing import Any
+
+import pytest
+from workspace import Workspace
+
+pytestmark = pytest.mark.container
+
+PROGRAM = """
+import argparse, os, platform, sys, time
+import argosy_steps, torch
+parser = argparse.ArgumentParser()
+parser.add_argument("--settings")
+parser.add_argument("--output")
+options = parser.parse_args()
+print("settings:", open(options.settings).read().strip())
+print("libc:", platform.libc_ver()[1], "torch:", torch.__version__, "seen:", os.path.exists("/workloads"))
+with open(options.output + "/said", "a") as file:
+    file.write(os.environ["DATA"])
+steps = argosy_steps.Recorder()
+for _ in range(12):
+    with steps.step(samples=1):
+        time.sleep(0.01)
+"""
+
+
+def test_both_are_measured_and_held_against_each_other(workspace: Workspace) -> None:
+    programs = workspace.path / "containers/workloads"
+    (programs / "program.py").write_text(PROGRAM)
+    (programs / "settings.txt").write_text("the same\n")
+    experiment: dict[str, Any] = {
+        "image": "torch-cpu",
+        "runtime": ["udocker", "native"],
+        "launcher": "plain",
+        "command": "python3 /workloads/program.py --settings=/workloads/settings.txt --output /job/output",
+        "environment": {"DATA": "/job/output:/workloads/{x}:/workloads-of-another:/data/job"},
+        "scale": {"nodes": [1], "repeats": 2},
+        "resources": {"time": "5m"},
+    }
+    workspace.configure({"digits": experiment})
+    status, output = workspace.snakemake()
+    assert status == 0, output
+
+    said = {}
+    for name in ("digits", "digits-native"):
+        folder = workspace.run_dir(name, "nodes1-ranks1-repeat1")
+        attempt = json.loads((folder / "result.json").read_text())["attempt"]
+        lines = (folder / f"logs/{attempt}/ranks/rank-0.log").read_text().splitlines()
+        said[name] = dict(line.split(": ", 1) for line in lines)
+        data = (folder / "output/said").read_text()
+        assert data.endswith(":/workloads-of-another:/data/job")
+        assert ("/job/output:/workloads/{x}:" in data) == (name == "digits")
+        assert (f"{folder}/output:{programs}/{{x}}:" in data) == (name == "digits-native")
+    assert said["digits"]["settings"] == said["digits-native"]["settings"] == "the same"
+    inside, outside = (each["libc"].split() for each in said.values())
+    # C library and packages are the image's in both.
+    assert inside[:3] == outside[:3]
+    assert (inside[-1], outside[-1]) == ("True", "False")
+
+    summary = json.loads((workspace.path / "results/local/summary.json").read_text())
+    assert summary["problems"] == summary["failures"] == []
+    costs = {one["experiment"]: one["container_costs"] for one in summary["experiments"]}
+    assert costs["digits-native"] == []
+    [cost] = costs["digits"]
+    assert cost["native"] == "digits-native"
+    assert abs(cost["cost"]["mean"]) < 1
+    assert "the container costs" in (workspace.path / "results/local/report.html").read_text()
+
+    # Nothing is measured again.
+    status, output = workspace.snakemake()
+    assert status == 0
+    assert "Nothing to be done" in output

@@ -1,0 +1,1 @@
+"""The programs of an image on the host, without a container."""

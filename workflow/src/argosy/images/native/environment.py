@@ -1,0 +1,204 @@
+"""A folder with the Python of an image, to be used on the host without a container.
+
+Its files stay where they are, in the frozen image; the folder holds scripts that start them by the image's
+own loader, so that the C library and all others are the image's too, whatever the host has. It looks like a
+virtual environment: Python finds its packages by the file `pyvenv.cfg` above the folder of the program that
+it is called by (PEP 405).
+"""
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from argosy.errors import ArgosyError
+from argosy.files import replacing, write_text
+from argosy.images.native.libraries import library_folders, loader_of
+from argosy.images.rootfs.rooted import Names, Root
+from argosy.images.store.lockfile import ImageLock
+from argosy.images.store.store import Store
+
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PYTHON = "python3"
+
+_VERSION = re.compile(r"python(3\.\d+)")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OF_THE_FOLDER = ("PATH", "LD_LIBRARY_PATH", "PYTHONHOME")
+_SCRIPT = re.compile(rb"#!.*/(?:env )?python[0-9.]*\s")
+_FIRST_LINE = 256
+_MOST_BYTES = 1 << 23
+"""Of a loader that is looked through."""
+
+
+@dataclass(frozen=True)
+class _Python:
+    """The image's Python: the file that it is, its loader, and where its packages are."""
+
+    program: Names
+    loader: Names
+    version: str
+    scripts: Names
+    """The folder on PATH in which it was found."""
+    home: Names
+    """The folder of the Python that a virtual environment was made with, or its own."""
+    packages: Names | None
+    """Those of a virtual environment; None: its own."""
+
+
+def make_environment(store: Store, lock: ImageLock, folder: Path) -> Path:
+    """Make the folder anew for an image; return the program `python3` in it.
+
+    Raises:
+        ArgosyError: when the image is not in the store, or holds no Python that can be started so.
+    """
+    path, folder = store.root(lock.digest), folder.absolute()
+    if not path.is_dir():
+        raise ArgosyError(
+            f"{lock.name}: the image is not in the store {store.path}",
+            f"build it: argosy image build {lock.name}",
+        )
+    with Root(path) as root:
+        try:
+            python = _find(root, lock)
+            libraries = library_folders(root, lock.config.environment.get("LD_LIBRARY_PATH", ""))
+            scripts = _python_scripts(root, python.scripts)
+        except OSError as problem:
+            raise ArgosyError(f"{lock.name}: {problem.filename}: {problem.strerror}") from None
+    own = folder / "bin" / PYTHON
+    program, gone = _quoted(path, python.program), shlex.quote(_gone(store, lock))
+    start = [
+        f"[ -r {program} ] || {{ echo {gone} >&2; exit 127; }}",
+        _exports(lock),
+        f"exec {_quoted(path, python.loader)} --library-path "
+        f"{shlex.quote(':'.join(str(path.joinpath(*each)) for each in libraries))} "
+        f'--argv0 {shlex.quote(str(own))} {program} "$@"',
+    ]
+    for name in (PYTHON, "python", f"python{python.version}"):
+        _write_program(folder / "bin" / name, "\n".join(start))
+    for name in scripts:
+        script = _quoted(path, (*python.scripts, name))
+        _write_program(folder / "bin" / name, f'exec {shlex.quote(str(own))} {script} "$@"')
+    _write_packages(folder, path, python)
+    return own
+
+
+def _gone(store: Store, lock: ImageLock) -> str:
+    return (
+        f"error: image {lock.name} is not in the store {store.path} any more; "
+        f"build it again: argosy image build {lock.name}"
+    )
+
+
+def _find(root: Root, lock: ImageLock) -> _Python:
+    search = lock.config.environment.get("PATH") or DEFAULT_PATH
+    for place in filter(None, search.split(":")):
+        program = root.resolve(f"{place}/{PYTHON}")
+        if root.status_of(program):
+            return _described(root, lock, place, program)
+    raise ArgosyError(
+        f"{lock.name}: no {PYTHON} in the image's PATH ({search})",
+        "without a container Argosy runs an image's Python programs; leave out runtime: native",
+    )
+
+
+def _described(root: Root, lock: ImageLock, place: str, program: Names) -> _Python:
+    version = _VERSION.fullmatch(program[-1])
+    asked = loader_of(root, program)
+    if version is None or asked is None:
+        raise ArgosyError(f"{lock.name}: {_shown(program)} is no Python 3 for 64-bit Linux")
+    loader = root.resolve(asked)
+    with root.folder(loader[:-1]) as folder, folder.read(loader[-1]) as file:
+        if b"argv0" not in file.read(_MOST_BYTES):
+            raise ArgosyError(
+                f"{lock.name}: {_shown(loader)} cannot call a program by another name (glibc 2.33 can)",
+                "take a newer base system, or leave out runtime: native",
+            )
+    scripts = root.resolve(place)
+    settings = _settings(root, scripts[:-1])
+    packages = f"/{'/'.join(scripts[:-1])}/lib/python{version[1]}/site-packages"
+    return _Python(
+        program,
+        loader,
+        version[1],
+        scripts,
+        root.resolve(settings["home"]) if "home" in settings else program[:-1],
+        root.resolve(packages) if "home" in settings else None,
+    )
+
+
+def _settings(root: Root, environment: Names) -> dict[str, str]:
+    """Return what a virtual environment says of itself; nothing where it is none."""
+    if root.status_of((*environment, "pyvenv.cfg")) is None:
+        return {}
+    with root.folder(environment) as folder, folder.read("pyvenv.cfg") as file:
+        lines = file.read(1 << 16).decode("utf-8", "replace").splitlines()
+    pairs = (line.partition("=") for line in lines)
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _python_scripts(root: Root, place: Names) -> list[str]:
+    """Return the names of programs beside Python that are written in it."""
+    found = []
+    with root.folder(place) as folder:
+        for name in filter(_NAME.fullmatch, folder.names()):
+            names = root.resolve(f"/{'/'.join((*place, name))}")
+            try:
+                with root.folder(names[:-1]) as where, where.read(names[-1]) as file:
+                    is_script = _SCRIPT.match(file.read(_FIRST_LINE))
+            except OSError:
+                continue
+            if is_script:
+                found.append(name)
+    return found
+
+
+def _exports(lock: ImageLock) -> str:
+    """Return the commands that set the image's variables, which those of a run win over."""
+    variables = {
+        name: value
+        for name, value in lock.config.environment.items()
+        if name not in _OF_THE_FOLDER and _VARIABLE.fullmatch(name)
+    }
+    # Programs in a container cannot write bytecode beside those of /workloads either.
+    variables.setdefault("PYTHONDONTWRITEBYTECODE", "1")
+    return "\n".join(
+        f'[ -n "${{{name}+set}}" ] || export {name}={shlex.quote(value)}'
+        for name, value in variables.items()
+    )
+
+
+def _write_packages(folder: Path, root: Path, python: _Python) -> None:
+    version = f"python{python.version}"
+    library = folder / "lib" / version
+    library.mkdir(parents=True, exist_ok=True)
+    packages = library / "site-packages"
+    if packages.is_symlink():
+        packages.unlink()
+    if python.packages is None:
+        packages.mkdir(exist_ok=True)
+    else:
+        packages.symlink_to(root.joinpath(*python.packages))
+    if not (folder / "lib64").is_symlink():
+        (folder / "lib64").symlink_to("lib")
+    own = "true" if python.packages is None else "false"
+    home = root.joinpath(*python.home)
+    write_text(
+        folder / "pyvenv.cfg",
+        f"home = {home}\ninclude-system-site-packages = {own}\nversion = {python.version}\n",
+    )
+
+
+def _write_program(path: Path, commands: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as temporary:
+        temporary.write_text(f"#!/bin/sh\n{commands}\n", encoding="utf-8")
+        temporary.chmod(0o700)
+
+
+def _quoted(root: Path, names: Names) -> str:
+    return shlex.quote(str(root.joinpath(*names)))
+
+
+def _shown(names: Names) -> str:
+    return "/" + "/".join(names)
