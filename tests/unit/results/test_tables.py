@@ -19,10 +19,10 @@ def test_another_version_is_refused(tmp_path: Path) -> None:
     completed(tmp_path / "site")
     collect(tmp_path / "site", tmp_path / "tables")
     duckdb.connect().execute(
-        "COPY (SELECT 1) TO $path (FORMAT parquet, KV_METADATA {schema_version: '9'})",
+        "COPY (SELECT 1) TO $path (FORMAT parquet, KV_METADATA {schema_version: '99'})",
         {"path": str(tmp_path / "tables" / "steps.parquet")},
     )
-    with pytest.raises(ResultsError, match=r"steps\.parquet: its schema_version is 9"):
+    with pytest.raises(ResultsError, match=r"steps\.parquet: its schema_version is 99"):
         open_tables(tmp_path / "tables")
 
 
