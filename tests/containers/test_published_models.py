@@ -3,17 +3,20 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 import pytest
 import step_files
 
+from argosy.images.builder.builder import build_image
 from argosy.images.engines import container
 from argosy.images.engines.models import Bind, Container, Outcome
 from argosy.images.store.store import Store
 
 pytestmark = pytest.mark.container
 
-COUNTING = """
+COUNTING = {
+    "torch": """
 import argparse, json, sys
 sys.path.insert(0, "/workloads/torch")
 sys.argv = ["benchmark.py"]
@@ -29,11 +32,30 @@ for name, build in MODELS.items():
     options = argparse.Namespace(**{**vars(parse_arguments()), "model": name})
     found[name] = [
         sum(one.numel() for one in model.parameters()),
-        list(shape),
+        shape[1],
         floating_point_operations(options, size),
     ]
 print(json.dumps(found))
-"""
+""",
+    "tensorflow": """
+import json, sys
+sys.path.insert(0, "/workloads/tensorflow")
+import tensorflow as tf
+from benchmark import floating_point_operations
+from models import IMAGE_SIZES, MODELS
+found = {}
+for name, build in MODELS.items():
+    model = build(IMAGE_SIZES.get(name, 224))
+    loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    found[name] = [
+        sum(one.shape.num_elements() for one in model.trainable_variables),
+        model.output_shape[1],
+        floating_point_operations(model, loss),
+    ]
+    tf.keras.backend.clear_session()
+print(json.dumps(found))
+""",
+}
 
 PUBLISHED = {
     "alexnet": (61_100_840, 0.71e9),
@@ -47,17 +69,33 @@ PUBLISHED = {
 """Parameters, and multiplications with an addition each of one image's forward pass."""
 
 
-Train = Callable[..., tuple[Outcome, str]]
+FRAMEWORKS = ("torch", "tensorflow")
+
+Python = Callable[..., tuple[Outcome, str]]
+
+
+@pytest.fixture(scope="module")
+def roots(
+    project: Path,
+    project_store: Store,
+    torch_digest: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, Path]:
+    """The images by framework."""
+    folder = tmp_path_factory.mktemp("tensorflow-cpu")
+    image = project / "containers" / "tensorflow-cpu"
+    other = build_image(project_store, image, folder / "image.lock", folder / "build.log").digest
+    return {"torch": project_store.root(torch_digest), "tensorflow": project_store.root(other)}
 
 
 @pytest.fixture
-def python(project: Path, project_store: Store, torch_digest: str, tmp_path: Path) -> Train:
-    """Run Python in the image; how it ended and what it printed."""
+def python(project: Path, project_store: Store, roots: dict[str, Path], tmp_path: Path) -> Python:
+    """Run Python in a framework's image; how it ended and what it printed."""
 
-    def run(*arguments: str) -> tuple[Outcome, str]:
+    def run(framework: str, *arguments: str) -> tuple[Outcome, str]:
         printed: list[bytes] = []
         inside = Container(
-            project_store.root(torch_digest),
+            roots[framework],
             ["python3", *arguments],
             binds=[
                 Bind(project / "containers/workloads", "/workloads"),
@@ -69,6 +107,8 @@ def python(project: Path, project_store: Store, torch_digest: str, tmp_path: Pat
                 "PYTHONPATH": "/argosy",
                 "OMP_NUM_THREADS": "1",
                 "HOME": "/tmp",
+                "TF_USE_LEGACY_KERAS": "1",
+                "TF_CPP_MIN_LOG_LEVEL": "3",
                 "ARGOSY_STEPS_FILE": "/job/rank-0.steps",
             },
             workdir="/job",
@@ -79,43 +119,64 @@ def python(project: Path, project_store: Store, torch_digest: str, tmp_path: Pat
     return run
 
 
-def test_parameters_and_operations_are_as_published(python: Train) -> None:
-    outcome, said = python("-c", COUNTING)
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_parameters_and_operations_are_as_published(python: Python, framework: str) -> None:
+    outcome, said = python(framework, "-c", COUNTING[framework])
     assert outcome.status == 0, said
     found = json.loads(said.splitlines()[-1])
     assert {name: parameters for name, (parameters, _, _) in found.items()} == {
         name: parameters for name, (parameters, _) in PUBLISHED.items()
     }
-    for name, (_, shape, operations) in found.items():
-        assert shape == [2, 1000]
+    for name, (_, classes, operations) in found.items():
+        assert classes == 1000
         # Backward takes twice the forward pass but for the first layer, whose images have no gradient.
         assert operations == pytest.approx(3 * 2 * PUBLISHED[name][1], rel=0.07), name
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "options",
+    ("framework", "options"),
     [
-        ("resnet50",),
-        ("inception_v3", "--image-size", "75", "--channels-last"),
-        ("vit_small", "--precision", "bf16"),
-        ("googlenet", "--precision", "fp16"),
+        ("torch", ("resnet50",)),
+        ("torch", ("inception_v3", "--image-size", "75", "--channels-last")),
+        ("torch", ("vit_small", "--precision", "bf16")),
+        ("torch", ("googlenet", "--precision", "fp16")),
+        ("tensorflow", ("resnet50", "--precision", "bf16")),
+        ("tensorflow", ("alexnet", "--image-size", "96")),
+        ("tensorflow", ("vit_small",)),
     ],
 )
 def test_a_model_is_trained_and_its_steps_are_recorded(
-    python: Train, tmp_path: Path, options: tuple[str, ...]
+    python: Python, tmp_path: Path, framework: str, options: tuple[str, ...]
 ) -> None:
-    small = ("--image-size", "64", "--batch-size", "2", "--steps", "3", "--warm-up", "1")
-    outcome, said = python("/workloads/torch/benchmark.py", *small, "--model", *options)
+    small = ("--image-size", "64", "--batch-size", "2", "--steps", "11", "--warm-up", "1")
+    program = f"/workloads/{framework}/benchmark.py"
+    outcome, said = python(framework, program, *small, "--model", *options)
     assert outcome.status == 0, said
-    assert said.startswith("Total img/sec on 1 CPU(s): "), said
+    assert said.splitlines()[-1].startswith("Total img/sec on 1 CPU(s): "), said
     told = [json.loads(line) for line in (tmp_path / "rank-0.jsonl").read_text().splitlines()]
     metrics = {one["name"]: one["value"] for one in told if one["kind"] == "metric"}
     assert metrics["flops_per_sample"] > 1e8
     assert metrics["peak_memory_bytes"] > 1e8
-    assert step_files.count(tmp_path / "rank-0.steps") == 3 + 1
+    steps = [*step_files.all_steps(tmp_path / "rank-0.steps")]
+    assert len(steps) == 11 + 1
+    for step in steps:
+        assert set(step.phases) == {"forward", "backward", "communication", "update"}
+        assert all(seconds >= 0 for seconds in step.phases.values())
+    # In the middle: any one step may be interrupted between two phases.
+    assert median(sum(step.phases.values()) / step.seconds for step in steps) > 0.98
+    # When each gradient is ready in the backward pass, the last layer's first.
+    [layers] = [one["layers"] for one in told if one["kind"] == "layers"]
+    ready = [one["ready_s"] for one in layers]
+    assert ready == sorted(ready)
+    assert 0 <= ready[0] < ready[-1] < 10
+    assert sum(one["bytes"] for one in layers) == 4 * PUBLISHED[options[0]][0] or options[0] in (
+        "vit_small",
+        "alexnet",
+    )
 
 
+@pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
@@ -129,8 +190,8 @@ def test_a_model_is_trained_and_its_steps_are_recorded(
     ],
 )
 def test_what_cannot_be_trained_is_said_in_one_line(
-    python: Train, options: tuple[str, ...], problem: str
+    python: Python, framework: str, options: tuple[str, ...], problem: str
 ) -> None:
-    outcome, said = python("/workloads/torch/benchmark.py", *options)
+    outcome, said = python(framework, f"/workloads/{framework}/benchmark.py", *options)
     assert outcome.status not in (0, None)
     assert problem in said.splitlines()[-1], said

@@ -156,17 +156,21 @@ def running(workspace: ClusterWorkspace, known: Collection[str]) -> list[Path]:
 def kill(
     workspace: ClusterWorkspace, run_dir: Path, chance: random.Random
 ) -> tuple[int, int | None]:
-    """Kill a rank of a run, or all of it on a node: the node, and the rank if it was one."""
+    """Kill a rank of a run, or the agent of a node with it: the node, and the rank if it was alone."""
     [attempt] = [path.name for path in (run_dir / "logs").iterdir() if path.is_dir()]
     place = chance.randrange(2)
     status = json.loads((run_dir / f"records/{attempt}/node-{place}.json").read_text())
     node = next(one for one in workspace.slurm.nodes if one.name == status["host"])
     mine = [one for one in node.processes() if of_attempt(one.pid, attempt)]
-    ranks = [one for one in mine if any(word.endswith("/ddp.py") for word in one.command)]
+    ranks, agents = (
+        [one for one in mine if program in one.command]
+        for program in ("/workloads/ddp.py", "/argosy/agent")
+    )
     if chance.random() < 0.5:
         ranks[0].kill()
         return place, place
-    for one in mine:
+    # Not what started them: a node's srun that dies ends the job as a cancelled one.
+    for one in (*agents, *ranks):
         one.kill()
     return place, None
 

@@ -92,7 +92,6 @@ class Training:
 
     def step(self, step):
         """Make one step; the loss."""
-        self.optimizer.zero_grad()
         with step.phase("forward"):
             with torch.autocast(self.device.type, self.dtype, enabled=self.dtype is not None):
                 loss = nn.functional.cross_entropy(self.model(self.images), self.labels)
@@ -103,6 +102,7 @@ class Training:
         with self.ranks.update(step):
             self.scaler.step(self.optimizer)
             self.scaler.update()
+            self.optimizer.zero_grad()
             self.wait()
         return loss.item()
 
