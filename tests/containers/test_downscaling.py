@@ -1,0 +1,209 @@
+"""The downscaling of precipitation: weather, scores, both frameworks, and data that cannot be used."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from argosy.images.builder.builder import build_image
+from argosy.images.engines import container
+from argosy.images.engines.models import Bind, Container
+from argosy.images.store.store import Store
+
+pytestmark = [pytest.mark.container, pytest.mark.slow]
+
+FRAMEWORKS = ("torch", "tensorflow")
+
+Run = Callable[..., tuple[int | None, str]]
+
+
+@pytest.fixture(scope="module")
+def roots(
+    project: Path, project_store: Store, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
+    """The images by framework."""
+    found = {}
+    for framework in FRAMEWORKS:
+        folder = tmp_path_factory.mktemp(framework)
+        image = project / "containers" / f"downscaling-{framework}"
+        lock = build_image(project_store, image, folder / "image.lock", folder / "build.log")
+        found[framework] = project_store.root(lock.digest)
+    return found
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that containers see as /data."""
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(scope="module")
+def python(project: Path, project_store: Store, roots: dict[str, Path], data: Path) -> Run:
+    """Run a program of a framework's image: its status, and what it printed."""
+
+    def run(framework: str, *arguments: str) -> tuple[int | None, str]:
+        printed: list[bytes] = []
+        inside = Container(
+            roots[framework],
+            ["python3", *arguments],
+            binds=[
+                Bind(project / "containers/workloads", "/workloads"),
+                Bind(project / "workflow/src/argosy/runtime/python", "/argosy"),
+                Bind(project / "tests/containers/programs", "/job"),
+                Bind(data, "/data", writable=True),
+            ],
+            environment={
+                "PATH": "/opt/venv/bin:/usr/bin:/bin",
+                "PYTHONPATH": "/argosy",
+                "HOME": "/tmp",
+                "OMP_NUM_THREADS": "2",
+                "TF_USE_LEGACY_KERAS": "1",
+                "TF_CPP_MIN_LOG_LEVEL": "3",
+            },
+            workdir="/data",
+        )
+        outcome = container.run(project_store, inside, printed.append)
+        return outcome.status, b"".join(printed).decode()
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def weather(python: Run, data: Path) -> Path:
+    """Eight years."""
+    status, said = python("torch", "/workloads/downscaling/generate.py", "weather", "1981", "1988")
+    assert status == 0, said
+    return data / "weather"
+
+
+@pytest.fixture(scope="module")
+def baselines(python: Run, weather: Path) -> dict[str, dict[str, float]]:
+    status, said = python("torch", "/workloads/downscaling/baselines.py", "weather")
+    assert status == 0, said
+    found: dict[str, dict[str, float]] = json.loads(said)
+    return found
+
+
+def last_scores(said: str) -> dict[str, float]:
+    """What a training printed of its last epoch."""
+    line = said.splitlines()[-1].partition("loss ")[2]
+    pairs = (each.split(" ") for each in line.split(", ")[1:])
+    return {name: float(value) for name, value in pairs}
+
+
+def test_the_weather_is_plausible(python: Run, weather: Path) -> None:
+    look = "\n".join(
+        (
+            "import sys; sys.path.insert(0, '/workloads/downscaling')",
+            "import json, numpy as np",
+            "from fields import read_years",
+            "year = read_years('weather', [1981, 1982, 1983])",
+            "rain, t = year.rain, year.predictors[:, 3].mean(axis=(1, 2))",
+            "wet, warmer = rain >= 1, t[year.months == 6].mean() - t[year.months == 0].mean()",
+            "found = wet.mean(), rain.mean(), np.percentile(rain, 98), wet.mean(axis=0).std(), warmer",
+            "print(json.dumps([float(each) for each in found]))",
+        )
+    )
+    status, said = python("torch", "-c", look)
+    assert status == 0, said
+    wet, mean, p98, between_points, summer = json.loads(said)
+    # Many dry days, mm a day as in southern Europe, mountains, and summers warmer than winters.
+    assert 0.1 < wet < 0.5
+    assert 0.5 < mean < 5
+    assert 8 < p98 < 50
+    assert between_points > 0.02
+    assert 10 < summer < 30
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_the_network_is_better_than_climatology_and_regression(
+    python: Run, weather: Path, baselines: dict[str, dict[str, float]], framework: str
+) -> None:
+    program = f"/workloads/downscaling/{framework}_training.py"
+    status, said = python(framework, program, "--data", "weather", "--epochs", "14", "--seed", "1")
+    assert status == 0, said
+    found = last_scores(said)
+    for other in baselines.values():
+        assert found["roc_area"] > other["roc_area"]
+        assert found["rmse_mm"] < other["rmse_mm"]
+        assert found["correlation"] > other["correlation"]
+    assert abs(found["bias_p98"]) < abs(baselines["regression"]["bias_p98"])
+
+
+def test_the_frameworks_agree_on_loss_and_gradients(python: Run) -> None:
+    status, said = python("torch", "/job/downscaling_gradients.py", "torch", "/data/step.npz")
+    assert status == 0, said
+    program = ("/job/downscaling_gradients.py", "tensorflow", "/data/step.npz")
+    status, said = python("tensorflow", *program)
+    assert status == 0, said
+    found = json.loads(said.splitlines()[-1])
+    assert found["loss"] < 1e-4
+    assert len(found["gradients"]) == 8
+    assert max(found["gradients"]) < 1e-4
+
+
+CHANGES = {
+    "units": "one['q'].attrs['units'] = 'g kg**-1'",
+    "none": "del one['q'].attrs['units']",
+    "variable": "one = one.drop_vars('q')",
+    "grid": "one = one.assign_coords(latitude=one.latitude + 0.25)",
+    "days": "one = one.isel(time=slice(0, 300))",
+    "numbers": "one['t'][5, 0, 0, 0] = float('nan')",
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("units", "predictors-1983.nc: q is in g kg**-1, not in kg kg**-1"),
+        ("none", "predictors-1983.nc: q is in no unit, not in kg kg**-1"),
+        ("variable", "predictors-1983.nc: has no variable q; it has z, t, u, v"),
+        ("grid", "predictors-1983.nc: its grid is another than that of predictors-1981.nc"),
+        ("days", "precipitation-1983.nc: its days are not those of predictors-1983.nc"),
+        ("numbers", "predictors-1983.nc: t holds what is no number"),
+    ],
+)
+def test_data_that_are_not_as_they_have_to_be_are_named(
+    python: Run, weather: Path, change: str, problem: str
+) -> None:
+    script = (
+        "import os, shutil, xarray\n"
+        f"shutil.copytree('weather', {change!r})\n"
+        f"path = '{change}/predictors-1983.nc'\n"
+        "one = xarray.load_dataset(path)\n"
+        f"{CHANGES[change]}\n"
+        "os.remove(path)\n"
+        "one.to_netcdf(path)\n"
+    )
+    status, said = python("torch", "-c", script)
+    assert status == 0, said
+    refused(python, change, problem)
+
+
+def refused(python: Run, folder: str, problem: str, *more: str) -> None:
+    """A training ends with one line."""
+    program = "/workloads/downscaling/torch_training.py"
+    status, said = python("torch", program, "--data", folder, "--epochs", "1", *more)
+    assert status == 1, said
+    assert problem in said
+    assert len(said.splitlines()) == 1, said
+
+
+def test_missing_files_and_years_are_named(python: Run, weather: Path, data: Path) -> None:
+    for name in ("some", "gap", "broken", "empty"):
+        (data / name).mkdir()
+    for path in weather.iterdir():
+        (data / "some" / path.name).hardlink_to(path)
+        (data / "gap" / path.name).hardlink_to(path)
+        (data / "broken" / path.name).hardlink_to(path)
+    (data / "some/precipitation-1982.nc").unlink()
+    refused(python, "some", "some/precipitation-1982.nc: no such file on ")
+    (data / "gap/predictors-1984.nc").unlink()
+    refused(python, "gap", "gap: predictors-1984.nc is missing between other years")
+    (data / "broken/predictors-1985.nc").unlink()
+    (data / "broken/predictors-1985.nc").write_bytes(b"no data")
+    refused(python, "broken", "broken/predictors-1985.nc: cannot be read as NetCDF")
+    refused(python, "empty", "empty: holds no predictors-<year>.nc on ")
+    refused(python, "weather", "8 years are there and 8 are held out: none", "--held-out", "8")
+    refused(python, "weather", "the loss is nan; lower --learning-rate", "--learning-rate", "1e30")
