@@ -90,7 +90,7 @@ class Progress:
         print(f"epoch {epoch + 1}/{self.options.epochs}: loss {loss:.4f}, {said}", flush=True)
 
     def record(self):
-        for name, value in {"seed": self.data.seed, **self.found}.items():
+        for name, value in {"seed": str(self.data.seed), **self.found}.items():
             self.steps.metric(name, value)
         if self.reached is not None:
             self.steps.metric("time_to_score_s", self.reached)

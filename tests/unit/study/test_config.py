@@ -1,5 +1,6 @@
 """Bad configurations get one line that says where and what to do; good ones expand to stable runs."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -160,6 +161,40 @@ def test_both_runtimes_make_two_experiments() -> None:
     assert runs[0] == next(run for run in expand(parse(GOOD)) if run.run_id == runs[0].run_id)
     with pytest.raises(ArgosyError, match="digits-native: the runtime of digits makes an experim"):
         parse(both + GOOD.replace("experiments:\n", "").replace("digits", "digits-native"))
+
+
+def test_some_of_the_experiments_are_run() -> None:
+    two = GOOD + GOOD.replace("experiments:\n", "").replace("digits", "letters")
+    runs = expand(parse(two + "only: [letters]\n"))
+    assert {run.experiment for run in runs} == {"letters"}
+    with pytest.raises(
+        ArgosyError, match="only: word: is no experiment; there are: digits, letters"
+    ):
+        parse(two + "only: [word]\n")
+    with pytest.raises(ArgosyError, match="only"):
+        parse(two + "only: []\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "experiments"),
+    [
+        ("paper", 6),
+        ("frameworks", 9),
+        ("downscaling", 4),
+    ],
+)
+def test_the_published_studies_are_of_themselves_alone(
+    project: Path, name: str, experiments: int
+) -> None:
+    """As Snakemake merges them with config.yaml."""
+    values = yaml.safe_load((project / "config/config.yaml").read_text())
+    more = yaml.safe_load((project / f"config/{name}.yaml").read_text())
+    values = {**values, **more, "experiments": {**values["experiments"], **more["experiments"]}}
+    runs = expand(parse_config(values, [Source(f"config/{name}.yaml", values)]))
+    assert len({run.experiment for run in runs}) == experiments
+    assert "digits" not in {run.experiment for run in runs}
+    programs = {run.command[1].removeprefix("/workloads/") for run in runs}
+    assert all((project / "containers/workloads" / each).is_file() for each in programs)
 
 
 def test_without_a_container_the_image_may_be_named_or_not() -> None:

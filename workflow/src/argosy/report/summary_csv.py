@@ -112,6 +112,7 @@ def _quantities(point: PointSummary) -> Iterator[Quantity]:
         ("efficiency", "1", point.efficiency),
         ("test_accuracy", "1", point.test_accuracy),
         ("between_steps", "1", point.between_steps),
+        ("flops_utilisation", "1", point.flops_utilisation),
     )
     yield from ((name, unit, value) for name, unit, value in estimates if value is not None)
     yield from ((f"factor_{name}", "1", value) for name, value in point.factors.items())
@@ -119,6 +120,7 @@ def _quantities(point: PointSummary) -> Iterator[Quantity]:
         yield from _usage(point.usage)
     if point.costs:
         yield from _costs(point.costs)
+    yield from ((f"metric_{name}", "", value) for name, value in point.metrics.items())
     runs = len(point.runs_samples_per_s)
     if point.test_accuracy and point.test_accuracy_min is not None:
         yield "test_accuracy_min", "1", Estimate(point.test_accuracy.n, point.test_accuracy_min)

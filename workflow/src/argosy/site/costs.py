@@ -24,6 +24,8 @@ class Costs(BaseModel):
     price_per_node_hour: NotNegative | None = None
     currency: Text | None = None
     carbon_g_per_kwh: NotNegative | None = None
+    peak_tflops_per_node: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """In the precision that one trains in."""
     pue: Annotated[float, Field(ge=1, allow_inf_nan=False)] | None = None
     """Power usage effectiveness: energy of the whole site over that of its computers."""
     source: Text | None = None

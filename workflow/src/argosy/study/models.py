@@ -278,12 +278,32 @@ class Config(Model):
     """Which of the site's queues to use; None: the first that takes the job."""
     experiments: Annotated[dict[ExperimentName, Experiment], Field(min_length=1)]
     studies: Studies = Studies()
+    only: Annotated[tuple[ExperimentName, ...], Field(min_length=1)] | None = None
+    """The experiments that are run; None: all. Files given by --configfile add to those of config.yaml."""
+
+    @property
+    def selected(self) -> dict[str, Experiment]:
+        """The experiments that are run, by name."""
+        return {
+            name: one
+            for name, one in self.experiments.items()
+            if self.only is None or name in self.only
+        }
 
     @property
     def taken_images(self) -> dict[str, str]:
         """Where images come from that are taken as they are, by their names in the project."""
-        images = [one.image for one in self.experiments.values() if one.image]
+        images = [one.image for one in self.selected.values() if one.image]
         return {image_name(image): image for image in images if is_taken(image)}
+
+    @model_validator(mode="after")
+    def known_selection(self) -> "Config":
+        """Refuse a selection of what is no experiment."""
+        for name in self.only or ():
+            if name not in self.experiments:
+                known = ", ".join(self.experiments)
+                raise ValueError(f"only: {name}: is no experiment; there are: {known}")
+        return self
 
     @model_validator(mode="after")
     def one_image_of_a_name(self) -> "Config":

@@ -82,7 +82,7 @@ _More = Mapping[str, object]
 
 def _experiments(config: Config) -> Iterator[tuple[str, Experiment, _More]]:
     """Yield the experiments, each with its native one and those that a study of its stalls adds."""
-    for name, asked in config.experiments.items():
+    for name, asked in config.selected.items():
         experiment = _in(asked, asked.runtime[0] if len(asked.runtime) == 1 else "udocker")
         yield name, experiment, {}
         if len(asked.runtime) > 1:

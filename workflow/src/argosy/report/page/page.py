@@ -48,6 +48,7 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         law_names=NAMES,
         contradicted=CONTRADICTED,
         stall_names=stall_words.part_names,
+        metric_names=words.metric_names,
         stall_refusals=stall_words.refusals,
         timeline_names=timeline_words.part_names,
         timeline_refusals=timeline_words.refusals,

@@ -78,6 +78,11 @@ def phase_names(experiment: ExperimentSummary) -> list[str]:
     return [name for name in (*PHASES, OTHER) if name in found]
 
 
+def metric_names(experiment: ExperimentSummary) -> list[str]:
+    """Return the metrics that any point of the experiment has, in order."""
+    return sorted({name for point in experiment.points for name in point.metrics})
+
+
 def factor_names(experiment: ExperimentSummary) -> list[str]:
     """Return the factors of efficiency that any point of the experiment has, their product last."""
     found = {name for point in experiment.points for name in point.factors}

@@ -14,7 +14,8 @@ SAMPLES = 1_000_000
 class Rates:
     """What the report is told of prices and carbon; None is not known.
 
-    `pue` is the energy of the whole site over that of its computers.
+    `pue` is the energy of the whole site over that of its computers; `peak_tflops_per_node` is of the
+    precision that one trains in.
     """
 
     price_per_node_hour: float | None = None
@@ -22,6 +23,7 @@ class Rates:
     carbon_g_per_kwh: float | None = None
     pue: float | None = None
     source: str | None = None
+    peak_tflops_per_node: float | None = None
 
 
 NOT_KNOWN = Rates()
@@ -41,6 +43,18 @@ class CostSummary:
     energy_kwh: Estimate | None
     energy_of: str | None
     carbon_kg: Estimate | None
+
+
+def flops_utilisation(
+    nodes: int, throughput: Estimate, flops_per_sample: Estimate | None, rates: Rates
+) -> Estimate | None:
+    """Return the share of the nodes' peak that the model's own operations take.
+
+    Chowdhery et al., "PaLM", arXiv:2204.02311, appendix B. None where either is not known.
+    """
+    if flops_per_sample is None or rates.peak_tflops_per_node is None:
+        return None
+    return scaled(throughput, flops_per_sample.mean / (nodes * rates.peak_tflops_per_node * 1e12))
 
 
 def cost_summary(

@@ -59,6 +59,10 @@ class PointSummary:
     of five studies of so many runs that scatter so."""
     median_samples_per_s: Estimate | None = None
     """With an interval by order statistics; None of fewer than 6 runs."""
+    flops_utilisation: Estimate | None = None
+    """The share of the nodes' peak that the model's own operations take; None where it is not known."""
+    metrics: dict[str, Estimate] = field(default_factory=dict)
+    """What the program recorded besides, by name: the mean over ranks, over the runs."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from argosy.analysis.measurements import Measurement, Point, measurements
 from argosy.analysis.phases import StepTime, step_times
 from argosy.analysis.point_factors import point_factors
 from argosy.analysis.rank_times import rank_times
+from argosy.analysis.recorded_metrics import recorded_metrics
 from argosy.analysis.scaling import PointScaling, scaling
 from argosy.analysis.setups import NamedSetup
 from argosy.analysis.slow_jobs import median_estimate, slow_jobs
@@ -27,7 +28,7 @@ from argosy.analysis.usage import Usage, unread, usage
 from argosy.errors import plain_texts
 from argosy.reading import json_of
 from argosy.report.summary.allreduces import allreduce_summaries
-from argosy.report.summary.costs import NOT_KNOWN, Rates, cost_summary
+from argosy.report.summary.costs import NOT_KNOWN, Rates, cost_summary, flops_utilisation
 from argosy.report.summary.laws import law_summaries
 from argosy.report.summary.models import (
     SUMMARY_VERSION,
@@ -95,6 +96,7 @@ class _Analysis:
     measured: Mapping[str, Sequence[Measurement]]
     times: Mapping[tuple[str, Point], StepTime]
     outcomes: Mapping[tuple[str, Point], Outcome]
+    metrics: Mapping[tuple[str, Point], Mapping[str, Estimate]]
     ranks: Mapping[tuple[str, str], RankTimes]
     usage: Mapping[tuple[str, str], Usage]
     setups: Mapping[str, NamedSetup]
@@ -145,6 +147,7 @@ def _experiments(
         by_name,
         times,
         outcomes(tables),
+        recorded_metrics(tables),
         rank_times(tables),
         used,
         tables.setups,
@@ -217,6 +220,7 @@ def _point(
     time = found.times.get((experiment, point))
     outcome = found.outcomes.get((experiment, point))
     used = usage_summary(found.usage_at(experiment, point))
+    metrics = found.metrics.get((experiment, point), {})
     return PointSummary(
         nodes=point.nodes,
         ranks_per_node=point.ranks_per_node,
@@ -242,6 +246,12 @@ def _point(
         speed_up_is_paired=scaled.is_paired if scaled else False,
         detectable_ratio=scaled.detectable if scaled else None,
         median_samples_per_s=median_estimate(scaled.samples_per_s) if scaled else None,
+        flops_utilisation=flops_utilisation(
+            point.nodes, scaled.throughput, metrics.get("flops_per_sample"), found.rates
+        )
+        if scaled
+        else None,
+        metrics=dict(metrics),
     )
 
 

@@ -1,0 +1,64 @@
+"""Whatever a program records of its results is in the report."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from study_files import completed
+
+from argosy.report import Rates, write_report
+from argosy.results import collect
+
+
+def test_numbers_have_a_table_and_rows(tmp_path: Path) -> None:
+    results = tmp_path / "site"
+    for repeat, area in ((1, 0.90), (2, 0.92), (3, 0.91)):
+        metrics = {
+            "roc_area": area,
+            "time_to_score_s": 10.0 * repeat,
+            "note": "text",
+            "test_accuracy": 0.9,
+            "<b>odd</b>": math.inf,
+        }
+        completed(results, repeat=repeat, metrics=metrics)
+    completed(results, nodes=2, metrics={"roc_area": 0.91})
+    collect(results, results / "tables")
+    files = write_report(results)
+    [experiment] = json.loads(files.json.read_text())["experiments"]
+    one, two = (point["metrics"] for point in experiment["points"])
+    assert set(one) == {"roc_area", "time_to_score_s"}
+    assert one["roc_area"]["mean"] == pytest.approx(0.91)
+    assert one["roc_area"]["low"] < 0.90 and one["roc_area"]["high"] > 0.92
+    assert one["time_to_score_s"]["n"] == 3
+    assert two["roc_area"]["low"] is None
+    table = files.html.read_text().split('aria-label="Metrics of digits"')[1].split("</table>")[0]
+    assert '<th scope="col">roc_area</th><th scope="col">time_to_score_s</th>' in table
+    assert "0.91" in table
+    rows = (results / "summary.csv").read_text().splitlines()
+    assert any(",metric_roc_area,,3,0.91" in row for row in rows)
+
+
+def test_utilisation_is_of_what_the_nodes_could_compute(tmp_path: Path) -> None:
+    for repeat, step_s in ((1, 0.1), (2, 0.11)):
+        completed(tmp_path / "site", step_s, {"flops_per_sample": 2e9}, nodes=2, repeat=repeat)
+    collect(tmp_path / "site", tmp_path / "site/tables")
+    rates = Rates(peak_tflops_per_node=10.0)
+    files = write_report(tmp_path / "site", rates=rates)
+    [experiment] = json.loads(files.json.read_text())["experiments"]
+    [point] = experiment["points"]
+    expected = point["throughput_samples_per_s"]["mean"] * 2e9 / 2e13
+    assert point["flops_utilisation"]["mean"] == pytest.approx(expected)
+    assert point["flops_utilisation"]["low"] < expected < point["flops_utilisation"]["high"]
+    table = files.html.read_text().split('aria-label="Metrics of digits"')[1].split("</table>")[0]
+    assert "the share of 10.0 TFLOP/s a node" in " ".join(table.split())
+    assert f"{100 * expected:.1f} %" in table
+    # Where nobody says what they could, nothing is said.
+    files = write_report(tmp_path / "site")
+    assert "FLOPs utilisation" not in files.html.read_text()
+
+
+def test_without_any_there_is_no_table(tmp_path: Path) -> None:
+    completed(tmp_path / "site", metrics={"test_accuracy": 0.9})
+    collect(tmp_path / "site", tmp_path / "site/tables")
+    assert "Metrics of" not in write_report(tmp_path / "site").html.read_text()
