@@ -75,6 +75,12 @@ def test_python_and_all_libraries_are_the_image_s(
     assert found["variables"] == {"OWN": None, "PYTHONDONTWRITEBYTECODE": "1"}
     # A program beside Python that is written in it.
     assert "usage: torchrun" in output(folder / "bin/torchrun", "--help")
+    # Moved, as with its project, it is what it was.
+    moved = folder.rename(tmp_path / "elsewhere")
+    show = "import sys, torch; print(sys.executable)"
+    assert output(moved / "bin/python3", "-c", show).strip() == str(moved / "bin/python3")
+    assert "usage: torchrun" in output(moved / "bin/torchrun", "--help")
+    moved.rename(folder)
     # Made once more it is the same.
     assert make_environment(project_store, torch_lock, folder) == python
     assert "2.13" in output(python, "-c", "import torch; print(torch.__version__)")
@@ -108,7 +114,7 @@ def test_an_image_that_is_gone_is_named(
     done = subprocess.run([python, "-c", ""], capture_output=True, text=True)
     assert done.returncode == 127
     assert "image torch-cpu is not in the store" in done.stderr
-    assert "build it again: argosy image build torch-cpu" in done.stderr
+    assert "make this anew: argosy image native torch-cpu" in done.stderr
 
 
 Make = Callable[[str], ImageLock]

@@ -72,21 +72,23 @@ def make_environment(store: Store, lock: ImageLock, folder: Path) -> Path:
         _exports(lock),
         f"exec {_quoted(path, python.loader)} --library-path "
         f"{shlex.quote(':'.join(str(path.joinpath(*each)) for each in libraries))} "
-        f'--argv0 {shlex.quote(str(own))} {program} "$@"',
+        # By where it is called from, so that the folder may be moved.
+        f'--argv0 "$0" {program} "$@"',
     ]
-    for name in (PYTHON, "python", f"python{python.version}"):
-        _write_program(folder / "bin" / name, "\n".join(start))
+    _write_packages(folder, path, python)
     for name in scripts:
         script = _quoted(path, (*python.scripts, name))
-        _write_program(folder / "bin" / name, f'exec {shlex.quote(str(own))} {script} "$@"')
-    _write_packages(folder, path, python)
+        _write_program(folder / "bin" / name, f'exec "${{0%/*}}/{PYTHON}" {script} "$@"')
+    # What is asked for comes last: where it is, all is.
+    for name in (f"python{python.version}", "python", PYTHON):
+        _write_program(folder / "bin" / name, "\n".join(start))
     return own
 
 
 def _gone(store: Store, lock: ImageLock) -> str:
     return (
         f"error: image {lock.name} is not in the store {store.path} any more; "
-        f"build it again: argosy image build {lock.name}"
+        f"make this anew: argosy image native {lock.name}"
     )
 
 
