@@ -11,14 +11,14 @@ pytestmark = [pytest.mark.container, pytest.mark.slow]
 def test_a_file_of_its_own_runs_its_experiments_alone(workspace: Workspace) -> None:
     status, output = workspace.snakemake(
         *("--configfile", "config/frameworks.yaml"),
-        *("--config", "only=[alexnet-ddp,alexnet-horovod]"),
+        *("--config", "only=[googlenet-ddp,googlenet-horovod]"),
     )
     assert status == 0, output
     summary = json.loads((workspace.path / "results/local/summary.json").read_text())
     found = {one["experiment"]: one for one in summary["experiments"]}
     assert {name: one["setup"]["launcher"] for name, one in found.items()} == {
-        "alexnet-ddp": "torch",
-        "alexnet-horovod": "horovod",
+        "googlenet-ddp": "torch",
+        "googlenet-horovod": "horovod",
     }
     for one in found.values():
         assert [point["ranks"] for point in one["points"]] == [1, 2]

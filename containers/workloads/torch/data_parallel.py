@@ -13,13 +13,11 @@ import torch
 
 def start():
     """Meet the other ranks."""
-    return Distributed() if "MASTER_ADDR" in os.environ else Horovod()
+    return Distributed() if "TORCHELASTIC_RUN_ID" in os.environ else Horovod()
 
 
 class Horovod:
     """Ranks of `launcher: horovod`, or of one's own horovodrun."""
-
-    name = "Horovod"
 
     def __init__(self):
         import horovod.torch as hvd
@@ -51,10 +49,6 @@ class Horovod:
         with step.phase("update"), self.optimizer.skip_synchronize():
             yield
 
-    def sum(self, tensor):
-        """Return the sum of all ranks' tensors."""
-        return self.hvd.allreduce(tensor, op=self.hvd.Sum)
-
     def end(self):
         """Leave the others."""
         self.hvd.shutdown()
@@ -62,8 +56,6 @@ class Horovod:
 
 class Distributed:
     """Ranks of `launcher: torch`, or of torchrun: DistributedDataParallel."""
-
-    name = "DDP"
 
     def __init__(self):
         import torch.distributed as dist
@@ -100,11 +92,6 @@ class Distributed:
     def update(self, step):
         with step.phase("update"):
             yield
-
-    def sum(self, tensor):
-        total = tensor.clone()
-        self.dist.all_reduce(total)
-        return total
 
     def end(self):
         self.dist.destroy_process_group()
