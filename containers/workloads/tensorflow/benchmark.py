@@ -157,11 +157,10 @@ class Training:
 
 def time_of(tensors):
     """Return when all of them have been computed, in seconds, within a compiled function."""
+    firsts = [tf.reshape(each, [-1])[:1] for each in tensors]
     # A number that is copied to the processor is one that the GPU has computed.
-    with tf.device("CPU"):
-        firsts = [tf.identity(tf.reshape(each, [-1])[:1]) for each in tensors]
-        with tf.control_dependencies(firsts):
-            return tf.timestamp()
+    with tf.device("CPU"), tf.control_dependencies([tf.identity(each) for each in firsts]):
+        return tf.timestamp()
 
 
 def record_layers(training, steps):
