@@ -24,6 +24,7 @@ from argosy.images.engines.models import (
     APPTAINER,
     ISOLATING_ENGINES,
     OWN_ENGINES,
+    UDOCKER_ENGINE,
     UNISOLATED_ENGINES,
     Container,
 )
@@ -101,6 +102,22 @@ def engine_of_host(store: Store) -> str:
     if noted in UNISOLATED_ENGINES and not one_starts(store, ISOLATING_ENGINES):
         return noted
     return choose_engine(store).engine
+
+
+def engine_to_attach(store: Store) -> str:
+    """Return the engine for what has our terminal or our input: not R1, where another isolates here.
+
+    udocker's R1 makes its own of the exit status and of input that is no terminal. It may be the quickest
+    all the same, or have been when engines were measured.
+
+    Raises:
+        ArgosyError: as `choose_engine`.
+    """
+    engine = engine_of_host(store)
+    if engine != UDOCKER_ENGINE:
+        return engine
+    others = [each for each in ISOLATING_ENGINES if each != UDOCKER_ENGINE]
+    return next((each for each in others if one_starts(store, [each])), engine)
 
 
 def choose_engine(store: Store, *, every: bool = False) -> Choice:

@@ -19,7 +19,8 @@ OWN_ENGINES = ("runc", "crun")
 APPTAINER = "apptainer"
 """The site's own, where it has one."""
 
-ISOLATING_ENGINES = (*OWN_ENGINES, "R1", APPTAINER)
+UDOCKER_ENGINE = "R1"
+ISOLATING_ENGINES = (*OWN_ENGINES, UDOCKER_ENGINE, APPTAINER)
 """What they run sees the image and what is mounted, and no other process, and cannot write to what is
 mounted read-only. R1 is udocker's runc."""
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from argosy.errors import ArgosyError
 from argosy.images.engines import container, proot
-from argosy.images.engines.choice import engine_of_host
+from argosy.images.engines.choice import engine_to_attach
 from argosy.images.engines.models import APPTAINER, OWN_ENGINES, Bind, Container
 from argosy.images.store.store import Store
 
@@ -89,7 +89,7 @@ def _engine(store: Store, asked: Container) -> str:
     Raises:
         ArgosyError: when no engine works on this host.
     """
-    engine = engine_of_host(store)
+    engine = engine_to_attach(store)
     return engine if engine in (*OWN_ENGINES, APPTAINER) else asked.engine
 
 
