@@ -5,31 +5,24 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from image_programs import root_of, run_python
 
-from argosy.images.builder.builder import build_image
-from argosy.images.engines import container
-from argosy.images.engines.models import Bind, Container
+from argosy.images.engines.models import Bind
 from argosy.images.store.store import Store
 
 pytestmark = [pytest.mark.container, pytest.mark.slow]
 
 FRAMEWORKS = ("torch", "tensorflow")
+PROGRAMS = Path(__file__).parent / "programs"
 
 Run = Callable[..., tuple[int | None, str]]
 
 
 @pytest.fixture(scope="module")
-def roots(
-    project: Path, project_store: Store, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Path]:
+def roots(project_store: Store, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The images by framework."""
-    found = {}
-    for framework in FRAMEWORKS:
-        folder = tmp_path_factory.mktemp(framework)
-        image = project / "containers" / f"downscaling-{framework}"
-        lock = build_image(project_store, image, folder / "image.lock", folder / "build.log")
-        found[framework] = project_store.root(lock.digest)
-    return found
+    folder = tmp_path_factory.mktemp("images")
+    return {each: root_of(project_store, f"downscaling-{each}", folder) for each in FRAMEWORKS}
 
 
 @pytest.fixture(scope="module")
@@ -39,32 +32,13 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def python(project: Path, project_store: Store, roots: dict[str, Path], data: Path) -> Run:
+def python(project_store: Store, roots: dict[str, Path], data: Path) -> Run:
     """Run a program of a framework's image: its status, and what it printed."""
 
     def run(framework: str, *arguments: str) -> tuple[int | None, str]:
-        printed: list[bytes] = []
-        inside = Container(
-            roots[framework],
-            ["python3", *arguments],
-            binds=[
-                Bind(project / "containers/workloads", "/workloads"),
-                Bind(project / "workflow/src/argosy/runtime/python", "/argosy"),
-                Bind(project / "tests/containers/programs", "/job"),
-                Bind(data, "/data", writable=True),
-            ],
-            environment={
-                "PATH": "/opt/venv/bin:/usr/bin:/bin",
-                "PYTHONPATH": "/argosy",
-                "HOME": "/tmp",
-                "OMP_NUM_THREADS": "2",
-                "TF_USE_LEGACY_KERAS": "1",
-                "TF_CPP_MIN_LOG_LEVEL": "3",
-            },
-            workdir="/data",
-        )
-        outcome = container.run(project_store, inside, printed.append)
-        return outcome.status, b"".join(printed).decode()
+        binds = (Bind(PROGRAMS, "/job"), Bind(data, "/data", writable=True))
+        outcome, said = run_python(project_store, roots[framework], arguments, *binds)
+        return outcome.status, said
 
     return run
 
@@ -179,6 +153,23 @@ def test_data_that_are_not_as_they_have_to_be_are_named(
     status, said = python("torch", "-c", script)
     assert status == 0, said
     refused(python, change, problem)
+
+
+def test_a_grid_is_compared_also_where_its_year_is_alone(python: Run, weather: Path) -> None:
+    """As on a rank whose only training year it is."""
+    script = (
+        "import shutil, xarray\n"
+        "import sys; sys.path.insert(0, '/workloads/downscaling')\n"
+        "from fields import read_years\n"
+        "shutil.copytree('weather', 'alone')\n"
+        "one = xarray.load_dataset('alone/precipitation-1984.nc')\n"
+        "one.assign_coords(longitude=one.longitude + 1).to_netcdf('alone/new.nc')\n"
+        "shutil.move('alone/new.nc', 'alone/precipitation-1984.nc')\n"
+        "read_years('alone', [1984])\n"
+    )
+    status, said = python("torch", "-c", script)
+    assert status == 1, said
+    assert "precipitation-1984.nc: its grid is another than that of precipitation-1981.nc" in said
 
 
 def refused(python: Run, folder: str, problem: str, *more: str) -> None:

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from image_programs import root_of, run_python
 
-from argosy.images.builder.builder import build_image
-from argosy.images.engines import container
-from argosy.images.engines.models import Bind, Container
+from argosy.images.engines.models import Bind
 from argosy.images.store.store import Store
 
 pytestmark = [pytest.mark.container, pytest.mark.slow]
@@ -20,43 +19,23 @@ Agreement = dict[str, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def agreement(
-    project: Path,
-    project_store: Store,
-    torch_digest: str,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Agreement:
+def agreement(project_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Agreement:
     """How far TensorFlow's are off PyTorch's, by model and precision."""
     folder = tmp_path_factory.mktemp("step")
-    image = project / "containers" / "tensorflow-cpu"
-    other = build_image(project_store, image, folder / "image.lock", folder / "build.log").digest
 
-    def run(digest: str, program: str) -> str:
-        printed: list[bytes] = []
-        inside = Container(
-            project_store.root(digest),
-            ["python3", f"/job/{program}", "/data", str(SIZE), *MODELS],
-            binds=[
-                Bind(project / "containers/workloads", "/workloads"),
-                Bind(project / "tests/containers/programs", "/job"),
-                Bind(folder, "/data", writable=True),
-            ],
-            environment={
-                "PATH": "/opt/venv/bin:/usr/bin:/bin",
-                "TF_USE_LEGACY_KERAS": "1",
-                "TF_CPP_MIN_LOG_LEVEL": "3",
-                "OMP_NUM_THREADS": "2",
-                "HOME": "/tmp",
-            },
-            workdir="/",
+    def run(framework: str) -> str:
+        outcome, said = run_python(
+            project_store,
+            root_of(project_store, f"{framework}-cpu", folder),
+            [f"/job/{framework}_gradients.py", "/data", str(SIZE), *MODELS],
+            Bind(Path(__file__).parent / "programs", "/job"),
+            Bind(folder, "/data", writable=True),
         )
-        outcome = container.run(project_store, inside, printed.append)
-        said = b"".join(printed).decode()
         assert outcome.status == 0, said
         return said
 
-    run(torch_digest, "torch_gradients.py")
-    found: Agreement = json.loads(run(other, "tensorflow_gradients.py").splitlines()[-1])
+    run("torch")
+    found: Agreement = json.loads(run("tensorflow").splitlines()[-1])
     return found
 
 

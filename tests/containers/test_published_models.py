@@ -7,10 +7,9 @@ from statistics import median
 
 import pytest
 import step_files
+from image_programs import root_of, run_python
 
-from argosy.images.builder.builder import build_image
-from argosy.images.engines import container
-from argosy.images.engines.models import Bind, Container, Outcome
+from argosy.images.engines.models import Bind, Outcome
 from argosy.images.store.store import Store
 
 pytestmark = pytest.mark.container
@@ -75,46 +74,25 @@ Python = Callable[..., tuple[Outcome, str]]
 
 
 @pytest.fixture(scope="module")
-def roots(
-    project: Path,
-    project_store: Store,
-    torch_digest: str,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> dict[str, Path]:
+def roots(project_store: Store, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The images by framework."""
-    folder = tmp_path_factory.mktemp("tensorflow-cpu")
-    image = project / "containers" / "tensorflow-cpu"
-    other = build_image(project_store, image, folder / "image.lock", folder / "build.log").digest
-    return {"torch": project_store.root(torch_digest), "tensorflow": project_store.root(other)}
+    folder = tmp_path_factory.mktemp("images")
+    return {each: root_of(project_store, f"{each}-cpu", folder) for each in FRAMEWORKS}
 
 
 @pytest.fixture
-def python(project: Path, project_store: Store, roots: dict[str, Path], tmp_path: Path) -> Python:
+def python(project_store: Store, roots: dict[str, Path], tmp_path: Path) -> Python:
     """Run Python in a framework's image; how it ended and what it printed."""
 
     def run(framework: str, *arguments: str) -> tuple[Outcome, str]:
-        printed: list[bytes] = []
-        inside = Container(
+        return run_python(
+            project_store,
             roots[framework],
-            ["python3", *arguments],
-            binds=[
-                Bind(project / "containers/workloads", "/workloads"),
-                Bind(project / "workflow/src/argosy/runtime/python", "/argosy"),
-                Bind(tmp_path, "/job", writable=True),
-            ],
-            environment={
-                "PATH": "/opt/venv/bin:/usr/bin:/bin",
-                "PYTHONPATH": "/argosy",
-                "OMP_NUM_THREADS": "1",
-                "HOME": "/tmp",
-                "TF_USE_LEGACY_KERAS": "1",
-                "TF_CPP_MIN_LOG_LEVEL": "3",
-                "ARGOSY_STEPS_FILE": "/job/rank-0.steps",
-            },
-            workdir="/job",
+            arguments,
+            Bind(tmp_path, "/job", writable=True),
+            OMP_NUM_THREADS="1",
+            ARGOSY_STEPS_FILE="/job/rank-0.steps",
         )
-        outcome = container.run(project_store, inside, printed.append)
-        return outcome, b"".join(printed).decode()
 
     return run
 

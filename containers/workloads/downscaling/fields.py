@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
+KINDS = ("predictors", "precipitation")
+"""Of files, one of each a year."""
 PREDICTORS = {"z": "m**2 s**-2", "t": "K", "q": "kg kg**-1", "u": "m s**-1", "v": "m s**-1"}
 """Names and units."""
 IN_MM = {"m": 1000.0, "mm": 1.0, "mm day**-1": 1.0, "mm/day": 1.0, "kg m**-2": 1.0}
@@ -28,7 +30,6 @@ class Year:
     months: np.ndarray
     predictors: np.ndarray
     rain: np.ndarray
-    grids: tuple
 
 
 @dataclass(frozen=True)
@@ -70,18 +71,19 @@ def split(years, held_out, rank, size):
 
 
 def read_years(folder, years):
-    """Read some years into one, whose grids have to be the same."""
-    read = [_read_year(Path(folder), year) for year in years]
-    for year, other in zip(years, read, strict=True):
-        for what, one, first in zip(
-            ("predictors", "precipitation"), other.grids, read[0].grids, strict=True
-        ):
-            if not all(np.array_equal(a, b) for a, b in zip(one, first, strict=True)):
+    """Read some years into one; their grids have to be those of the folder's first year, for all ranks."""
+    first = years_of(folder)[0]
+    expected = [_grid_of(Path(folder), what, first) for what in KINDS]
+    for year in years:
+        for what, grid in zip(KINDS, expected, strict=True):
+            found = _grid_of(Path(folder), what, year)
+            if not all(np.array_equal(a, b) for a, b in zip(found, grid, strict=True)):
                 raise SystemExit(
-                    f"{folder}/{what}-{year}.nc: its grid is another than that of {what}-{years[0]}.nc"
+                    f"{folder}/{what}-{year}.nc: its grid is another than that of {what}-{first}.nc"
                 )
+    read = [_read_year(Path(folder), year) for year in years]
     parts = ([getattr(each, name) for each in read] for name in ("months", "predictors", "rain"))
-    return Year(*(np.concatenate(each) for each in parts), read[0].grids)
+    return Year(*(np.concatenate(each) for each in parts))
 
 
 def normal_of(predictors, sum_of):
@@ -93,9 +95,7 @@ def normal_of(predictors, sum_of):
 
 
 def _read_year(folder, year):
-    predictors, rain = (
-        _open(folder / f"{name}-{year}.nc") for name in ("predictors", "precipitation")
-    )
+    predictors, rain = (_open(folder / f"{what}-{year}.nc") for what in KINDS)
     with predictors, rain:
         channels = [
             channel
@@ -114,11 +114,13 @@ def _read_year(folder, year):
                 f"{folder}/predictors-{year}.nc: {len(times[0])} days, not the {len(days)} of the year"
             )
         months = times[0].astype("datetime64[M]").astype(int) % 12
-        grids = tuple(
-            (each["latitude"].values, each["longitude"].values) for each in (predictors, rain)
-        )
         stacked = np.stack(channels, axis=1).astype(np.float32)
-    return Year(months, stacked, amounts.reshape(len(amounts), -1).astype(np.float32), grids)
+    return Year(months, stacked, amounts.reshape(len(amounts), -1).astype(np.float32))
+
+
+def _grid_of(folder, what, year):
+    with _open(folder / f"{what}-{year}.nc") as dataset:
+        return dataset["latitude"].values, dataset["longitude"].values
 
 
 def _open(path):

@@ -9,11 +9,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from argosy.report import numbers
-from argosy.report.prose import container_cost as container_words
 from argosy.report.prose import findings as words
 from argosy.report.prose import setups as setup_words
-from argosy.report.prose import stalls as stall_words
-from argosy.report.prose import timelines as timeline_words
+from argosy.report.prose.experiments import sentences
 from argosy.report.summary.models import ExperimentSummary, PointSummary, read_summary
 
 _COLUMNS = (
@@ -33,9 +31,7 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
     content = read_summary(summary)
     for experiment in content.experiments:
         console.print(_table(experiment))
-        apart = (stall_words.finding(experiment), timeline_words.finding(experiment))
-        costs = container_words.findings(experiment)
-        for sentence in (*words.findings(experiment), *costs, *filter(None, apart)):
+        for sentence in sentences(experiment):
             console.print(escape(sentence))
         for sentence in words.left_out(content, experiment):
             console.print(escape(sentence), style="yellow")

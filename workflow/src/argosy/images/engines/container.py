@@ -15,7 +15,13 @@ from pathlib import Path
 
 from argosy.errors import ArgosyError, plain
 from argosy.images.engines.invocation import invocation, is_ours, subfolder
-from argosy.images.engines.models import HOST_FILES, OWN_ENGINES, Container, Outcome
+from argosy.images.engines.models import (
+    HOST_FILES,
+    OWN_ENGINES,
+    UDOCKER_ENGINE,
+    Container,
+    Outcome,
+)
 from argosy.images.engines.process_tree import ended_with_us
 from argosy.images.store.scratch import private_folder
 from argosy.images.store.store import Store
@@ -84,7 +90,7 @@ def _check(container: Container) -> None:
             f"{container.root}: this image is not here", "build it with: argosy image build"
         )
     for bind in container.binds:
-        is_file = bind.source.is_file() and container.engine != "R1"
+        is_file = bind.source.is_file() and container.engine != UDOCKER_ENGINE
         if not (bind.source.is_dir() or is_file):
             raise ArgosyError(f"{bind.source}: this folder is to be mounted and does not exist")
         if not is_ours(bind) and not _has_place(container, bind.target):
@@ -97,7 +103,7 @@ def _check(container: Container) -> None:
                 f"{bind.source}: {container.engine} cannot mount a path that holds a colon"
             )
     for name, value in container.environment.items():
-        if container.engine == "R1" and "\n" in value:
+        if container.engine == UDOCKER_ENGINE and "\n" in value:
             raise ArgosyError(f"{name}: udocker cannot pass on a variable that holds a line break")
 
 

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from argosy.errors import ArgosyError
 from argosy.files import replacing, write_text
+from argosy.images.engines.models import DEFAULT_PATH
 from argosy.images.native.libraries import library_folders, loader_of
 from argosy.images.rootfs.rooted import Names, Root
 from argosy.images.store.lockfile import ImageLock
 from argosy.images.store.store import Store
 
-DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PYTHON = "python3"
 
 _VERSION = re.compile(r"python(3\.\d+)")

@@ -8,15 +8,15 @@ from argosy.analysis.laws import CONTRADICTED
 from argosy.report.charts.figures import drawings
 from argosy.report.page.html import rendered
 from argosy.report.page.overview import overview
-from argosy.report.prose import container_cost as container_words
 from argosy.report.prose import findings as words
 from argosy.report.prose import predictions as prediction_words
 from argosy.report.prose import setups as setup_words
 from argosy.report.prose import stalls as stall_words
 from argosy.report.prose import timelines as timeline_words
+from argosy.report.prose.experiments import sentences
 from argosy.report.prose.methods import methods
 from argosy.report.summary.laws import NAMES
-from argosy.report.summary.models import ExperimentSummary, Summary
+from argosy.report.summary.models import Summary
 
 _LISTED = 5
 """As many experiments have their sentences in the summary; of more it has one table."""
@@ -33,7 +33,7 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         summary=summary,
         link=lambda path: _link(to_results, path),
         states=words.states,
-        sentences=_sentences,
+        sentences=sentences,
         left_out=words.left_out,
         is_long=len(summary.experiments) > _LISTED,
         overview=overview,
@@ -60,9 +60,3 @@ def _link(to_results: str, path: str) -> str:
     """To a file of the results; nowhere for what leads out of them, as a table from elsewhere may say."""
     parts = Path(path)
     return "#" if parts.is_absolute() or ".." in parts.parts else quote(f"{to_results}/{path}")
-
-
-def _sentences(experiment: ExperimentSummary) -> list[str]:
-    apart = (stall_words.finding(experiment), timeline_words.finding(experiment))
-    costs = container_words.findings(experiment)
-    return [*words.findings(experiment), *costs, *filter(None, apart)]
