@@ -43,12 +43,13 @@ lint: $(VENV)/.developing ## Style, types, Snakefiles
 
 .PHONY: test
 test: lint image ## All tests: most files beside each other, those that strike at a moment or measure time after them
-	@# All parts run, whatever the first finds.
-	@status=0; \
-	$(BIN)/pytest -m "not quiet and not alone" --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder \
-	    --moments $(MOMENTS) || status=1; \
-	$(BIN)/pytest -m quiet --numprocesses 2 --dist loadfile || status=1; \
-	$(BIN)/pytest -m alone || status=1; \
+	@# All parts run, whatever the first finds, and what has failed is told once more at the end.
+	@status=0; failures=$$(mktemp); \
+	$(BIN)/pytest -m "not quiet and not alone and not apptainer" --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder \
+	    --moments $(MOMENTS) --failures $$failures || status=1; \
+	$(BIN)/pytest -m quiet --numprocesses 2 --dist loadfile --failures $$failures || status=1; \
+	$(BIN)/pytest -m alone --failures $$failures || status=1; \
+	cat $$failures; rm -f $$failures; \
 	exit $$status
 
 .PHONY: test-quick

@@ -108,6 +108,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--moments", type=int, default=10, help="random moments at which a test of kills kills"
     )
+    parser.addoption("--failures", type=Path, help="a file to which what failed is added")
 
 
 @pytest.fixture(scope="session")
@@ -134,14 +135,24 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def unwanted(reporter: pytest.TerminalReporter) -> list[pytest.TestReport]:
+    """What keeps a run from being right: in CI a skip as well, which hides that a real part is missing."""
+    kinds = ["failed", "error", *(["skipped"] if os.environ.get("CI") == "true" else [])]
+    return [report for kind in kinds for report in reporter.stats.get(kind, [])]
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """In CI a skip is a failure: it would hide that a real part is missing there."""
-    if os.environ.get("CI") == "true" and terminalreporter.stats.get("skipped"):
-        terminalreporter.write_line("error: tests were skipped in CI", red=True)
+    """Add what failed to the file of `--failures`: the output of later runs may hide it."""
+    path = terminalreporter.config.getoption("failures")
+    is_worker = hasattr(terminalreporter.config, "workerinput")
+    if path is not None and not is_worker:
+        with path.open("a") as file:
+            for report in unwanted(terminalreporter):
+                file.write(f"{report.outcome}: {report.nodeid}\n{report.longreprtext[-4000:]}\n\n")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Make a run with skips fail in CI."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if os.environ.get("CI") == "true" and reporter and reporter.stats.get("skipped"):
+    if reporter and unwanted(reporter) and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -19,6 +19,7 @@ from argosy.images.store.store import Store
 
 pytestmark = [
     pytest.mark.container,
+    pytest.mark.apptainer,
     pytest.mark.skipif(
         apptainer.find() is None,
         reason="this host has no apptainer, and Debian 12 none to install: make check-apptainer",
