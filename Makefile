@@ -46,9 +46,9 @@ test: lint image ## All tests: most files beside each other, those that strike a
 	@# All parts run, whatever the first finds, and what has failed is told once more at the end.
 	@status=0; failures=$$(mktemp); \
 	$(BIN)/pytest -m "not quiet and not alone and not apptainer" --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder \
-	    --moments $(MOMENTS) --failures $$failures || status=1; \
-	$(BIN)/pytest -m quiet --numprocesses 2 --dist loadfile --failures $$failures || status=1; \
-	$(BIN)/pytest -m alone --failures $$failures || status=1; \
+	    --moments $(MOMENTS) --failures=$$failures || status=1; \
+	$(BIN)/pytest -m quiet --numprocesses 2 --dist loadfile --failures=$$failures || status=1; \
+	$(BIN)/pytest -m alone --failures=$$failures || status=1; \
 	cat $$failures; rm -f $$failures; \
 	exit $$status
 

@@ -1,6 +1,7 @@
 """The published models of containers/workloads, in the image that they run in."""
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
@@ -152,6 +153,34 @@ def test_a_model_is_trained_and_its_steps_are_recorded(
         "vit_small",
         "alexnet",
     )
+
+
+@pytest.mark.slow
+@pytest.mark.quiet
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_its_times_are_those_of_a_clock_outside(
+    project_store: Store, roots: dict[str, Path], tmp_path: Path, framework: str
+) -> None:
+    lines: list[tuple[float, bytes]] = []
+    program = f"/workloads/{framework}/benchmark.py"
+    outcome, said = run_python(
+        project_store,
+        roots[framework],
+        (program, *["--image-size", "64", "--batch-size", "4", "--steps", "40", "--warm-up", "3"]),
+        Bind(tmp_path, "/job", writable=True),
+        heard=lambda data: lines.append((time.monotonic(), data)),
+        OMP_NUM_THREADS="1",
+        ARGOSY_STEPS_FILE="/job/rank-0.steps",
+    )
+    assert outcome.status == 0, said
+    [began] = [at for at, data in lines if b"measuring 40 steps after 3" in data]
+    [ended] = [at for at, data in lines if b"Total img/sec" in data]
+    steps = [*step_files.all_steps(tmp_path / "rank-0.steps")][3:]
+    recorded = sum(step.seconds for step in steps)
+    assert recorded == pytest.approx(ended - began, rel=0.02)
+    assert sum(sum(step.phases.values()) for step in steps) == pytest.approx(recorded, rel=0.02)
+    [rate] = [float(line.split()[5]) for line in said.splitlines() if line.startswith("Total")]
+    assert rate == pytest.approx(40 * 4 / (ended - began), rel=0.02)
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

@@ -1,6 +1,6 @@
 """Programs of the project's images, run by themselves: no job, no agent."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from argosy.images.builder.builder import build_image
@@ -28,11 +28,17 @@ def root_of(store: Store, name: str, folder: Path) -> Path:
 
 
 def run_python(
-    store: Store, root: Path, arguments: Sequence[str], *binds: Bind, **variables: str
+    store: Store,
+    root: Path,
+    arguments: Sequence[str],
+    *binds: Bind,
+    heard: Callable[[bytes], object] = bool,
+    **variables: str,
 ) -> tuple[Outcome, str]:
     """Run Python in an image that sees /workloads and /argosy; how it ended and what it printed.
 
-    The working directory is where the last of `binds` is mounted.
+    The working directory is where the last of `binds` is mounted. `heard` is given what is printed, as it
+    is.
     """
     printed: list[bytes] = []
     inside = Container(
@@ -46,5 +52,10 @@ def run_python(
         environment={**VARIABLES, **variables},
         workdir=binds[-1].target,
     )
-    outcome = container.run(store, inside, printed.append)
+
+    def hear(data: bytes) -> None:
+        heard(data)
+        printed.append(data)
+
+    outcome = container.run(store, inside, hear)
     return outcome, b"".join(printed).decode()

@@ -1,49 +1,34 @@
-"""Measure the training of a published model on synthetic images, with Horovod and TensorFlow.
+"""Measure the training of a published model, with Horovod and TensorFlow.
 
 As containers/workloads/torch/benchmark.py: each rank has a batch of its own, made once, so that nothing is
-loaded. All steps are recorded with their phases; the line that such benchmarks print,
-`Total img/sec on N …`, is of those after the warm-up.
+loaded, or reads files with `--images`. All steps are recorded with their phases; the line that such
+benchmarks print, `Total img/sec on N …`, is of those after the warm-up.
 """
 
-import argparse
+import itertools
 import math
 import resource
 import statistics
+import sys
 import time
+from pathlib import Path
 
 import argosy_steps
 import horovod.tensorflow as hvd
 import tensorflow as tf
 from models import IMAGE_SIZES, MODELS
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from image_benchmark.measuring import rate_line, train
+from image_benchmark.options import parser
+
 POLICIES = {"fp32": "float32", "fp16": "mixed_float16", "bf16": "mixed_bfloat16"}
-GROUPS = 10
-"""Of steps, whose rates give the spread that is printed."""
 SKIPPED, WATCHED = 5, 5
 """Steps before the times of gradients are watched, and while they are."""
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", choices=MODELS, default="resnet50")
-    parser.add_argument("--batch-size", type=positive, default=32, help="of each rank")
-    parser.add_argument(
-        "--image-size", type=positive, help="pixels of a side; left out: as in the model's paper"
-    )
-    parser.add_argument("--classes", type=positive, default=1000)
-    parser.add_argument("--steps", type=positive, default=100, help="after the warm-up")
-    parser.add_argument("--warm-up", type=int, default=10, help="steps that are not in the rate")
-    parser.add_argument("--precision", choices=POLICIES, default="fp32")
-    parser.add_argument("--learning-rate", type=float, default=0.001, help="of one rank")
-    parser.add_argument("--seed", type=int, default=1)
-    return parser.parse_args()
-
-
-def positive(text):
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text}: a number above 0 is needed")
-    return number
+    return parser(__doc__, MODELS, POLICIES).parse_args()
 
 
 def find_device():
@@ -94,15 +79,12 @@ def operations_of(operation):
 
 
 class Training:
-    """A model with one batch, which is the same in every step."""
+    """A model on this rank."""
 
     def __init__(self, options, image_size):
+        self.rank = hvd.rank()
         self.model = MODELS[options.model](image_size, options.classes)
         self.loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        shape = (options.batch_size, image_size, image_size, 3)
-        self.images = tf.Variable(tf.random.normal(shape), trainable=False)
-        labels = tf.random.uniform(shape[:1], maxval=options.classes, dtype=tf.int64)
-        self.labels = tf.Variable(labels, trainable=False)
         self.optimizer = tf.keras.optimizers.SGD(options.learning_rate * hvd.size(), momentum=0.9)
         if options.precision == "fp16":
             # Gradients of half precision are too small for it, unless they are enlarged.
@@ -111,11 +93,11 @@ class Training:
         hvd.broadcast_variables(self.model.variables, root_rank=0)
         hvd.broadcast_variables(self.optimizer.variables, root_rank=0)
 
-    def step(self, step):
+    def step(self, step, batch):
         """Make one step; the loss."""
         with step.phase("backward"):
             began = time.time()
-            loss, gradients, at = self.averaged_gradients()
+            loss, gradients, at = self.averaged_gradients(*batch)
             loss = float(loss)
             forward, backward, exchanged = (float(each) for each in at)
         # All three are one compiled function, in which an exchange begins as soon as a gradient is ready.
@@ -127,25 +109,25 @@ class Training:
         return loss
 
     @tf.function
-    def averaged_gradients(self):
+    def averaged_gradients(self, images, labels):
         """Return the loss, all ranks' mean gradients, and when loss, own gradients and means were there."""
-        loss, own = self.gradients()
+        loss, own = self.gradients(images, labels)
         means = [hvd.allreduce(each, op=hvd.Average) for each in own]
         return loss, means, (time_of([loss]), time_of(own), time_of(means))
 
     @tf.function
-    def gradient_times(self):
+    def gradient_times(self, images, labels):
         """Return seconds from the loss until each gradient is ready."""
-        loss, own = self.gradients()
+        loss, own = self.gradients(images, labels)
         since = time_of([loss])
         return [time_of([each]) - since for each in own]
 
-    def gradients(self):
+    def gradients(self, images, labels):
         """Return the loss and this rank's gradients."""
         scale = getattr(self.optimizer, "get_scaled_loss", lambda loss: loss)
         unscale = getattr(self.optimizer, "get_unscaled_gradients", lambda gradients: gradients)
         with tf.GradientTape() as tape:
-            loss = self.loss(self.labels, self.model(self.images, training=True))
+            loss = self.loss(labels, self.model(images, training=True))
             scaled = scale(loss)
         return loss, unscale(tape.gradient(scaled, self.model.trainable_variables))
 
@@ -163,11 +145,13 @@ def time_of(tensors):
         return tf.timestamp()
 
 
-def record_layers(training, steps):
+def record_layers(training, batch, steps):
     """Record when each gradient of the backward pass is ready: the median of some passes."""
     if not steps.records:
         return
-    passes = [[float(each) for each in training.gradient_times()] for _ in range(SKIPPED + WATCHED)]
+    passes = [
+        [float(each) for each in training.gradient_times(*batch)] for _ in range(SKIPPED + WATCHED)
+    ]
     ready = [statistics.median(times) for times in zip(*passes[SKIPPED:], strict=True)]
     found = sorted(
         zip(ready, training.model.trainable_variables, strict=True), key=lambda each: each[0]
@@ -175,28 +159,15 @@ def record_layers(training, steps):
     steps.layers((one.name, one.shape.num_elements() * one.dtype.size, at) for at, one in found)
 
 
-def train(training, options, steps):
-    """Make all steps; seconds of each one after the warm-up."""
-    seconds = []
-    for number in range(options.warm_up + options.steps):
-        began = time.perf_counter()
-        with steps.step(samples=options.batch_size) as step:
-            loss = training.step(step)
-        if number >= options.warm_up:
-            seconds.append(time.perf_counter() - began)
-        if not math.isfinite(loss):
-            raise SystemExit(f"step {number}: the loss is {loss}; lower --learning-rate")
-    return seconds
+def batches_of(options, image_size, steps):
+    """Return batches without end: of noise, which is made once, or of files."""
+    if options.images is None:
+        shape = (options.batch_size, image_size, image_size, 3)
+        labels = tf.random.uniform(shape[:1], maxval=options.classes, dtype=tf.int64)
+        return itertools.repeat((tf.random.normal(shape), labels))
+    import image_batches
 
-
-def say_rate(options, seconds, device):
-    """Print images per second of all ranks, and how far the rates of groups of steps scatter."""
-    length = max(1, len(seconds) // GROUPS)
-    groups = [seconds[place : place + length] for place in range(0, len(seconds), length)]
-    rates = [hvd.size() * options.batch_size * len(group) / sum(group) for group in groups]
-    mean = hvd.size() * options.batch_size * len(seconds) / sum(seconds)
-    spread = 1.96 * statistics.pstdev(rates)
-    print(f"Total img/sec on {hvd.size()} {device}(s): {mean:.1f} +-{spread:.1f}", flush=True)
+    return steps.loading(image_batches.batches(options, image_size))
 
 
 def peak_memory(device):
@@ -216,16 +187,19 @@ def main():
     image_size = options.image_size or IMAGE_SIZES.get(options.model, 224)
     try:
         training = Training(options, image_size)
-        seconds = train(training, options, steps)
+        batches = batches_of(options, image_size, steps)
+        seconds = train(training, batches, options, steps)
     except tf.errors.ResourceExhaustedError as problem:
         raise SystemExit(
-            f"--batch-size {options.batch_size} does not fit into memory: {problem.message}"
+            f"--batch-size {options.batch_size} does not fit into memory: "
+            f"{problem.message.splitlines()[0]}"
         ) from None
-    record_layers(training, steps)
+    if hvd.rank() == 0:
+        line = rate_line(hvd.size() * options.batch_size, seconds, f"{hvd.size()} {device}")
+        print(line, flush=True)
+    record_layers(training, next(iter(batches)), steps)
     steps.metric("flops_per_sample", floating_point_operations(training.model, training.loss))
     steps.metric("peak_memory_bytes", peak_memory(device))
-    if hvd.rank() == 0:
-        say_rate(options, seconds, device)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,14 @@
-"""Measure the training of a published model on synthetic images, by Horovod or DDP, on any number of ranks.
+"""Measure the training of a published model, by Horovod or DDP, on any number of ranks.
 
-Each rank has a batch of its own, made once, so that nothing is loaded: weak scaling. All steps are
-recorded with their phases; the line that such benchmarks print, `Total img/sec on N …`, is of those after
-the warm-up.
+Each rank has a batch of its own, made once, so that nothing is loaded: weak scaling. With `--images` it
+reads files instead. All steps are recorded with their phases; the line that such benchmarks print,
+`Total img/sec on N …`, is of those after the warm-up.
 """
 
-import argparse
-import math
+import itertools
 import resource
-import statistics
-import time
+import sys
+from pathlib import Path
 
 import argosy_layers
 import argosy_steps
@@ -19,33 +18,17 @@ from models import IMAGE_SIZES, MODELS
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from image_benchmark.measuring import rate_line, train
+from image_benchmark.options import parser
+
 PRECISIONS = {"fp32": None, "fp16": torch.float16, "bf16": torch.bfloat16}
-GROUPS = 10
-"""Of steps, whose rates give the spread that is printed."""
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", choices=MODELS, default="resnet50")
-    parser.add_argument("--batch-size", type=positive, default=32, help="of each rank")
-    parser.add_argument(
-        "--image-size", type=positive, help="pixels of a side; left out: as in the model's paper"
-    )
-    parser.add_argument("--classes", type=positive, default=1000)
-    parser.add_argument("--steps", type=positive, default=100, help="after the warm-up")
-    parser.add_argument("--warm-up", type=int, default=10, help="steps that are not in the rate")
-    parser.add_argument("--precision", choices=PRECISIONS, default="fp32")
-    parser.add_argument("--channels-last", action="store_true")
-    parser.add_argument("--learning-rate", type=float, default=0.001, help="of one rank")
-    parser.add_argument("--seed", type=int, default=1)
-    return parser.parse_args()
-
-
-def positive(text):
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text}: a number above 0 is needed")
-    return number
+    options = parser(__doc__, MODELS, PRECISIONS)
+    options.add_argument("--channels-last", action="store_true")
+    return options.parse_args()
 
 
 def find_device(ranks):
@@ -71,17 +54,15 @@ def floating_point_operations(options, image_size):
 
 
 class Training:
-    """A model with one batch, which is the same in every step."""
+    """A model on this rank."""
 
     def __init__(self, options, image_size, ranks, steps):
-        self.ranks, self.device = ranks, find_device(ranks)
+        self.ranks, self.rank, self.device = ranks, ranks.rank, find_device(ranks)
         self.dtype = PRECISIONS[options.precision]
         model = build(options, image_size).to(self.device)
+        self.is_reading = options.images is not None
         # Convolutions follow the images; weights in that layout would have gradients that Horovod refuses.
-        layout = torch.channels_last if options.channels_last else torch.contiguous_format
-        self.images = torch.randn(options.batch_size, 3, image_size, image_size, device=self.device)
-        self.images = self.images.contiguous(memory_format=layout)
-        self.labels = torch.randint(options.classes, (options.batch_size,), device=self.device)
+        self.layout = torch.channels_last if options.channels_last else torch.contiguous_format
         optimizer = torch.optim.SGD(
             model.parameters(), lr=options.learning_rate * ranks.size, momentum=0.9
         )
@@ -90,11 +71,21 @@ class Training:
         # Gradients of half precision are too small for it, unless they are enlarged.
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=options.precision == "fp16")
 
-    def step(self, step):
+    def on_device(self, images, labels):
+        """Return a batch in the memory and the layout that it is trained in."""
+        images = images.to(self.device, non_blocking=True).contiguous(memory_format=self.layout)
+        return images, labels.to(self.device, non_blocking=True)
+
+    def step(self, step, batch):
         """Make one step; the loss."""
+        if self.is_reading:
+            with step.phase("h2d"):
+                batch = self.on_device(*batch)
+                self.wait()
+        images, labels = batch
         with step.phase("forward"):
             with torch.autocast(self.device.type, self.dtype, enabled=self.dtype is not None):
-                loss = nn.functional.cross_entropy(self.model(self.images), self.labels)
+                loss = nn.functional.cross_entropy(self.model(images), labels)
             self.wait()
         with self.ranks.backward(step), self.layers.backward():
             self.scaler.scale(loss).backward()
@@ -112,29 +103,17 @@ class Training:
             torch.cuda.synchronize()
 
 
-def train(training, options, steps):
-    """Make all steps; seconds of each one after the warm-up."""
-    seconds = []
-    for number in range(options.warm_up + options.steps):
-        began = time.perf_counter()
-        with steps.step(samples=options.batch_size) as step:
-            loss = training.step(step)
-        if number >= options.warm_up:
-            seconds.append(time.perf_counter() - began)
-        if not math.isfinite(loss):
-            raise SystemExit(f"step {number}: the loss is {loss}; lower --learning-rate")
-    return seconds
+def batches_of(training, options, image_size, steps):
+    """Return batches without end: of noise, which is made once, or of files."""
+    if options.images is None:
+        shape = (options.batch_size, 3, image_size, image_size)
+        labels = torch.randint(options.classes, shape[:1])
+        return itertools.repeat(training.on_device(torch.randn(shape), labels))
+    # Where nothing is read from files, the image needs no library that decodes them.
+    import image_batches
 
-
-def say_rate(options, seconds, training):
-    """Print images per second of all ranks, and how far the rates of groups of steps scatter."""
-    size, length = training.ranks.size, max(1, len(seconds) // GROUPS)
-    groups = [seconds[place : place + length] for place in range(0, len(seconds), length)]
-    rates = [size * options.batch_size * len(group) / sum(group) for group in groups]
-    mean = size * options.batch_size * len(seconds) / sum(seconds)
-    spread = 1.96 * statistics.pstdev(rates)
-    name = "GPU" if training.device.type == "cuda" else "CPU"
-    print(f"Total img/sec on {size} {name}(s): {mean:.1f} +-{spread:.1f}", flush=True)
+    batches = image_batches.batches(options, image_size, training.ranks)
+    return steps.loading(batches)
 
 
 def peak_memory(device):
@@ -152,16 +131,29 @@ def main():
     image_size = options.image_size or IMAGE_SIZES.get(options.model, 224)
     try:
         training = Training(options, image_size, ranks, steps)
-        seconds = train(training, options, steps)
-    except torch.OutOfMemoryError as problem:
-        raise SystemExit(
-            f"--batch-size {options.batch_size} does not fit into the GPU's memory: {problem}"
-        ) from None
+        batches = batches_of(training, options, image_size, steps)
+        seconds = train(training, batches, options, steps)
+    except RuntimeError as problem:
+        raise SystemExit(does_not_fit(options, problem)) from None
+    if ranks.rank == 0:
+        name = "GPU" if training.device.type == "cuda" else "CPU"
+        line = rate_line(ranks.size * options.batch_size, seconds, f"{ranks.size} {name}")
+        print(line, flush=True)
     steps.metric("flops_per_sample", floating_point_operations(options, image_size))
     steps.metric("peak_memory_bytes", peak_memory(training.device))
-    if ranks.rank == 0:
-        say_rate(options, seconds, training)
     ranks.end()
+
+
+def does_not_fit(options, problem):
+    """Return one line on a batch that finds no memory; any other problem is raised again."""
+    if isinstance(problem, torch.OutOfMemoryError):
+        place = "the GPU's memory"
+    elif "DefaultCPUAllocator" in str(problem):
+        place = "the memory that this rank may have"
+    else:
+        raise problem
+    said = str(problem).splitlines()[0]
+    return f"--batch-size {options.batch_size} does not fit into {place}: {said}"
 
 
 if __name__ == "__main__":

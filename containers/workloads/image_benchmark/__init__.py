@@ -1,0 +1,1 @@
+"""What the benchmarks of published models share in PyTorch and TensorFlow."""
