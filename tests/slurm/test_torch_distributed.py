@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import step_files
 from cluster import Cluster
 from cluster_workspace import ClusterWorkspace
 from workspace import BIN
@@ -104,13 +105,24 @@ def test_the_report_has_them(study: ClusterWorkspace) -> None:
     found = {one["experiment"]: one["points"] for one in summary["experiments"]}
     ranks = {name: [point["ranks"] for point in points] for name, points in found.items()}
     assert ranks == {"ddp": [2, 4, 8], "lightning": [1, 2, 4], "alexnet": [1, 2]}
-    assert all(point["runs_samples_per_s"][0] > 0 for points in found.values() for point in points)
+    # Of the other's few steps on a busy machine it may be said that they never became steady.
+    by_line = [point for name in ("ddp", "lightning") for point in found[name]]
+    assert all(point["runs_samples_per_s"][0] > 0 for point in by_line)
     assert summary["failures"] == []
-    # What DDP does not hide of its exchange is a phase, as with Horovod.
-    for point in found["alexnet"]:
-        phases = point["phases_s_per_step"]
-        assert set(phases) == {"forward", "backward", "communication", "update", "other"}
-        assert all(seconds >= 0 for seconds in phases.values())
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_what_ddp_does_not_hide_of_its_exchange_is_a_phase(
+    study: ClusterWorkspace, nodes: int
+) -> None:
+    run_id = f"nodes{nodes}-ranks1-repeat1"
+    attempt = study.result(run_id, "alexnet")["attempt"]
+    records = study.run_dir("alexnet", run_id) / "records" / attempt
+    steps = [*step_files.all_steps(records / "rank-0.steps")]
+    assert len(steps) == 20 + 10
+    for step in steps:
+        assert set(step.phases) == {"forward", "backward", "communication", "update"}
+        assert all(seconds >= 0 for seconds in step.phases.values())
 
 
 def test_a_killed_rank_or_node_ends_the_run_with_the_cause(

@@ -1,8 +1,10 @@
 """The studies of config/ that come with Argosy, as docs/paper.md runs them."""
 
 import json
+from statistics import median
 
 import pytest
+import step_files
 from workspace import Workspace
 
 pytestmark = [pytest.mark.container, pytest.mark.slow]
@@ -24,6 +26,10 @@ def test_a_file_of_its_own_runs_its_experiments_alone(workspace: Workspace) -> N
         assert [point["ranks"] for point in one["points"]] == [1, 2]
         for point in one["points"]:
             assert set(point["metrics"]) == {"flops_per_sample", "peak_memory_bytes"}
-            phases = point["phases_s_per_step"]
-            assert phases["communication"] > 0 or point["ranks"] == 1
-            assert phases["other"] < 0.05 * point["step_s"]
+    # From the records: of so few steps on a busy machine the report may say that they never became steady.
+    for file in (workspace.path / "results/local").glob("*/*/records/*/rank-0.steps"):
+        steps = [*step_files.all_steps(file)]
+        assert len(steps) == 20 + 2
+        assert median(sum(step.phases.values()) / step.seconds for step in steps) > 0.95
+        exchanged = sum(step.phases["communication"] for step in steps)
+        assert exchanged > 0 or "nodes1" in str(file)
