@@ -46,6 +46,7 @@ def imported_rooms(path: Path) -> set[str]:
         "images",
         "run_folder",
         "schedulers",
+        "probe",
         "jobs",
         "monitor",
         "runtime",

@@ -10,9 +10,9 @@ from argosy.run_folder.job_file import add_job, newest_job, script_digest
 from argosy.run_folder.models import Job
 from argosy.schedulers.base import State, Status
 from argosy.schedulers.job_request import JobRequest, as_text
-from argosy.schedulers.local import check_scripts, explain, list_jobs
+from argosy.schedulers.local import check_scripts, explain, list_jobs, make_surveyor
 
-__all__ = ["check_scripts", "explain", "list_jobs"]
+__all__ = ["check_scripts", "explain", "list_jobs", "make_surveyor"]
 
 NAME, HAS_QUEUE, SHARES_JOBS = "the spool", True, False
 TEMPLATES: Path | None = Path(__file__).parent

@@ -8,6 +8,8 @@ from cluster.settings import DATABASE_PORT, Settings
 from cluster.slurm_conf import CLUSTER_NAME
 
 ACCOUNT = "project"
+OTHER_ACCOUNT = "grant"
+"""The user's as well, but not what jobs pay by that name none."""
 QOS = "long"
 
 _PATIENCE_S = 60
@@ -31,6 +33,8 @@ def start(settings: Settings, login: Place) -> None:
         f"add qos {QOS}",
         f"add account {ACCOUNT}",
         f"add user {settings.user} account={ACCOUNT} defaultaccount={ACCOUNT}",
+        f"add account {OTHER_ACCOUNT}",
+        f"add user {settings.user} account={OTHER_ACCOUNT}",
         f"modify user {settings.user} set qos=normal,{QOS}",
     ):
         login.run("login", "sacctmgr", "--immediate", *words.split(), timeout=_PATIENCE_S)

@@ -86,6 +86,6 @@ def _all_idle(settings: Settings, login: Place, controller: daemons.Daemon) -> b
     if not controller.processes():
         raise ClusterError("slurmctld has ended")
     state = login.run(
-        "login", "sinfo", "--noheader", "--states=idle", "--format=%D", "-pmain", check=False
+        "login", "sinfo", "--noheader", "--Node", "--states=idle", "--format=%N", check=False
     )
-    return state.stdout.strip() == str(settings.nodes)
+    return len(set(state.stdout.split())) == settings.nodes

@@ -52,6 +52,7 @@ class Cluster:
         signal_at_preemption: bool = False,
         outlive: bool = False,
         offers: Offers | None = None,
+        site_lines: str | None = None,
     ) -> "Cluster":
         """Start a cluster that keeps its files in the new `folder`, and wait until all nodes are idle.
 
@@ -71,6 +72,7 @@ class Cluster:
             signal_at_preemption=signal_at_preemption,
             outlive=outlive,
             offers=offers,
+            site_lines=site_lines,
         )
         settings.make_folders()
         # The login side's first process has the one end: it ends when nobody has the other.

@@ -20,13 +20,13 @@ class Offers:
         """The part of a node's line that says what it has."""
         return (
             f"CPUs={self.cpus} Boards=1 SocketsPerBoard=1 CoresPerSocket={self.cpus}"
-            f" ThreadsPerCore=1 RealMemory={self.memory_mb} Gres={','.join(self.gres)}"
-            f" Feature={','.join(self.features)}"
+            f" ThreadsPerCore=1 RealMemory={self.memory_mb} Feature={','.join(self.features)}"
+            + (f" Gres={','.join(self.gres)}" if self.gres else "")
         )
 
     def gres_types(self) -> str:
         """The names alone, as slurm.conf lists them."""
-        return ",".join(sorted({each.partition(":")[0] for each in self.gres}))
+        return ",".join(sorted({each.partition(":")[0] for each in self.gres} | {"gpu"}))
 
     def gres_lines(self, node: str, devices: Path) -> list[str]:
         """The lines of gres.conf for a node. Slurm believes in a GPU only where it has a device."""

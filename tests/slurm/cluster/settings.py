@@ -40,6 +40,8 @@ class Settings:
     signal_at_preemption: bool = False
     outlive: bool = False
     offers: Offers | None = None
+    site_lines: str | None = None
+    """Of slurm.conf, in place of the usual partitions."""
     first_job_id: int = field(default_factory=new_first_job_id)
     user: str = field(default_factory=getpass.getuser)
 

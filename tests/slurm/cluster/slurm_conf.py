@@ -20,7 +20,7 @@ def slurm_conf(settings: Settings) -> str:
         _jobs(settings),
         _accounting(settings),
         *nodes,
-        _partitions(settings),
+        _partitions(settings) if settings.site_lines is None else settings.site_lines,
     ]
     return "\n".join(sections)
 

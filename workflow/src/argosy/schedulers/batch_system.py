@@ -13,6 +13,7 @@ from typing import Protocol
 
 from argosy.errors import ArgosyError
 from argosy.schedulers.base import Accepted, Listed, Reason, Say, Scheduler
+from argosy.schedulers.cluster_facts import Surveyor
 from argosy.schedulers.job_request import JobRequest
 
 FOLDER = Path(__file__).parent
@@ -55,6 +56,9 @@ class BatchSystem(Protocol):
 
     def list_jobs(self) -> Callable[[], Sequence[Listed]] | None:
         """Return what lists the user's jobs, or raises SchedulerError; None where there is no queue."""
+
+    def make_surveyor(self) -> Surveyor | None:
+        """Return what asks a cluster what it is; None where that cannot be asked."""
 
     def explain(self, reason: str) -> Reason:
         """Return what the queue's reason for a wait means."""

@@ -46,6 +46,10 @@ def list_jobs() -> None:
     """Return nothing: there is no queue."""
 
 
+def make_surveyor() -> None:
+    """Return nothing: this machine is no cluster."""
+
+
 def explain(reason: str) -> Reason:
     """Return no more than what is said."""
     return Reason("")

@@ -5,14 +5,24 @@ from functools import partial
 from pathlib import Path
 
 from argosy.schedulers.base import Listed, Scheduler
+from argosy.schedulers.cluster_facts import Surveyor
 from argosy.schedulers.slurm.commands import Patience
 from argosy.schedulers.slurm.options import directive, script_options
 from argosy.schedulers.slurm.preflight import check_scripts
 from argosy.schedulers.slurm.queue import list_jobs as ask_queue
 from argosy.schedulers.slurm.reasons import explain
 from argosy.schedulers.slurm.scheduler import SlurmScheduler
+from argosy.schedulers.slurm.survey import SlurmSurveyor
 
-__all__ = ["check_scripts", "directive", "explain", "list_jobs", "make_scheduler", "script_options"]
+__all__ = [
+    "check_scripts",
+    "directive",
+    "explain",
+    "list_jobs",
+    "make_scheduler",
+    "make_surveyor",
+    "script_options",
+]
 
 NAME = "Slurm"
 HAS_QUEUE = True
@@ -24,6 +34,11 @@ LOG_WORDS: Path | None = Path(__file__).with_name("log_words.py")
 def make_scheduler(poll_s: float) -> Scheduler:
     """Return what submits by sbatch and looks by squeue."""
     return SlurmScheduler(poll_s)
+
+
+def make_surveyor() -> Surveyor:
+    """Return what asks Slurm's commands."""
+    return SlurmSurveyor()
 
 
 def list_jobs() -> Callable[[], Sequence[Listed]]:

@@ -1,0 +1,49 @@
+"""Commands for sites: finding out what a cluster is."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+sites = typer.Typer(no_args_is_help=True, help="Find out what a cluster is, and write it down.")
+
+
+@sites.callback()
+def of_sites() -> None:
+    """Keep the commands' names, however few they are."""
+
+
+@sites.command()
+def probe(
+    name: Annotated[str, typer.Argument(help="Of the new folder below slurm/.")],
+    account: Annotated[
+        str | None, typer.Option(help="The project that pays, where you have several.")
+    ] = None,
+    job: Annotated[
+        bool, typer.Option(help="Look at nodes from the inside by a job for each kind of them.")
+    ] = True,
+    wait: Annotated[
+        str, typer.Option(help="How long the jobs may take, queue and all, such as 90s or 2h.")
+    ] = "90s",
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again", help="Write nothing; say where slurm/NAME differs from the cluster today."
+        ),
+    ] = False,
+) -> None:
+    """Ask the cluster of this login node what it is, and write slurm/NAME/.
+
+    Asked for are nodes, partitions, accounts and limits. A job of two minutes for each kind of nodes finds
+    what can only be seen from the inside. With --again the exit status is 1 where something differs.
+    """
+    from argosy.probe.probing import Probe
+
+    found = Probe(Path.cwd(), name, account, wait if job else None)
+    if again:
+        differences = found.drift()
+        for each in differences:
+            print(each)
+        raise typer.Exit(1 if differences else 0)
+    for line in found.write():
+        print(line)

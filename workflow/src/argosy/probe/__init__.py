@@ -1,0 +1,1 @@
+"""Finds out what a cluster is, and writes its folder below slurm/."""

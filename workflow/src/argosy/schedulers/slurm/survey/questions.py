@@ -1,0 +1,35 @@
+"""Questions to Slurm's commands that may stay without an answer, and what was not learned then."""
+
+import time
+
+from argosy.schedulers.slurm.commands import LateError, SlurmError, call
+
+ANSWER_S = 20.0
+"""How long one answer may take."""
+
+
+class Questions:
+    """Asks until a time limit for all of them; what fails is noted in words.
+
+    Args:
+        limit_s: seconds for all questions together.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self._until = time.monotonic() + limit_s
+        self.unknown: list[str] = []
+
+    def ask(self, what: str, *command: str) -> str:
+        """Return an answer; empty where there is none, which is noted as `what` that is not known."""
+        try:
+            return self.call(*command)
+        except SlurmError as problem:
+            self.unknown.append(f"{what} ({' '.join(command[:3])}: {problem})")
+            return ""
+
+    def call(self, *command: str) -> str:
+        """Return an answer. Raises SlurmError."""
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise LateError("not asked: Slurm's other answers took too long")
+        return call(*command, timeout_s=min(ANSWER_S, left))

@@ -1,0 +1,294 @@
+"""Asks a Slurm cluster what it is, and starts small jobs that look at it from the inside."""
+
+import getpass
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from argosy.errors import ArgosyError
+from argosy.files import write_text
+from argosy.schedulers.base import SchedulerError
+from argosy.schedulers.cluster_facts import ClusterFacts, LookJob, NodeKind, QueueFacts
+from argosy.schedulers.slurm import spans
+from argosy.schedulers.slurm.commands import MissingError, SlurmError, call
+from argosy.schedulers.slurm.options import directive
+from argosy.schedulers.slurm.reasons import explain
+from argosy.schedulers.slurm.refusals import NO_SUCH_NODES
+from argosy.schedulers.slurm.survey.nodes import kinds_by_partition, read_nodes
+from argosy.schedulers.slurm.survey.partitions import in_order, queue_of, refused_account
+from argosy.schedulers.slurm.survey.questions import Questions
+from argosy.schedulers.slurm.survey.records import (
+    number,
+    read_config,
+    read_records,
+    read_table,
+)
+
+SURVEY_S = 60.0
+"""For all questions together."""
+JOB_MINUTES = 2
+JOB_NAME = "argosy-probe"
+SCRIPT = "job.sbatch"
+OUTPUT = "job.log"
+CANCEL_S = 10.0
+
+
+class SlurmSurveyor:
+    """Everything is asked as an ordinary user may."""
+
+    def survey(self, account: str | None, say: Callable[[str], None]) -> ClusterFacts:
+        """Ask for nodes, partitions, accounts, and whether they would be taken."""
+        questions = Questions(SURVEY_S)
+        say("asking Slurm for its nodes, partitions and accounts")
+        partitions = read_records(_needed(questions, "scontrol", "show", "partition", "-o"))
+        nodes = read_nodes(_needed(questions, "scontrol", "show", "node", "-o"))
+        if not partitions or not nodes:
+            raise ArgosyError(
+                "Slurm lists no partition or no node here",
+                "`scontrol show partition` and `scontrol show node` say what it shows to you",
+            )
+        config = read_config(questions.ask("settings of the cluster", "scontrol", "show", "config"))
+        kinds = kinds_by_partition(nodes)
+        notes = _closed(partitions)
+        queues = _queues(partitions, kinds, _qos_minutes(config, questions))
+        accounts = _accounts(config, account, questions)
+        say(f"asking whether {len(queues)} partitions would take a job")
+        by_name = {each.name: each for many in kinds.values() for each in many}
+        tests = _Tests(questions, by_name, {each["PartitionName"]: each for each in partitions})
+        found, paying, required = tests.of_all(queues, accounts, account)
+        used = {name for queue in found for name in queue.kinds}
+        listed = [kind for kind in tests.kinds.values() if kind.name in used]
+        return ClusterFacts(
+            kinds=tuple(sorted(listed, key=lambda each: (each.gpus > 0, each.name))),
+            queues=tuple(found),
+            account=paying,
+            account_required=required,
+            account_origin=_account_words(account, accounts, paying, required),
+            unknown=tuple(questions.unknown),
+            notes=(*notes, *tests.notes),
+        )
+
+    def submit(self, job: LookJob) -> str:
+        """Write the job's script into its folder, and submit it."""
+        write_text(job.folder / SCRIPT, _script(job))
+        said = call("sbatch", "--parsable", job.folder / SCRIPT, cwd=job.folder)
+        return said.strip().partition(";")[0]
+
+    def waits_for(self, job_id: str) -> str | None:
+        """Return what squeue says of a job."""
+        try:
+            said = call("squeue", "-h", "-j", job_id, "--format=%T|%r", timeout_s=20.0).strip()
+        except SlurmError as problem:
+            # Slurm soon forgets a job that has ended.
+            return None if "invalid job id" in str(problem).lower() else str(problem)
+        state, _, reason = said.partition("|")
+        if state in ("PENDING", "CONFIGURING"):
+            known_reason = "" if reason == "None" else reason
+            return explain(reason).meaning or known_reason or "it was just submitted"
+        return "" if state in ("RUNNING", "COMPLETING") else None
+
+    def cancel(self, job_id: str) -> None:
+        """Cancel a job."""
+        try:
+            call("scancel", job_id, timeout_s=CANCEL_S)
+        except SlurmError as problem:
+            raise SchedulerError(f"job {job_id} could not be cancelled: {problem}") from None
+
+
+def _needed(questions: Questions, *command: str) -> str:
+    try:
+        return questions.call(*command)
+    except MissingError as problem:
+        raise ArgosyError(str(problem), "probe on a login node of the cluster") from None
+    except SlurmError as problem:
+        raise ArgosyError(
+            f"{' '.join(command)}: {problem}", "probe again when `sinfo` answers here"
+        ) from None
+
+
+def _closed(partitions: Sequence[dict[str, str]]) -> list[str]:
+    return [
+        f"partition {each['PartitionName']} is {each.get('State', 'closed')} and left out"
+        for each in partitions
+        if each.get("State") != "UP"
+    ]
+
+
+def _queues(
+    partitions: Sequence[dict[str, str]],
+    kinds: Mapping[str, Sequence[NodeKind]],
+    qos_minutes: Mapping[str, float],
+) -> list[QueueFacts]:
+    """Return the open partitions that have nodes, in the order in which they should be tried."""
+    tiers = [number(each.get("PriorityTier", "")) or 0 for each in partitions]
+    default = next(
+        (each["PartitionName"] for each in partitions if each.get("Default") == "YES"), None
+    )
+    queues = [
+        queue_of(each, kinds[each["PartitionName"]], max(tiers), qos_minutes)
+        for each in partitions
+        if each.get("State") == "UP" and kinds.get(each["PartitionName"])
+    ]
+    return in_order(queues, default)
+
+
+def _has_accounting(config: Mapping[str, str]) -> bool:
+    return not config.get("AccountingStorageType", "").endswith("/none")
+
+
+def _qos_minutes(config: Mapping[str, str], questions: Questions) -> dict[str, float]:
+    """Return the longest job of each QoS that has a limit."""
+    if not _has_accounting(config):
+        return {}
+    rows = read_table(
+        questions.ask("limits of QoS", "sacctmgr", "-nP", "show", "qos", "format=name,maxwall")
+    )
+    found = {row[0]: spans.seconds(row[1]) for row in rows if len(row) == 2}
+    return {name: seconds / 60 for name, seconds in found.items() if seconds is not None}
+
+
+def _accounts(
+    config: Mapping[str, str], account: str | None, questions: Questions
+) -> tuple[str, ...]:
+    """Return the accounts to try, the best first: the one that was given, or else the user's."""
+    if account or not _has_accounting(config):
+        return (account,) if account else ()
+    user = f"user={getpass.getuser()}"
+    mine = read_table(
+        questions.ask("your accounts", "sacctmgr", "-nP", "show", "assoc", user, "format=account")
+    )
+    default = read_table(
+        questions.ask(
+            "your default account",
+            "sacctmgr",
+            "-nP",
+            "show",
+            "user",
+            "-s",
+            user[5:],
+            "format=defaultaccount",
+        )
+    )
+    return tuple(dict.fromkeys(row[0] for row in (*default, *mine) if row[0]))
+
+
+def _account_words(
+    given: str | None, accounts: Sequence[str], paying: str | None, required: bool
+) -> str:
+    if not required:
+        yours = f"; yours are {', '.join(accounts)}" if accounts else ""
+        return f"sbatch --test-only takes a job without one{yours}"
+    if paying is None:
+        return "sbatch --test-only takes no job without one, and none of yours is known"
+    if given:
+        return "as it was given"
+    others = [each for each in accounts if each != paying]
+    more = f"; you also have {', '.join(others)}" if others else ""
+    return f"sacctmgr show assoc, taken by sbatch --test-only{more}"
+
+
+class _Tests:
+    """Asks by `sbatch --test-only` what would be taken."""
+
+    def __init__(
+        self,
+        questions: Questions,
+        kinds: Mapping[str, NodeKind],
+        partitions: Mapping[str, dict[str, str]],
+    ) -> None:
+        self._questions = questions
+        self._partitions = partitions
+        self.kinds = dict(kinds)
+        self.notes: list[str] = []
+
+    def of_all(
+        self, queues: Sequence[QueueFacts], accounts: Sequence[str], given: str | None
+    ) -> tuple[list[QueueFacts], str | None, bool]:
+        """Return the queues that take a job, the account that pays, and whether one is required.
+
+        Args:
+            accounts: the first is that of jobs that name none.
+            given: the account that the user wants; None: whatever does.
+        """
+        default = accounts[0] if accounts else None
+        ways: dict[str | None, str | None] = {None: default, **{each: each for each in accounts}}
+        if given:
+            ways = {given: given}
+        refused_by_rule = {
+            paying: {each.name: self._rule(each, effective) for each in queues}
+            for paying, effective in ways.items()
+        }
+        # The one for which most partitions are, and of such ones none.
+        ordered = sorted(
+            refused_by_rule, key=lambda each: sum(map(bool, refused_by_rule[each].values()))
+        )
+        for account in ordered:
+            refusals = {
+                each.name: refused_by_rule[account][each.name] or self._refusal(each, account)
+                for each in queues
+            }
+            if not all(refusals.values()):
+                return self._taken(queues, refusals, account), account, account is not None
+        self.notes += [f"partition {name}: {said}" for name, said in refusals.items()]
+        return list(queues), default, True
+
+    def _rule(self, queue: QueueFacts, account: str | None) -> str:
+        """Return why a queue is not for an account; empty where it is, or none is known."""
+        return refused_account(self._partitions[queue.name], account) if account else ""
+
+    def _taken(
+        self, queues: Sequence[QueueFacts], refusals: Mapping[str, str], account: str | None
+    ) -> list[QueueFacts]:
+        found = []
+        for queue in queues:
+            refused = refusals[queue.name]
+            with_gpus = [self.kinds[name] for name in queue.kinds if self.kinds[name].gpus]
+            by_rule = self._rule(queue, account)
+            if not refused:
+                found.append(queue)
+            elif not by_rule and with_gpus and not self._refusal(queue, account, with_gpus[0]):
+                found.append(replace(queue, gpus_only=True))
+            else:
+                self.notes.append(
+                    f"partition {queue.name} is left out, as it takes none: {refused}"
+                )
+        return found
+
+    def _refusal(self, queue: QueueFacts, account: str | None, kind: NodeKind | None = None) -> str:
+        """Return why Slurm would not take a job; empty where it would, now or when nodes are back."""
+        more = [f"--account={account}"] if account else []
+        if kind:
+            more += [f"--{name}={value.format(gpus=1)}" for name, value in kind.options.items()]
+        try:
+            self._questions.call(
+                *("sbatch", "--test-only", f"--time={JOB_MINUTES}", "--nodes=1"),
+                *(f"--{name}={value}" for name, value in queue.options.items()),
+                *more,
+                "--wrap=true",
+            )
+        except SlurmError as problem:
+            said = str(problem)
+            return "" if NO_SUCH_NODES.search(said) else said
+        return ""
+
+
+def _script(job: LookJob) -> str:
+    options: dict[str, str | None] = {
+        "job-name": JOB_NAME,
+        "output": OUTPUT,
+        "nodes": str(job.nodes),
+        "ntasks-per-node": "1",
+        "time": str(JOB_MINUTES),
+        **({"account": job.account} if job.account else {}),
+        **job.queue.options,
+        # To see a GPU from the inside, a job has to have one.
+        **{name: value.format(gpus=1) for name, value in job.kind.options.items()},
+    }
+    lines = "\n".join(directive(name, value) for name, value in options.items())
+    command = shlex.join(job.command)
+    return (
+        f"#!/bin/bash\n{lines}\n#\n# Looks at nodes from the inside; `argosy site probe` waits for it.\n"
+        "export ARGOSY_NODE_VARIABLE=SLURM_NODEID\n"
+        f"exec srun --nodes={job.nodes} --ntasks={job.nodes} --ntasks-per-node=1 --export=ALL "
+        f"--kill-on-bad-exit=0 --wait=0 {command}\n"
+    )
