@@ -100,4 +100,4 @@ def facts(**more: Any) -> ClusterFacts:
 
 
 def looked(*looks: NodeLook, of: NodeKind | None = None, problem: str = "") -> Looked:
-    return Looked(of or kind(), looks, problem)
+    return Looked((of or kind()).name, looks, problem)

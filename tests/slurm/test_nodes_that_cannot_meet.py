@@ -15,6 +15,7 @@ from cluster_workspace import ClusterWorkspace
 from workspace import BIN
 
 import argosy
+from argosy.monitor.failures import check_of
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
 
@@ -149,7 +150,7 @@ def test_a_wrong_tmpdir_is_named(study: ClusterWorkspace, tmpdir: str, words: st
     edit_site(study, tmpdir=tmpdir)
     cause, seconds = ending(study)
     assert words in cause
-    assert "tmpdir" in cause
+    assert check_of(cause) == "tmpdir"
     assert SITE in cause
     assert seconds < SOON_S
 
@@ -185,6 +186,7 @@ def test_an_interface_that_leads_nowhere(study: ClusterWorkspace) -> None:
     # A busy machine has given up asking for the address before the connection's time is over.
     assert re.search(r"by interface ib9: (timed out|no route to host)", cause)
     assert f"`interface` (or `host_suffix`) in {SITE}" in cause
+    assert check_of(cause) == "interface"
     assert seconds < 30 + SOON_S  # 30 from the start of the last node
 
 

@@ -47,6 +47,7 @@ def imported_rooms(path: Path) -> set[str]:
         "run_folder",
         "schedulers",
         "probe",
+        "doctor",
         "jobs",
         "monitor",
         "runtime",

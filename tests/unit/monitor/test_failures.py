@@ -4,6 +4,7 @@ import shutil
 import time
 from pathlib import Path
 
+import pytest
 from live_study import FakeStudy, ended_in, starts
 
 from argosy.monitor import failures
@@ -77,3 +78,27 @@ def test_the_log_of_an_older_job_is_not_shown_for_one_that_never_began(fake: Fak
     assert failures._log_of(run.path) is None
     (run.path / "logs/scheduler-7.log").write_text("slurmstepd: error\n")
     assert failures._log_of(run.path) == run.path / "logs/scheduler-7.log"
+
+
+@pytest.mark.parametrize(
+    ("cause", "check"),
+    [
+        (
+            "it did not start: no folder for temporary files can be made in /x; `tmpdir` in …",
+            "tmpdir",
+        ),
+        ("it did not start: it does not see /r: … on a file system that all nodes share", "files"),
+        (
+            "cannot reach the head (node 0, n1) at 10.0.0.1: by interface ib9: timed out",
+            "interface",
+        ),
+        ("it did not start: it cannot run /p/.venv/bin/python, by which …", "environment"),
+        ("exit status 3", ""),
+        ("my program has no interface", ""),
+    ],
+)
+def test_a_fault_of_the_site_leads_to_the_doctors_check(cause: str, check: str) -> None:
+    said = [*describe([Failed("a/b", cause)], Path("results/cluster/report.html"))]
+    lead = f"    `argosy doctor cluster` looks at that: its check `{check}`"
+    assert (lead in said) == bool(check)
+    assert ("doctor" in "".join(said)) == bool(check)

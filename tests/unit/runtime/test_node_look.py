@@ -19,6 +19,8 @@ QUESTIONS = {
     "scratch": ["/tmp", "/nowhere"],
     "folders": ["/", "/nowhere"],
     "outside": [["localhost", 1]],
+    "paths": {"/tmp": True, "/usr": False, "/proc": True, "/nowhere": False},
+    "commands": {"good": ["echo", "hello"], "bad": ["false"], "none": ["/nowhere"]},
 }
 TOO_NEW = {"dataclasses", "contextvars", "importlib.metadata", "zoneinfo", "__future__"}
 
@@ -69,6 +71,11 @@ def test_a_node_says_what_it_has(tmp_path: Path) -> None:
     assert folders["/tmp"].writable
     assert folders["/tmp"].free_mib > 0
     assert not folders["/nowhere"].writable
+    assert (found.paths["/tmp"], found.paths["/usr"]) == ("", "")
+    assert found.paths["/nowhere"] == "is not there"
+    assert found.paths["/proc"].startswith("cannot be written to: ")
+    assert [found.commands[each].status for each in ("good", "bad", "none")] == [0, 1, -1]
+    assert found.commands["good"].said == "hello\n"
     assert found.memory_mib > 100
     assert all(each.address != "127.0.0.1" for each in found.interfaces)
     assert not [*Path("/tmp").glob("argosy-look-*")]

@@ -4,6 +4,8 @@ import re
 from datetime import timedelta
 from typing import Any
 
+from argosy.errors import ArgosyError
+
 DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 J_PER_KWH = 3.6e6
 SIZE = re.compile(r"(\d+)([KMGT])")
@@ -21,6 +23,14 @@ def seconds(value: Any) -> Any:
     days, hours, minutes, secs = (int(part or 0) for part in parts.groups())
     span = timedelta(days=days, hours=hours, minutes=minutes, seconds=secs)
     return int(span.total_seconds())
+
+
+def span(option: str, text: str) -> float:
+    """Return the seconds of an option's value. Raises ArgosyError."""
+    try:
+        return float(seconds(text))
+    except ValueError as problem:
+        raise ArgosyError(f"{option} {text}: {problem}") from None
 
 
 def duration(value: int) -> str:

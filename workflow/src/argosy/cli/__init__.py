@@ -17,7 +17,7 @@ from argosy.cli.output import say
 from argosy.cli.predict import predictions
 from argosy.cli.results import results
 from argosy.cli.runs import runs
-from argosy.cli.sites import sites
+from argosy.cli.sites import doctor, sites
 from argosy.errors import ArgosyError, explained, is_of_the_surroundings, plain
 
 app = typer.Typer(
@@ -42,6 +42,7 @@ def setup() -> None:
 
 app.add_typer(images, name="image")
 app.add_typer(sites, name="site")
+app.command()(doctor)
 app.add_typer(runs)
 app.add_typer(results)
 app.add_typer(predictions)

@@ -1,4 +1,4 @@
-"""Commands for sites: finding out what a cluster is."""
+"""Commands for sites: finding out what a cluster is, and whether its folder is right."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +11,29 @@ sites = typer.Typer(no_args_is_help=True, help="Find out what a cluster is, and 
 @sites.callback()
 def of_sites() -> None:
     """Keep the commands' names, however few they are."""
+
+
+def doctor(
+    site: Annotated[str, typer.Argument(help="A folder of slurm/.")],
+    job: Annotated[bool, typer.Option(help="Look at nodes from the inside by small jobs.")] = True,
+    wait: Annotated[
+        str, typer.Option(help="How long the jobs may take, queue and all, such as 90s or 2h.")
+    ] = "90s",
+    json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Check a site: its folder, what its cluster takes, and its nodes from the inside.
+
+    Each check has a verdict, what it was seen by, and what to do. The exit status is 1 where something is
+    wrong.
+    """
+    from argosy.cli.output import say
+    from argosy.doctor.examination import Examination
+    from argosy.doctor.printing import print_findings
+    from argosy.units import span
+
+    wait_s = span("--wait", wait) if job else None
+    findings = Examination(Path.cwd(), site, wait_s, say).findings()
+    raise typer.Exit(1 if print_findings(findings, as_json=json) else 0)
 
 
 @sites.command()
@@ -38,8 +61,9 @@ def probe(
     what can only be seen from the inside. With --again the exit status is 1 where something differs.
     """
     from argosy.probe.probing import Probe
+    from argosy.units import span
 
-    found = Probe(Path.cwd(), name, account, wait if job else None)
+    found = Probe(Path.cwd(), name, account, span("--wait", wait) if job else None)
     if again:
         differences = found.drift()
         for each in differences:

@@ -19,6 +19,19 @@ STATES = (RunState.FAILED, RunState.GONE, RunState.UNREADABLE, *ENDED_EARLY)
 MOST_CAUSES = 20
 MOST_NAMES = 5
 LINES = 40
+OF_STARTS = ("it did not start: ", "cannot reach the head")
+"""How causes begin that lie with the site and its nodes."""
+
+CHECKS = (
+    ("interface", "interface"),
+    ("host_suffix", "interface"),
+    ("tmpdir", "tmpdir"),
+    ("file system that all nodes", "files"),
+    ("cannot run", "environment"),
+    ("user namespaces", "engine"),
+)
+"""What such a cause speaks of, and the doctor's check that looks at it."""
+
 PATIENCE_S = 5.0
 """How long the queue is waited for, which may know why a job ended."""
 
@@ -72,6 +85,8 @@ def describe(failed: Sequence[Failed], report: Path) -> Iterator[str]:
     for cause, runs in [*by_cause.items()][:MOST_CAUSES]:
         where = f"; see {runs[0].log}" if runs[0].log else ""
         yield plain(f"  {runs[0].name}: {cause}{where}")
+        if check := check_of(cause):
+            yield f"    `argosy doctor {report.parent.name}` looks at that: its check `{check}`"
         if len(runs) > 1:
             yield plain(f"    the same for {_names(runs[1:])}")
     if unsaid := [*by_cause.values()][MOST_CAUSES:]:
@@ -79,6 +94,13 @@ def describe(failed: Sequence[Failed], report: Path) -> Iterator[str]:
         yield f"  and {count} more; `argosy status {report.parent.name}` has all"
     if report.is_file():
         yield f"Report of the runs there are: {report}"
+
+
+def check_of(cause: str) -> str:
+    """Return the doctor's check that would have found a cause; empty where there is none."""
+    if not cause.startswith(OF_STARTS):
+        return ""
+    return next((check for words, check in CHECKS if words in cause), "")
 
 
 def _names(runs: Sequence[Failed]) -> str:

@@ -1,4 +1,4 @@
-"""Small jobs that look at one or two nodes of each kind from the inside."""
+"""Small jobs that look at nodes from the inside."""
 
 import json
 import os
@@ -8,14 +8,14 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from argosy.files import write_text
 from argosy.probe.looks import NodeLook, read_looks
 from argosy.schedulers.base import SchedulerError
-from argosy.schedulers.cluster_facts import ClusterFacts, LookJob, NodeKind, QueueFacts, Surveyor
+from argosy.schedulers.cluster_facts import LookJob, Surveyor
 
 RUNTIME = Path(__file__).parents[1] / "runtime"
 PYTHONS = (
@@ -38,70 +38,95 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Looked:
-    """What was learned of a kind of nodes from the inside; without looks, why not."""
+class Questions:
+    """What nodes are asked besides what every look finds.
 
-    kind: NodeKind
+    Args:
+        folders: those that nodes may lack.
+        scratch: folders for temporary files, which may hold variables.
+        suffixes: of a node's name on other networks.
+        outside: hosts and ports.
+        paths: folders that nodes need, and whether they have to write there.
+        commands: programs to run on a node, by name.
+    """
+
+    folders: Sequence[str] = ()
+    scratch: Sequence[str] = ()
+    suffixes: Sequence[str] = ()
+    outside: Sequence[tuple[str, int]] = ()
+    paths: Mapping[str, bool] = field(default_factory=dict)
+    commands: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def of_any_cluster() -> Questions:
+    """Return what is worth asking where nothing is known."""
+    return Questions(
+        folders=_folders_here(), scratch=SCRATCH, suffixes=SUFFIXES, outside=_outside()
+    )
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A job for nodes of a kind, by the kind's name; its folder is made when it is submitted."""
+
+    name: str
+    options: Mapping[str, str | None]
+    nodes: int
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What was learned of a kind of nodes from the inside; without all looks, why not."""
+
+    name: str
     looks: tuple[NodeLook, ...] = ()
     problem: str = ""
 
 
 @dataclass
 class _Pending:
+    name: str
     job: LookJob
     job_id: str
-    told: str = ""
 
 
 def look_at(
-    facts: ClusterFacts, surveyor: Surveyor, folder: Path, wait_s: float, say: Say
+    planned: Iterable[Planned], questions: Questions, surveyor: Surveyor, wait_s: float, say: Say
 ) -> list[Looked]:
-    """Submit a job for each kind of nodes, wait for all together, and return what they found.
+    """Submit all jobs, wait for them together, and return what they found.
 
     Args:
-        folder: a new one, which nodes share with this machine.
         wait_s: after that many seconds jobs that have not ended are cancelled.
     """
     found: list[Looked] = []
     pending: list[_Pending] = []
-    for kind in facts.kinds:
-        queue = next((each for each in facts.queues if kind.name in each.kinds), None)
-        if queue is None:
-            continue
-        if not kind.usable:
-            found.append(Looked(kind, problem="none of its nodes takes jobs now"))
-            continue
-        job = _job(kind, queue, facts.account, folder / kind.name)
+    for each in planned:
+        job = _job(each, questions)
         try:
-            pending.append(_Pending(job, surveyor.submit(job)))
+            pending.append(_Pending(each.name, job, surveyor.submit(job)))
         except SchedulerError as problem:
-            found.append(Looked(kind, problem=f"its job was refused: {problem}"))
+            found.append(Looked(each.name, problem=f"its job was refused: {problem}"))
     try:
         found += _wait(pending, surveyor, wait_s, say)
     except BaseException:
-        for each in pending:
-            surveyor.cancel(each.job_id)
+        for one in pending:
+            surveyor.cancel(one.job_id)
         raise
     return found
 
 
-def _job(kind: NodeKind, queue: QueueFacts, account: str | None, folder: Path) -> LookJob:
-    nodes = min(2, kind.usable, queue.nodes)
+def _job(planned: Planned, questions: Questions) -> LookJob:
+    """Write what the nodes are asked into the job's new folder, which they share with this machine."""
+    folder = planned.folder
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, mode=0o700)
-    questions = folder / "questions.json"
-    content = {
-        "nodes": nodes,
-        "secret": secrets.token_hex(16),
-        "suffixes": SUFFIXES,
-        "scratch": SCRATCH,
-        "folders": _folders_here(),
-        "outside": _outside(),
-    }
-    write_text(questions, json.dumps(content))
+    asked = folder / "questions.json"
+    content = {"nodes": planned.nodes, "secret": secrets.token_hex(16), **asdict(questions)}
+    write_text(asked, json.dumps(content))
     look = str(RUNTIME / "node_look.py")
-    command = ("bash", str(RUNTIME / "look-node.sh"), look, str(questions), str(folder), "--")
-    return LookJob(kind, queue, account, nodes, folder, (*command, sys.executable, *PYTHONS))
+    command = ("bash", str(RUNTIME / "look-node.sh"), look, str(asked), str(folder), "--")
+    return LookJob(planned.options, planned.nodes, folder, (*command, sys.executable, *PYTHONS))
 
 
 def _outside() -> list[tuple[str, int]]:
@@ -130,6 +155,7 @@ def _folders_here() -> list[str]:
 def _wait(pending: Sequence[_Pending], surveyor: Surveyor, wait_s: float, say: Say) -> list[Looked]:
     began = said = time.monotonic()
     found: dict[str, Looked] = {}
+    states: dict[str, str] = {}
     while len(found) < len(pending):
         waited = time.monotonic() - began
         for each in pending:
@@ -137,25 +163,24 @@ def _wait(pending: Sequence[_Pending], surveyor: Surveyor, wait_s: float, say: S
                 continue
             state = surveyor.waits_for(each.job_id)
             if state is None:
-                found[each.job_id] = _collect(each.job)
+                found[each.job_id] = _collect(each)
             elif waited > wait_s:
                 found[each.job_id] = _give_up(each, state, waited, surveyor)
             else:
-                each.told = state
+                states[each.job_id] = state
         if left := [each for each in pending if each.job_id not in found]:
             if time.monotonic() - said > WORD_S or waited < POLL_S:
                 said = time.monotonic()
-                say(_words(left, waited, wait_s))
+                say(_words(left, states[left[0].job_id], waited, wait_s))
             time.sleep(POLL_S)
     return list(found.values())
 
 
-def _words(left: Sequence[_Pending], waited: float, wait_s: float) -> str:
-    each = left[0]
-    state = f"waits: {each.told}" if each.told else "runs"
+def _words(left: Sequence[_Pending], state: str, waited: float, wait_s: float) -> str:
+    doing = f"waits: {state}" if state else "runs"
     more = f", and {len(left) - 1} more" if len(left) > 1 else ""
     return (
-        f"job {each.job_id} on {each.job.kind.name} {state}{more} "
+        f"job {left[0].job_id} on {left[0].name} {doing}{more} "
         f"({waited:.0f} s; given up after {wait_s:.0f} s, --wait)"
     )
 
@@ -163,15 +188,16 @@ def _words(left: Sequence[_Pending], waited: float, wait_s: float) -> str:
 def _give_up(each: _Pending, state: str, waited: float, surveyor: Surveyor) -> Looked:
     surveyor.cancel(each.job_id)
     return Looked(
-        each.job.kind,
+        each.name,
         tuple(read_looks(each.job.folder, each.job.nodes)),
         f"its job {'waited' if state else 'ran'} for {waited:.0f} s and was cancelled"
         + (f": {state}" if state else ""),
     )
 
 
-def _collect(job: LookJob) -> Looked:
+def _collect(pending: _Pending) -> Looked:
     """Return what a job that has ended left, as soon as the file system shows it."""
+    job = pending.job
     until = time.monotonic() + SHOWN_LATE_S
     log = job.folder / "job.log"
     looks = read_looks(job.folder, job.nodes)
@@ -179,10 +205,10 @@ def _collect(job: LookJob) -> Looked:
         time.sleep(POLL_S)
         looks = read_looks(job.folder, job.nodes)
     if len(looks) == job.nodes:
-        return Looked(job.kind, tuple(looks))
+        return Looked(pending.name, tuple(looks))
     if not log.exists():
         problem = f"its job left nothing in {job.folder}: nodes may not share that folder"
     else:
         said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         problem = f"its job failed: {said[-1] if said else 'it said nothing'}; see {log}"
-    return Looked(job.kind, tuple(looks), problem)
+    return Looked(pending.name, tuple(looks), problem)

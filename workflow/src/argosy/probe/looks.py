@@ -55,6 +55,13 @@ class Meeting(Part):
     problem: str = ""
 
 
+class Told(Part):
+    """How a program ended on a node, and what it said last."""
+
+    status: int
+    said: str
+
+
 class NodeLook(Part):
     """A node from the inside."""
 
@@ -67,6 +74,9 @@ class NodeLook(Part):
     interfaces: tuple[Interface, ...]
     suffixes: Mapping[str, str]
     scratch: tuple[Scratch, ...]
+    paths: Mapping[str, str] = {}
+    """Folders that nodes need, and what is wrong with each."""
+    commands: Mapping[str, Told] = {}
     absent: tuple[str, ...]
     user_namespaces: bool
     gpus: tuple[str, ...]

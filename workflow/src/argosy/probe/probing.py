@@ -12,14 +12,14 @@ import argosy
 from argosy.errors import ArgosyError, plain
 from argosy.files import write_text
 from argosy.probe.drift import find_drift
-from argosy.probe.look_jobs import Looked, look_at
+from argosy.probe.look_jobs import Looked, Planned, look_at, of_any_cluster
 from argosy.probe.site_draft import SiteDraft, draft_site
 from argosy.probe.site_text import plain as plain_keys
 from argosy.probe.site_text import site_text
 from argosy.schedulers import find_batch_system
+from argosy.schedulers.cluster_facts import ClusterFacts, Surveyor
 from argosy.site.models import read_site
 from argosy.site.values import KEY, TO_FILL_IN, keys_to_fill_in
-from argosy.units import seconds
 
 SCHEDULER = "slurm"
 """The only one so far that can be asked."""
@@ -40,13 +40,13 @@ class Probe:
         project: the folder that has `slurm/`.
         name: of the site.
         account: the project that pays, where the user says so.
-        wait: how long jobs may take; None: no jobs.
+        wait_s: how long jobs may take; None: no jobs.
     """
 
     project: Path
     name: str
     account: str | None
-    wait: str | None
+    wait_s: float | None
 
     @property
     def folder(self) -> Path:
@@ -97,11 +97,23 @@ class Probe:
         if surveyor is None:
             raise ArgosyError(f"{SCHEDULER}: it has no cluster to ask")
         facts = surveyor.survey(self.account, _say)
-        looked: list[Looked] = []
-        if self.wait is not None:
-            place = self.project / FOLDER / self.name
-            looked = look_at(facts, surveyor, place, _span(self.wait), _say)
-        return draft_site(SCHEDULER, facts, looked)
+        return draft_site(SCHEDULER, facts, self._look(facts, surveyor))
+
+    def _look(self, facts: ClusterFacts, surveyor: Surveyor) -> list[Looked]:
+        """Look at nodes of each kind that takes jobs now; the others are said to be not looked at."""
+        if self.wait_s is None:
+            return []
+        planned, away = [], []
+        for kind in facts.kinds:
+            queue = next(each for each in facts.queues if kind.name in each.kinds)
+            nodes = min(2, kind.usable, queue.nodes)
+            if not nodes:
+                away.append(Looked(kind.name, problem="none of its nodes takes jobs now"))
+                continue
+            options = surveyor.look_options(kind, queue, facts.account, nodes)
+            place = self.project / FOLDER / self.name / kind.name
+            planned.append(Planned(kind.name, options, nodes, place))
+        return away + look_at(planned, of_any_cluster(), surveyor, self.wait_s, _say)
 
     def _summary(self, draft: SiteDraft, took_s: float) -> Iterator[str]:
         keys = plain_keys(draft.keys)
@@ -126,14 +138,6 @@ class Probe:
         if missing := keys_to_fill_in(keys):
             yield f"fill in {', '.join(missing)} in slurm/{self.name}/site.yaml (`{TO_FILL_IN}`), then:"
         yield f"snakemake --profile slurm/{self.name}"
-
-
-def _span(text: str) -> float:
-    try:
-        found = seconds(text)
-    except ValueError as problem:
-        raise ArgosyError(f"--wait {text}: {problem}") from None
-    return float(found)
 
 
 def _say(line: str) -> None:

@@ -23,26 +23,27 @@ def not_found(
         yield f"account ({facts.account_origin}; --account names one)"
     if tmpdir is None:
         yield "tmpdir (no folder of a node's own was found; without the key it is /tmp)"
-    seen = {each.kind.name for each in looked}
+    seen = {each.name for each in looked}
     for each in looked:
         if each.problem:
-            yield f"hardware.{each.kind.name} from the inside ({each.problem})"
+            yield f"hardware.{each.name} from the inside ({each.problem})"
     for kind in facts.kinds:
         if kind.name not in seen:
             yield f"hardware.{kind.name} from the inside (not looked at)"
     yield "images.build: whether login nodes are a place for builds, the site's pages say"
 
 
-def worth_knowing(looked: Sequence[Looked]) -> Iterator[str]:
+def worth_knowing(facts: ClusterFacts, looked: Sequence[Looked]) -> Iterator[str]:
     """Yield what nodes have that no key of a site's file is for, and what will be in the way."""
+    with_gpus = {each.name for each in facts.kinds if each.gpus}
     for each in looked:
         for number, look in enumerate(each.looks):
-            where = f"{each.kind.name} ({look.node})"
-            lines = _of_first(each, look) if number == 0 else _of_second(look)
+            where = f"{each.name} ({look.node})"
+            lines = _of_second(look) if number else _of_first(look, each.name in with_gpus)
             yield from (f"{where}: {line}" for line in lines)
 
 
-def _of_first(each: Looked, look: NodeLook) -> Iterator[str]:
+def _of_first(look: NodeLook, has_gpus: bool) -> Iterator[str]:
     pythons = [one.partition("=") for one in look.pythons if one]
     versions = ", ".join(sorted({version for _, _, version in pythons}))
     yield (
@@ -56,7 +57,7 @@ def _of_first(each: Looked, look: NodeLook) -> Iterator[str]:
             f"Argosy's environment does NOT run there ({sys.executable}): it, and the Python that it was "
             "made with, have to lie where nodes see them"
         )
-    if each.kind.gpus and not look.gpus:
+    if has_gpus and not look.gpus:
         yield "a job that was given a GPU saw none"
     for host, problem in look.outside.items():
         yield f"does not reach {host} ({problem})" if problem else f"reaches {host}"

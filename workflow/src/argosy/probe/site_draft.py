@@ -47,7 +47,7 @@ def draft_site(scheduler: str, facts: ClusterFacts, looked: Sequence[Looked]) ->
     return SiteDraft(
         keys,
         (*not_found(facts, looked, interface, tmpdir), *facts.unknown),
-        (*_account_note(facts), *facts.notes, *worth_knowing(looked)),
+        (*_account_note(facts), *facts.notes, *worth_knowing(facts, looked)),
     )
 
 
@@ -57,7 +57,7 @@ def _account_note(facts: ClusterFacts) -> Iterator[str]:
 
 
 def _hardware(kind: NodeKind, looked: Sequence[Looked]) -> dict[str, Any]:
-    look = next((each.looks[0] for each in looked if each.kind == kind and each.looks), None)
+    look = next((each.looks[0] for each in looked if each.name == kind.name and each.looks), None)
     by_gpu = f"; {look.gpus[0]}" if look and look.gpus else ""
     known = kind.architecture in ("x86_64", "aarch64")
     architecture = kind.architecture if known or not look else look.architecture

@@ -74,6 +74,8 @@ def look(questions: Dict[str, Any]) -> Dict[str, Any]:
             scratch(folder, questions["secret"])
             for folder in questions["scratch"] + scratch_variables()
         ],
+        "paths": {each: seen(each, writes) for each, writes in questions["paths"].items()},
+        "commands": {name: told_by(command) for name, command in questions["commands"].items()},
         "absent": [each for each in questions["folders"] if not os.path.isdir(each)],
         "user_namespaces": has_user_namespaces(),
         "gpus": gpus(),
@@ -298,6 +300,33 @@ def scratch(written: str, secret: str) -> Dict[str, Any]:
         if own:
             shutil.rmtree(own, ignore_errors=True)
     return found
+
+
+def seen(folder: str, writes: bool) -> str:
+    """Return what is wrong with a folder that is needed here; empty where nothing is."""
+    if not os.path.isdir(folder):
+        return "is not there"
+    if writes:
+        try:
+            os.rmdir(tempfile.mkdtemp(prefix=".argosy-look-", dir=folder))
+        except OSError as problem:
+            return "cannot be written to: %s" % (problem.strerror or problem)
+    return ""
+
+
+def told_by(command: List[str]) -> Dict[str, Any]:
+    """Return how a program ends here, and what it says last."""
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=PATIENCE_S,
+        )
+    except (OSError, subprocess.SubprocessError) as problem:
+        return {"status": -1, "said": str(problem)}
+    return {"status": done.returncode, "said": done.stdout.decode("utf-8", "replace")[-2000:]}
 
 
 def runs(folder: str) -> bool:

@@ -69,12 +69,11 @@ class ClusterFacts:
 class LookJob:
     """A small job that starts a command once on each of its nodes."""
 
-    kind: NodeKind
-    queue: QueueFacts
-    account: str | None
+    options: Mapping[str, str | None]
+    """Of its script, as the scheduler names them; None: it takes no value."""
     nodes: int
     folder: Path
-    """Where it runs and its output lies."""
+    """Where it runs and its output lies, in `job.log`."""
     command: tuple[str, ...]
     """Without the number of the node, which the variable ARGOSY_NODE_VARIABLE names."""
 
@@ -88,6 +87,11 @@ class Surveyor(Protocol):
         Raises:
             ArgosyError: when there is no such scheduler here, or it does not answer.
         """
+
+    def look_options(
+        self, kind: NodeKind, queue: QueueFacts, account: str | None, nodes: int
+    ) -> Mapping[str, str | None]:
+        """Return the options of a job that looks at nodes of a kind."""
 
     def submit(self, job: LookJob) -> str:
         """Submit a job; its number. Raises SchedulerError."""

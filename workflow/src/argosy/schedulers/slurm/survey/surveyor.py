@@ -68,6 +68,21 @@ class SlurmSurveyor:
             notes=(*notes, *tests.notes),
         )
 
+    def look_options(
+        self, kind: NodeKind, queue: QueueFacts, account: str | None, nodes: int
+    ) -> dict[str, str | None]:
+        """Return the least that such a job asks for; to see a GPU from the inside, it has to have one."""
+        return {
+            "job-name": JOB_NAME,
+            "output": OUTPUT,
+            "nodes": str(nodes),
+            "ntasks-per-node": "1",
+            "time": str(JOB_MINUTES),
+            **({"account": account} if account else {}),
+            **queue.options,
+            **{name: value.format(gpus=1) for name, value in kind.options.items()},
+        }
+
     def submit(self, job: LookJob) -> str:
         """Write the job's script into its folder, and submit it."""
         write_text(job.folder / SCRIPT, _script(job))
@@ -273,21 +288,10 @@ class _Tests:
 
 
 def _script(job: LookJob) -> str:
-    options: dict[str, str | None] = {
-        "job-name": JOB_NAME,
-        "output": OUTPUT,
-        "nodes": str(job.nodes),
-        "ntasks-per-node": "1",
-        "time": str(JOB_MINUTES),
-        **({"account": job.account} if job.account else {}),
-        **job.queue.options,
-        # To see a GPU from the inside, a job has to have one.
-        **{name: value.format(gpus=1) for name, value in job.kind.options.items()},
-    }
-    lines = "\n".join(directive(name, value) for name, value in options.items())
+    lines = "\n".join(directive(name, value) for name, value in job.options.items())
     command = shlex.join(job.command)
     return (
-        f"#!/bin/bash\n{lines}\n#\n# Looks at nodes from the inside; `argosy site probe` waits for it.\n"
+        f"#!/bin/bash\n{lines}\n#\n# Looks at nodes from the inside; who submitted it waits for it.\n"
         "export ARGOSY_NODE_VARIABLE=SLURM_NODEID\n"
         f"exec srun --nodes={job.nodes} --ntasks={job.nodes} --ntasks-per-node=1 --export=ALL "
         f"--kill-on-bad-exit=0 --wait=0 {command}\n"

@@ -1,0 +1,334 @@
+"""Each planted fault is named by one check, with its key and what to do, and a right site has no fault."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cluster_workspace import ClusterWorkspace
+from workspace import BIN
+
+from argosy.images.config import ImageConfig
+from argosy.images.store.lockfile import ImageLock, LockedBase, lock_path, write_lock
+
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
+SITE = "slurm/testbed/site.yaml"
+
+Plant = Callable[[ClusterWorkspace], AbstractContextManager[None]]
+
+
+def examine(
+    study: ClusterWorkspace, *options: str, command: tuple[str, ...] = (), site: str = "testbed"
+) -> list[dict[str, str]]:
+    """What the doctor finds; its exit status says whether anything is wrong."""
+    driver = study.start(*command, BIN / "argosy", "doctor", site, "--json", *options)
+    output = study.end(driver)
+    assert "Traceback" not in output, output
+    found: list[dict[str, str]] = json.loads(output[output.index("[\n") :])
+    is_wrong = any(each["verdict"] == "wrong" for each in found)
+    assert driver.returncode == (1 if is_wrong else 0), output
+    return found
+
+
+def complaint(found: list[dict[str, str]]) -> dict[str, str]:
+    """The only finding that is not right, besides what could not be looked at."""
+    bad = [each for each in found if each["verdict"] in ("wrong", "warning")]
+    assert len(bad) == 1, bad
+    assert bad[0]["remedy"]
+    return bad[0]
+
+
+def edit(**changes: Any) -> Plant:
+    """Change keys of the site's file; a dotted one, written with __."""
+
+    def plant(study: ClusterWorkspace) -> AbstractContextManager[None]:
+        path = study.path / SITE
+        content = yaml.safe_load(path.read_text())
+        for key, value in changes.items():
+            *folders, last = key.split("__")
+            place = content
+            for folder in folders:
+                place = place.setdefault(folder, {})
+            place[last] = value
+        path.write_text(yaml.safe_dump(content))
+        return nullcontext()
+
+    return plant
+
+
+def write(name: str, text: str | None) -> Plant:
+    """Write a file of the site's folder, or remove it."""
+
+    def plant(study: ClusterWorkspace) -> AbstractContextManager[None]:
+        path = study.path / "slurm/testbed" / name
+        path.unlink(missing_ok=True)
+        if text is not None:
+            path.write_text(text)
+        return nullcontext()
+
+    return plant
+
+
+def update(*words: str, back: str) -> Plant:
+    """Change a node or a partition for the time of the test."""
+
+    @contextmanager
+    def planted(study: ClusterWorkspace) -> Iterator[None]:
+        study.slurm.run("scontrol", "update", *words)
+        try:
+            yield
+        finally:
+            study.slurm.run("scontrol", "update", words[0], back)
+
+    return planted
+
+
+def lost_image(study: ClusterWorkspace) -> AbstractContextManager[None]:
+    lock = ImageLock(
+        name="gone",
+        digest=f"sha256:{'0' * 64}",
+        architecture="x86_64",
+        base=LockedBase(reference="a file", source="file", diff_id="sha256:0"),
+        steps=(),
+        config=ImageConfig(),
+    )
+    path = lock_path(study.path, "gone")
+    path.parent.mkdir(parents=True)
+    write_lock(path, lock)
+    return nullcontext()
+
+
+FROM_HERE: list[tuple[str, Plant, str, tuple[str, ...]]] = [
+    ("misspelt", edit(partitoin="main"), "site file", ("partitoin: no such key",)),
+    ("to fill in", edit(interface="?"), "site file", ("fill in interface",)),
+    ("not YAML", write("site.yaml", "a: [\n"), "site file", ("is not YAML",)),
+    ("no such scheduler", edit(scheduler="slrum"), "site file", ("there is no `slrum`",)),
+    (
+        "another's profile",
+        write("config.yaml", "config: [site=other]\n"),
+        "profile",
+        ("site=other",),
+    ),
+    ("no profile", write("config.yaml", None), "profile", ("it is not there",)),
+    ("template", write("job.sbatch.j2", "{% block %}"), "templates", ("job.sbatch.j2",)),
+    ("lost image", lost_image, "images", ("the store lacks gone",)),
+    ("loopback", edit(interface="lo"), "queue main-cpu", ("interface: lo is each node's own",)),
+    (
+        "partition",
+        edit(queues__main__options__partition="mian"),
+        "queue main-cpu",
+        ("queues.main.options.partition", "mian"),
+    ),
+    (
+        "cores",
+        edit(hardware__cpu__cores=64),
+        "queue main-cpu",
+        ("hardware", "cpus-per-task=64", "the largest has 4 CPUs"),
+    ),
+    (
+        "memory",
+        edit(hardware__cpu__memory="90G"),
+        "queue main-cpu",
+        ("hardware", "mem=92160M", "the largest has 4000M"),
+    ),
+    (
+        "type of GPU",
+        edit(hardware__cpu__gpus=4, hardware__cpu__options={"gres": "gpu:h900:{gpus}"}),
+        "queue main-cpu",
+        ("hardware.cpu.options.gres",),
+    ),
+    (
+        "generic resource",
+        edit(options={"gres": "fpga:1"}),
+        "queue main-cpu",
+        ("options.gres",),
+    ),
+    ("feature", edit(options={"constraint": "moon"}), "queue main-cpu", ("options.constraint",)),
+    (
+        "time",
+        edit(queues__main__limits=[{"nodes": 4, "time": "9d"}]),
+        "queue main-cpu",
+        ("time limit",),
+    ),
+    ("nodes", edit(queues__main__limits=[{"nodes": 9}]), "queue main-cpu", ("nodes",)),
+    (
+        "reservation",
+        edit(options={"reservation": "none"}),
+        "queue main-cpu",
+        ("options.reservation",),
+    ),
+    (
+        "rejected option",
+        edit(options={"mem": "1G"}, unsupported_options={"mem": "whole nodes"}),
+        "site file",
+        ("options.mem: forbidden: whole nodes",),
+    ),
+    (
+        "closed partition",
+        update("partitionname=main", "state=down", back="state=up"),
+        "queue main-cpu",
+        ("the site has closed the partition main",),
+    ),
+    (
+        "drained nodes",
+        update("nodename=node[1-3]", "state=drain", "reason=hot", back="state=resume"),
+        "queue main-cpu",
+        ("3 take no jobs now", "hot"),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("plant", "check", "words"),
+    [each[1:] for each in FROM_HERE],
+    ids=[each[0] for each in FROM_HERE],
+)
+def test_a_fault_that_the_login_node_can_see(
+    workspace: ClusterWorkspace, plant: Plant, check: str, words: tuple[str, ...]
+) -> None:
+    with plant(workspace):
+        found = complaint(examine(workspace, "--no-job"))
+    assert found["check"] == check
+    for word in words:
+        assert word in found["evidence"]
+
+
+def hide(folder: str) -> Plant:
+    """The second node does not see a folder of the project, or of its store."""
+
+    def planted(study: ClusterWorkspace) -> AbstractContextManager[None]:
+        path = Path(study.environment["ARGOSY_STORE"]) if folder == "store" else study.path / folder
+        path.mkdir(exist_ok=True)
+        return study.slurm.node(2).without(path)
+
+    return planted
+
+
+@contextmanager
+def leads_nowhere(study: ClusterWorkspace) -> Iterator[None]:
+    """Each node has an interface whose cable nobody holds the other end of."""
+    edit(interface="ib9")(study)
+    with ExitStack() as after:
+        for number, node in enumerate(study.slurm.nodes[:2], start=1):
+            node.administer("ip", "link", "add", "ib9", "type", "veth", "peer", "name", "ib9-far")
+            node.administer("ip", "address", "add", f"10.99.0.{number}/24", "dev", "ib9")
+            node.administer("ip", "link", "set", "ib9", "up")
+            node.administer("ip", "link", "set", "ib9-far", "up")
+            after.callback(node.administer, "ip", "link", "delete", "ib9")
+        yield
+
+
+@contextmanager
+def firewall(study: ClusterWorkspace) -> Iterator[None]:
+    """The first node takes nothing from the second over the fast network."""
+    edit(interface="hs0")(study)
+    first = study.slurm.node(1)
+    first.administer("ip", "route", "add", "blackhole", "10.88.0.2/32")
+    try:
+        yield
+    finally:
+        first.administer("ip", "route", "delete", "blackhole", "10.88.0.2/32")
+
+
+FROM_NODES: list[tuple[str, Plant, str, tuple[str, ...]]] = [
+    ("no such interface", edit(interface="hsn7"), "interface", ("has no hsn7",)),
+    (
+        "an interface that leads nowhere",
+        leads_nowhere,
+        "interface",
+        ("do not reach each other over ib9", "they do over eth0, hs0"),
+    ),
+    (
+        "a firewall",
+        firewall,
+        "interface",
+        ("do not reach each other over hs0", "they do over eth0"),
+    ),
+    ("suffix", edit(host_suffix="-ib.invalid"), "interface", ("host_suffix: node",)),
+    (
+        "no scratch",
+        edit(tmpdir="/no/scratch"),
+        "tmpdir",
+        ("tmpdir: it is /no/scratch", "does not have"),
+    ),
+    ("variable", edit(tmpdir="$NO_SCRATCH/x"), "tmpdir", ("which no job on node1 has",)),
+    ("read-only scratch", edit(tmpdir="/proc"), "tmpdir", ("where node1 cannot write",)),
+    (
+        "a folder for images",
+        edit(images={"stage": "node", "folder": "/no/disk"}),
+        "images.folder",
+        ("images.folder: it is /no/disk",),
+    ),
+    ("results", hide("results"), "files", ("on node2", "results")),
+    ("store", hide("store"), "files", ("on node2", "is not there")),
+    (
+        "architecture",
+        edit(hardware__cpu__architecture="aarch64"),
+        "architecture cpu",
+        ("hardware.cpu.architecture: it is aarch64, and node1 is x86_64",),
+    ),
+    (
+        "GPUs that are none",
+        edit(
+            hardware__cpu__gpus=4,
+            hardware__cpu__options={"gres": "gpu:a100:{gpus}"},
+            queues__main__limits=[{"nodes": 2}],
+        ),
+        "GPUs cpu",
+        ("saw none",),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("plant", "check", "words"),
+    [each[1:] for each in FROM_NODES],
+    ids=[each[0] for each in FROM_NODES],
+)
+def test_a_fault_that_only_nodes_can_see(
+    workspace: ClusterWorkspace, plant: Plant, check: str, words: tuple[str, ...]
+) -> None:
+    with plant(workspace):
+        found = complaint(examine(workspace))
+    assert found["check"] == check
+    for word in words:
+        assert word in found["evidence"]
+
+
+def test_a_right_site_has_no_fault(workspace: ClusterWorkspace) -> None:
+    found = examine(workspace)
+    assert {each["verdict"] for each in found} == {"ok"}
+    checks = {each["check"] for each in found}
+    assert {"site file", "profile", "images", "queue main-cpu", "interface", "engine"} <= checks
+    # As people read it.
+    driver = workspace.start(BIN / "argosy", "doctor", "testbed", "--no-job")
+    output = workspace.end(driver)
+    assert "ok       profile: slurm/testbed/config.yaml chooses this site\n" in output
+    assert output.splitlines()[-1].startswith("8 checks: 1 unknown, 7 ok")
+
+
+def test_where_there_is_no_slurm(workspace: ClusterWorkspace, tmp_path: Path) -> None:
+    found = complaint(examine(workspace, command=("env", f"PATH={tmp_path}:/nowhere")))
+    assert found["check"] == "queue main-cpu"
+    assert "there is no `sinfo` on this machine" in found["evidence"]
+
+
+def test_a_store_that_cannot_be_written_to(workspace: ClusterWorkspace) -> None:
+    found = complaint(examine(workspace, command=("env", "ARGOSY_STORE=/proc/store")))
+    assert found["check"] == "store"
+
+
+def test_a_job_that_never_starts(workspace: ClusterWorkspace) -> None:
+    workspace.slurm.run("sbatch", "--exclusive", "-N4", "--wrap=sleep 60")
+    found = examine(workspace, "--wait", "2s")
+    [unknown] = [each for each in found if each["verdict"] != "ok"]
+    assert (unknown["check"], unknown["verdict"]) == ("nodes cpu", "unknown")
+    assert "was cancelled" in unknown["evidence"]
+
+
+def test_a_site_that_is_not_there(workspace: ClusterWorkspace) -> None:
+    found = complaint(examine(workspace, site="kestrel"))
+    assert "there is no such site" in found["evidence"]

@@ -1,0 +1,93 @@
+"""What can be checked on the login node, before anything is submitted."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+from argosy.doctor.findings import Finding, ok, warning, wrong
+from argosy.errors import ArgosyError
+from argosy.images.store.lockfile import read_lock
+from argosy.images.store.store import Store
+from argosy.schedulers.batch_system import BatchSystem
+from argosy.schedulers.script_template import ScriptTemplate
+from argosy.units import amount
+
+TEMPLATES = ("job.sbatch.j2",)
+LITTLE_BYTES = 1 << 30
+"""Less room than this is soon used up by a study's images and records."""
+
+
+def profile(site_dir: Path) -> Finding:
+    """Check that the Snakemake profile chooses this site."""
+    check, path = "profile", site_dir / "config.yaml"
+    name = f"slurm/{site_dir.name}/config.yaml"
+    wanted = f"config: [site={site_dir.name}]"
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return wrong(check, f"{name}: it is not there", f"write into it: {wanted}")
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
+        return wrong(check, f"{name}: {' '.join(str(problem).split())}", f"write into it: {wanted}")
+    chosen = content.get("config") if isinstance(content, dict) else None
+    words = chosen if isinstance(chosen, list) else [chosen]
+    if f"site={site_dir.name}" not in words:
+        said = f"config is {chosen}" if chosen else "it has no `config`"
+        return wrong(check, f"{name}: {said}, so it is of another site", f"write into it: {wanted}")
+    return ok(check, f"{name} chooses this site")
+
+
+def templates(system: BatchSystem, site_dir: Path) -> Finding:
+    """Check that the batch script's template can be read."""
+    for name in TEMPLATES:
+        try:
+            ScriptTemplate(system, site_dir, name)
+        except ArgosyError as problem:
+            return wrong("templates", problem.problem, problem.hint or "mend the template")
+    return ok("templates", "the batch script's template can be read")
+
+
+def folders(project: Path, store: Store) -> Iterator[Finding]:
+    """Check that the store and the project can be written to, and have room."""
+    for check, path in (("store", store.path), ("project", project)):
+        try:
+            with tempfile.TemporaryFile(dir=path) as file:
+                file.write(b"\0" * 65_536)
+                os.fsync(file.fileno())
+        except OSError as problem:
+            yield wrong(
+                check,
+                f"{path} cannot be written to: {problem.strerror}",
+                "free some of your quota there, or move it"
+                + (" (ARGOSY_STORE names the store)" if check == "store" else ""),
+            )
+            continue
+        size = os.statvfs(path)
+        room = size.f_bavail * size.f_frsize
+        if room < LITTLE_BYTES:
+            yield warning(check, f"{path} has {amount(room)} free", "make room there")
+        else:
+            yield ok(check, f"{path} can be written to; {amount(room)} free")
+
+
+def images(project: Path, store: Store) -> Finding:
+    """Check that the images that the project has locked are in the store."""
+    check, missing, there = "images", [], 0
+    for path in sorted((project / "resources/images").glob("*/image.lock")):
+        try:
+            lock = read_lock(path)
+        except ArgosyError as problem:
+            return wrong(check, problem.problem, problem.hint)
+        if store.root(lock.digest).is_dir():
+            there += 1
+        else:
+            missing.append(path.parent.name)
+    if missing:
+        return wrong(
+            check,
+            f"resources/images/: the store lacks {', '.join(missing)}",
+            f"argosy image build {missing[0]}, or import it again",
+        )
+    return ok(check, f"{there} locked images are in the store")

@@ -1,0 +1,250 @@
+"""What nodes found when they looked at themselves, held against the site's file."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from argosy.doctor.findings import Finding, ok, unknown, warning, wrong
+from argosy.doctor.places import Place
+from argosy.probe.look_jobs import Looked, Questions
+from argosy.probe.looks import Connection, NodeLook
+from argosy.site.models import Site
+from argosy.units import amount
+
+CLOCK_S = 60.0
+"""Certificates and file times bear less; times of runs are of one clock each."""
+
+LITTLE_MIB = 1024
+ENGINES = "engines"
+
+
+def questions_of(site: Site, project: Path, store: Path) -> Questions:
+    """Return what nodes of this site are asked."""
+    argosy = ["env", f"ARGOSY_STORE={store}", sys.executable, "-I", "-m", "argosy.cli"]
+    return Questions(
+        scratch=[each for each in (site.tmpdir, site.images.folder) if each],
+        suffixes=[site.host_suffix] if site.host_suffix else [],
+        paths={
+            str(project): False,
+            str(project / "results"): True,
+            **dict.fromkeys(_parts(store), False),
+        },
+        commands={ENGINES: [*argosy, "image", "engines"]},
+    )
+
+
+def _parts(store: Path) -> list[str]:
+    """Return the folders of a store that there are here; it may be a folder of another disk on nodes."""
+    parts = (store / name for name in ("roots", "layers", "udocker"))
+    return [str(each) for each in parts if each.is_dir()] or [str(store)]
+
+
+def check_nodes(site_file: str, place: Place, looked: Looked) -> Iterator[Finding]:
+    """Yield a finding for each thing that runs need of nodes."""
+    name = f"nodes {place.hardware}"
+    if not looked.looks:
+        yield unknown(name, looked.problem)
+        return
+    if looked.problem:
+        yield wrong(name, looked.problem, "see the log of its job")
+    site, looks = place.site, looked.looks
+    yield _architecture(site_file, place, looks[0])
+    yield from _network(site_file, site, looks)
+    yield from _folders(site_file, site, looks)
+    missing = [*_paths(looks)]
+    yield from missing or [ok("files", "nodes see the project, its results and the store")]
+    environment = [*_environment(looks)]
+    yield from environment or [ok("environment", f"{sys.executable} runs on nodes")]
+    if not missing and not environment:
+        yield from _engines(looks)
+    yield from _clocks(looks)
+    if place.site.hardware[place.hardware].gpus:
+        yield _gpus(place, looks[0])
+
+
+def _architecture(site_file: str, place: Place, look: NodeLook) -> Finding:
+    check = f"architecture {place.hardware}"
+    said = place.site.hardware[place.hardware].architecture
+    if look.architecture != said:
+        return wrong(
+            check,
+            f"{site_file}: hardware.{place.hardware}.architecture: it is {said}, and {look.node} is "
+            f"{look.architecture}",
+            f"write {look.architecture}",
+        )
+    return ok(check, f"{look.node} is {said}")
+
+
+# ---- the network
+
+
+def _network(site_file: str, site: Site, looks: tuple[NodeLook, ...]) -> Iterator[Finding]:
+    check = "interface"
+    if site.host_suffix:
+        lost = [look.node for look in looks if site.host_suffix not in look.suffixes]
+        if lost:
+            yield wrong(
+                check,
+                f"{site_file}: host_suffix: {lost[0]}{site.host_suffix} has no address",
+                "write the suffix that `getent hosts` knows, or leave it out and name `interface`",
+            )
+            return
+    names = {each.name for look in looks for each in look.interfaces}
+    lacking = [
+        look.node for look in looks if site.interface not in {each.name for each in look.interfaces}
+    ]
+    if lacking and not site.host_suffix:
+        yield wrong(
+            check,
+            f"{site_file}: interface: {lacking[0]} has no {site.interface} with an address that leads to "
+            f"another node",
+            f"nodes have {', '.join(sorted(names)) or 'none'}",
+        )
+        return
+    if len(looks) < 2:
+        yield unknown(check, "one node was looked at; two would show whether they reach each other")
+        return
+    yield _meeting(site_file, site, looks[1])
+
+
+def _meeting(site_file: str, site: Site, second: NodeLook) -> Finding:
+    check, found = "interface", second.meeting.interfaces
+    if second.meeting.problem:
+        return wrong(
+            check, second.meeting.problem, "results/ has to lie on a file system that nodes share"
+        )
+    one = found.get(site.interface or "")
+    if one is None:
+        return unknown(
+            check, f"{site.interface} is not on both nodes; names of nodes lead elsewhere"
+        )
+    good = [name for name, each in found.items() if not each.problem]
+    if one.problem:
+        over = (
+            f"they do over {', '.join(good)}" if good else "nor over any other: a firewall, perhaps"
+        )
+        return wrong(
+            check,
+            f"{site_file}: interface: two nodes do not reach each other over {site.interface} "
+            f"({one.problem}); {over}",
+            f"write {_fastest(found)}"
+            if good
+            else "ask the site which ports are open between nodes",
+        )
+    return ok(
+        check, f"two nodes reach each other over {site.interface}, {amount(int(one.bytes_per_s))}/s"
+    )
+
+
+def _fastest(found: Mapping[str, Connection]) -> str:
+    good = {name: each.bytes_per_s for name, each in found.items() if not each.problem}
+    return max(good, key=lambda name: good[name])
+
+
+# ---- folders
+
+
+def _folders(site_file: str, site: Site, looks: tuple[NodeLook, ...]) -> Iterator[Finding]:
+    keys = {site.tmpdir: "tmpdir"}
+    if site.images.folder:
+        keys.setdefault(site.images.folder, "images.folder")
+    for written, key in keys.items():
+        found = [_scratch(site_file, key, written, look) for look in looks]
+        yield next((each for each in found if each.verdict != "ok"), found[0])
+
+
+def _scratch(site_file: str, key: str, written: str, look: NodeLook) -> Finding:
+    place = f"{site_file}: {key}: it is {written}"
+    each = next(one for one in look.scratch if one.written == written)
+    if "$" in each.folder:
+        return wrong(
+            key, f"{place}, which no job on {look.node} has as a variable", "name another folder"
+        )
+    if not each.kind:
+        return wrong(key, f"{place}, which {look.node} does not have", "name another folder")
+    if not each.writable:
+        return wrong(
+            key, f"{place}, where {look.node} cannot write: {each.problem}", "name another folder"
+        )
+    if each.free_mib < LITTLE_MIB:
+        return warning(
+            key,
+            f"{place}, with {amount(each.free_mib << 20)} free on {look.node}",
+            "name a larger one",
+        )
+    programs = "" if each.runs_programs else "; programs in it do not run (noexec)"
+    return ok(key, f"{each.folder}, {each.kind}, {amount(each.free_mib << 20)} free{programs}")
+
+
+def _paths(looks: tuple[NodeLook, ...]) -> Iterator[Finding]:
+    """Yield one finding on the first node that lacks any of the folders that runs need."""
+    for look in looks:
+        lacking = [f"{path} {problem}" for path, problem in look.paths.items() if problem]
+        if lacking:
+            yield wrong(
+                "files",
+                f"on {look.node} {', '.join(lacking)}",
+                "the project, its results and the store (ARGOSY_STORE) have to lie on a file system that "
+                "all nodes share",
+            )
+            return
+
+
+def _environment(looks: tuple[NodeLook, ...]) -> Iterator[Finding]:
+    for look in looks:
+        if sys.executable not in [one.partition("=")[0] for one in look.pythons]:
+            yield wrong(
+                "environment",
+                f"on {look.node} {sys.executable} does not run",
+                "Argosy's environment (.venv), and the Python that it was made with, have to lie where "
+                "nodes see them",
+            )
+            return
+
+
+def _engines(looks: tuple[NodeLook, ...]) -> Iterator[Finding]:
+    for look in looks:
+        told = look.commands.get(ENGINES)
+        if told is None or told.status == 0:
+            continue
+        said = [line for line in told.said.splitlines() if line.strip()]
+        userns = "" if look.user_namespaces else "; it has no user namespaces"
+        yield wrong(
+            "engine",
+            f"on {look.node} nothing starts containers: {said[0] if said else told.status}{userns}",
+            "`argosy image engines` on a node says why for each; docs/images.md has what they need",
+        )
+        return
+    yield ok("engine", "containers can be started on nodes")
+
+
+# ---- clocks and GPUs
+
+
+def _clocks(looks: tuple[NodeLook, ...]) -> Iterator[Finding]:
+    for look in looks[1:]:
+        for one in look.meeting.interfaces.values():
+            if one.problem:
+                continue
+            off = abs(one.clock_ahead_s)
+            if off > CLOCK_S + one.clock_within_s:
+                yield warning(
+                    "clocks",
+                    f"the clocks of {looks[0].node} and {look.node} differ by {off:.0f} s",
+                    "tell the site; times of a run are of one node's clock and bear it",
+                )
+            else:
+                yield ok("clocks", f"two nodes' clocks differ by {off:.3f} s")
+            return
+
+
+def _gpus(place: Place, look: NodeLook) -> Finding:
+    check = f"GPUs {place.hardware}"
+    if not look.gpus:
+        return wrong(
+            check,
+            f"a job on {look.node} that was given a GPU saw none",
+            "`nvidia-smi -L` in such a job says why: the driver, or how this site hands out GPUs",
+        )
+    driver = f"; {look.gpu_driver}" if look.gpu_driver else ""
+    return ok(check, f"{look.gpus[0]}{driver}")

@@ -1,0 +1,104 @@
+"""The places of a site that jobs may go to, each asked for as a whole node and looked at by a small job."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from argosy.doctor.findings import Finding, ok, warning, wrong
+from argosy.errors import ArgosyError
+from argosy.files import write_text
+from argosy.run_folder.folder import SCRIPT
+from argosy.schedulers.batch_system import BatchSystem
+from argosy.schedulers.job_request import JobRequest
+from argosy.site.models import Site
+from argosy.site.placement import Placement, Request
+
+SMALL_MEMORY = 500
+"""MiB for a look."""
+
+LOOK_S = 120
+
+
+@dataclass(frozen=True)
+class Place:
+    """A queue with one kind of its nodes."""
+
+    site: Site
+    queue: str
+    hardware: str
+    folder: Path
+    """Of what is written about it."""
+
+    @property
+    def name(self) -> str:
+        """As it is called in messages."""
+        return f"{self.queue}-{self.hardware}"
+
+    @property
+    def nodes(self) -> int:
+        """Return how many nodes the site's file lets a job have there; 1 where it says nothing."""
+        limits = self.site.queues[self.queue].limits
+        return (limits[-1].nodes or 1) if limits else 1
+
+    def largest(self) -> JobRequest:
+        """Return the largest job that the site's file lets through."""
+        hardware, queue = self.site.hardware[self.hardware], self.site.queues[self.queue]
+        time = queue.limits[-1].time if queue.limits else None
+        return self._request(
+            self.nodes,
+            hardware.cores or 1,
+            hardware.gpus,
+            hardware.memory or SMALL_MEMORY,
+            time or LOOK_S,
+        )
+
+    def look(self) -> JobRequest:
+        """Return a small job, of two nodes where there may be two."""
+        gpus = min(1, self.site.hardware[self.hardware].gpus)
+        return self._request(min(2, self.nodes), 1, gpus, SMALL_MEMORY, LOOK_S)
+
+    def _request(self, nodes: int, cpus: int, gpus: int, memory: int, time: int) -> JobRequest:
+        hardware, queue = self.site.hardware[self.hardware], self.site.queues[self.queue]
+        placement = Placement(self.hardware, hardware, self.queue, queue)
+        return JobRequest(
+            self.site, placement, Request(nodes, 1, cpus, gpus, memory, time), self.folder
+        )
+
+
+def places_of(site: Site, folder: Path) -> list[Place]:
+    """Return each queue with each kind of its nodes."""
+    return [
+        Place(site, queue, hardware, folder / f"{queue}-{hardware}")
+        for queue, entry in site.queues.items()
+        for hardware in entry.hardware
+    ]
+
+
+def to_look_at(places: list[Place]) -> Iterator[Place]:
+    """Yield the first place of each kind of nodes: what is true of the nodes is true in all queues."""
+    seen = set()
+    for place in places:
+        if place.hardware not in seen:
+            seen.add(place.hardware)
+            yield place
+
+
+def check_place(place: Place, system: BatchSystem) -> Finding:
+    """Ask whether the scheduler takes the largest job that the site's file lets through."""
+    check = f"queue {place.name}"
+    try:
+        options = system.script_options(place.largest())
+        lines = "\n".join(system.directive(name, value) for name, value in options.items())
+        write_text(place.folder / SCRIPT, f"#!/bin/bash\n{lines}\ntrue\n")
+        [accepted] = system.check_scripts([place.folder / SCRIPT], lambda _: None)
+    except ArgosyError as problem:
+        return wrong(check, problem.problem, problem.hint or "change that key")
+    if accepted.wait:
+        return warning(
+            check, f"its jobs will wait: {accepted.wait}", "ask the site, or use another queue"
+        )
+    request = place.largest().request
+    return ok(
+        check,
+        f"{system.NAME} takes {request.nodes} nodes with {request.cpus} cores and {request.memory}M each",
+    )
