@@ -310,6 +310,19 @@ def test_a_right_site_has_no_fault(workspace: ClusterWorkspace) -> None:
     assert output.splitlines()[-1].startswith("8 checks: 1 unknown, 7 ok")
 
 
+def test_one_fault_of_all_queues_is_said_once(workspace: ClusterWorkspace) -> None:
+    driver = workspace.start(BIN / "argosy", "doctor", "lumi", "--no-job")
+    output = workspace.end(driver)
+    assert driver.returncode == 1
+    [line] = [line for line in output.splitlines() if line.startswith("wrong ")]
+    assert "slurm/lumi/site.yaml: account: this site wants one" in line
+    assert "(the same for standard-cpu, " in line
+
+
+def test_this_machine_needs_no_profile(workspace: ClusterWorkspace) -> None:
+    assert {each["verdict"] for each in examine(workspace, site="local")} == {"ok"}
+
+
 def test_where_there_is_no_slurm(workspace: ClusterWorkspace, tmp_path: Path) -> None:
     found = complaint(examine(workspace, command=("env", f"PATH={tmp_path}:/nowhere")))
     assert found["check"] == "queue main-cpu"

@@ -1,5 +1,6 @@
 """A site's folder that a probe writes on clusters that differ is one that runs, with no edit by hand."""
 
+import json
 import os
 import re
 import time
@@ -83,6 +84,12 @@ def site(study: ClusterWorkspace) -> dict[str, Any]:
 
 def run_there(study: ClusterWorkspace, **more: Any) -> None:
     """Run a study of two sizes with the folder as it was written."""
+    checked = study.start(BIN / "argosy", "doctor", "kestrel", "--json")
+    said = study.end(checked)
+    found = json.loads(said[said.index("[\n") :])
+    # There is nothing behind the GPUs of this cluster.
+    bad = [each for each in found if each["verdict"] != "ok" and "saw none" not in each["evidence"]]
+    assert bad == []
     study.count([1, 2], **more)
     driver = study.start(BIN / "snakemake", "--profile", "slurm/kestrel", "--quiet", "host")
     output = study.end(driver)

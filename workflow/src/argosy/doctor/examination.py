@@ -7,7 +7,7 @@ from pathlib import Path
 from argosy.doctor import login_checks
 from argosy.doctor.findings import Finding, ok, unknown, wrong
 from argosy.doctor.node_checks import check_nodes, questions_of
-from argosy.doctor.places import Place, check_place, places_of, to_look_at
+from argosy.doctor.places import Place, alike, check_place, places_of, to_look_at
 from argosy.errors import ArgosyError
 from argosy.images.store.store import Store
 from argosy.probe.look_jobs import Planned, look_at
@@ -50,7 +50,9 @@ class Examination:
             yield wrong("site file", shown, problem.hint or "change that key")
             return
         yield ok("site file", f"{self.site_file} can be read")
-        yield login_checks.profile(site_dir)
+        if system.HAS_QUEUE:
+            # What has none is chosen by nobody's profile: Snakemake without one runs it.
+            yield login_checks.profile(site_dir)
         yield login_checks.templates(system, site_dir)
         store = Store.of_project(self.project)
         here = [*login_checks.folders(self.project, store)]
@@ -65,11 +67,12 @@ class Examination:
         if surveyor is None:
             return
         places = places_of(site, self.project.absolute() / FOLDER / self.name / "doctor")
-        good = []
-        for place in places:
-            found = check_place(place, system)
-            yield found
-            good += [place] if found.verdict == "ok" else []
+        found = [(place, check_place(self.site_file, place, system)) for place in places]
+        yield from alike(found)
+        good = [place for place, finding in found if finding.verdict == "ok"]
+        if not good:
+            yield unknown("nodes", "not looked at, as no queue takes a job")
+            return
         if self.wait_s is None:
             yield unknown("nodes", "not looked at (--no-job)")
             return

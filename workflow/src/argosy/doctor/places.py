@@ -1,7 +1,8 @@
 """The places of a site that jobs may go to, each asked for as a whole node and looked at by a small job."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from argosy.doctor.findings import Finding, ok, warning, wrong
@@ -17,6 +18,7 @@ SMALL_MEMORY = 500
 """MiB for a look."""
 
 LOOK_S = 120
+MOST_NAMES = 6
 
 
 @dataclass(frozen=True)
@@ -83,11 +85,29 @@ def to_look_at(places: list[Place]) -> Iterator[Place]:
             yield place
 
 
-def check_place(place: Place, system: BatchSystem) -> Finding:
+def alike(found: Sequence[tuple[Place, Finding]]) -> Iterator[Finding]:
+    """Yield the findings of all places; those that say the same but for the names are one."""
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for place, finding in found:
+        said = finding.evidence
+        for name in (place.name, place.queue, place.hardware):
+            said = re.sub(rf"\b{re.escape(name)}\b", "…", said)
+        groups.setdefault((finding.verdict, said), []).append(finding)
+    for (verdict, _), same in groups.items():
+        if verdict == "ok" or len(same) == 1:
+            yield from same
+            continue
+        first = same[0]
+        others = ", ".join(each.check.removeprefix("queue ") for each in same[1:MOST_NAMES])
+        more = f" and {len(same) - MOST_NAMES} more" if len(same) > MOST_NAMES else ""
+        yield replace(first, evidence=f"{first.evidence} (the same for {others}{more})")
+
+
+def check_place(site_file: str, place: Place, system: BatchSystem) -> Finding:
     """Ask whether the scheduler takes the largest job that the site's file lets through."""
     check = f"queue {place.name}"
     try:
-        options = system.script_options(place.largest())
+        options = _options(site_file, place, system)
         lines = "\n".join(system.directive(name, value) for name, value in options.items())
         write_text(place.folder / SCRIPT, f"#!/bin/bash\n{lines}\ntrue\n")
         [accepted] = system.check_scripts([place.folder / SCRIPT], lambda _: None)
@@ -102,3 +122,11 @@ def check_place(place: Place, system: BatchSystem) -> Finding:
         check,
         f"{system.NAME} takes {request.nodes} nodes with {request.cpus} cores and {request.memory}M each",
     )
+
+
+def _options(site_file: str, place: Place, system: BatchSystem) -> Mapping[str, str | None]:
+    """Return the options of the largest job. Raises ArgosyError, with the site's file."""
+    try:
+        return system.script_options(place.largest())
+    except ArgosyError as problem:
+        raise problem.at(site_file) from None

@@ -27,7 +27,7 @@ def print_findings(findings: Iterable[Finding], *, as_json: bool) -> bool:
             for verdict in ("wrong", "warning", "unknown", "ok")
             if any(each.verdict == verdict for each in found)
         )
-        print(f"{len(found)} checks: {counts}")
+        print(f"{len(found)} check{'' if len(found) == 1 else 's'}: {counts}")
     return bool(wrong)
 
 
