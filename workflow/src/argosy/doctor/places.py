@@ -42,17 +42,20 @@ class Place:
         limits = self.site.queues[self.queue].limits
         return (limits[-1].nodes or 1) if limits else 1
 
-    def largest(self) -> JobRequest:
-        """Return the largest job that the site's file lets through."""
+    def largest(self) -> list[JobRequest]:
+        """Return the largest jobs that the site's file lets through: by a node's size, and by nodes.
+
+        Both together it does not promise: of a queue's nodes some may be smaller, or have no GPU.
+        """
         hardware, queue = self.site.hardware[self.hardware], self.site.queues[self.queue]
-        time = queue.limits[-1].time if queue.limits else None
-        return self._request(
-            self.nodes,
-            hardware.cores or 1,
-            hardware.gpus,
-            hardware.memory or SMALL_MEMORY,
-            time or LOOK_S,
-        )
+        time = (queue.limits[-1].time if queue.limits else None) or LOOK_S
+        gpus = 1 if queue.gpus_only else 0
+        return [
+            self._request(
+                1, hardware.cores or 1, hardware.gpus, hardware.memory or SMALL_MEMORY, time
+            ),
+            self._request(self.nodes, 1, gpus, SMALL_MEMORY, time),
+        ]
 
     def look(self) -> JobRequest:
         """Return a small job, of two nodes where there may be two."""
@@ -104,29 +107,29 @@ def alike(found: Sequence[tuple[Place, Finding]]) -> Iterator[Finding]:
 
 
 def check_place(site_file: str, place: Place, system: BatchSystem) -> Finding:
-    """Ask whether the scheduler takes the largest job that the site's file lets through."""
+    """Ask whether the scheduler takes the largest jobs that the site's file lets through."""
     check = f"queue {place.name}"
-    try:
-        options = _options(site_file, place, system)
-        lines = "\n".join(system.directive(name, value) for name, value in options.items())
-        write_text(place.folder / SCRIPT, f"#!/bin/bash\n{lines}\ntrue\n")
-        [accepted] = system.check_scripts([place.folder / SCRIPT], lambda _: None)
-    except ArgosyError as problem:
-        return wrong(check, problem.problem, problem.hint or "change that key")
-    if accepted.wait:
-        return warning(
-            check, f"its jobs will wait: {accepted.wait}", "ask the site, or use another queue"
-        )
-    request = place.largest().request
-    return ok(
-        check,
-        f"{system.NAME} takes {request.nodes} nodes with {request.cpus} cores and {request.memory}M each",
-    )
+    for request in place.largest():
+        try:
+            options = _options(site_file, request, system)
+            lines = "\n".join(system.directive(name, value) for name, value in options.items())
+            write_text(place.folder / SCRIPT, f"#!/bin/bash\n{lines}\ntrue\n")
+            [accepted] = system.check_scripts([place.folder / SCRIPT], lambda _: None)
+        except ArgosyError as problem:
+            return wrong(check, problem.problem, problem.hint or "change that key")
+        if accepted.wait:
+            remedy = "ask the site, or use another queue"
+            return warning(check, f"its jobs will wait: {accepted.wait}", remedy)
+    whole, wide = (each.request for each in place.largest())
+    cores = "1 core" if whole.cpus == 1 else f"{whole.cpus} cores"
+    nodes = "1 node" if wide.nodes == 1 else f"{wide.nodes} nodes"
+    gpus = f", {whole.gpus} GPUs" if whole.gpus else ""
+    return ok(check, f"{system.NAME} takes {nodes}, and {cores}, {whole.memory}M{gpus} of one")
 
 
-def _options(site_file: str, place: Place, system: BatchSystem) -> Mapping[str, str | None]:
-    """Return the options of the largest job. Raises ArgosyError, with the site's file."""
+def _options(site_file: str, request: JobRequest, system: BatchSystem) -> Mapping[str, str | None]:
+    """Return the options of a job. Raises ArgosyError, with the site's file."""
     try:
-        return system.script_options(place.largest())
+        return system.script_options(request)
     except ArgosyError as problem:
         raise problem.at(site_file) from None
