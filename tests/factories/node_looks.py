@@ -88,6 +88,7 @@ def queue(name: str = "batch", **more: Any) -> QueueFacts:
 
 def facts(**more: Any) -> ClusterFacts:
     known: dict[str, Any] = {
+        "name": "bed",
         "kinds": (kind(),),
         "queues": (queue(),),
         "account": None,

@@ -45,6 +45,8 @@ ONE_RUN = {"shared-job": "same_allocation: false: a job of this site holds one r
 INTERFACE = {"interface": "ib0"}
 ACCOUNT = {"account": "project"}
 BY_HARDWARE = {"hardware": {"booster": {"account": "booster"}, "dcgp": {"account": "dcgp"}}}
+DEUCALION = {"x86": {"account": "projectx"}, "a100-40": {"account": "projectg"}}
+SETONIX = {"gpu": {"account": "project-gpu"}}
 DELTA = {"cpu": {"account": "code-delta-cpu"}, "a100x4": {"account": "code-delta-gpu"}}
 
 MYCLUSTER = {
@@ -68,10 +70,20 @@ MYCLUSTER = {
 """What the plain cluster that is to be copied leaves to its user."""
 
 SITES = {
+    "adastra": Kept(gpus=8, written={**INTERFACE, **ACCOUNT}, refused=NO_SLICE),
     "archer2": Kept(written=ACCOUNT, refused=NO_SLICE),
+    "daint": Kept(gpus=4, written=ACCOUNT, refused=NO_SLICE),
     "delta": Kept(gpus=4, written={"interface": "hsn0", "hardware": DELTA}, refused=NO_SLICE),
+    "deucalion": Kept(gpus=4, written={**INTERFACE, "hardware": DEUCALION}, refused=NO_SLICE),
     "frontier": Kept(gpus=8, written=ACCOUNT, refused=NO_SLICE),
+    "iris": Kept(gpus=4, refused=NO_SLICE),
     "juwels-booster": Kept(gpus=4, written=ACCOUNT, refused=NO_SLICE),
+    "karolina": Kept(gpus=8, written={**INTERFACE, **ACCOUNT}, refused=NO_SLICE),
+    "marenostrum5": Kept(gpus=4, written={**INTERFACE, **ACCOUNT}, refused=NO_SLICE),
+    "roihu": Kept(gpus=4, written={**INTERFACE, **ACCOUNT}, refused=NO_SLICE),
+    "setonix": Kept(gpus=8, written={**ACCOUNT, "hardware": SETONIX}, refused=NO_SLICE),
+    "sofia": Kept(gpus=8, written=INTERFACE, refused=NO_SLICE),
+    "vega": Kept(gpus=4, written=ACCOUNT, refused=NO_SLICE),
     "leonardo": Kept(gpus=4, written={**INTERFACE, **BY_HARDWARE}, refused=NO_SLICE),
     "lumi": Kept(gpus=8, written=ACCOUNT, refused=NO_SLICE),
     "mycluster": Kept(gpus=4, written=MYCLUSTER, refused=NO_SLICE),

@@ -114,6 +114,8 @@ def test_typed_gpus_and_slices(workspace: ClusterWorkspace) -> None:
     assert "account" not in found
     assert "?" not in said
     run_there(workspace)
+    driver = workspace.start(BIN / "argosy", "site", "here")
+    assert (workspace.end(driver), driver.returncode) == ("kestrel\n", 0)
     # A second time nothing is written over.
     kept = (workspace.path / "slurm/kestrel/site.yaml").read_text()
     assert "slurm/kestrel is there already" in probe(workspace, status=2)
@@ -215,6 +217,17 @@ def test_commands_that_do_not_answer(
     assert words in output
     assert "Traceback" not in output
     assert (workspace.path / "slurm/kestrel").exists() == (status == 0)
+
+
+def test_a_cluster_that_no_folder_is_of(workspace: ClusterWorkspace) -> None:
+    driver = workspace.start(BIN / "argosy", "site", "here")
+    output = workspace.end(driver)
+    assert driver.returncode == 2
+    assert "no folder is of this cluster, which is called bed" in output
+    assert "argosy site probe bed writes one" in output
+    (workspace.path / "slurm/testbed").rename(workspace.path / "slurm/bed")
+    driver = workspace.start(BIN / "argosy", "site", "here")
+    assert (workspace.end(driver), driver.returncode) == ("bed\n", 0)
 
 
 def test_where_there_is_no_slurm(workspace: ClusterWorkspace, tmp_path: Path) -> None:

@@ -18,12 +18,14 @@ SCRIPTS = sorted(GOLDEN.glob("*/*.sbatch"))
 OFFERS = Offers(
     cpus=256,
     memory_mb=1_000_000,
-    gres=("gpu:a100:8", "gpu:a100_3g.20gb:2", "tmpfs:1T"),
-    features=("cpu", "gpu", "hbm80g", "nvme", "scratch", "projects"),
+    gres=("gpu:a100:8", "gpu:a100_3g.20gb:2", "gpu:gh200:4", "tmpfs:1T"),
+    features=("cpu", "gpu", "hbm80g", "nvme", "scratch", "projects", "MI250", "GENOA"),
     partitions=(
         *("cpu", "gpu", "debug"),
         *("standard", "standard-g", "small", "small-g"),
         *("batch", "extended", "booster", "boost_usr_prod", "dcgp_usr_prod"),
+        *("normal", "normal-x86", "normal-a100-40", "qcpu", "qgpu", "gpp", "acc", "work"),
+        *("medium", "gpumedium", "gpularge", "zen5_dense", "zen4_h200"),
         *("rome", "gpu_a100", "gpu_mig", "gpuA100x4", "gh", "gg"),
     ),
 )

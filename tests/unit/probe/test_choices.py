@@ -99,6 +99,7 @@ def test_a_queue_for_gpus_alone_and_an_account() -> None:
     draft = draft_site("slurm", given, [looked(look(), met(ib0=1e9), of=gpus)])
     assert plain(draft.keys) == {
         "scheduler": "slurm",
+        "cluster_name": "bed",
         "interface": "ib0",
         "account": "proj",
         "account_required": True,

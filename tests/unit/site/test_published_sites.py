@@ -22,7 +22,13 @@ def request(nodes: int = 2, hours: float = 1, cpus: int = 8, gpus: int = 0) -> R
     return Request(nodes, 1, cpus, gpus, 1024, round(hours * HOURS))
 
 
-@pytest.mark.parametrize("name", ["delta", "leonardo", "narval", "snellius", "vista"])
+WITHOUT_INTERFACE = (
+    *("adastra", "delta", "deucalion", "karolina", "leonardo", "marenostrum5", "narval", "roihu"),
+    *("snellius", "sofia", "vista"),
+)
+
+
+@pytest.mark.parametrize("name", WITHOUT_INTERFACE)
 def test_a_site_without_a_known_interface_says_so_and_how_to_find_it(name: str) -> None:
     facts = site(name, account="mine")
     placement = place(facts, request(), None, None)

@@ -13,6 +13,14 @@ def of_sites() -> None:
     """Keep the commands' names, however few they are."""
 
 
+@sites.command()
+def here() -> None:
+    """Print which folder of slurm/ is of the cluster that this machine belongs to."""
+    from argosy.probe.here import find_here
+
+    print(find_here(Path.cwd()))
+
+
 def doctor(
     site: Annotated[str, typer.Argument(help="A folder of slurm/.")],
     job: Annotated[bool, typer.Option(help="Look at nodes from the inside by small jobs.")] = True,

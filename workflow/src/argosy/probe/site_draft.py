@@ -37,6 +37,7 @@ def draft_site(scheduler: str, facts: ClusterFacts, looked: Sequence[Looked]) ->
         }
     keys = {
         "scheduler": Value(scheduler),
+        **({"cluster_name": Value(facts.name)} if facts.name else {}),
         "interface": interface,
         **account,
         **({"tmpdir": tmpdir} if tmpdir else {}),

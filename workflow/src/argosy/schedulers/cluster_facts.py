@@ -53,6 +53,8 @@ class QueueFacts:
 class ClusterFacts:
     """A cluster as its scheduler tells of it."""
 
+    name: str
+    """Empty where it is not known."""
     kinds: tuple[NodeKind, ...]
     queues: tuple[QueueFacts, ...]
     """In the order in which they should be tried."""
@@ -86,6 +88,13 @@ class Surveyor(Protocol):
 
         Raises:
             ArgosyError: when there is no such scheduler here, or it does not answer.
+        """
+
+    def cluster_name(self) -> str:
+        """Return what the scheduler calls the cluster.
+
+        Raises:
+            ArgosyError: as `survey`.
         """
 
     def look_options(

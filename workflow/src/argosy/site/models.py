@@ -139,6 +139,8 @@ class Site(Model):
 
     scheduler: Key
     """Who runs the batch scripts: `slurm`, `local`, or another that is installed (docs/schedulers.md)."""
+    cluster_name: Text | None = None
+    """What the scheduler calls the cluster, by which `argosy site here` knows it."""
     interface: Text | None = None
     """Network interface over which the nodes reach each other; runs need it."""
     host_suffix: Annotated[str, AfterValidator(printable)] = ""

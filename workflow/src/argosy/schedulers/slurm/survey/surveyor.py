@@ -16,7 +16,7 @@ from argosy.schedulers.slurm.reasons import explain
 from argosy.schedulers.slurm.refusals import NO_SUCH_NODES
 from argosy.schedulers.slurm.survey.nodes import kinds_by_partition, read_nodes
 from argosy.schedulers.slurm.survey.partitions import in_order, queue_of, refused_account
-from argosy.schedulers.slurm.survey.questions import Questions
+from argosy.schedulers.slurm.survey.questions import ANSWER_S, Questions
 from argosy.schedulers.slurm.survey.records import (
     number,
     read_config,
@@ -59,6 +59,7 @@ class SlurmSurveyor:
         used = {name for queue in found for name in queue.kinds}
         listed = [kind for kind in tests.kinds.values() if kind.name in used]
         return ClusterFacts(
+            name=config.get("ClusterName", ""),
             kinds=tuple(sorted(listed, key=lambda each: (each.gpus > 0, each.name))),
             queues=tuple(found),
             account=paying,
@@ -67,6 +68,11 @@ class SlurmSurveyor:
             unknown=tuple(questions.unknown),
             notes=(*notes, *tests.notes),
         )
+
+    def cluster_name(self) -> str:
+        """Return the name in Slurm's own configuration."""
+        said = _needed(Questions(ANSWER_S), "scontrol", "show", "config")
+        return read_config(said).get("ClusterName", "")
 
     def look_options(
         self, kind: NodeKind, queue: QueueFacts, account: str | None, nodes: int
