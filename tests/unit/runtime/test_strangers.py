@@ -4,6 +4,8 @@ import http.client
 import os
 import resource
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -185,13 +187,43 @@ def test_connections_leave_descriptors_to_the_agent(
 
 def test_the_limit_of_open_files_is_raised_for_the_agent_and_not_for_ranks(make_job: Any) -> None:
     look = "import resource; print('limit', resource.getrlimit(resource.RLIMIT_NOFILE))\n"
-    agents = "import os; print(open(f'/proc/{os.getppid()}/limits').read())\n"
+    # The agent's is raised again when its rank has begun.
+    agents = """
+import os, time
+until = time.monotonic() + 20
+def agents(): return open(f"/proc/{os.getppid()}/limits").read()
+while "4000                 4000" not in agents() and time.monotonic() < until:
+    time.sleep(0.01)
+print(agents())
+"""
     job = make_job(look + agents + RECORD_A_STEP, nodes=1)
     job.wrapper = ["prlimit", "--nofile=300:4000"]
     assert job.start().wait() == [0], job.outputs()
     assert "[0] limit (300, 4000)" in job.output(0)
     [line] = [line for line in job.output(0).splitlines() if "Max open files" in line]
     assert line.split()[-3:] == ["4000", "4000", "files"]
+
+
+BEGUN = """
+import os, resource, subprocess, sys
+from argosy.runtime.agent.transport.open_files import OpenFiles
+files = OpenFiles()
+opened = [os.open("/dev/null", os.O_RDONLY) for _ in range(int(sys.argv[1]))]
+look = "import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE), flush=True)"
+with files.as_before():
+    subprocess.run([sys.executable, "-c", look])
+print(resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+
+
+@pytest.mark.parametrize(("opened", "of_child"), [(10, 300), (350, 4000)])
+def test_a_child_begins_with_the_limit_of_before_where_there_is_room(
+    opened: int, of_child: int
+) -> None:
+    """Whatever the machine does: a program may look at its limit before anybody changes it."""
+    command = ["prlimit", "--nofile=300:4000", sys.executable, "-c", BEGUN, str(opened)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert said.splitlines() == [f"({of_child}, 4000)", "(4000, 4000)"]
 
 
 # ---- the client

@@ -223,7 +223,8 @@ class Ranks:
             with contextlib.suppress(OSError):
                 os.close(open_for_append(self._settings.timeline))
         for local_rank in range(self._settings.ranks_per_node):
-            rank = Rank(self._settings, local_rank, meeting, environment)
+            with self._open_files.as_before():
+                rank = Rank(self._settings, local_rank, meeting, environment)
             self._open_files.give_back(rank.process.pid)
             self._guard.add(rank.process.pid)
             self._ranks.append(rank)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import resource
+from typing import Iterator
 
 from ..settings import Settings
 
@@ -13,6 +15,7 @@ _ENOUGH = 1 << 16
 _MOST_NEWCOMERS, _LEAST_NEWCOMERS = 512, 32
 # Descriptors that no connection may take: the agent's own files, and those for each rank.
 _OWN, _OWN_EACH = 128, 10
+_FOR_A_START = 64
 _SERVERS = 2  # in the process of the head
 
 
@@ -26,6 +29,30 @@ class OpenFiles:
             with contextlib.suppress(OSError, ValueError):
                 limits = (min(hard, _ENOUGH), self._before[1])
                 resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+    @contextlib.contextmanager
+    def as_before(self) -> Iterator[None]:
+        """Have the limit that this process was started with, for a child that begins with it.
+
+        Where more is open here than that allows, it stays as it is, and `give_back` comes a moment later.
+        """
+        raised = resource.getrlimit(resource.RLIMIT_NOFILE)
+        lowered = self._has_room()
+        if lowered:
+            resource.setrlimit(resource.RLIMIT_NOFILE, self._before)
+        try:
+            yield
+        finally:
+            if lowered:
+                resource.setrlimit(resource.RLIMIT_NOFILE, raised)
+
+    def _has_room(self) -> bool:
+        """Whether all that is open, and what a start opens, fits into the limit of before."""
+        before = self._before[0]
+        with contextlib.suppress(OSError):
+            opened = len(os.listdir("/proc/self/fd"))
+            return before == resource.RLIM_INFINITY or opened + _FOR_A_START < before
+        return False
 
     def give_back(self, pid: int) -> None:
         """Give a child, which has just begun, the limit that this process was started with."""
