@@ -26,7 +26,10 @@ def test_it_is_python_3_8_and_imports_only_the_standard_library(path: Path) -> N
             continue
         assert all(name.split(".")[0] in (*sys.stdlib_module_names, *NEIGHBOURS) for name in names)
     assert not [word for word in LATER if word in text]
-    if any(isinstance(node, ast.AnnAssign | ast.FunctionDef) for node in ast.walk(tree)):
+    if path.name == "node_look.py":
+        # Runs by whatever nodes have (test_node_look), which may not know it yet.
+        assert "from __future__ import annotations" not in text
+    elif any(isinstance(node, ast.AnnAssign | ast.FunctionDef) for node in ast.walk(tree)):
         assert "from __future__ import annotations" in text
 
 
