@@ -87,6 +87,12 @@ class RunFiles:
             content["programs"] = programs
         write_json(self.attempt(attempt) / "claim.json", content)
 
+    def submitted(self, waited_s: float, job_id: str = "100", **more: Any) -> None:
+        """Its job was submitted so long before the attempt began."""
+        job = {"scheduler": "slurm", "job_id": job_id, "submitted": STARTED - waited_s, **more}
+        write_json(self.path / "job.json", {"schema_version": 2, "jobs": [job]})
+        self.claim(f"{job_id}.0")
+
     def node_status(
         self,
         attempt: str,
@@ -294,6 +300,7 @@ def plan(
     launcher: str = "horovod",
     native: bool = False,
     hardware: str | None = None,
+    queue: str | None = None,
     digest: str = "ab",
 ) -> RunFiles:
     """A run that was planned and not yet submitted."""
@@ -311,6 +318,7 @@ def plan(
         "scaling": scaling,
         "image": image,
         "hardware": hardware,
+        "queue": queue,
         "command": command.split(),
         "runtime": "native" if native else "udocker",
         "launcher": launcher,

@@ -60,6 +60,8 @@ def test_a_completed_run(results: Path) -> None:
         "launcher": "horovod",
         "is_native": False,
         "hardware": None,
+        "queue": None,
+        "waited_s": None,
         "throughput_pattern": None,
         "environment": "{}",
         "own_variables": [],

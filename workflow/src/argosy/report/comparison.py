@@ -4,13 +4,14 @@ An experiment's name does not say what was run. A ratio is given only where the 
 else differed is said.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from argosy.analysis.detectable import detectable_ratio
 from argosy.analysis.setups import Difference, differences
 from argosy.analysis.statistics import Estimate, ratio_estimate
-from argosy.report.numbers import count, number, percent
+from argosy.report.numbers import count, duration, number, percent
+from argosy.report.prose.queue_waits import in_words
 from argosy.report.prose.setups import shown
 from argosy.report.summary.costs import Rates
 from argosy.report.summary.models import ExperimentSummary, PointSummary, Summary
@@ -34,6 +35,29 @@ class ComparedPoint:
     point: PointSummary
     ratio: Estimate | None
     detectable: float | None = None
+    resources: Mapping[str, int] = field(default_factory=dict)
+    """Of a rank."""
+
+    @property
+    def per_unit(self) -> "PerUnit":
+        """Return the throughput of one node, core and GPU."""
+        rate, point = self.point.throughput_samples_per_s, self.point
+        cores, gpus = (
+            self.resources.get(key, 0) * point.ranks for key in ("cpus_per_rank", "gpus_per_rank")
+        )
+        mean = rate.mean if rate else None
+        return PerUnit(
+            *(mean / units if mean and units else None for units in (point.nodes, cores, gpus))
+        )
+
+
+@dataclass(frozen=True)
+class PerUnit:
+    """Samples a second of one node, one core that was asked for, one GPU; None where there is none."""
+
+    node: float | None
+    core: float | None
+    gpu: float | None
 
 
 @dataclass(frozen=True)
@@ -95,7 +119,10 @@ def _compared(name: str, summaries: Mapping[str, Summary], reference: str) -> Co
         scaling=next(iter(of_site.values())).scaling,
         sites=[site for site in of_site if measured[site]],
         points=[
-            _compared_point(site, points[size], None if site in refused else base.get(size))
+            replace(
+                _compared_point(site, points[size], None if site in refused else base.get(size)),
+                resources=of_site[site].setup.resources,
+            )
             for size in sizes
             for site, points in measured.items()
             if size in points
@@ -171,7 +198,7 @@ def _of_site(experiment: ComparedExperiment, site: str, reference: str) -> list[
             f"{_listed(work, site, reference)}."
         ]
     else:
-        said = [_finding(experiment, site, reference)]
+        said = [_finding(experiment, site, reference), *_waits(experiment, site, reference)]
     if rest:
         said.append(f"What else differs: {_listed(rest, site, reference)}.")
     return said
@@ -211,6 +238,20 @@ def _finding(experiment: ComparedExperiment, site: str, reference: str) -> str:
         f"On {where}, {site} has {ratio.mean:.2f} times the throughput of {reference} ({within})."
         f"{seen}{steps}"
     )
+
+
+def _waits(experiment: ComparedExperiment, site: str, reference: str) -> Iterator[str]:
+    """Yield what the queues made of it, at the largest size of both where that is known."""
+    for each in reversed(experiment.points):
+        there = _reference_point(experiment, each.point, reference)
+        if each.site == site and there and each.point.queue and there.queue:
+            here, other = each.point.queue.to_result_s, there.queue.to_result_s
+            yield (
+                f"From its submission to its end a run on {count(each.point.nodes, 'node')} took "
+                f"{duration(here)} at {site}, where it {in_words(each.point)}, and {duration(other)} at "
+                f"{reference}, where it {in_words(there)}: of those hours, and no other."
+            )
+            return
 
 
 def _nothing_shared(experiment: ComparedExperiment, site: str, reference: str) -> str:

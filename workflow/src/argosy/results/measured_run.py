@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from argosy.run_folder.models import (
     Claim,
     Experiment,
     Failure,
+    Job,
     NodeStatus,
     Provenance,
     RunFolderError,
@@ -99,6 +100,23 @@ class MeasuredRun:
     result: Verdict | None
     provenance: str | None
     attempts: tuple[Attempt, ...]
+    jobs: tuple[Job, ...] = ()
+
+    @property
+    def waited_s(self) -> float | None:
+        """Seconds from the submission of the measured job to its start; None where it had no queue.
+
+        Also of a job that was requeued, or that runs shared: it waited for more than a place. The clocks
+        are two machines', so a wait may come out a little short.
+        """
+        claim = self.current.claim if self.current else None
+        if self.ran.queue is None or self.current is None or claim is None:
+            return None
+        job_id, _, restarts = self.current.name.partition(".")
+        job = next((each for each in self.jobs if each.job_id == job_id), None)
+        if job is None or restarts != "0" or job.allocation or not job.submitted:
+            return None
+        return max(0.0, claim.unix - job.submitted) if claim.unix else None
 
     @property
     def ranks(self) -> int:
@@ -198,13 +216,15 @@ def read_run(listing: Listing) -> MeasuredRun:
     result = folder / "result.json"
     path = folder / "provenance.json"
     provenance = read_object(path, top) if path.name in files else None
+    jobs = read_jobs(folder) if "job.json" in files else []
     run = MeasuredRun(
         listing=listing,
         asked=asked,
         planned=as_model(path, provenance or {}, Provenance).experiment,
         result=read_model(result, top, Verdict) if result.name in files else None,
         provenance=json.dumps(provenance) if provenance else None,
-        attempts=tuple(_read_attempt(listing, name) for name in _attempt_names(listing)),
+        attempts=tuple(_read_attempt(listing, name) for name in _attempt_names(listing, jobs)),
+        jobs=tuple(jobs),
     )
     if run.result and run.current is None:
         raise RunFolderError(
@@ -214,9 +234,8 @@ def read_run(listing: Listing) -> MeasuredRun:
     return run
 
 
-def _attempt_names(listing: Listing) -> list[str]:
+def _attempt_names(listing: Listing, jobs: Sequence[Job]) -> list[str]:
     """Return attempts by order of submission; a job that left logs but no records is one too."""
-    jobs = read_jobs(listing.path) if "job.json" in listing.files else []
     names = {*listing.attempts, *listing.records, *listing.logs}
     return in_order(names, [job.job_id for job in jobs])
 

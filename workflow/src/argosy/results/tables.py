@@ -20,7 +20,7 @@ from argosy.files import replacing
 from argosy.reading import NotReadError, check_regular
 from argosy.results.errors import ResultsError
 
-TABLES_VERSION = 9
+TABLES_VERSION = 10
 
 Run = tuple[str, str]
 """Of a run, its experiment and run_id."""
@@ -54,6 +54,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "launcher": "VARCHAR",
         "is_native": "BOOLEAN",
         "hardware": "VARCHAR",
+        "queue": "VARCHAR",
         "throughput_pattern": "VARCHAR",
         "environment": "VARCHAR",
         "own_variables": "VARCHAR[]",
@@ -61,6 +62,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "state": "VARCHAR",
         "attempt": "VARCHAR",
         "pieces": "INTEGER",
+        "waited_s": "DOUBLE",
         "started_unix_s": "DOUBLE",
         "ended_unix_s": "DOUBLE",
         "seconds": "DOUBLE",

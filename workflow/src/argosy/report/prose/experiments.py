@@ -1,14 +1,15 @@
 """All that is said of an experiment, in the order of the report."""
 
-from argosy.report.prose import container_cost, findings, stalls, timelines
+from argosy.report.prose import container_cost, findings, queue_waits, stalls, timelines
 from argosy.report.summary.models import ExperimentSummary
 
 
 def sentences(experiment: ExperimentSummary) -> list[str]:
-    """Return what was found: of its scaling, of its container, and of what a step waits for."""
+    """Return what was found: of its scaling, container and queue, and of what a step waits for."""
     apart = (stalls.finding(experiment), timelines.finding(experiment))
     return [
         *findings.findings(experiment),
         *container_cost.findings(experiment),
+        *queue_waits.findings(experiment),
         *filter(None, apart),
     ]

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from argosy.analysis.measurements import Point
+from argosy.analysis.queue_waits import QueueWaits
 from argosy.analysis.setups import Setup
 from argosy.analysis.statistics import CONFIDENCE, Estimate
 from argosy.analysis.stragglers import Straggler
@@ -61,6 +62,8 @@ class PointSummary:
     """With an interval by order statistics; None of fewer than 6 runs."""
     flops_utilisation: Estimate | None = None
     """The share of the nodes' peak that the model's own operations take; None where it is not known."""
+    queue: QueueWaits | None = None
+    """How long its jobs waited; None where there was no queue, or it is not known."""
     metrics: dict[str, Estimate] = field(default_factory=dict)
     """What the program recorded besides, by name: the mean over ranks, over the runs."""
 
@@ -163,6 +166,10 @@ class RunSummary:
     """The share of its steady time that is in no step; None where it is not known."""
     is_slow: bool = False
     """One of the slower of two groups of its size (`analysis.slow_jobs`); it counts all the same."""
+    queue: str | None = None
+    """Of the site's file."""
+    waited_s: float | None = None
+    """In the queue; None where there was none, or it is not known."""
     attempt: str | None = None
     """The attempt that was measured, `JOB.RESTART`: runs may share a job (`resources.same_allocation`)."""
 

@@ -15,6 +15,7 @@ from argosy.analysis.laws import Refused
 from argosy.analysis.measurements import Measurement, Point, measurements
 from argosy.analysis.phases import StepTime, step_times
 from argosy.analysis.point_factors import point_factors
+from argosy.analysis.queue_waits import QueueWaits, queue_waits
 from argosy.analysis.rank_times import rank_times
 from argosy.analysis.recorded_metrics import recorded_metrics
 from argosy.analysis.scaling import PointScaling, scaling
@@ -97,6 +98,7 @@ class _Analysis:
     times: Mapping[tuple[str, Point], StepTime]
     outcomes: Mapping[tuple[str, Point], Outcome]
     metrics: Mapping[tuple[str, Point], Mapping[str, Estimate]]
+    queues: Mapping[tuple[str, Point], QueueWaits]
     ranks: Mapping[tuple[str, str], RankTimes]
     usage: Mapping[tuple[str, str], Usage]
     setups: Mapping[str, NamedSetup]
@@ -148,6 +150,7 @@ def _experiments(
         times,
         outcomes(tables),
         recorded_metrics(tables),
+        queue_waits(tables),
         rank_times(tables),
         used,
         tables.setups,
@@ -251,6 +254,7 @@ def _point(
         )
         if scaled
         else None,
+        queue=found.queues.get((experiment, point)),
         metrics=dict(metrics),
     )
 
