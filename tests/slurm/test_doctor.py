@@ -20,6 +20,17 @@ SITE = "slurm/testbed/site.yaml"
 Plant = Callable[[ClusterWorkspace], AbstractContextManager[None]]
 
 
+@pytest.fixture(autouse=True)
+def all_nodes_take_jobs(workspace: ClusterWorkspace) -> None:
+    """A node that was drained, or that did not answer for a moment, is taken back some time later."""
+
+    def taken() -> bool:
+        ask = ("sbatch", "--test-only", "--nodes=4", "--wrap=true")
+        return workspace.slurm.run(*ask, check=False).returncode == 0
+
+    workspace.wait_for(taken, "Slurm takes a job of all nodes")
+
+
 def examine(
     study: ClusterWorkspace, *options: str, command: tuple[str, ...] = (), site: str = "testbed"
 ) -> list[dict[str, str]]:

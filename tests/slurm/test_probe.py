@@ -198,7 +198,7 @@ def test_nodes_that_take_no_jobs(workspace: ClusterWorkspace) -> None:
         ("sacctmgr", "echo 'Access denied' >&2; exit 1", 0, ""),
         ("scontrol", "sleep 1000", 2, "no answer for 20 s"),
         ("scontrol", "echo 'Unable to contact slurm controller' >&2; exit 1", 2, "sinfo"),
-        ("sbatch", "echo 'no job here today' >&2; exit 1", 0, "no job here today"),
+        ("sbatch", "echo 'no job here today' >&2; exit 1", 0, "takes no job of yours"),
     ],
 )
 def test_commands_that_do_not_answer(

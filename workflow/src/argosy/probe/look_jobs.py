@@ -101,19 +101,28 @@ def look_at(
     """
     found: list[Looked] = []
     pending: list[_Pending] = []
-    for each in planned:
-        job = _job(each, questions)
-        try:
-            pending.append(_Pending(each.name, job, surveyor.submit(job)))
-        except SchedulerError as problem:
-            found.append(Looked(each.name, problem=f"its job was refused: {problem}"))
     try:
-        found += _wait(pending, surveyor, wait_s, say)
+        for each in planned:
+            job = _job(each, questions)
+            try:
+                pending.append(_Pending(each.name, job, surveyor.submit(job)))
+            except SchedulerError as problem:
+                found.append(Looked(each.name, problem=f"its job was refused: {problem}"))
+        return found + _wait(pending, surveyor, wait_s, say)
     except BaseException:
+        # Interrupted, for one: nothing is left in the queue. Those that have ended are not minded.
         for one in pending:
-            surveyor.cancel(one.job_id)
+            say(f"cancelling job {one.job_id}{_cancel(one.job_id, surveyor)}")
         raise
-    return found
+
+
+def _cancel(job_id: str, surveyor: Surveyor) -> str:
+    """Cancel a job; in words what is wrong where that cannot be done, else nothing."""
+    try:
+        surveyor.cancel(job_id)
+    except SchedulerError as problem:
+        return f": {problem}"
+    return ""
 
 
 def _job(planned: Planned, questions: Questions) -> LookJob:
@@ -186,12 +195,13 @@ def _words(left: Sequence[_Pending], state: str, waited: float, wait_s: float) -
 
 
 def _give_up(each: _Pending, state: str, waited: float, surveyor: Surveyor) -> Looked:
-    surveyor.cancel(each.job_id)
+    not_cancelled = _cancel(each.job_id, surveyor)
     return Looked(
         each.name,
         tuple(read_looks(each.job.folder, each.job.nodes)),
         f"its job {'waited' if state else 'ran'} for {waited:.0f} s and was cancelled"
-        + (f": {state}" if state else ""),
+        + (f": {state}" if state else "")
+        + not_cancelled,
     )
 
 

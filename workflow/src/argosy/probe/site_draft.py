@@ -87,10 +87,6 @@ def _queue(queue: QueueFacts) -> dict[str, Any]:
         "hardware": Value(list(queue.kinds), queue.origin),
         "options": {name: Value(value) for name, value in queue.options.items()},
         "limits": Value([limit]),
-        **(
-            {"gpus_only": Value(True, "it takes no job without GPUs (sbatch --test-only)")}
-            if queue.gpus_only
-            else {}
-        ),
+        **({"gpus_only": Value(True, "it takes no job without GPUs")} if queue.gpus_only else {}),
         **({"only_by_name": Value(True, queue.aside)} if queue.aside else {}),
     }

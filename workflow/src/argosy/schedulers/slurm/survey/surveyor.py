@@ -64,7 +64,9 @@ class SlurmSurveyor:
             queues=tuple(found),
             account=paying,
             account_required=required,
-            account_origin=_account_words(account, accounts, paying, required),
+            account_origin=_account_words(
+                account, accounts, paying, required=required, is_known=not tests.all_refused
+            ),
             unknown=tuple(questions.unknown),
             notes=(*notes, *tests.notes),
         )
@@ -194,13 +196,18 @@ def _accounts(
 
 
 def _account_words(
-    given: str | None, accounts: Sequence[str], paying: str | None, required: bool
+    given: str | None,
+    accounts: Sequence[str],
+    paying: str | None,
+    *,
+    required: bool,
+    is_known: bool,
 ) -> str:
+    if not required and not is_known:
+        return "not known"
     if not required:
         yours = f"; yours are {', '.join(accounts)}" if accounts else ""
         return f"sbatch --test-only takes a job without one{yours}"
-    if paying is None:
-        return "sbatch --test-only takes no job without one, and none of yours is known"
     if given:
         return "as it was given"
     others = [each for each in accounts if each != paying]
@@ -221,6 +228,7 @@ class _Tests:
         self._partitions = partitions
         self.kinds = dict(kinds)
         self.notes: list[str] = []
+        self.all_refused = False
 
     def of_all(
         self, queues: Sequence[QueueFacts], accounts: Sequence[str], given: str | None
@@ -251,7 +259,11 @@ class _Tests:
             if not all(refusals.values()):
                 return self._taken(queues, refusals, account), account, account is not None
         self.notes += [f"partition {name}: {said}" for name, said in refusals.items()]
-        return list(queues), default, True
+        self.all_refused = True
+        self._questions.unknown.append(
+            "account (sbatch --test-only takes no job of yours; why, is said for each partition below)"
+        )
+        return list(queues), given, bool(given)
 
     def _rule(self, queue: QueueFacts, account: str | None) -> str:
         """Return why a queue is not for an account; empty where it is, or none is known."""
