@@ -129,7 +129,10 @@ def test_an_unknown_site_names_those_there_are(workspace: Workspace) -> None:
     workspace.configure({"odd": experiment("true")})
     status, output = workspace.snakemake("--config", "site=atlantis")
     assert status != 0
-    assert "slurm/atlantis/site.yaml: there is no such site\nhint: there are archer2, " in output
+    assert (
+        "slurm/atlantis/site.yaml: there is no such site\nhint: there are adastra, archer2, "
+        in output
+    )
 
 
 def test_results_of_an_older_schema_are_told_and_kept(workspace: Workspace) -> None:
