@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import step_files
+import yaml
 from cluster import Cluster
 from cluster.processes import wait_until
 from workspace import BIN, Workspace
 
 COUNT = Path(__file__).parent / "programs" / "count.py"
+TESTBED = "slurm/testbed/site.yaml"
 SNAKEMAKE = (BIN / "snakemake", "--profile", "slurm/testbed", "--quiet", "host", "reason")
 
 
@@ -112,3 +114,16 @@ class ClusterWorkspace(Workspace):
         summary = json.loads((self.path / "results/testbed/summary.json").read_text())
         found: list[dict[str, Any]] = summary["failures"]
         return found
+
+
+def edit_site(workspace: Workspace, **changes: Any) -> None:
+    """Change keys of the site's file; a dotted one, written with __, of its only queue or hardware."""
+    path = workspace.path / TESTBED
+    content = yaml.safe_load(path.read_text())
+    for key, value in changes.items():
+        *folders, last = key.split("__")
+        place = content
+        for folder in folders:
+            place = place.setdefault(folder, {})
+        place[last] = value
+    path.write_text(yaml.safe_dump(content))

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from cluster import Cluster
-from cluster_workspace import ClusterWorkspace
+from cluster_workspace import ClusterWorkspace, edit_site
 from workspace import BIN, Workspace
 
 from argosy.images.config import ImageConfig
@@ -19,19 +18,6 @@ from argosy.images.store.lockfile import ImageLock, LockedBase, lock_path, write
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
 RUN = "nodes2-ranks1-repeat1"
 SITE = "slurm/testbed/site.yaml"
-
-
-def edit_site(workspace: Workspace, **changes: Any) -> None:
-    """Change keys of the site's file; a dotted one, written with __, of its only queue or hardware."""
-    path = workspace.path / SITE
-    content = yaml.safe_load(path.read_text())
-    for key, value in changes.items():
-        *folders, last = key.split("__")
-        place = content
-        for folder in folders:
-            place = place.setdefault(folder, {})
-        place[last] = value
-    path.write_text(yaml.safe_dump(content))
 
 
 def complaint(workspace: ClusterWorkspace) -> str:

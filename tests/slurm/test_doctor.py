@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from cluster_workspace import ClusterWorkspace
+from cluster_workspace import ClusterWorkspace, edit_site
 from workspace import BIN
 
 from argosy.images.config import ImageConfig
@@ -56,15 +55,7 @@ def edit(**changes: Any) -> Plant:
     """Change keys of the site's file; a dotted one, written with __."""
 
     def plant(study: ClusterWorkspace) -> AbstractContextManager[None]:
-        path = study.path / SITE
-        content = yaml.safe_load(path.read_text())
-        for key, value in changes.items():
-            *folders, last = key.split("__")
-            place = content
-            for folder in folders:
-                place = place.setdefault(folder, {})
-            place[last] = value
-        path.write_text(yaml.safe_dump(content))
+        edit_site(study, **changes)
         return nullcontext()
 
     return plant
@@ -124,7 +115,7 @@ FROM_HERE: list[tuple[str, Plant, str, tuple[str, ...]]] = [
         ("site=other",),
     ),
     ("no profile", write("config.yaml", None), "profile", ("it is not there",)),
-    ("template", write("job.sbatch.j2", "{% block %}"), "templates", ("job.sbatch.j2",)),
+    ("template", write("job.sbatch.j2", "{% block %}"), "template", ("job.sbatch.j2",)),
     ("lost image", lost_image, "images", ("the store lacks gone",)),
     ("loopback", edit(interface="lo"), "queue main-cpu", ("interface: lo is each node's own",)),
     (

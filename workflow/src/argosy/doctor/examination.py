@@ -53,7 +53,7 @@ class Examination:
         if system.HAS_QUEUE:
             # What has none is chosen by nobody's profile: Snakemake without one runs it.
             yield login_checks.profile(site_dir)
-        yield login_checks.templates(system, site_dir)
+        yield login_checks.template(system, site_dir)
         store = Store.of_project(self.project)
         here = [*login_checks.folders(self.project, store)]
         yield from here

@@ -15,7 +15,7 @@ from argosy.schedulers.batch_system import BatchSystem
 from argosy.schedulers.script_template import ScriptTemplate
 from argosy.units import amount
 
-TEMPLATES = ("job.sbatch.j2",)
+TEMPLATE = "job.sbatch.j2"
 LITTLE_BYTES = 1 << 30
 """Less room than this is soon used up by a study's images and records."""
 
@@ -39,14 +39,13 @@ def profile(site_dir: Path) -> Finding:
     return ok(check, f"{name} chooses this site")
 
 
-def templates(system: BatchSystem, site_dir: Path) -> Finding:
+def template(system: BatchSystem, site_dir: Path) -> Finding:
     """Check that the batch script's template can be read."""
-    for name in TEMPLATES:
-        try:
-            ScriptTemplate(system, site_dir, name)
-        except ArgosyError as problem:
-            return wrong("templates", problem.problem, problem.hint or "mend the template")
-    return ok("templates", "the batch script's template can be read")
+    try:
+        ScriptTemplate(system, site_dir, TEMPLATE)
+    except ArgosyError as problem:
+        return wrong("template", problem.problem, problem.hint or "mend the template")
+    return ok("template", "the batch script's template can be read")
 
 
 def folders(project: Path, store: Store) -> Iterator[Finding]:

@@ -57,6 +57,7 @@ def _rank(scratch: Scratch) -> tuple[bool, bool, bool, int, str]:
 
 
 def absent_folders(looks: Sequence[NodeLook]) -> dict[str, Value]:
+    """Return the folders of this machine that some node lacks, and what to do instead."""
     return {
         folder: Value(
             "move the project to a folder that compute nodes have", f"{look.node} lacks it"

@@ -36,7 +36,7 @@ def choose_interface(looked: Sequence[Looked]) -> Value:
         for one in looked
         for look in one.looks
         for each in look.interfaces
-        if each.infiniband or each.name.startswith(("hsn", "ib", "opa", "hs"))
+        if each.infiniband or each.name.startswith(("hsn", "ib", "opa"))
     }
     best = max(reached.values())
     alike = [name for name, speed in reached.items() if speed * ALIKE >= best]

@@ -70,10 +70,7 @@ def look(questions: Dict[str, Any]) -> Dict[str, Any]:
         "memory_mib": memory_mib(),
         "interfaces": interfaces(),
         "suffixes": within(NAMES_S, addresses_of_suffixes, name, questions["suffixes"]) or {},
-        "scratch": [
-            scratch(folder, questions["secret"])
-            for folder in questions["scratch"] + scratch_variables()
-        ],
+        "scratch": [scratch(folder) for folder in questions["scratch"] + scratch_variables()],
         "paths": {each: seen(each, writes) for each, writes in questions["paths"].items()},
         "commands": {name: told_by(command) for name, command in questions["commands"].items()},
         "absent": [each for each in questions["folders"] if not os.path.isdir(each)],
@@ -281,7 +278,7 @@ def scratch_variables() -> List[str]:
     )
 
 
-def scratch(written: str, secret: str) -> Dict[str, Any]:
+def scratch(written: str) -> Dict[str, Any]:
     """Return what a folder is good for; `written` may hold variables."""
     folder = os.path.expandvars(written)
     found = {"written": written, "folder": folder}  # type: Dict[str, Any]
