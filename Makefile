@@ -15,9 +15,12 @@ $(VENV)/.ready: requirements.lock pyproject.toml workflow/scripts/make-venv.sh
 	bash workflow/scripts/make-venv.sh $(VENV)
 
 # What the tests and the style need besides; users of the workflow do without.
-$(VENV)/.developing: $(VENV)/.ready requirements-dev.lock
+$(VENV)/.developing: $(VENV)/.ready requirements-dev.lock requirements-crates.lock
 	@echo "environment: installing what the tests need"
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --requirement requirements-dev.lock
+	@# The validator of RO-Crates wants an older rich than Argosy.
+	@rm -rf $(VENV)/crates
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-warn-conflicts --target $(VENV)/crates --requirement requirements-crates.lock
 	@touch $@
 
 .PHONY: setup

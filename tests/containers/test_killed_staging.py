@@ -10,7 +10,7 @@ from pathlib import Path
 
 from packed_images import is_whole, make_packed, pack, start_holder
 
-from argosy.images.bundle.index import read_index
+from argosy.images.archive.index import read_index
 from argosy.images.staging.stage import Place, staged
 from argosy.images.store.lockfile import read_lock
 from argosy.images.store.store import Store

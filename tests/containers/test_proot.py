@@ -1,6 +1,8 @@
 """Containers by proot, as on hosts without user namespaces: what they see, and what they cannot change."""
 
+import errno
 import os
+import platform
 import random
 import signal
 import subprocess
@@ -21,6 +23,7 @@ from argosy.errors import ArgosyError
 from argosy.images import tools
 from argosy.images.engines import container
 from argosy.images.engines.models import UNISOLATED_ENGINES, Bind, Container, Outcome
+from argosy.images.rootfs import attributes
 from argosy.images.rootfs.freeze import make_frozen
 from argosy.images.rootfs.layers import Layer
 from argosy.images.store.scratch import sweep
@@ -80,13 +83,75 @@ perl -e 'truncate("/etc/group", 0)'
 def test_nothing_of_the_image_can_be_changed(project_store: Store, root: Path, engine: str) -> None:
     before = describe_tree(root)
     _, output = run(project_store, root, engine, CHANGES)
-    after = describe_tree(root)
-    # A folder's mode is all that its owner can change.
-    changed = [path for path in before if before[path] != after.get(path)]
-    assert set(after) == set(before), output
-    assert changed in ([], ["etc"]), output
-    (root / "etc").chmod(0o555)
-    os.utime(root / "etc", ns=(before["etc"][1], before["etc"][1]))
+    assert describe_tree(root) == before, output
+
+
+ATTRIBUTES = """
+chmod 4777 /bin/true; chmod 0 /usr/bin/tac; chmod -R a+rwX /etc; chmod 000 /usr/share/doc
+touch -d 1999-01-01 /etc/passwd; touch -h -d 1999-01-01 /bin/sh; chmod 700 /; chmod 711 /usr/lib
+perl -e 'my ($path, $name, $value) = ("/etc/passwd", "user.a", "b");
+    print "xattr ", syscall(188, $path, $name, $value, 1, 0) == 0 ? "set" : $! + 0, "\n"'
+"""
+
+
+def modes(root: Path) -> dict[str, tuple[int, int, int]]:
+    """Modes, groups and times of all files of a tree."""
+    found = {}
+    for path in (root, *root.rglob("*")):
+        status = path.lstat()
+        found[str(path)] = (status.st_mode, status.st_gid, status.st_mtime_ns)
+    return found
+
+
+def test_modes_and_times_of_the_image_are_put_back(
+    project_store: Store, root: Path, engine: str
+) -> None:
+    before = modes(root)
+    _, output = run(project_store, root, engine, ATTRIBUTES)
+    assert modes(root) == before
+    assert "files of the image were changed, such as /" in output
+    assert output.rstrip().endswith("they were put back")
+    if platform.machine() == "x86_64":
+        assert f"xattr {errno.EOPNOTSUPP}" in output
+    assert os.listxattr(root / "etc/passwd") == []
+    _, again = run(project_store, root, engine, "true")
+    assert "argosy:" not in again
+
+
+def test_what_a_killed_one_left_is_put_back_by_the_next(
+    project_store: Store, root: Path, engine: str
+) -> None:
+    before = modes(root)
+    attributes.note(root)
+    (root / "bin/true").chmod(0o777)
+    _, output = run(project_store, root, engine, "true")
+    assert "modes or times of 1 file of the image were changed, such as /" in output
+    assert modes(root) == before
+
+
+def test_another_node_leaves_it_to_the_first(project_store: Store, root: Path, engine: str) -> None:
+    before = modes(root)
+    run(project_store, root, engine, "chmod 711 /etc", puts_back=False)
+    assert modes(root) != before
+    run(project_store, root, engine, "true")
+    assert modes(root) == before
+
+
+def test_it_tells_where_a_file_is_another_one(project_store: Store, root: Path) -> None:
+    attributes.note(root)
+    path, before = root / "etc/shells", (root / "etc/shells").read_bytes()
+    times = path.stat()
+    path.chmod(0o644)
+    path.write_bytes(before + b"more")
+    _, output = run(project_store, root, "proot", "true")
+    assert (
+        "of the image 1 file is another than it was, such as /etc/shells: build it again" in output
+    )
+    path.write_bytes(before)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    path.chmod(times.st_mode)
+    _, output = run(project_store, root, "proot", "true")
+    assert "argosy:" not in output
 
 
 def test_mounts_are_what_they_were_to_be(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from argosy.images.archive.packing import pack_image
 from argosy.images.builder.builder import build_image
-from argosy.images.bundle.packing import pack_image
 from argosy.images.store.lockfile import ImageLock
 from argosy.images.store.store import Store
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from argosy.images.archive.packing import pack_image
 from argosy.images.builder.builder import build_image
-from argosy.images.bundle.packing import pack_image
 from argosy.images.staging.folder import NodeFolder
 from argosy.images.staging.stage import MEMORY
 from argosy.images.store.lockfile import ImageLock

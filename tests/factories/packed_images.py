@@ -7,7 +7,7 @@ from pathlib import Path
 
 from frozen_images import make_image, make_layer
 
-from argosy.images.bundle.packing import pack_image
+from argosy.images.archive.packing import pack_image
 from argosy.images.staging.folder import Wanted
 from argosy.images.store.lockfile import ImageLock
 from argosy.images.store.store import Store

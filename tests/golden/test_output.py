@@ -35,6 +35,9 @@ COMMANDS = {
     "compare": ("compare", "results/local", "results/planned"),
     "predict": ("predict", "results/planned", "training", "--nodes", "1,2,4,8"),
     "predict-no-such-experiment": ("predict", "results/planned", "digits"),
+    "bundle-secret": ("bundle", "study.zip", "planned"),
+    "bundle-no-such-site": ("bundle", "study.zip", "nowhere"),
+    "unbundle-no-bundle": ("unbundle", "results/local/summary.csv", "new"),
     "wrong-option": ("report", "--form", "results/local"),
 }
 
@@ -53,6 +56,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(folder / "results/planned", folder / "results/unreported")
     for site in ("local", "planned"):
         write_report(folder / "results" / site)
+    (folder / "Snakefile").write_text("# The rules.\n")
+    token = "hf_" + "a1B2" * 9
+    (folder / "results/planned/notes.txt").write_text(f"my notes\nexport HF_TOKEN={token}\n")
     return folder
 
 

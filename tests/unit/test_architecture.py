@@ -54,6 +54,7 @@ def imported_rooms(path: Path) -> set[str]:
         "results",
         "analysis",
         "report",
+        "bundle",
         "cli",
     ],
 )

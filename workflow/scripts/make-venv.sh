@@ -1,6 +1,7 @@
 #!/bin/bash
 # Makes the virtual environment, with or without the distribution's python3-venv, and without root.
 #   make-venv.sh FOLDER
+# Packages come from the folder wheels/, where a bundle has brought one, and from the site's index otherwise.
 # Each package has to be a file that is listed in requirements.lock; with HASHES=no in the environment
 # only the versions count, as some sites build the wheels of their index themselves.
 set -euo pipefail
@@ -113,16 +114,22 @@ if ! env -i "$venv/bin/python" -c 'import ssl, zlib' 2>/dev/null; then
 fi
 echo "environment: installing the pinned packages"
 lock=requirements.lock
+offline=()
+if [ -d wheels ]; then
+    # Some of them were built where the bundle was made, and have other hashes; the bundle has its own.
+    offline=(--no-index --find-links wheels)
+    HASHES=no
+fi
 if [ "${HASHES:-}" = no ]; then
     lock=$venv/requirements.lock
     sed -E '/^ *--hash=/d; s/ *\\$//' requirements.lock >"$lock"
 fi
-"${pip[@]}" install -qq --disable-pip-version-check --requirement "$lock" || {
+"${pip[@]}" install -qq --disable-pip-version-check "${offline[@]}" --requirement "$lock" || {
     echo "error: the pinned packages could not be installed, see above. Where the hashes do not match and" \
         "this site builds its wheels itself: make HASHES=no setup takes them by version" >&2
     exit 2
 }
-"${pip[@]}" install -qq --disable-pip-version-check --no-deps --editable .
+"${pip[@]}" install -qq --disable-pip-version-check "${offline[@]}" --no-deps --editable .
 # The scripts that draw a report's charts take seconds to put together.
 "$venv/bin/python" -c 'from argosy.report.charts.chart_scripts import chart_scripts; chart_scripts()' ||
     echo "environment: the first report will try to make the scripts of its charts" >&2

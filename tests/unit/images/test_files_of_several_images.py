@@ -9,8 +9,8 @@ import pytest
 from frozen_images import make_image, make_layer
 
 from argosy.errors import ArgosyError
+from argosy.images.archive.packing import pack_image
 from argosy.images.builder import cache
-from argosy.images.bundle.packing import pack_image
 from argosy.images.interchange.exporting import export_image
 from argosy.images.rootfs.flatten import flatten
 from argosy.images.store.lockfile import ImageLock

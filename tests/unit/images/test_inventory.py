@@ -12,7 +12,7 @@ from frozen_images import make_image, make_layer, unlock
 from rich.console import Console
 
 from argosy.errors import ArgosyError
-from argosy.images.bundle.packing import pack_image
+from argosy.images.archive.packing import pack_image
 from argosy.images.gc.disk import freed, measure, total
 from argosy.images.gc.inventory import find_layers, read_inventory
 from argosy.images.gc.tables import ago, of_inventory

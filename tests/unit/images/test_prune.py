@@ -12,10 +12,11 @@ from filelock import FileLock
 from frozen_images import last_used, make_image, make_layer, unlock
 
 from argosy.errors import ArgosyError
+from argosy.images.archive.packing import pack_image
 from argosy.images.builder.history import History, RecordedChain, RecordedStep
-from argosy.images.bundle.packing import pack_image
 from argosy.images.gc import trash
 from argosy.images.gc.prune import Limits, prune
+from argosy.images.rootfs import attributes
 from argosy.images.store.lockfile import ImageLock
 from argosy.images.store.store import Store
 
@@ -41,6 +42,11 @@ class Project:
         for path in (self.store.layer(name) / "layer.json", self.store.description(lock.digest)):
             last_used(path, days, time.time())
         return lock
+
+    def note(self, lock: ImageLock) -> Path:
+        """What is noted of a frozen tree beside it."""
+        attributes.note(self.store.root(lock.digest))
+        return attributes.note_path(self.store.root(lock.digest))
 
     def lock(self, name: str) -> None:
         lock = {"old": self.old, "new": self.new}[name]
@@ -102,6 +108,14 @@ def test_a_packed_image_stays_and_goes_with_its_image(project: Project) -> None:
     project.prune()
     assert [path.exists() for path in packed] == [False, True]
     assert freed(project.said[-1]) == pytest.approx(before - used(project.store.path), rel=0.03)
+
+
+def test_what_is_noted_of_an_image_stays_and_goes_with_it(project: Project) -> None:
+    old, new = project.note(project.old), project.note(project.new)
+    project.lock("new")
+    project.prune()
+    assert not old.exists()
+    assert new.is_file()
 
 
 def test_what_is_left_of_packing_goes(project: Project) -> None:

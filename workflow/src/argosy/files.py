@@ -40,17 +40,18 @@ def read_paths(path: Path) -> list[Path]:
 
 def write_json(path: Path, value: Any) -> None:
     """Write `value` as indented JSON with a final newline, atomically."""
-    write_text(path, _json_text(value))
+    write_text(path, json_text(value))
 
 
 def write_json_if_changed(path: Path, value: Any) -> bool:
     """Leave a file alone that holds `value` already; whether it was written."""
-    text = _json_text(value)
+    text = json_text(value)
     if path.is_file() and path.read_bytes() == text.encode():
         return False
     write_text(path, text)
     return True
 
 
-def _json_text(value: Any) -> str:
+def json_text(value: Any) -> str:
+    """Return `value` as indented JSON with a final newline."""
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"

@@ -36,7 +36,9 @@ def setup() -> None:
     from argosy.images.tools import ensure_udocker, fetch_proot
 
     store = Store.of_project(Path.cwd())
-    ensure_udocker(store, say)
+    # What a bundle has brought (docs/carrying.md).
+    bundled = Path("container-tools.tar.gz").absolute()
+    ensure_udocker(store, say, bundled if bundled.is_file() else None)
     fetch_proot(store, say)
 
 

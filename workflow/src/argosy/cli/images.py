@@ -49,7 +49,7 @@ def image_pack(
 ) -> None:
     """Pack a built image into one file of the store, which nodes unpack where the site wants that."""
     from argosy.files import write_json
-    from argosy.images.bundle.packing import pack_image
+    from argosy.images.archive.packing import pack_image
     from argosy.images.store.lockfile import lock_path, read_lock
     from argosy.images.store.store import Store
 

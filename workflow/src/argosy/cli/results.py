@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from argosy.cli.output import say
-from argosy.errors import ArgosyError
+from argosy.errors import ArgosyError, plain
 
 results = typer.Typer()
 _SUMMARY_BYTES = 256 << 20
@@ -102,6 +102,65 @@ def compare(
         summaries[name] = summary
     write_comparison(summaries, output)
     print(output)
+
+
+@results.command()
+def bundle(
+    file: Annotated[Path, typer.Argument(help="The archive to write, such as study.zip.")],
+    sites: Annotated[
+        list[str] | None, typer.Argument(metavar="[SITE…]", help="Folders of results/ (all).")
+    ] = None,
+    *,
+    images: Annotated[bool, typer.Option(help="Take images along, or their digests alone.")] = True,
+    environment: Annotated[
+        bool,
+        typer.Option(
+            "--environment", help="Add what sets Argosy up on such a machine without internet."
+        ),
+    ] = False,
+    exclude: Annotated[
+        list[str] | None, typer.Option(help="What stays behind, as in .gitignore; several times.")
+    ] = None,
+    redact: Annotated[
+        bool, typer.Option("--redact", help="Replace names of users, hosts, accounts and folders.")
+    ] = False,
+    license: Annotated[
+        str | None,
+        typer.Option(help="An address of the licence under which the study may be used."),
+    ] = None,
+) -> None:
+    """Write a study into one archive: configuration, images, programs, sites, results and report.
+
+    It is a Provenance Run Crate in a ZIP file. A file that holds what looks like a secret is refused.
+    """
+    from argosy.bundle.bundling import Request, write_bundle
+
+    request = Request(
+        project=Path.cwd(),
+        sites=tuple(sites or ()),
+        excluded=tuple(exclude or ()),
+        with_images=images,
+        with_environment=environment,
+        is_redacted=redact,
+        license=license,
+    )
+    for line in write_bundle(request, file, say):
+        print(plain(line))
+
+
+@results.command()
+def unbundle(
+    file: Annotated[Path, typer.Argument(help="A bundle.")],
+    folder: Annotated[Path, typer.Argument(help="The project's folder, which is made.")],
+) -> None:
+    """Unpack a bundle into FOLDER and its images into the store there, without any download.
+
+    Nothing in the bundle is run. It holds programs, though: those that snakemake starts afterwards.
+    """
+    from argosy.bundle.unbundling import unbundle as unpack
+
+    for line in unpack(file, folder, say):
+        print(plain(line))
 
 
 def _summary_of(folder: Path) -> Any:

@@ -34,8 +34,11 @@ _PACKAGE_DATABASE = "/var/lib/dpkg"
 Say = Callable[[str], None]
 
 
-def ensure_udocker(store: Store, say: Say) -> None:
+def ensure_udocker(store: Store, say: Say, bundled: Path | None = None) -> None:
     """Install udocker's tools into the store, once.
+
+    Args:
+        bundled: a tarball of them that is there already; None: one is fetched, or made of the host's.
 
     Raises:
         ArgosyError: naming what is missing and what to ask the site for.
@@ -43,8 +46,21 @@ def ensure_udocker(store: Store, say: Say) -> None:
     if _installed(store):
         return
     with store.locked("udocker"):
-        if not _installed(store):
+        if not _installed(store) and not (bundled and _install_bundled(store, bundled, say)):
             _install_udocker(store, say)
+
+
+def _install_bundled(store: Store, tarball: Path, say: Say) -> bool:
+    """Install the tools of a tarball; whether udocker accepts it."""
+    say(f"container tools: taking those of {tarball.name}")
+    with private_folder() as (folder, _):
+        # udocker takes a space in a path for the end of it.
+        link = folder / "tools.tar.gz"
+        link.symlink_to(tarball)
+        problem = _install(store, str(link))
+    if problem:
+        say(f"container tools: {tarball.name} is not accepted: {problem}")
+    return not problem
 
 
 def fetch_proot(store: Store, say: Say) -> None:

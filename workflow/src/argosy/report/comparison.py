@@ -19,6 +19,8 @@ from argosy.report.summary.models import ExperimentSummary, PointSummary, Summar
 Size = tuple[int, int]
 """Nodes, and ranks on each."""
 
+_SAME_ACCURACY = 1e-6
+"""Accuracies that differ by less are the same: single precision knows no more digits."""
 _SAME_BATCH = 0.02
 """Samples of a step may differ by so much: the last batch of an epoch may be a smaller one."""
 
@@ -83,6 +85,13 @@ class Comparison:
     sites: list[str]
     rates: Mapping[str, Rates]
     experiments: list[ComparedExperiment]
+    inputs: Mapping[str, str | None]
+    """The digest of what each site was asked for (`analysis.study_inputs`)."""
+
+    @property
+    def has_same_inputs(self) -> bool:
+        """Whether all sites are known to have been asked for the same."""
+        return len({*self.inputs.values()}) == 1 and None not in self.inputs.values()
 
 
 def compare(summaries: Mapping[str, Summary]) -> Comparison:
@@ -95,6 +104,7 @@ def compare(summaries: Mapping[str, Summary]) -> Comparison:
         sites=sites,
         rates={site: summary.rates for site, summary in summaries.items()},
         experiments=[_compared(name, summaries, sites[0]) for name in names],
+        inputs={site: summary.inputs for site, summary in summaries.items()},
     )
 
 
@@ -198,7 +208,11 @@ def _of_site(experiment: ComparedExperiment, site: str, reference: str) -> list[
             f"{_listed(work, site, reference)}."
         ]
     else:
-        said = [_finding(experiment, site, reference), *_waits(experiment, site, reference)]
+        said = [
+            _finding(experiment, site, reference),
+            *_accuracies(experiment, site, reference),
+            *_waits(experiment, site, reference),
+        ]
     if rest:
         said.append(f"What else differs: {_listed(rest, site, reference)}.")
     return said
@@ -252,6 +266,35 @@ def _waits(experiment: ComparedExperiment, site: str, reference: str) -> Iterato
                 f"{reference}, where it {in_words(there)}: of those hours, and no other."
             )
             return
+
+
+def _accuracies(experiment: ComparedExperiment, site: str, reference: str) -> Iterator[str]:
+    """Yield whether models became as good at both sites, and in as many steps, at all sizes of both."""
+    pairs = [
+        (each.point, there)
+        for each in experiment.points
+        if each.site == site and (there := _reference_point(experiment, each.point, reference))
+    ]
+    known = [
+        (here, there, here.test_accuracy.mean, there.test_accuracy.mean)
+        for here, there in pairs
+        if here.test_accuracy and there.test_accuracy
+    ]
+    if not known:
+        return
+    apart = [each for each in known if abs(each[2] - each[3]) > _SAME_ACCURACY]
+    if apart:
+        point, _, here, other = apart[-1]
+        yield (
+            f"Models trained on {count(point.nodes, 'node')} have a test accuracy of {here:.4f} at {site}, "
+            f"{other:.4f} at {reference}."
+        )
+        return
+    steps = " in as many steps" if all(a.steps == b.steps for a, b, *_ in known) else ""
+    yield (
+        f"At each size that both measured, models reach the same test accuracy{steps}, to the digits of "
+        "single precision."
+    )
 
 
 def _nothing_shared(experiment: ComparedExperiment, site: str, reference: str) -> str:

@@ -42,6 +42,30 @@ starts a program, proot 5.1 believes after clone(2) that it shares the heap for 
 
 _TRUNCATE = {"x86_64": 76, "aarch64": 45}
 
+_ATTRIBUTE_CALLS = {
+    "x86_64": {
+        "setxattr": 188,
+        "lsetxattr": 189,
+        "fsetxattr": 190,
+        "removexattr": 197,
+        "lremovexattr": 198,
+        "fremovexattr": 199,
+        "setxattrat": 463,
+        "removexattrat": 466,
+    },
+    "aarch64": {
+        "setxattr": 5,
+        "lsetxattr": 6,
+        "fsetxattr": 7,
+        "removexattr": 14,
+        "lremovexattr": 15,
+        "fremovexattr": 16,
+        "setxattrat": 463,
+        "removexattrat": 466,
+    },
+}
+"""What changes extended attributes, access lists among them. Landlock has no say in that."""
+
 _OWNING_CALLS = {
     "x86_64": {
         "chown": 92,
@@ -120,6 +144,8 @@ def _answers(machine: str, landlock_version: int, owns_all: bool) -> dict[int, i
     answers = dict.fromkeys(_LATE_CALLS[machine].values(), errno.ENOSYS)
     if owns_all:
         return {**answers, **dict.fromkeys(_OWNING_CALLS[machine].values(), 0)}
+    # As on file systems that have none.
+    answers |= dict.fromkeys(_ATTRIBUTE_CALLS[machine].values(), errno.EOPNOTSUPP)
     if 0 < landlock_version < landlock.KNOWS_TRUNCATE:
         # Landlock keeps files from being opened to be changed; truncate(2) needs no opening.
         answers[_TRUNCATE[machine]] = errno.EACCES

@@ -7,6 +7,7 @@ from pathlib import Path
 from argosy.images.builder import history
 from argosy.images.gc.disk import Usage
 from argosy.images.gc.inventory import CachedLayer, Download, FrozenImage, Inventory, diff_ids
+from argosy.images.rootfs.attributes import note_path
 from argosy.images.store.lockfile import ImageLock
 from argosy.images.store.store import Store
 
@@ -74,7 +75,12 @@ def _chains(store: Store, image: str) -> list[list[str]]:
 def _of_image(store: Store, image: FrozenImage) -> Candidate:
     name = image.lock.name if image.lock else "of another version of Argosy, or damaged,"
     # The description goes first: without it nobody takes the root for a whole one.
-    places = (store.description(image.digest), store.archive(image.digest), image.root)
+    places = (
+        store.description(image.digest),
+        store.archive(image.digest),
+        note_path(image.root),
+        image.root,
+    )
     usage = {**image.usage, **image.packed}
     return Candidate(f"image {name} {image.digest[:19]}", places, image.used, usage)
 

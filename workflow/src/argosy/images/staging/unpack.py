@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 from argosy.errors import FULL, ArgosyError
-from argosy.images.bundle.index import Index, read_index
-from argosy.images.bundle.unpacking import unpack, workers
+from argosy.images.archive.index import Index, read_index
+from argosy.images.archive.unpacking import unpack, workers
 from argosy.images.staging import eviction, memory
 from argosy.images.staging.folder import NodeFolder, Wanted
 from argosy.images.store.store import remove_tree

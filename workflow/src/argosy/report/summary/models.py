@@ -250,6 +250,8 @@ class Summary:
     problems: list[ProblemSummary]
     machines: list[MachineSummary]
     provenance: list[ProvenanceSummary]
+    inputs: str | None = None
+    """The digest of all that was asked for, the same at each site that runs the same study."""
 
 
 _ADAPTER = TypeAdapter(Summary)

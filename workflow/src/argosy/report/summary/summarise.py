@@ -23,6 +23,7 @@ from argosy.analysis.setups import NamedSetup
 from argosy.analysis.slow_jobs import median_estimate, slow_jobs
 from argosy.analysis.stalls import PointStalls, RefusedPoint, stalls
 from argosy.analysis.statistics import Estimate, outliers, proportion_estimate
+from argosy.analysis.study_inputs import inputs_digest
 from argosy.analysis.study_tables import StudyTables, open_study
 from argosy.analysis.timelines import PointTimeline, timelines
 from argosy.analysis.usage import Usage, unread, usage
@@ -70,6 +71,10 @@ def summarise(tables_dir: Path, rates: Rates = NOT_KNOWN) -> Summary:
                 ProvenanceSummary(row["runs"], plain_texts(json_of(row["provenance"])))
                 for row in tables.fetch(_PROVENANCE)
             ],
+            inputs=inputs_digest(
+                tables.setups.values(),
+                ((row["asked_experiment"], row["run_id"]) for row in tables.fetch(_RUNS)),
+            ),
         )
 
 

@@ -9,9 +9,9 @@ import zstandard
 
 from argosy.errors import ArgosyError
 from argosy.files import replacing
-from argosy.images.bundle.index import Frame, Index, read_index, write_index
-from argosy.images.bundle.shares import Share, read_tree
-from argosy.images.bundle.unpacking import verify
+from argosy.images.archive.index import Frame, Index, read_index, write_index
+from argosy.images.archive.shares import Share, read_tree
+from argosy.images.archive.unpacking import verify
 from argosy.images.interchange.rights import unhindered
 from argosy.images.rootfs.archive import files_tar
 from argosy.images.store.lockfile import ImageLock

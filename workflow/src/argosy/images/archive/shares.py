@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from argosy.images.bundle.index import Folder
+from argosy.images.archive.index import Folder
 
 SHARE = 64 << 20
 """Bytes of a share; a larger file is one of its own."""

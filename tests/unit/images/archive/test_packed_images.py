@@ -11,10 +11,10 @@ from frozen_images import make_image, make_layer
 from trees import describe_tree, make_odd_tree
 
 from argosy.errors import ArgosyError
-from argosy.images.bundle import index as index_module
-from argosy.images.bundle import shares, unpacking
-from argosy.images.bundle.index import Index, read_index
-from argosy.images.bundle.packing import pack_image
+from argosy.images.archive import index as index_module
+from argosy.images.archive import shares, unpacking
+from argosy.images.archive.index import Index, read_index
+from argosy.images.archive.packing import pack_image
 from argosy.images.store.lockfile import ImageLock
 from argosy.images.store.store import Store, remove_tree
 

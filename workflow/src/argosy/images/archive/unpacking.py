@@ -14,7 +14,7 @@ from typing import IO, cast
 import zstandard
 
 from argosy.errors import ArgosyError
-from argosy.images.bundle.index import Folder, Frame, Index, damaged
+from argosy.images.archive.index import Folder, Frame, Index, damaged
 
 MOST_WORKERS = 16
 """More of them would wait for the disk."""

@@ -1,0 +1,177 @@
+"""What a bundle holds, and what it does not."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from bundled_studies import RUN, SITE, bundled, contents, make_project
+
+from argosy.bundle.bundling import Request, write_bundle
+from argosy.errors import ArgosyError
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    return make_project(tmp_path / "study")
+
+
+def test_what_it_is_made_of_and_what_was_measured(study: Path, tmp_path: Path) -> None:
+    found = contents(bundled(study, tmp_path / "study.zip"))
+    assert {
+        "Snakefile",
+        "config/config.yaml",
+        f"slurm/{SITE}/site.yaml",
+        "containers/workloads/train.py",
+        f"{RUN}/records/100.0/rank-0.steps",
+        f"results/{SITE}/report.html",
+        f"results/{SITE}/tables/runs.parquet",
+        "ro-crate-metadata.json",
+        "argosy-bundle.json",
+        "manifest-sha256.txt",
+    } <= {*found}
+    assert found["Snakefile"] == (study / "Snakefile").read_bytes()
+    report = json.loads(found[f"results/{SITE}/summary.json"])
+    description = json.loads(found["argosy-bundle.json"])
+    assert description["inputs"] == {SITE: report["inputs"]}
+    assert report["inputs"].startswith("sha256:")
+    assert report["inputs"] in (study / f"results/{SITE}/report.html").read_text()
+
+
+def test_others_check_it_without_argosy(study: Path, tmp_path: Path) -> None:
+    bundle = bundled(study, tmp_path / "study.zip")
+    unpacked = tmp_path / "unpacked"
+    subprocess.run(["python3", "-m", "zipfile", "-e", bundle, unpacked], check=True)
+    command = ["sha256sum", "--check", "--quiet", "manifest-sha256.txt"]
+    subprocess.run(command, cwd=unpacked, check=True)
+    with (unpacked / "Snakefile").open("a") as file:
+        file.write("# changed\n")
+    assert subprocess.run(command, cwd=unpacked, capture_output=True).returncode == 1
+
+
+def test_what_stays_behind(study: Path, tmp_path: Path) -> None:
+    kept, secret = study / RUN / "output", tmp_path / "elsewhere.txt"
+    kept.mkdir()
+    secret.write_text("another's")
+    (kept / "link").symlink_to(secret)
+    (kept / "folder").symlink_to(tmp_path)
+    os.mkfifo(kept / "pipe")
+    (kept / "a\nb").write_text("two lines")
+    (kept / "plain.txt").write_text("kept")
+    for name in ("checkpoints/100.0/step-1/weights.pt", "output/.netrc"):
+        (study / RUN / name).parent.mkdir(parents=True, exist_ok=True)
+        (study / RUN / name).write_text("x")
+    (study / "workflow/__pycache__").mkdir()
+    (study / "workflow/__pycache__/x.pyc").write_text("x")
+    (study / "containers/data").mkdir()
+    (study / "containers/data/large.bin").write_text("x")
+    (study / ".git").mkdir()
+    (study / ".git/config").write_text("x")
+    request = Request(study, (SITE,), excluded=("/containers/data/",), with_images=False)
+    said = write_bundle(request, tmp_path / "study.zip", lambda line: None)
+    found = contents(tmp_path / "study.zip")
+    assert f"{RUN}/output/plain.txt" in found
+    gone = (
+        "link",
+        "folder",
+        "pipe",
+        "checkpoints",
+        "netrc",
+        "__pycache__",
+        "data/",
+        ".git",
+        "a\nb",
+    )
+    assert not [name for name in found if any(part in name for part in gone)]
+    assert b"another's" not in b"".join(found.values())
+    assert said[1].startswith("left out, since they are links or no files: ")
+    assert "and 1 more" in said[1]
+
+
+def test_a_bundle_of_what_has_not_run_yet(study: Path, tmp_path: Path) -> None:
+    shutil.rmtree(study / "results")
+    found = contents(bundled(study, tmp_path / "study.zip"))
+    assert not [name for name in found if name.startswith("results/")]
+
+
+@pytest.fixture
+def token(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A secret in the environment of whoever bundles."""
+    monkeypatch.setenv("MY_API_TOKEN", "the-value-of-it")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "what"),
+    [
+        ("config/login.txt", "-----BEGIN OPENSSH PRIVATE KEY-----\nabc", "a private key"),
+        ("slurm/x/y.sh", "export T=hf_" + "a1B2" * 9, "a token of Hugging Face"),
+        (f"{RUN}/logs/100.0/job.log", "clone https://me:passw0rd@git.example/x", "an address"),
+        (f"{RUN}/output/config.json", '{"auths": {"r": {"auth": "bWU6cGFzcw=="}}}', "a login"),
+        ("containers/x/Containerfile", "ENV K=AKIAABCDEFGHIJKLMNOP\n", "an access key of AWS"),
+        ("workflow/a.py", "x = 'the-value-of-it'", "the value of the variable MY_API_TOKEN"),
+    ],
+)
+@pytest.mark.usefixtures("token")
+def test_what_looks_like_a_secret_is_refused(
+    study: Path, tmp_path: Path, name: str, text: str, what: str
+) -> None:
+    path = study / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"one\ntwo\n{text}\n")
+    with pytest.raises(ArgosyError) as problem:
+        bundled(study, tmp_path / "study.zip")
+    assert f"{name}:3: {what}" in problem.value.problem
+    assert problem.value.hint.endswith(f"--exclude '/{name}'")
+    assert [path.name for path in tmp_path.iterdir()] == ["study"]
+    bundled(study, tmp_path / "study.zip", excluded=(f"/{name}",))
+
+
+def test_a_secret_where_two_parts_of_a_file_meet(study: Path, tmp_path: Path) -> None:
+    (study / RUN / "output").mkdir()
+    text = "x" * ((4 << 20) - 10) + "\n-----BEGIN RSA PRIVATE KEY-----\n"
+    (study / RUN / "output/long.txt").write_text(text)
+    with pytest.raises(ArgosyError, match=r"long\.txt:2: a private key"):
+        bundled(study, tmp_path / "study.zip")
+
+
+def test_no_false_alarm_in_the_project_itself(project: Path, tmp_path: Path) -> None:
+    bundled(project, tmp_path / "project.zip")
+
+
+def test_a_file_that_may_not_be_read(study: Path, tmp_path: Path) -> None:
+    path = study / "containers/workloads/train.py"
+    path.chmod(0)
+    with pytest.raises(ArgosyError, match=r"train\.py: may not be read"):
+        bundled(study, tmp_path / "study.zip")
+    assert [path.name for path in tmp_path.iterdir()] == ["study"]
+
+
+def test_what_cannot_be_bundled(study: Path, tmp_path: Path) -> None:
+    with pytest.raises(ArgosyError, match="results/other: there are no such results"):
+        write_bundle(Request(study, ("other",)), tmp_path / "study.zip", print)
+    with pytest.raises(ArgosyError, match="this is a folder"):
+        bundled(study, tmp_path)
+    with pytest.raises(ArgosyError, match="there is no Snakefile here"):
+        bundled(tmp_path, tmp_path / "study.zip")
+
+
+def test_the_same_study_has_the_same_inputs_on_other_sites(tmp_path: Path) -> None:
+    one, other = (make_project(tmp_path / name) for name in ("one", "other"))
+    changed = make_project(tmp_path / "changed", "python3 other.py")
+    digests = [
+        json.loads((top / f"results/{SITE}/summary.json").read_text())["inputs"]
+        for top in (one, other, changed)
+    ]
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_a_bundle_is_private_and_replaces_an_older_one(study: Path, tmp_path: Path) -> None:
+    target = tmp_path / "study.zip"
+    target.write_text("older")
+    bundled(study, target)
+    assert target.stat().st_mode & 0o777 == 0o600
+    digest = hashlib.sha256(contents(target)["manifest-sha256.txt"]).hexdigest()
+    assert digest.encode() in target.read_bytes()[-200:]

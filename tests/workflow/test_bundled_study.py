@@ -1,0 +1,93 @@
+"""A study that goes to a machine without network, by a bundle and the documentation alone."""
+
+import json
+import os
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from no_network import without_network
+from workspace import BIN, Workspace
+
+pytestmark = [pytest.mark.container, pytest.mark.slow]
+ARGOSY = ".venv/bin/argosy"
+
+
+@pytest.fixture(scope="module")
+def bundle(make_workspace: Callable[[str], Workspace]) -> Path:
+    """The bundle of a study that was measured here, with all that another machine needs."""
+    workspace = make_workspace("bundled study")
+    digits: dict[str, Any] = {
+        "image": "torch-cpu",
+        "command": "python3 /workloads/torch/digits.py",
+        "scale": {"nodes": [1, 2], "repeats": 1},
+        "resources": {"time": "10m"},
+    }
+    workspace.configure({"digits": digits})
+    status, output = workspace.snakemake("--quiet", "host")
+    assert status == 0, output
+    status, output = workspace.run(BIN / "argosy", "bundle", "--environment", "../study.zip")
+    assert status == 0, output
+    return workspace.path.parent / "study.zip"
+
+
+def run_without_network(folder: Path, *command: str) -> str:
+    """What a command prints there, with a store of the project's own."""
+    environment = {name: text for name, text in os.environ.items() if name != "ARGOSY_STORE"}
+    done = subprocess.run(
+        without_network(*command),
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def summary(folder: Path, site: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / f"results/{site}/summary.json").read_text())
+    return found
+
+
+def outcome(summary: dict[str, Any]) -> dict[str, Any]:
+    """What a report says but for times and machines."""
+    [experiment] = summary["experiments"]
+    return {
+        "inputs": summary["inputs"],
+        "digests": {run["image_digest"] for run in summary["runs"]},
+        "states": experiment["states"],
+        "points": [
+            (each["nodes"], each["ranks"], each["steps"], each["samples_per_step"])
+            for each in experiment["points"]
+        ],
+        "accuracies": [round(each["test_accuracy"]["mean"], 6) for each in experiment["points"]],
+    }
+
+
+def test_it_runs_on_a_machine_without_network(bundle: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "no network"
+    with zipfile.ZipFile(bundle) as archive:
+        archive.extractall(folder)
+    run_without_network(folder, "make", "setup")
+    said = run_without_network(folder, ARGOSY, "unbundle", str(bundle), ".")
+    assert "taking the image torch-cpu into the store" in said
+    again = run_without_network(folder, ARGOSY, "unbundle", str(bundle), ".")
+    assert "taking the image" not in again
+    # What was measured elsewhere stands: nothing is to be done for that site.
+    planned = run_without_network(folder, ".venv/bin/snakemake", "--dry-run", "--quiet", "rules")
+    assert "rule run" not in planned
+    shutil.copytree(folder / "slurm/local", folder / "slurm/elsewhere")
+    run_without_network(
+        folder, ".venv/bin/snakemake", "--quiet", "host", "--config", "site=elsewhere"
+    )
+    assert outcome(summary(folder, "elsewhere")) == outcome(summary(folder, "local"))
+    run_without_network(folder, ARGOSY, "compare", "results/local", "results/elsewhere")
+    page = (folder / "comparison.html").read_text()
+    assert "All sites were asked for the same" in page
+    assert "models reach the same test accuracy in as many steps" in page

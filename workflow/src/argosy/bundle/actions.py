@@ -1,0 +1,126 @@
+"""What ran, as actions of a Provenance Run Crate: https://w3id.org/ro/wfrun/provenance/0.5."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from argosy.analysis.usage import Usage
+from argosy.run_folder.failures import describe_verdict
+from argosy.run_folder.folder import RunFolder
+from argosy.run_folder.models import RunSpec, Verdict
+
+Entity = dict[str, Any]
+_HOUR_S = 3600
+COMPLETED, FAILED = (f"http://schema.org/{name}ActionStatus" for name in ("Completed", "Failed"))
+_UN_CEFACT_HOUR, _UN_CEFACT_JOULE = "HUR", "JOU"
+
+
+@dataclass(frozen=True)
+class BundledRun:
+    """A run in the bundle.
+
+    Args:
+        folder: of the run.
+        spec: its run.json.
+        name: `results/<site>/<experiment>/<run>`.
+        usage: what the run used by telemetry; None where that is not known.
+    """
+
+    folder: RunFolder
+    spec: RunSpec
+    name: str
+    usage: Usage | None
+
+    def verdicts(self) -> list[Verdict]:
+        """Return how its attempts ended, the oldest first."""
+        found = (self.folder.verdict(name) for name in self.folder.attempts)
+        return [verdict for verdict in found if verdict]
+
+
+def reference(identifier: str) -> Entity:
+    """Return what an entity is referred to by."""
+    return {"@id": identifier}
+
+
+def program_id(site: str, experiment: str) -> str:
+    """Return the id of an experiment's program."""
+    return f"#program/{quote(site)}/{quote(experiment)}"
+
+
+def step_id(site: str, experiment: str) -> str:
+    """Return the id of an experiment's step of the workflow."""
+    return f"#step/{quote(site)}/{quote(experiment)}"
+
+
+def image_id(digest: str) -> str:
+    """Return the id of a container image."""
+    return f"#image/{digest}"
+
+
+def moment(unix: float) -> str:
+    """Return a time in ISO 8601."""
+    return datetime.fromtimestamp(unix, UTC).isoformat(timespec="seconds")
+
+
+def of_attempt(run: BundledRun, verdict: Verdict) -> Iterator[Entity]:
+    """Yield the entities of one attempt of a run: the control of the step, the action, what it used."""
+    spec = run.spec
+    identifier = f"#run/{quote(run.name.removeprefix('results/'))}/{quote(verdict.attempt)}"
+    title = f"{spec.experiment} on {spec.nodes} nodes with {spec.ranks_per_node} ranks each"
+    used = list(_used(run, verdict, identifier))
+    action: Entity = {
+        "@id": identifier,
+        "@type": "CreateAction",
+        "name": f"{title}, repeat {spec.repeat}, attempt {verdict.attempt}",
+        "description": " ".join(spec.command) or "the program of the run",
+        "instrument": reference(program_id(spec.site, spec.experiment)),
+        "startTime": moment(verdict.started),
+        "endTime": moment(verdict.ended),
+        "object": [reference(f"{run.name}/run.json")],
+        "result": [reference(f"{run.name}/")],
+        "actionStatus": COMPLETED if verdict.state == "completed" else FAILED,
+        "resourceUsage": [reference(each["@id"]) for each in used],
+    }
+    if verdict.state != "completed":
+        action["error"] = describe_verdict(run.folder, verdict) or verdict.state
+    if spec.image:
+        action["containerImage"] = reference(image_id(spec.image.digest))
+    yield {
+        "@id": f"{identifier}/control",
+        "@type": "ControlAction",
+        "name": f"start of {title}",
+        "instrument": reference(step_id(spec.site, spec.experiment)),
+        "object": reference(identifier),
+    }
+    yield action
+    yield from used
+
+
+def _used(run: BundledRun, verdict: Verdict, identifier: str) -> Iterator[Entity]:
+    """Yield what an attempt used; energies are known of the attempt that the result is of."""
+    hours = verdict.seconds * run.spec.nodes / _HOUR_S
+    yield _amount(identifier, "node-hours", hours, _UN_CEFACT_HOUR)
+    result = run.folder.result
+    if run.usage is None or result is None or result.attempt != verdict.attempt:
+        return
+    energies: Mapping[str, float | None] = {
+        "energy of processors": run.usage.cpu_j,
+        "energy of GPUs": run.usage.gpu_j,
+    }
+    for name, joules in energies.items():
+        if joules is not None:
+            yield _amount(identifier, name, joules, _UN_CEFACT_JOULE)
+
+
+def _amount(identifier: str, name: str, value: float, unit: str) -> Entity:
+    """Return an amount, with its unit as UN/CEFACT's recommendation 20 codes it."""
+    return {
+        "@id": f"{identifier}/{quote(name)}",
+        "@type": "PropertyValue",
+        "name": name,
+        "propertyID": name,
+        "value": value,
+        "unitCode": unit,
+    }

@@ -1,0 +1,236 @@
+"""The archive of a bundle: a ZIP file, as RO-Crates are exchanged, whose files are checked one by one.
+
+ZIP rather than tar: there are no links and devices in it, one file is read without the others, and tools
+for RO-Crates take it as it is. Its comment holds the digest of the checksums, so that all of it is checked.
+"""
+
+import hashlib
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from argosy.bundle.contents import SHOWN_HIDDEN
+from argosy.bundle.description import (
+    BUNDLE_VERSION,
+    CHECKSUMS,
+    DESCRIPTION,
+    BundleDescription,
+    checksum_lines,
+    read_checksums,
+    read_description,
+)
+from argosy.errors import ArgosyError
+from argosy.units import amount
+
+MOST_FILES = 2_000_000
+MOST_TEXT_BYTES = 1 << 28
+"""Of the checksums and the description: far more than of so many files."""
+
+_COMMENT = re.compile(rb"argosy bundle (\d+) sha256:([0-9a-f]{64})")
+_CHUNK = 1 << 20
+# The least that deflate does halves an image, at a speed that disks have.
+_LEVEL = 1
+_TIME = (1980, 1, 1, 0, 0, 0)
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
+
+
+class BundleWriter:
+    """A bundle under way."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive = archive
+        self._digests: dict[str, str] = {}
+
+    @property
+    def names(self) -> set[str]:
+        """What has been written."""
+        return {*self._digests}
+
+    def add_file(self, name: str, source: IO[bytes]) -> int:
+        """Add what `source` holds from here to its end; the bytes."""
+        digest, size = hashlib.sha256(), 0
+        with self._archive.open(_member(name), "w", force_zip64=True) as target:
+            while chunk := source.read(_CHUNK):
+                digest.update(chunk)
+                size += target.write(chunk)
+        self._digests[name] = digest.hexdigest()
+        return size
+
+    def add_text(self, name: str, text: str) -> None:
+        """Add a file of UTF-8."""
+        content = text.encode()
+        self._archive.writestr(_member(name), content)
+        self._digests[name] = hashlib.sha256(content).hexdigest()
+
+    def add_folder(self, name: str) -> None:
+        """Add a folder by itself, as readers of crates look for those that are described."""
+        member = zipfile.ZipInfo(f"{name}/", _TIME)
+        member.external_attr = (0o40755 << 16) | 0x10
+        self._archive.writestr(member, b"")
+
+    def end(self) -> None:
+        """Add the checksums of all that was added."""
+        content = checksum_lines(self._digests).encode()
+        self._archive.writestr(_member(CHECKSUMS), content)
+        digest = hashlib.sha256(content).hexdigest()
+        self._archive.comment = f"argosy bundle {BUNDLE_VERSION} sha256:{digest}".encode()
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[BundleWriter]:
+    """Give the writer of a bundle at `path`, which has to be a file that nobody else reads yet."""
+    with zipfile.ZipFile(
+        path, "w", zipfile.ZIP_DEFLATED, allowZip64=True, compresslevel=_LEVEL
+    ) as archive:
+        writer = BundleWriter(archive)
+        yield writer
+        writer.end()
+
+
+class BundleReader:
+    """A bundle that is open, and whose list of files is known to be what its writer wrote.
+
+    Args:
+        title: what messages begin with.
+        archive: the ZIP file.
+    """
+
+    def __init__(self, title: str, archive: zipfile.ZipFile) -> None:
+        self.title = title
+        self._archive = archive
+        self._members = self._checked_members()
+        self.digests = self._checksums()
+        self.description = self._description()
+
+    def copy(self, name: str, target: IO[bytes]) -> None:
+        """Write a file's content to `target`.
+
+        Raises:
+            ArgosyError: when it is not what its checksum says.
+        """
+        digest = hashlib.sha256()
+        for chunk in self._chunks(name):
+            digest.update(chunk)
+            target.write(chunk)
+        if digest.hexdigest() != self.digests[name]:
+            raise self._damaged(name)
+
+    @property
+    def size(self) -> int:
+        """The bytes of all files together."""
+        return sum(self._members[name].file_size for name in self.digests)
+
+    def _checked_members(self) -> dict[str, zipfile.ZipInfo]:
+        infos = self._archive.infolist()
+        if len(infos) > MOST_FILES:
+            raise ArgosyError(f"{self.title}: holds more than {MOST_FILES:,} files")
+        members: dict[str, zipfile.ZipInfo] = {}
+        for info in infos:
+            # What ZipFile takes for the name may have been cut at a NUL.
+            if info.orig_filename != info.filename or not is_safe(info.filename.removesuffix("/")):
+                raise ArgosyError(f"{self.title}: holds a file of the name {info.orig_filename!r}")
+            if info.is_dir():
+                continue
+            if info.filename in members:
+                raise ArgosyError(f"{self.title}: holds two files of the name {info.filename!r}")
+            members[info.filename] = info
+        return members
+
+    def _checksums(self) -> dict[str, str]:
+        found = _COMMENT.fullmatch(self._archive.comment)
+        if not found:
+            raise ArgosyError(
+                f"{self.title}: is a ZIP file, and no bundle of Argosy's",
+                "make one with: argosy bundle FILE",
+            )
+        if int(found[1]) != BUNDLE_VERSION:
+            raise ArgosyError(
+                f"{self.title}: is a bundle of version {int(found[1])}, this Argosy reads "
+                f"{BUNDLE_VERSION}",
+                "use the version of Argosy that wrote it",
+            )
+        content = self._small(CHECKSUMS)
+        if hashlib.sha256(content).hexdigest() != found[2].decode():
+            raise self._damaged(CHECKSUMS)
+        digests = read_checksums(self.title, content.decode())
+        if differing := {*digests} ^ ({*self._members} - {CHECKSUMS}):
+            raise ArgosyError(
+                f"{self.title}: {min(differing)!r} is in the bundle or in its {CHECKSUMS}, and not in both"
+            )
+        return digests
+
+    def _description(self) -> BundleDescription:
+        content = self._small(DESCRIPTION)
+        if hashlib.sha256(content).hexdigest() != self.digests.get(DESCRIPTION):
+            raise self._damaged(DESCRIPTION)
+        return read_description(self.title, content)
+
+    def _small(self, name: str) -> bytes:
+        member = self._members.get(name)
+        if member is None:
+            raise ArgosyError(f"{self.title}: holds no {name}")
+        if member.file_size > MOST_TEXT_BYTES:
+            raise ArgosyError(f"{self.title}: {name} is larger than {amount(MOST_TEXT_BYTES)}")
+        return b"".join(self._chunks(name))
+
+    def _chunks(self, name: str) -> Iterator[bytes]:
+        """Yield a file's content, and never more than the bundle says that it has."""
+        left = self._members[name].file_size
+        try:
+            with self._archive.open(name) as source:
+                while left >= 0 and (chunk := source.read(_CHUNK)):
+                    left -= len(chunk)
+                    yield chunk
+        except _DAMAGE as problem:
+            raise _damage(self.title, name, problem) from None
+
+    def _damaged(self, name: str) -> ArgosyError:
+        return ArgosyError(f"{self.title}: {name} is not what was bundled", _AGAIN)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[BundleReader]:
+    """Give the reader of a bundle.
+
+    Raises:
+        ArgosyError: when it is missing, cut off, damaged, of another version, or holds names that lead
+            outside.
+    """
+    try:
+        archive = zipfile.ZipFile(path)
+    except FileNotFoundError:
+        raise ArgosyError(f"{path}: there is no such file") from None
+    except _DAMAGE as problem:
+        raise ArgosyError(f"{path}: is no bundle, or is cut off ({problem})", _AGAIN) from None
+    with archive:
+        yield BundleReader(str(path), archive)
+
+
+_AGAIN = "copy the bundle again"
+
+
+def is_safe(name: str) -> bool:
+    """Return whether a bundle may hold a file of this name: none that leads outside or is hidden."""
+    path = PurePosixPath(name)
+    return (
+        bool(name)
+        and name.isprintable()
+        and str(path) == name
+        and not path.is_absolute()
+        and all(part[0] != "." or part in SHOWN_HIDDEN for part in path.parts)
+    )
+
+
+def _member(name: str) -> zipfile.ZipInfo:
+    member = zipfile.ZipInfo(name, _TIME)
+    member.compress_type = zipfile.ZIP_DEFLATED
+    member.external_attr = 0o644 << 16
+    return member
+
+
+def _damage(title: str, name: str, problem: BaseException) -> ArgosyError:
+    return ArgosyError(f"{title}: {name} is cut off or damaged ({problem})", _AGAIN)

@@ -1,0 +1,234 @@
+"""Makes one archive of a study: what it is made of, its images, what it measured, and the report."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import argosy
+from argosy.analysis.study_tables import open_study
+from argosy.analysis.usage import Usage, usage
+from argosy.bundle.actions import BundledRun
+from argosy.bundle.archive import BundleWriter, writing
+from argosy.bundle.contents import Contents, find_contents
+from argosy.bundle.crate import Study, crate
+from argosy.bundle.description import CRATE, DESCRIPTION, BundleDescription, BundledImage
+from argosy.bundle.environment import of_environment
+from argosy.bundle.redaction import redacted
+from argosy.bundle.secrets import refuse_secrets
+from argosy.errors import ArgosyError
+from argosy.files import json_text, replacing
+from argosy.images.interchange.exporting import export_image
+from argosy.images.store.lockfile import ImageLock, lock_path, read_lock
+from argosy.images.store.store import Store
+from argosy.reading import read_object
+from argosy.results.errors import ResultsError
+from argosy.run_folder.folder import RunFolder
+from argosy.run_folder.models import RunFolderError, RunSpec
+from argosy.units import amount
+
+Say = Callable[[str], None]
+_SUMMARY_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be bundled.
+
+    Args:
+        project: the project's folder.
+        sites: of which results are taken; none: of all that have any.
+        excluded: patterns of files to leave behind, as in .gitignore.
+        with_images: whether images go along, or their digests alone.
+        with_environment: whether packages and tools go along that set Argosy up without internet.
+        is_redacted: whether names of users, hosts and folders are replaced in what runs left.
+        license: an address of the text of the study's licence; None where there is none.
+    """
+
+    project: Path
+    sites: Sequence[str]
+    excluded: Sequence[str] = ()
+    with_images: bool = True
+    with_environment: bool = False
+    is_redacted: bool = False
+    license: str | None = None
+
+
+def write_bundle(request: Request, target: Path, say: Say) -> list[str]:
+    """Write the bundle to `target`, which is there whole or as it was; lines on what is in it.
+
+    Raises:
+        ArgosyError: when nothing is there to be bundled, a file holds what looks like a secret, or an image
+            is not in the store.
+    """
+    if target.is_dir():
+        raise ArgosyError(f"{target}: this is a folder", "name the file to write: study.zip")
+    sites = request.sites or _sites_with_results(request.project)
+    _check_sites(request.project, sites)
+    contents = find_contents(request.project, sites, request.excluded)
+    if not any(member.name == "Snakefile" for member in contents.members):
+        raise ArgosyError("there is no Snakefile here", "change to the project's folder")
+    say(f"looking through {len(contents.members):,} files for secrets")
+    refuse_secrets(contents.members)
+    locks = _locks(request.project, sites)
+    with TemporaryDirectory(dir=_folder_of(target), prefix=f".{target.name}.") as work:
+        if request.is_redacted:
+            say("replacing names of users, hosts and folders")
+            contents = redacted(request.project, sites, contents, Path(work), say)
+        with replacing(target) as temporary, writing(temporary) as writer:
+            for member in contents.members:
+                with member.open() as file:
+                    writer.add_file(member.name, file)
+            if request.with_environment:
+                for member in of_environment(request.project, Path(work), say):
+                    with member.open() as file:
+                        writer.add_file(member.name, file)
+            images = [_add_image(request, lock, writer, Path(work), say) for lock in locks]
+            _describe(writer, request, sites, contents, images)
+    return _described(target, sites, contents, locks, request)
+
+
+def _describe(
+    writer: BundleWriter,
+    request: Request,
+    sites: Sequence[str],
+    contents: Contents,
+    images: Sequence[BundledImage],
+) -> None:
+    """Add what the bundle says of itself, for Argosy and as a crate."""
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    inputs = {site: _inputs(contents.top, site) for site in sites}
+    description = BundleDescription(
+        argosy=argosy.__version__,
+        created=created,
+        sites=tuple(sites),
+        inputs=inputs,
+        images=tuple(images),
+        executable=tuple(member.name for member in contents.members if member.executable),
+        redacted=request.is_redacted,
+    )
+    writer.add_text(DESCRIPTION, json_text(description.model_dump(mode="json")))
+    runs = _runs(contents.top, sites)
+    for run in runs:
+        writer.add_folder(run.name)
+    study = Study(
+        created=created,
+        runs=runs,
+        images=images,
+        files=writer.names,
+        versions={"argosy": argosy.__version__, "snakemake": version("snakemake")},
+        inputs=inputs,
+        license=request.license,
+    )
+    writer.add_text(CRATE, json_text(crate(study)))
+
+
+def _add_image(
+    request: Request, lock: ImageLock, writer: BundleWriter, work: Path, say: Say
+) -> BundledImage:
+    path = lock_path(Path(), lock.name)
+    with (request.project / path).open("rb") as file:
+        writer.add_file(str(path), file)
+    if not request.with_images:
+        return BundledImage(name=lock.name, digest=lock.digest, archive=None)
+    say(f"adding the image {lock.name}")
+    archive, name = work / "image.oci.tar", f"{path.parent}/{lock.name}.oci.tar"
+    export_image(Store.of_project(request.project), lock, archive)
+    with archive.open("rb") as file:
+        size = writer.add_file(name, file)
+    archive.unlink()
+    say(f"added the image {lock.name}, {amount(size)}")
+    return BundledImage(name=lock.name, digest=lock.digest, archive=name)
+
+
+def _sites_with_results(project: Path) -> list[str]:
+    return sorted(path.parent.name for path in project.glob("results/*/study.json"))
+
+
+def _check_sites(project: Path, sites: Sequence[str]) -> None:
+    for site in sites:
+        if site in {"", ".", ".."} or "/" in site or not (project / "results" / site).is_dir():
+            found = sorted(path.name for path in project.glob("results/*/") if path.is_dir())
+            there = ", ".join(found) or "none yet"
+            raise ArgosyError(f"results/{site}: there are no such results", f"there are: {there}")
+
+
+def _locks(project: Path, sites: Sequence[str]) -> list[ImageLock]:
+    """Return the locks of the images that runs of the sites are of; all where there are no runs."""
+    locks = [read_lock(path) for path in sorted(project.glob("resources/images/*/image.lock"))]
+    runs = _specs(project, sites)
+    used = {spec.image.name for _, _, spec in runs if spec.image}
+    return [lock for lock in locks if lock.name in used or not runs]
+
+
+def _runs(top: Path, sites: Sequence[str]) -> list[BundledRun]:
+    used = {site: _usage(top / "results" / site) for site in sites}
+    return [
+        BundledRun(
+            folder=folder,
+            spec=spec,
+            name=folder.path.relative_to(top).as_posix(),
+            usage=used[site].get((spec.experiment, spec.run_id)),
+        )
+        for site, folder, spec in _specs(top, sites)
+    ]
+
+
+def _specs(top: Path, sites: Sequence[str]) -> list[tuple[str, RunFolder, RunSpec]]:
+    """Return the runs of the sites by their names; a folder that is no run is left out."""
+    found: list[tuple[str, RunFolder, RunSpec]] = []
+    for site in sites:
+        for path in sorted((top / "results" / site).glob("*/*/run.json")):
+            folder = RunFolder(path.parent)
+            with suppress(RunFolderError):
+                found.append((site, folder, folder.spec))
+    return found
+
+
+def _usage(results: Path) -> Mapping[tuple[str, str], Usage]:
+    """Return what runs used, by the names of setups; nothing where there are no tables of this version."""
+    try:
+        with open_study(results / "tables") as tables:
+            return usage(tables)
+    except ResultsError:
+        return {}
+
+
+def _inputs(top: Path, site: str) -> str | None:
+    """Return the digest of a study's inputs, as its report has it."""
+    folder = top / "results" / site
+    try:
+        found = read_object(folder / "summary.json", folder, _SUMMARY_BYTES).get("inputs")
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, str) else None
+
+
+def _described(
+    target: Path,
+    sites: Sequence[str],
+    contents: Contents,
+    locks: Sequence[ImageLock],
+    request: Request,
+) -> list[str]:
+    names = ", ".join(lock.name for lock in locks) or "none"
+    images = f"images {names}" if request.with_images else f"digests of the images {names}"
+    lines = [
+        f"{target}: {len(contents.members):,} files, results of {', '.join(sites) or 'no site'}, {images}; "
+        f"{amount(target.stat().st_size)}"
+    ]
+    if contents.left_out:
+        named = ", ".join(contents.left_out[:3])
+        more = f" and {len(contents.left_out) - 3} more" if len(contents.left_out) > 3 else ""
+        lines.append(f"left out, since they are links or no files: {named}{more}")
+    return lines
+
+
+def _folder_of(target: Path) -> Path:
+    folder = target.absolute().parent
+    if not folder.is_dir():
+        raise ArgosyError(f"{target}: there is no folder {folder}")
+    return folder

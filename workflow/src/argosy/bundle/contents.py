@@ -1,0 +1,135 @@
+"""Which files of a project a bundle holds, and which stay behind."""
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path, PurePosixPath
+
+from pathspec import PathSpec
+
+from argosy.errors import ArgosyError
+from argosy.reading import NotReadError, descriptor_of, entries
+
+PROJECT_PARTS = (
+    *("Snakefile", "Makefile", "pyproject.toml", "requirements.lock", "README.md", "LICENSE"),
+    *("config", "containers", "docs", "profiles", "slurm", "workflow"),
+)
+"""What of a project is taken, as far as it is there: what the workflow is made of, and no tests."""
+
+STAYING = ("__pycache__/", "*.pyc", "*.egg-info/", "*~", "/results/*/*/*/checkpoints/")
+"""What a machine makes anew, and what only serves to go on with a job."""
+SHOWN_HIDDEN = (".dockerignore", ".containerignore")
+
+
+@dataclass(frozen=True)
+class Member:
+    """A file of the project that goes into the bundle.
+
+    Args:
+        name: its path in the project and in the bundle.
+        path: where it lies.
+        top: the folder above it that is trusted.
+        size: bytes.
+        executable: whether its owner may execute it.
+    """
+
+    name: str
+    path: Path
+    top: Path
+    size: int
+    executable: bool
+
+    def open(self) -> BufferedReader:
+        """Open the file for reading; raises ArgosyError for what may not be read or is another kind now."""
+        try:
+            return os.fdopen(descriptor_of(self.path, self.top), "rb")
+        except NotReadError as problem:
+            why = str(problem.strerror)
+        except PermissionError:
+            why = "may not be read"
+        except OSError as problem:
+            why = f"cannot be read ({problem.strerror})"
+        raise ArgosyError(f"{self.name}: {why}", f"leave it behind: --exclude '/{self.name}'")
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The files of a bundle, by name, and the names of what was found and stays behind.
+
+    Args:
+        top: the folder that results/ is in.
+        members: the files.
+        left_out: names of links, of what is no regular file, and of files whose name is no line of text.
+    """
+
+    top: Path
+    members: list[Member]
+    left_out: list[str]
+
+
+def find_contents(project: Path, sites: Sequence[str], excluded: Sequence[str]) -> Contents:
+    """Return the files of a project and of its results on `sites`.
+
+    Hidden files stay behind, since settings and logins lie there, and so does what is no regular file: a
+    link may lead anywhere, and programs make files below results/. So does a file whose name is no line of
+    text.
+
+    Args:
+        project: the project's folder.
+        sites: folders of results/.
+        excluded: patterns of what stays behind besides, as in .gitignore.
+
+    Raises:
+        ArgosyError: for a pattern that is none, and for a file that cannot be read.
+    """
+    try:
+        staying = PathSpec.from_lines("gitignore", [*STAYING, *excluded])
+    except ValueError as problem:
+        raise ArgosyError(f"--exclude: {problem}") from None
+    parts = [*PROJECT_PARTS, *(f"results/{site}" for site in sites)]
+    members: list[Member] = []
+    left_out: list[str] = []
+    for part in parts:
+        for name, found in _walk(project, PurePosixPath(part)):
+            if staying.match_file(name):
+                continue
+            if found is None or not name.isprintable():
+                left_out.append(name)
+                continue
+            executable = bool(found.st_mode & stat.S_IXUSR)
+            members.append(Member(name, project / name, project, found.st_size, executable))
+    return Contents(project, sorted(members, key=lambda each: each.name), sorted(left_out))
+
+
+def _walk(project: Path, part: PurePosixPath) -> Iterator[tuple[str, os.stat_result | None]]:
+    """Yield the files of a part by their names, each with its status; None for what is no regular file."""
+    try:
+        found = os.lstat(project / part)
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(found.st_mode):
+        yield from _walk_folder(project, part)
+    else:
+        yield str(part), found if stat.S_ISREG(found.st_mode) else None
+
+
+def _walk_folder(
+    project: Path, folder: PurePosixPath
+) -> Iterator[tuple[str, os.stat_result | None]]:
+    try:
+        within = list(entries(project / folder, project))
+    except OSError as problem:
+        raise ArgosyError(
+            f"{folder}: cannot be listed ({problem.strerror})", f"--exclude '/{folder}/'"
+        ) from None
+    for entry in within:
+        if entry.name.startswith(".") and entry.name not in SHOWN_HIDDEN:
+            continue
+        name = folder / entry.name
+        if entry.is_dir(follow_symlinks=False):
+            yield from _walk_folder(project, name)
+            continue
+        found = os.lstat(project / name)
+        yield str(name), found if stat.S_ISREG(found.st_mode) else None

@@ -1,0 +1,157 @@
+"""The names of users, hosts and folders that a study's files hold, and what stands for each elsewhere."""
+
+import getpass
+import os
+import pwd
+import re
+import socket
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from argosy.reading import open_regular, read_object
+from argosy.run_folder.folder import RunFolder
+
+_SHORTEST = 2
+"""Characters of a name; a shorter one is in every text."""
+_NOBODYS = {"localhost", "root", "nobody", "home", "users", "tmp", "local", "none", "null", "true"}
+_STUDY_FOLDERS = {
+    "project": "/project",
+    "store": "/store",
+    "runtime": "/argosy",
+    "python": "/python",
+}
+"""What study.json knows, and what it is called elsewhere."""
+_ADDRESS = rb"(?<![\d.])(?!127\.|0\.)(?:\d{1,3}\.){3}\d{1,3}(?![\d.])"
+_MAIL = rb"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
+_HOST_LINE = re.compile(rb'"host": ?"([^"\\]+)"')
+_HEADER_BYTES = 64 << 10
+
+
+@dataclass(frozen=True)
+class Names:
+    """What is replaced: by a name, what stands for it."""
+
+    stand_ins: Mapping[bytes, bytes]
+
+    @classmethod
+    def of_study(cls, project: Path, sites: Sequence[str], kept: Iterable[str]) -> "Names":
+        """Find the names of whoever bundles, of the hosts that runs ran on and of the project's folders.
+
+        Args:
+            project: the project's folder.
+            sites: folders of results/.
+            kept: names that stay, as those of sites and experiments.
+        """
+        found: dict[str, str] = {}
+        for site in sites:
+            found |= _folders(project / "results" / site)
+        found |= {str(project.absolute()): "/project", str(Path.home()): "/home/user"}
+        hosts = sorted(set(_hosts(project, sites)), key=_by_number)
+        found |= {host: f"host-{place}" for place, host in enumerate(hosts, 1)}
+        found |= dict.fromkeys(_accounts(project, sites), "account")
+        found |= dict.fromkeys(_users(), "user")
+        staying = {*kept, *_NOBODYS}
+        return cls(
+            {
+                os.fsencode(name): stand_in.encode()
+                for name, stand_in in found.items()
+                if name not in staying and len(name) >= _SHORTEST and not name.isdigit()
+            }
+        )
+
+    def pattern(self) -> re.Pattern[bytes]:
+        """Return a pattern of all names, whole words alone, with addresses of hosts and of mail."""
+        # A longer name may hold a shorter one.
+        names = sorted(self.stand_ins, key=len, reverse=True)
+        words = b"|".join(map(re.escape, names))
+        return re.compile(
+            rb"(?P<mail>%b)|(?P<name>(?<![A-Za-z0-9_])(?:%b)(?![A-Za-z0-9_]))|(?P<address>%b)"
+            % (_MAIL, words or rb"(?!)", _ADDRESS)
+        )
+
+    def stand_in(self, match: re.Match[bytes]) -> bytes:
+        """Return what stands for a match of `pattern`."""
+        if match.lastgroup == "name":
+            return self.stand_ins[match[0]]
+        return b"address@example.org" if match.lastgroup == "mail" else b"192.0.2.1"
+
+
+def _users() -> Iterator[str]:
+    yield getpass.getuser()
+    try:
+        entry = pwd.getpwuid(os.getuid())
+    except KeyError:
+        return
+    yield entry.pw_name
+    # The full name, where the site keeps one.
+    yield entry.pw_gecos.partition(",")[0].strip()
+
+
+def _folders(results: Path) -> dict[str, str]:
+    """Return the folders that a site's scripts were written for, from its study.json."""
+    try:
+        study = read_object(results / "study.json", results)
+    except (OSError, ValueError):
+        return {}
+    return {
+        path: stand_in
+        for key, stand_in in _STUDY_FOLDERS.items()
+        if isinstance(path := study.get(key), str) and path.startswith("/")
+    }
+
+
+def _hosts(project: Path, sites: Sequence[str]) -> Iterator[str]:
+    """Yield the hosts of all runs, by full and short name, and this one."""
+    named = {socket.gethostname(), socket.getfqdn()}
+    for site in sites:
+        for path in (project / "results" / site).glob("*/*/run.json"):
+            named.update(_hosts_of(RunFolder(path.parent)))
+    for name in named:
+        short, _, domain = name.partition(".")
+        yield from (name, short)
+        if "." in domain:
+            yield domain
+
+
+def _hosts_of(run: RunFolder) -> Iterator[str]:
+    for attempt in run.attempts:
+        if verdict := run.verdict(attempt):
+            yield from (host for host in verdict.hosts if host)
+        yield from (node.host for node in run.nodes(attempt))
+        for path in run.records(attempt).glob("*.jsonl"):
+            try:
+                with open_regular(path, run.site) as file:
+                    begin = file.read(_HEADER_BYTES)
+            except OSError:
+                continue
+            yield from (os.fsdecode(name) for name in _HOST_LINE.findall(begin))
+
+
+def _accounts(project: Path, sites: Sequence[str]) -> Iterator[str]:
+    """Yield the accounts that pay for jobs, from sites' files."""
+    for site in sites:
+        for path in (project / "slurm" / site).glob("*.yaml"):
+            try:
+                yield from _values_of("account", yaml.safe_load(path.read_bytes()))
+            except (OSError, yaml.YAMLError):
+                continue
+
+
+def _values_of(key: str, value: Any) -> Iterator[str]:
+    """Yield the texts of a key, wherever it stands."""
+    if isinstance(value, dict):
+        if isinstance(found := value.get(key), str):
+            yield found
+        for within in value.values():
+            yield from _values_of(key, within)
+    elif isinstance(value, list):
+        for within in value:
+            yield from _values_of(key, within)
+
+
+def _by_number(name: str) -> list[tuple[str, int]]:
+    return [(text, int(digits or 0)) for text, digits in re.findall(r"(\D*)(\d*)", name)]

@@ -1,0 +1,177 @@
+"""Unpacks a bundle into a project, and its images into the project's store; nothing of it is run.
+
+What is in the archive is a stranger's: names that lead outside are refused, every file is held to its
+checksum before it is put in its place, and an image is taken as any archive of another tool is, by its own
+digests.
+"""
+
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+from argosy.bundle.archive import BundleReader, reading
+from argosy.bundle.description import BundledImage
+from argosy.errors import ArgosyError
+from argosy.images.interchange.importing import import_image
+from argosy.images.store.lockfile import lock_path, read_lock
+from argosy.images.store.store import Store, remove_tree
+from argosy.reading import open_regular
+from argosy.units import amount
+
+Say = Callable[[str], None]
+_MOST_NAMED = 3
+_PRIVATE = 0o700
+_FILE, _PROGRAM = 0o644, 0o755
+"""As git makes them: images that are built of files have their modes. The folder itself is private."""
+
+
+def unbundle(file: Path, folder: Path, say: Say) -> list[str]:
+    """Unpack the bundle `file` into the project `folder`, which is made or completed.
+
+    Files that are there already with the same content stay as they are, so that an unpacking that was
+    interrupted goes on.
+
+    Returns:
+        Lines on what is there now.
+
+    Raises:
+        ArgosyError: when the bundle is cut off, damaged, not to be trusted or of another version, or a file
+            of the same name holds something else. Nothing in `folder` is changed then.
+    """
+    with reading(file) as bundle, _beside(folder) as work:
+        _check_room(bundle, work)
+        say(f"unpacking {amount(bundle.size)}")
+        images = bundle.description.images
+        archives = {image.archive for image in images}
+        files = [name for name in bundle.digests if name not in archives]
+        project = work / "project"
+        project.mkdir(_PRIVATE)
+        _unpack(bundle, files, project)
+        for image in images:
+            _check_lock(bundle, image, project)
+        _put_in_place(_missing(bundle, files, folder), project, folder)
+        for name in {*files}.intersection(bundle.description.executable):
+            # What unzip has unpacked before has lost its mode.
+            (folder / name).chmod(_PROGRAM)
+        taken = {image.name: _take(bundle, image, folder, work, say) for image in images}
+    sites = ", ".join(bundle.description.sites) or "no site"
+    lines = [f"{folder}: {len(files):,} files, results of {sites}"]
+    if without := ", ".join(name for name, is_there in taken.items() if not is_there):
+        lines.append(f"not in the bundle, so built or taken by the next snakemake: image {without}")
+    return lines
+
+
+@contextmanager
+def _beside(folder: Path) -> Iterator[Path]:
+    """Give a folder on the file system of `folder`, so that files can be moved from there."""
+    if _is_no_folder(folder):
+        raise ArgosyError(f"{folder}: is no folder", "name a new one")
+    above = folder if folder.exists() else folder.absolute().parent
+    if not above.is_dir():
+        raise ArgosyError(f"{folder}: there is no folder {above}")
+    temporary = Path(tempfile.mkdtemp(prefix=".unbundling.", dir=above))
+    try:
+        yield temporary
+    finally:
+        remove_tree(temporary)
+
+
+def _check_room(bundle: BundleReader, folder: Path) -> None:
+    free = shutil.disk_usage(folder).free
+    if bundle.size > free:
+        raise ArgosyError(
+            f"{bundle.title}: holds {amount(bundle.size)}, and {folder.parent} has room for {amount(free)}"
+        )
+
+
+def _unpack(bundle: BundleReader, names: Sequence[str], folder: Path) -> None:
+    executable = {*bundle.description.executable}
+    for name in names:
+        path = folder / name
+        mode = _PROGRAM if name in executable else _FILE
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+        except (FileExistsError, NotADirectoryError, IsADirectoryError):
+            raise ArgosyError(f"{bundle.title}: {name!r} is a file and a folder") from None
+        with os.fdopen(descriptor, "wb") as target:
+            bundle.copy(name, target)
+
+
+def _missing(bundle: BundleReader, names: Sequence[str], folder: Path) -> list[str]:
+    """Return the names of the files that are not there yet; raises ArgosyError where others are."""
+    there = [name for name in names if os.path.lexists(folder / name)]
+    others = [name for name in there if _digest(folder / name, folder) != bundle.digests[name]]
+    within = {str(above) for name in names for above in PurePosixPath(name).parents}
+    others += [name for name in sorted(within) if _is_no_folder(folder / name)]
+    if others:
+        more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
+        raise ArgosyError(
+            f"{folder}: {', '.join(others[:_MOST_NAMED])}{more} is there, and is not that of the bundle",
+            "unpack it into a new folder",
+        )
+    return sorted({*names} - {*there})
+
+
+def _is_no_folder(path: Path) -> bool:
+    """Return whether something else is there, be it a link to a folder."""
+    return path.is_symlink() or (path.exists() and not path.is_dir())
+
+
+def _digest(path: Path, top: Path) -> str | None:
+    """Return the SHA-256 of a file; None for what is none or cannot be read."""
+    try:
+        with open_regular(path, top, sys.maxsize) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def _check_lock(bundle: BundleReader, image: BundledImage, unpacked: Path) -> None:
+    path = lock_path(unpacked, image.name)
+    if str(path.relative_to(unpacked)) not in bundle.digests:
+        raise ArgosyError(f"{bundle.title}: holds no image.lock of {image.name}")
+    lock = read_lock(path)
+    if (lock.name, lock.digest) != (image.name, image.digest):
+        raise ArgosyError(f"{bundle.title}: its lock of {image.name} is of another image")
+    if image.archive is not None and image.archive not in bundle.digests:
+        raise ArgosyError(f"{bundle.title}: holds no {image.archive}")
+
+
+def _put_in_place(names: Sequence[str], unpacked: Path, folder: Path) -> None:
+    """Move files into the project, all of one time: none is newer than what Snakemake makes of it."""
+    now = unpacked.stat().st_mtime
+    for name in names:
+        os.utime(unpacked / name, (now, now))
+    if not folder.exists():
+        unpacked.rename(folder)
+        return
+    for name in names:
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (unpacked / name).rename(target)
+
+
+def _take(bundle: BundleReader, image: BundledImage, folder: Path, work: Path, say: Say) -> bool:
+    """Have an image in the store; whether it is there."""
+    store = Store.of_project(folder)
+    if store.root(image.digest).is_dir():
+        return True
+    if image.archive is None:
+        return False
+    say(f"taking the image {image.name} into the store")
+    archive = work / "image.oci.tar"
+    with archive.open("wb") as target:
+        bundle.copy(image.archive, target)
+    # Its lock is that of the bundle, which says what the image was made of; the one written here goes.
+    taken = import_image(store, work, archive, image.name)
+    if taken.digest != image.digest:
+        raise ArgosyError(
+            f"{bundle.title}: {image.archive} is the image {taken.digest}, its lock names {image.digest}"
+        )
+    return True
