@@ -5,6 +5,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,20 @@ def untyped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         for node in running.nodes:
             for words in ("link set hs0 down", "link set hs0 name hsn0", "link set hsn0 up"):
                 node.administer("ip", *words.split())
+        yield running
+
+
+@pytest.fixture(scope="module")
+def forbidding(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """User namespaces are forbidden on nodes, and are there on the login node."""
+    if problem := missing():
+        pytest.skip(problem)
+    folder = tmp_path_factory.mktemp("slurm") / "forbidding"
+    offers = Offers(cpus=8, memory_mb=16_000, gres=(), features=("milan",), partitions=())
+    lines = "PartitionName=std Nodes=ALL Default=YES MaxTime=6:00:00\n"
+    with Cluster.start(folder, offers=offers, site_lines=lines) as running:
+        for node in running.nodes:
+            node.administer("sh", "-c", "echo 0 > /proc/sys/user/max_user_namespaces")
         yield running
 
 
@@ -167,6 +182,32 @@ def test_gpus_without_a_type_and_scratch_by_a_prolog(
     assert found["queues"]["genoa"]["limits"] == [{"nodes": 3, "time": "2d"}]
     assert found["queues"]["scavenge"]["only_by_name"] is True
     run_there(study)
+
+
+@pytest.mark.container
+@pytest.mark.usefixtures("torch_digest")
+def test_no_user_namespaces_on_nodes_and_no_home(
+    forbidding: Cluster, make_cluster_workspace: MakeWorkspace
+) -> None:
+    study = make_cluster_workspace(forbidding)
+    home = study.path.parent / "homes/user"
+    home.mkdir(parents=True)
+    study.environment["HOME"] = str(home)
+    with ExitStack() as hidden:
+        for node in forbidding.nodes:
+            hidden.enter_context(node.without(home.parent))
+        said = probe(study)
+        assert [*site(study)["absent_folders"]] == [str(home)]
+        assert "user namespaces" in said + (study.path / "slurm/kestrel/site.yaml").read_text()
+        # In a container, which only proot starts there.
+        run_there(
+            study,
+            runtime="udocker",
+            image="torch-cpu",
+            command="python3 /workloads/torch/digits.py --epochs 1",
+        )
+    log = next((study.path / "results/kestrel/count").glob("*/logs/*/node-0.log"))
+    assert "proot" in log.read_text()
 
 
 def test_a_queue_that_never_starts_the_job(workspace: ClusterWorkspace) -> None:

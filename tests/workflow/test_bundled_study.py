@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from no_network import without_network
 from workspace import BIN, Workspace
@@ -50,23 +51,21 @@ def run_without_network(folder: Path, *command: str) -> str:
     return done.stdout
 
 
-def summary(folder: Path, site: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / f"results/{site}/summary.json").read_text())
-    return found
-
-
-def outcome(summary: dict[str, Any]) -> dict[str, Any]:
-    """What a report says but for times and machines."""
-    [experiment] = summary["experiments"]
+def outcome(folder: Path, site: str) -> dict[str, Any]:
+    """What was measured but for times and machines; a busy machine decides what is steady."""
+    results = folder / "results" / site
+    summary = json.loads((results / "summary.json").read_text())
+    tables = results / "tables"
+    steps = f"""SELECT run_id, rank, count(*), max(step) FROM '{tables}/steps.parquet'
+        GROUP BY ALL ORDER BY ALL"""
+    accuracy = f"""SELECT run_id, max(round(value_number, 6)) FROM '{tables}/metrics.parquet'
+        WHERE name = 'test_accuracy' GROUP BY ALL ORDER BY ALL"""
     return {
         "inputs": summary["inputs"],
         "digests": {run["image_digest"] for run in summary["runs"]},
-        "states": experiment["states"],
-        "points": [
-            (each["nodes"], each["ranks"], each["steps"], each["samples_per_step"])
-            for each in experiment["points"]
-        ],
-        "accuracies": [round(each["test_accuracy"]["mean"], 6) for each in experiment["points"]],
+        "states": [run["state"] for run in summary["runs"]],
+        "steps": duckdb.sql(steps).fetchall(),
+        "accuracies": duckdb.sql(accuracy).fetchall(),
     }
 
 
@@ -86,8 +85,10 @@ def test_it_runs_on_a_machine_without_network(bundle: Path, tmp_path: Path) -> N
     run_without_network(
         folder, ".venv/bin/snakemake", "--quiet", "host", "--config", "site=elsewhere"
     )
-    assert outcome(summary(folder, "elsewhere")) == outcome(summary(folder, "local"))
+    there = outcome(folder, "elsewhere")
+    assert there == outcome(folder, "local")
+    assert len(there["steps"]) == 3
+    assert len(there["accuracies"]) == 2
     run_without_network(folder, ARGOSY, "compare", "results/local", "results/elsewhere")
     page = (folder / "comparison.html").read_text()
     assert "All sites were asked for the same" in page
-    assert "models reach the same test accuracy in as many steps" in page

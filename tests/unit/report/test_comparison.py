@@ -52,6 +52,46 @@ def test_sizes_that_both_have_give_a_ratio(tmp_path: Path) -> None:
     assert " times the throughput of a (" in sentence
 
 
+def accurate(results: Path, *accuracies: float, steps: int = 30) -> Summary:
+    """One, two and more nodes whose models become so accurate."""
+    for nodes, accuracy in enumerate(accuracies, start=1):
+        for repeat in (1, 2):
+            run = plan(results, "digits", nodes, 1, repeat)
+            run.execute()
+            metrics = {"test_accuracy": accuracy, "weights_identical": True}
+            run.steps(step_s=0.1 + repeat / 1e4, steps=steps, metrics=metrics)
+    return reported(results)
+
+
+def test_models_as_good_in_as_many_steps(tmp_path: Path) -> None:
+    here = accurate(tmp_path / "a", 0.97, 0.96)
+    same = accurate(tmp_path / "b", 0.97, 0.9600004)
+    [experiment] = compare({"a": here, "b": same}).experiments
+    assert findings(experiment, "a")[1] == (
+        "At each size that both measured, models reach the same test accuracy in as many steps, to the "
+        "digits of single precision."
+    )
+    longer = accurate(tmp_path / "c", 0.97, 0.96, steps=31)
+    [experiment] = compare({"a": here, "c": longer}).experiments
+    assert "models reach the same test accuracy, to the" in findings(experiment, "a")[1]
+    other = accurate(tmp_path / "d", 0.97, 0.95)
+    [experiment] = compare({"a": here, "d": other}).experiments
+    assert findings(experiment, "a")[1] == (
+        "Models trained on 2 nodes have a test accuracy of 0.9500 at d, 0.9600 at a."
+    )
+
+
+def test_whether_all_were_asked_for_the_same(tmp_path: Path) -> None:
+    here, same = study(tmp_path / "a", 0.2, 1), study(tmp_path / "b", 0.1, 1)
+    more = study(tmp_path / "c", 0.1, 1, 2)
+    assert compare({"a": here, "b": same}).has_same_inputs
+    assert not compare({"a": here, "c": more}).has_same_inputs
+    write_comparison({"a": here, "b": same}, tmp_path / "same.html")
+    assert f"<code>{here.inputs}</code>" in (tmp_path / "same.html").read_text()
+    write_comparison({"a": here, "c": more}, tmp_path / "other.html")
+    assert "All sites were asked for the same" not in (tmp_path / "other.html").read_text()
+
+
 def test_what_cannot_be_compared_is_said(tmp_path: Path) -> None:
     here, there = study(tmp_path / "a", 0.2, 1), study(tmp_path / "b", 0.1, 2)
     run = plan(tmp_path / "b", "only-here")

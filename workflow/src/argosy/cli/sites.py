@@ -13,6 +13,24 @@ def of_sites() -> None:
     """Keep the commands' names, however few they are."""
 
 
+@sites.command("list")
+def list_sites() -> None:
+    """List the sites of this project: their nodes, what is left to fill in, and where one asks."""
+    from rich import box
+    from rich.table import Table
+
+    from argosy.cli.output import show
+    from argosy.site.overview import overview
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for title in ("site", "operator", "nodes", "to fill in", "written from", "tried", "contact"):
+        table.add_column(title, overflow="fold")
+    for each in overview(Path("slurm")):
+        row = (each.name, each.operator, each.nodes, each.lacks, each.checked, each.tried or "no")
+        table.add_row(*row, each.contact)
+    show(table, piped_width=200)
+
+
 @sites.command()
 def here() -> None:
     """Print which folder of slurm/ is of the cluster that this machine belongs to."""

@@ -165,6 +165,10 @@ class Site(Model):
     """In the order in which they are tried."""
     queues: Mapping[Key, Queue] = {}
     """In the order in which they are tried."""
+    operator: Text | None = None
+    """Who runs it, and in which country."""
+    contact: Text | None = None
+    """Where its users ask: the address of its documentation or help."""
     sources: tuple[Source, ...] = ()
     tried: Text | None = None
     """When Argosy last ran there; None: not yet."""

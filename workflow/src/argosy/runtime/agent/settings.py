@@ -83,6 +83,8 @@ class Settings:
     """What messages call the site's file."""
     visible_gpus: str | None = None
     """The value of CUDA_VISIBLE_DEVICES; None: not set."""
+    visible_amd_gpus: str | None = None
+    """The value of ROCR_VISIBLE_DEVICES; None: not set."""
     echo: bool = False
     """Whether what ranks print is also said by the agent: somebody looks at the terminal."""
 
@@ -186,6 +188,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         site_file=environ.get("ARGOSY_SITE_FILE") or "site.yaml",
         nvml=environ.get("ARGOSY_NVML", ""),
         visible_gpus=environ.get("CUDA_VISIBLE_DEVICES"),
+        visible_amd_gpus=environ.get("ROCR_VISIBLE_DEVICES"),
         echo=environ.get("ARGOSY_ECHO") == "1",
         run=_on_this_host(_read_run(os.path.join(run_dir, "run.json")), environ),
     )

@@ -6,6 +6,7 @@ import os
 import socket
 
 from ..settings import SCHEMA_VERSION, Settings
+from .amd import AmdGpuSource
 from .cpu import JobCpu, NodeCpu, OwnCpu
 from .disk import Disk
 from .energy import CpuEnergy
@@ -38,6 +39,11 @@ def telemetry_of(settings: Settings) -> Telemetry:
     }
     sources: list[Source] = [
         NodeSource(readers, lambda: {"memory_of": memory.of}),
-        GpuSource(settings.nvml, settings.visible_gpus),
+        _gpus_of(settings),
     ]
     return Telemetry(TelemetryWriter(settings.telemetry), header, sources, own.note)
+
+
+def _gpus_of(settings: Settings) -> Source:
+    amd = AmdGpuSource(settings.visible_amd_gpus)
+    return amd if amd.is_here() else GpuSource(settings.nvml, settings.visible_gpus)

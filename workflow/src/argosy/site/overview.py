@@ -1,0 +1,73 @@
+"""The sites of a project, each in a few words: what is there, and where one asks."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from argosy.errors import ArgosyError
+from argosy.site.models import Site, read_site
+
+_DATE = re.compile(r"\d{4}(?:-\d\d){0,2}")
+NO_SITES = ("templates", "mycluster")
+"""Folders of slurm/ that describe no cluster."""
+
+
+@dataclass(frozen=True)
+class SiteOverview:
+    """A site in words.
+
+    Args:
+        operator: who runs it, and where; "" where that is not said.
+        nodes: its kinds of nodes.
+        lacks: keys that are left for its user to fill in.
+        checked: the newest date of what it was written from; "" where none bears one.
+        tried: when Argosy last ran there; "": not yet.
+        contact: where its users ask.
+    """
+
+    name: str
+    operator: str
+    nodes: str
+    interface: str
+    lacks: str
+    checked: str
+    tried: str
+    contact: str
+
+
+def overview(slurm: Path) -> list[SiteOverview]:
+    """Return the sites in a folder, by name; raises ArgosyError for one that cannot be read."""
+    names = sorted(path.parent.name for path in slurm.glob("*/site.yaml"))
+    return [_of_site(slurm, name) for name in names if name not in NO_SITES]
+
+
+def _of_site(slurm: Path, name: str) -> SiteOverview:
+    try:
+        site = read_site(slurm / name)
+    except ArgosyError as problem:
+        raise problem.at(f"slurm/{name}") from None
+    dates = [date for each in site.sources for date in _DATE.findall(each.date or "")]
+    needs_network = site.scheduler != "local"
+    lacks = [
+        *(["interface"] if needs_network and not (site.interface or site.host_suffix) else []),
+        *(["account"] if site.account_required and not site.account else []),
+    ]
+    return SiteOverview(
+        name=name,
+        operator=site.operator or "",
+        nodes="; ".join(_nodes(site)),
+        interface=site.interface or site.host_suffix,
+        lacks=", ".join(lacks),
+        checked=max(dates, default=""),
+        tried=site.tried or "",
+        contact=site.contact or "",
+    )
+
+
+def _nodes(site: Site) -> list[str]:
+    """Return each kind of node once: its processor's architecture, and its GPUs."""
+    kinds: dict[str, None] = {}
+    for entry in site.hardware.values():
+        gpus = f", {entry.gpus} GPUs: {entry.gpu}" if entry.gpus else ""
+        kinds[f"{entry.architecture}{gpus}"] = None
+    return list(kinds)
