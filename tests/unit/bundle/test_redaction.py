@@ -30,6 +30,8 @@ def plant(project: Path) -> list[bytes]:
     (run / "output").mkdir()
     (run / "output/plain.bin").write_bytes(b"\0\1\2")
     (run / "output/named.bin").write_bytes(b"\0" + f" {home} ".encode())
+    # Among numbers a short name is chance.
+    (run / "output/chance.bin").write_bytes(b"\0 host0 ")
     return [
         *(text.encode() for text in (home, str(project), "grant-77", "10.11.12.13")),
         *(b"login7", b"cluster.example", b"host0", b"host1", b"uni.example"),
@@ -48,6 +50,7 @@ def test_nobody_is_named_and_all_that_was_measured_stays(
     request = Request(project, (SITE,), with_images=False, is_redacted=True)
     lines = write_bundle(request, tmp_path / "redacted.zip", said.append)
     found = contents(tmp_path / "redacted.zip")
+    assert found.pop(f"{RUN}/output/chance.bin") == b"\0 host0 "
     for name, content in found.items():
         for each in named:
             assert each not in content, (name, each)

@@ -71,7 +71,8 @@ def write_bundle(request: Request, target: Path, say: Say) -> list[str]:
     contents = find_contents(request.project, sites, request.excluded)
     if not any(member.name == "Snakefile" for member in contents.members):
         raise ArgosyError("there is no Snakefile here", "change to the project's folder")
-    say(f"looking through {len(contents.members):,} files for secrets")
+    size = amount(sum(member.size for member in contents.members))
+    say(f"looking through {len(contents.members):,} files, {size}, for secrets")
     refuse_secrets(contents.members)
     locks = _locks(request.project, sites)
     with TemporaryDirectory(dir=_folder_of(target), prefix=f".{target.name}.") as work:
@@ -223,7 +224,7 @@ def _described(
     if contents.left_out:
         named = ", ".join(contents.left_out[:3])
         more = f" and {len(contents.left_out) - 3} more" if len(contents.left_out) > 3 else ""
-        lines.append(f"left out, since they are links or no files: {named}{more}")
+        lines.append(f"left out, since they are links, no files, or name somebody: {named}{more}")
     return lines
 
 

@@ -9,6 +9,7 @@ import re
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
 
 from argosy.bundle.contents import Contents, Member
@@ -25,6 +26,9 @@ MADE_ANEW = ("report.html", "summary.json", "summary.csv")
 _NAMED_BY_US = 4
 """Parts of a path: results, site, experiment, run."""
 _LOOKED_AT = 8192
+_SHORTEST_IN_BINARY = 6
+_NUMBERS = ".steps"
+"""Of files that hold numbers alone (docs/run-folder.md)."""
 _MOST_NAMED = 3
 
 
@@ -89,20 +93,31 @@ def _is_made_anew(name: str) -> bool:
 def _copy(member: Member, target: Path, pattern: re.Pattern[bytes], names: Names) -> bool:
     """Copy a file with other names in it; whether that could be done."""
     with member.open() as source, target.open("wb") as copy:
-        is_binary = b"\0" in source.peek(_LOOKED_AT)[:_LOOKED_AT]
+        is_binary = _is_binary(source)
         for line in source:
-            if is_binary:
-                match = pattern.search(line)
-                if match and match.lastgroup == "name":
-                    break
-                copy.write(line)
-            else:
+            if not is_binary:
                 copy.write(pattern.sub(names.stand_in, line))
+            elif not member.name.endswith(_NUMBERS) and _is_named(line, pattern, is_binary=True):
+                break
+            else:
+                copy.write(line)
         else:
             shutil.copymode(member.path, target)
             return True
     target.unlink()
     return False
+
+
+def _is_binary(file: BufferedReader) -> bool:
+    return b"\0" in file.peek(_LOOKED_AT)[:_LOOKED_AT]
+
+
+def _is_named(line: bytes, pattern: re.Pattern[bytes], *, is_binary: bool) -> bool:
+    """Return whether a line holds a name; numbers look like a short one by chance."""
+    shortest = _SHORTEST_IN_BINARY if is_binary else 0
+    return any(
+        match.lastgroup == "name" and len(match[0]) >= shortest for match in pattern.finditer(line)
+    )
 
 
 def _reported(project: Path, top: Path, site: str) -> list[Member]:
@@ -154,4 +169,5 @@ def _say_where_names_stay(
 
 def _holds_name(member: Member, pattern: re.Pattern[bytes]) -> bool:
     with member.open() as file:
-        return any(match.lastgroup == "name" for line in file for match in pattern.finditer(line))
+        is_binary = _is_binary(file)
+        return any(_is_named(line, pattern, is_binary=is_binary) for line in file)
