@@ -14,7 +14,7 @@ import pytest
 from no_network import without_network
 from workspace import BIN, Workspace
 
-pytestmark = [pytest.mark.container, pytest.mark.slow]
+pytestmark = [pytest.mark.container, pytest.mark.slow, pytest.mark.timeout(1500)]
 ARGOSY = ".venv/bin/argosy"
 
 
@@ -24,7 +24,7 @@ def bundle(make_workspace: Callable[[str], Workspace]) -> Path:
     workspace = make_workspace("bundled study")
     digits: dict[str, Any] = {
         "image": "torch-cpu",
-        "command": "python3 /workloads/torch/digits.py",
+        "command": "python3 /workloads/torch/digits.py --epochs 3",
         "scale": {"nodes": [1, 2], "repeats": 1},
         "resources": {"time": "10m"},
     }
