@@ -45,6 +45,12 @@ def doctor(
     wait: Annotated[
         str, typer.Option(help="How long the jobs may take, queue and all, such as 90s or 2h.")
     ] = "90s",
+    train: Annotated[
+        bool,
+        typer.Option(
+            "--train", help="Also train on two nodes until the job is warned: two minutes more."
+        ),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Check a site: its folder, what its cluster takes, and its nodes from the inside.
@@ -58,7 +64,7 @@ def doctor(
     from argosy.units import span
 
     wait_s = span("--wait", wait) if job else None
-    findings = Examination(Path.cwd(), site, wait_s, say).findings()
+    findings = Examination(Path.cwd(), site, wait_s, say, trains=train).findings()
     raise typer.Exit(1 if print_findings(findings, as_json=json) else 0)
 
 

@@ -8,6 +8,7 @@ from argosy.doctor import login_checks
 from argosy.doctor.findings import Finding, ok, unknown, wrong
 from argosy.doctor.node_checks import check_nodes, questions_of
 from argosy.doctor.places import Place, alike, check_place, places_of, to_look_at
+from argosy.doctor.trial import Trial
 from argosy.errors import ArgosyError
 from argosy.images.store.store import Store
 from argosy.probe.look_jobs import Planned, look_at
@@ -27,12 +28,14 @@ class Examination:
         name: of the site.
         wait_s: how long jobs may take; None: none are submitted.
         say: told of waits.
+        trains: whether two ranks are tried as well.
     """
 
     project: Path
     name: str
     wait_s: float | None
     say: Callable[[str], None]
+    trains: bool = False
 
     @property
     def site_file(self) -> str:
@@ -87,12 +90,19 @@ class Examination:
             each.name: each for each in look_at(planned, questions, surveyor, self.wait_s, self.say)
         }
         told: set[Finding] = set()
+        is_right = True
         for place in looked_at:
             for finding in check_nodes(self.site_file, place, by_name[place.name]):
                 # What is true of all nodes is said once.
                 if finding not in told and not _is_told(finding, told):
                     yield finding
                 told.add(finding)
+                is_right &= finding.verdict != "wrong"
+        if self.trains and is_right:
+            place = max(looked_at, key=lambda each: min(2, each.nodes))
+            yield from Trial(
+                self.project, self.name, place, system, self.wait_s, self.say
+            ).findings()
 
 
 def _is_told(finding: Finding, told: set[Finding]) -> bool:

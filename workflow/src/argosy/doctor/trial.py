@@ -1,0 +1,183 @@
+"""A small training on the site itself: two ranks in a container add up numbers by Horovod, and are warned.
+
+The job is a run like any other, by the same template and agent, in `logs/doctor/<site>/`, where no report
+looks for it.
+"""
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from argosy.doctor.findings import Finding, ok, unknown, warning, wrong
+from argosy.doctor.places import Place
+from argosy.errors import ArgosyError
+from argosy.images.store.lockfile import ImageLock, read_lock
+from argosy.jobs.planning import Project, Target, plan_runs, write_runs
+from argosy.jobs.verdicts import read_ending
+from argosy.reading import read_object
+from argosy.run_folder.folder import RunFolder
+from argosy.schedulers.base import Scheduler, SchedulerError, State, Status
+from argosy.schedulers.batch_system import BatchSystem
+from argosy.study.models import Checkpoints, Resources
+from argosy.study.runs import Run
+
+CHECK, WARNED = "Horovod", "warning"
+LIMIT_S, WARNING_S = 120, 60
+POLL_S = 2.0
+WORD_S = 15.0
+_EXPERIMENT = "trial"
+_TRIAL_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class TrialProject(Project):
+    """The project, but for where the trial's files lie."""
+
+    def run_dir(self, site: str, run: Run) -> Path:
+        """Return the folder of the trial."""
+        return self.path.absolute() / "logs" / "doctor" / site / run.experiment / run.run_id
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A training to be tried.
+
+    Args:
+        project: the project's folder.
+        site: its name.
+        place: the queue and the kind of nodes.
+        system: the site's scheduler.
+        wait_s: how long the job may wait in the queue.
+        say: told of waits.
+    """
+
+    project: Path
+    site: str
+    place: Place
+    system: BatchSystem
+    wait_s: float
+    say: Callable[[str], None]
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield whether ranks exchange by Horovod, and whether they are warned before the time limit."""
+        project = TrialProject(self.project)
+        lock = _image_with_horovod(project)
+        if lock is None:
+            yield unknown(
+                CHECK, "no image with Horovod is built here (argosy image build torch-cpu)"
+            )
+            return
+        run = self._run(lock)
+        folder = project.run_dir(self.site, run)
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            plans = plan_runs(project, self._target, [run], {lock.name: lock})
+            write_runs(project, plans)
+            self.say(f"training on {run.nodes} nodes until it is warned, {LIMIT_S} s at most")
+            status = self._end_of(folder)
+        except ArgosyError as problem:
+            yield wrong(CHECK, problem.problem, problem.hint or "see the site's file")
+            return
+        except SchedulerError as problem:
+            yield unknown(CHECK, str(problem))
+            return
+        if status is None:
+            yield unknown(
+                CHECK, f"its job waited for {self.wait_s:.0f} s and was cancelled (--wait)"
+            )
+            return
+        yield from _told(folder, status)
+
+    @property
+    def _target(self) -> Target:
+        return Target(self.site, self.place.hardware, self.place.queue)
+
+    def _run(self, lock: ImageLock) -> Run:
+        queue = self.place.site.queues[self.place.queue]
+        return Run(
+            experiment=_EXPERIMENT,
+            nodes=min(2, self.place.nodes),
+            ranks_per_node=1,
+            repeat=1,
+            scaling="strong",
+            image=lock.name,
+            command=("python3", "/argosy/trial.py"),
+            launcher="horovod",
+            runtime="udocker",
+            resources=Resources(gpus_per_rank=1 if queue.gpus_only else 0, time=LIMIT_S),
+            checkpoints=Checkpoints(warning=WARNING_S, requeues=0),
+            throughput=None,
+        )
+
+    def _end_of(self, folder: Path) -> Status | None:
+        """Submit the job and wait for its end; None where it did not start in time."""
+        scheduler = self.system.make_scheduler(POLL_S)
+        try:
+            scheduler.submit([folder])
+            return self._followed(scheduler, folder)
+        except BaseException:
+            scheduler.cancel()
+            raise
+
+    def _followed(self, scheduler: Scheduler, folder: Path) -> Status | None:
+        began = spoke = time.monotonic()
+        while True:
+            status = scheduler.poll()[folder]
+            if not status.state.active:
+                return status
+            now = time.monotonic()
+            if status.state is not State.RUNNING and now - began > self.wait_s:
+                scheduler.cancel()
+                return None
+            if now - spoke > WORD_S:
+                spoke = now
+                self.say(f"job {status.job_id}: {status.state.value}, for {now - began:.0f} s")
+            time.sleep(scheduler.pause_s)
+
+
+def _image_with_horovod(project: Project) -> ImageLock | None:
+    """Return the first image of the project that is here and was built with Horovod."""
+    for path in sorted(project.path.glob("resources/images/*/image.lock")):
+        lock = read_lock(path)
+        steps = " ".join(step.instruction for step in lock.steps)
+        if "horovod" in steps and project.store.root(lock.digest).is_dir():
+            return lock
+    return None
+
+
+def _told(folder: Path, status: Status) -> Iterator[Finding]:
+    """Yield what the ranks say, and what became of their job."""
+    ending, run = read_ending(folder, status), RunFolder(folder)
+    said = _said(folder, run)
+    verdict = run.verdict(run.newest_attempt(status.job_id))
+    hosts = ", ".join(host for host in (verdict.hosts if verdict else []) if host)
+    ranks, wanted = said.get("ranks"), run.spec.nodes
+    if not said or said.get("sum") != sum(range(1, wanted + 1)) or ranks != wanted:
+        yield wrong(CHECK, said.get("problem") or ending.message, f"see its logs: {ending.logs}")
+        return
+    seconds = said.get("exchanged_s")
+    yield ok(
+        CHECK, f"{wanted} ranks on {hosts} add up by {said.get('framework')}, after {seconds:.1f} s"
+    )
+    if isinstance(said.get("warned_s"), float):
+        yield ok(
+            WARNED, f"ranks are warned before the time limit, here after {said['warned_s']:.0f} s"
+        )
+    else:
+        yield warning(
+            WARNED,
+            f"no warning reached the ranks within the {LIMIT_S} s of their job",
+            "programs with `checkpoints` would lose what they did since the last one: ask the site whether "
+            "its jobs get the signal that they ask for",
+        )
+
+
+def _said(folder: Path, run: RunFolder) -> dict[str, Any]:
+    """Return what rank 0 wrote; a program wrote it."""
+    try:
+        return read_object(folder / "output/trial.json", run.site, _TRIAL_BYTES)
+    except (OSError, ValueError):
+        return {}
