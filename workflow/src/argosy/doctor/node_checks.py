@@ -215,7 +215,10 @@ def _engines(looks: tuple[NodeLook, ...]) -> Iterator[Finding]:
             "`argosy image engines` on a node says why for each; docs/images.md has what they need",
         )
         return
-    yield ok("engine", "containers can be started on nodes")
+    if any(look.commands.get(ENGINES) for look in looks):
+        yield ok("engine", "containers can be started on nodes")
+    else:
+        yield unknown("engine", "no node has said whether containers start there")
 
 
 # ---- clocks and GPUs

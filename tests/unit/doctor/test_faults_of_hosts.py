@@ -1,0 +1,72 @@
+"""Faults that no test cluster on one machine can have: clocks that differ, quotas, disks that are full."""
+
+import errno
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from node_looks import folder, interface, look
+
+from argosy.doctor import login_checks
+from argosy.doctor.node_checks import check_nodes
+from argosy.doctor.places import Place
+from argosy.images.store.store import Store
+from argosy.probe.look_jobs import Looked
+from argosy.site.models import Site
+
+SITE = Site.model_validate(
+    {
+        "scheduler": "slurm",
+        "interface": "ib0",
+        "hardware": {"cpu": {"architecture": "x86_64", "cores": 4}},
+        "queues": {"main": {"hardware": ["cpu"], "limits": [{"nodes": 2}]}},
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "verdict"), [(-70.0, "warning"), (70.0, "warning"), (0.4, "ok"), (59.0, "ok")]
+)
+def test_clocks_that_differ(tmp_path: Path, ahead_s: float, verdict: str) -> None:
+    met = {"ib0": {"bytes_per_s": 1e9, "clock_ahead_s": ahead_s, "clock_within_s": 0.1}}
+    seen = {"scratch": [folder("/tmp")], "interfaces": [interface("ib0")]}
+    looks = (look(**seen), look(node="n2", meeting={"interfaces": met}, **seen))
+    looked = Looked("main-cpu", looks)
+    place = Place(SITE, "main", "cpu", tmp_path)
+    found = {each.check: each for each in check_nodes("slurm/x/site.yaml", place, looked)}
+    assert found["clocks"].verdict == verdict
+    # Of what no node has answered nothing is said to be well.
+    assert found["environment"].verdict == "wrong" or found["engine"].verdict == "unknown"
+    if verdict == "warning":
+        assert "the clocks of n1 and n2 differ by 70 s" in found["clocks"].evidence
+
+
+@pytest.mark.parametrize("code", [errno.EDQUOT, errno.ENOSPC, errno.EROFS])
+def test_a_quota_that_is_used_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    (tmp_path / "store").mkdir()
+    whole = tempfile.TemporaryFile
+
+    def refused(*, dir: Path) -> Any:
+        if dir == tmp_path / "store":
+            raise OSError(code, os.strerror(code))
+        return whole(dir=dir)
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refused)
+    bad, good = login_checks.folders(tmp_path, Store(tmp_path / "store"))
+    assert (bad.check, bad.verdict, good.verdict) == ("store", "wrong", "ok")
+    assert os.strerror(code) in bad.evidence
+    assert "ARGOSY_STORE names the store" in bad.remedy
+
+
+def test_a_disk_that_is_nearly_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "store").mkdir()
+    real = os.statvfs(tmp_path)
+    little = os.statvfs_result((real.f_bsize, 4096, 10**9, 100, 100, *real[5:]))
+    monkeypatch.setattr(os, "statvfs", lambda path: little)
+    found = [*login_checks.folders(tmp_path, Store(tmp_path / "store"))]
+    assert {each.verdict for each in found} == {"warning"}
+    assert "has 400 KiB free" in found[0].evidence
