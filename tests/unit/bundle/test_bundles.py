@@ -137,6 +137,7 @@ def test_a_secret_where_two_parts_of_a_file_meet(study: Path, tmp_path: Path) ->
         bundled(study, tmp_path / "study.zip")
 
 
+@pytest.mark.slow
 def test_no_false_alarm_in_the_project_itself(project: Path, tmp_path: Path) -> None:
     bundled(project, tmp_path / "project.zip")
 

@@ -49,10 +49,12 @@ def entities(bundle: Path) -> dict[str, Any]:
     return {entity["@id"]: entity for entity in crate["@graph"]}
 
 
+@pytest.mark.slow
 def test_it_is_valid(bundle: Path) -> None:
     assert validated(bundle) == []
 
 
+@pytest.mark.slow
 def test_the_validator_finds_what_is_wrong(tmp_path: Path) -> None:
     project = make_project(tmp_path / "study")
     bundle = bundled(project, tmp_path / "study.zip")
