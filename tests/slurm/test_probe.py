@@ -32,7 +32,16 @@ PartitionName=scavenge Nodes=ALL MaxTime=1-0 PreemptMode=REQUEUE PriorityTier=0
 PROLOG = """#!/bin/sh
 echo "print Welcome to this cluster"
 echo "export LSCRATCH={scratch}"
+echo "export PATH={old}:$PATH"
 """
+OLD_PYTHON = """#!/bin/sh
+case "$*" in
+    *sys.exit*version_info*) exit 1 ;;
+    *version_info*) echo 3.6.8 ;;
+    *) echo "SyntaxError: future feature annotations is not defined" >&2; exit 1 ;;
+esac
+"""
+"""A stand-in for what nodes of older distributions call python3."""
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +57,19 @@ def accounts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def untyped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """GPUs without a type, no default partition, other names, and a prolog that prints and sets scratch."""
+    """GPUs without a type, no default partition, other names, and a prolog that prints and sets scratch.
+
+    Nodes call an old Python python3.
+    """
     if problem := missing():
         pytest.skip(problem)
     folder = tmp_path_factory.mktemp("slurm") / "untyped"
     prolog = folder.parent / "prolog.sh"
-    prolog.write_text(PROLOG.format(scratch=folder.resolve() / "scratch"))
+    old = folder.parent / "old"
+    old.mkdir()
+    (old / "python3").write_text(OLD_PYTHON)
+    (old / "python3").chmod(0o755)
+    prolog.write_text(PROLOG.format(scratch=folder.resolve() / "scratch", old=old.resolve()))
     prolog.chmod(0o755)
     offers = Offers(cpus=6, memory_mb=12_000, gres=("gpu:2",), features=("genoa",), partitions=())
     lines = f"TaskProlog={prolog}\n{UNTYPED}"
@@ -165,7 +181,7 @@ def test_an_account_that_jobs_do_not_have_by_themselves(
     run_there(study)
 
 
-def test_gpus_without_a_type_and_scratch_by_a_prolog(
+def test_gpus_without_a_type_an_old_python_and_scratch_by_a_prolog(
     untyped: Cluster, make_cluster_workspace: MakeWorkspace
 ) -> None:
     study = make_cluster_workspace(untyped, "a project; with $(odd) 'name' 100%")
@@ -177,6 +193,8 @@ def test_gpus_without_a_type_and_scratch_by_a_prolog(
     assert driver.returncode == 0, output
     found = site(study)
     assert found["interface"] in ("eth0", "hsn0")
+    looks = (study.path / "resources/probe/kestrel").rglob("0.json")
+    assert "python3=3.6.8" in json.loads(next(looks).read_text())["pythons"]
     assert found["hardware"]["gpu"]["options"] == {"gres": "gpu:{gpus}"}
     assert found["hardware"]["gpu"]["gpus"] == 2
     assert found["queues"]["genoa"]["limits"] == [{"nodes": 3, "time": "2d"}]

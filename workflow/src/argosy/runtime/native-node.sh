@@ -1,13 +1,18 @@
-# bash native-node.sh LOGS COMMAND...: run a node's agent without a container.
+# bash native-node.sh LOGS PYTHON COMMAND...: run a node's agent without a container. PYTHON is Argosy's own, for
+# hosts whose python3 is older than the agent bears; what python3 the program gets is the host's matter.
 # Its output goes on and into LOGS/node-<n>.log, which outlives the signals that end the job.
 exec > >(trap '' TERM INT HUP USR1; exec tee -a "$1/node-$ARGOSY_NODE.log") 2>&1
-shift
+own=$2
+shift 2
 if [ -n "${ARGOSY_NATIVE:-}" ]; then
     if ! [ -x "$ARGOSY_NATIVE/bin/python3" ]; then
         echo "error: $(uname -n) cannot run $ARGOSY_NATIVE/bin/python3: the project and the store of images have to lie where compute nodes see them"
         exit 127
     fi
     PATH="$ARGOSY_NATIVE/bin:$PATH"
+elif [ "$1" = python3 ] && ! python3 -I -S -c 'import sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null; then
+    shift
+    set -- "$own" "$@"
 fi
 if ! command -v -- "$1" >/dev/null; then
     echo "error: there is no $1 in PATH ($PATH): without a container (\`runtime: native\`) nodes need one"
