@@ -221,3 +221,24 @@ def test_settings_of_a_cluster() -> None:
         "Configuration data as of 2026\nClusterName             = bed\nAuthInfo = socket=/run/x\n"
     )
     assert read_config(text) == {"ClusterName": "bed", "AuthInfo": "socket=/run/x"}
+
+
+def test_a_node_that_does_not_tell_its_sockets() -> None:
+    [node] = read_nodes(
+        "NodeName=n1 Arch=x86_64 CoresPerSocket=1 CPUTot=32 RealMemory=256000 State=IDLE"
+    )
+    assert (node.cores, node.threads_per_core) == (32, 1)
+
+
+def test_one_node_with_whole_gpus_and_slices_of_others() -> None:
+    gres = "gpu:b200:4(S:0-1),gpu:b200_2g.45gb:8(S:0-1),gpu:b200_3g.90gb:4(S:0-1)"
+    record = (
+        f"NodeName=n1 Arch=x86_64 CPUEfctv=192 CPUTot=224 Sockets=2 CoresPerSocket=56 Gres={gres} "
+    )
+    record += "RealMemory=2060000 MemSpecLimit=65536 CoreSpecCount=16 ThreadsPerCore=2 State=MIXED Partitions=x"
+    [kinds] = kinds_by_partition(read_nodes(record)).values()
+    assert {kind.name: (kind.gpus, kind.cores) for kind in kinds} == {
+        "b200": (4, 96),
+        "b200_2g.45gb": (8, 96),
+        "b200_3g.90gb": (4, 96),
+    }

@@ -40,8 +40,8 @@ def _node(record: dict[str, str]) -> Node | None:
     cpus, memory = number(record.get("CPUTot", "")), number(record.get("RealMemory", ""))
     if not cpus or not memory:
         return None
-    sockets = number(record.get("Sockets", "")) or 1
-    cores = sockets * (number(record.get("CoresPerSocket", "")) or cpus)
+    sockets = number(record.get("Sockets", "")) or 0
+    cores = sockets * (number(record.get("CoresPerSocket", "")) or 0) or cpus
     threads = max(1, cpus // cores)
     # What Slurm keeps for itself and the system, jobs may not ask for.
     kept = number(record.get("CoreSpecCount", "")) or 0
