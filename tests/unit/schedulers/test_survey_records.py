@@ -235,7 +235,7 @@ def test_one_node_with_whole_gpus_and_slices_of_others() -> None:
     record = (
         f"NodeName=n1 Arch=x86_64 CPUEfctv=192 CPUTot=224 Sockets=2 CoresPerSocket=56 Gres={gres} "
     )
-    record += "RealMemory=2060000 MemSpecLimit=65536 CoreSpecCount=16 ThreadsPerCore=2 State=MIXED Partitions=x"
+    record += "RealMemory=2060000 MemSpecLimit=65536 ThreadsPerCore=2 State=MIXED Partitions=x"
     [kinds] = kinds_by_partition(read_nodes(record)).values()
     assert {kind.name: (kind.gpus, kind.cores) for kind in kinds} == {
         "b200": (4, 96),
