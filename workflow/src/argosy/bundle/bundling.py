@@ -17,6 +17,7 @@ from argosy.bundle.contents import Contents, find_contents
 from argosy.bundle.crate import Study, crate
 from argosy.bundle.description import CRATE, DESCRIPTION, BundleDescription, BundledImage
 from argosy.bundle.environment import of_environment
+from argosy.bundle.progress import Progress
 from argosy.bundle.redaction import redacted
 from argosy.bundle.secrets import refuse_secrets
 from argosy.errors import ArgosyError
@@ -80,9 +81,10 @@ def write_bundle(request: Request, target: Path, say: Say) -> list[str]:
             say("replacing names of users, hosts and folders")
             contents = redacted(request.project, sites, contents, Path(work), say)
         with replacing(target) as temporary, writing(temporary) as writer:
+            progress = Progress(sum(member.size for member in contents.members), say)
             for member in contents.members:
                 with member.open() as file:
-                    writer.add_file(member.name, file)
+                    progress.add(writer.add_file(member.name, file))
             if request.with_environment:
                 for member in of_environment(request.project, Path(work), say):
                     with member.open() as file:

@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from argosy.bundle.archive import BundleReader, reading
 from argosy.bundle.description import BundledImage
+from argosy.bundle.progress import Progress
 from argosy.errors import ArgosyError
 from argosy.images.interchange.importing import import_image
 from argosy.images.store.lockfile import lock_path, read_lock
@@ -51,7 +52,7 @@ def unbundle(file: Path, folder: Path, say: Say) -> list[str]:
         files = [name for name in bundle.digests if name not in archives]
         project = work / "project"
         project.mkdir(_PRIVATE)
-        _unpack(bundle, files, project)
+        _unpack(bundle, files, project, say)
         for image in images:
             _check_lock(bundle, image, project)
         _put_in_place(_missing(bundle, files, folder), project, folder)
@@ -89,7 +90,8 @@ def _check_room(bundle: BundleReader, folder: Path) -> None:
         )
 
 
-def _unpack(bundle: BundleReader, names: Sequence[str], folder: Path) -> None:
+def _unpack(bundle: BundleReader, names: Sequence[str], folder: Path, say: Say) -> None:
+    progress = Progress(bundle.size, say)
     executable = {*bundle.description.executable}
     for name in names:
         path = folder / name
@@ -101,6 +103,7 @@ def _unpack(bundle: BundleReader, names: Sequence[str], folder: Path) -> None:
             raise ArgosyError(f"{bundle.title}: {name!r} is a file and a folder") from None
         with os.fdopen(descriptor, "wb") as target:
             bundle.copy(name, target)
+            progress.add(target.tell())
 
 
 def _missing(bundle: BundleReader, names: Sequence[str], folder: Path) -> list[str]:
