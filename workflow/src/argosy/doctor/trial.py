@@ -159,9 +159,8 @@ def _told(folder: Path, status: Status) -> Iterator[Finding]:
         yield wrong(CHECK, said.get("problem") or ending.message, f"see its logs: {ending.logs}")
         return
     seconds = said.get("exchanged_s")
-    yield ok(
-        CHECK, f"{wanted} ranks on {hosts} add up by {said.get('framework')}, after {seconds:.1f} s"
-    )
+    after = f", after {seconds:.1f} s" if isinstance(seconds, float) else ""
+    yield ok(CHECK, f"{wanted} ranks on {hosts} add up by {said.get('framework')}{after}")
     if isinstance(said.get("warned_s"), float):
         yield ok(
             WARNED, f"ranks are warned before the time limit, here after {said['warned_s']:.0f} s"
