@@ -156,7 +156,8 @@ def _told(folder: Path, status: Status) -> Iterator[Finding]:
     hosts = ", ".join(host for host in (verdict.hosts if verdict else []) if host)
     ranks, wanted = said.get("ranks"), run.spec.nodes
     if not said or said.get("sum") != sum(range(1, wanted + 1)) or ranks != wanted:
-        yield wrong(CHECK, said.get("problem") or ending.message, f"see its logs: {ending.logs}")
+        why = str(said.get("problem") or ending.message)
+        yield wrong(CHECK, why, f"see its logs: {ending.logs}")
         return
     seconds = said.get("exchanged_s")
     after = f", after {seconds:.1f} s" if isinstance(seconds, float) else ""
