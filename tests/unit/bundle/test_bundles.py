@@ -14,9 +14,16 @@ from argosy.bundle.bundling import Request, write_bundle
 from argosy.errors import ArgosyError
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with results, made once."""
+    return make_project(tmp_path_factory.mktemp("bundles") / "study")
+
+
 @pytest.fixture
-def study(tmp_path: Path) -> Path:
-    return make_project(tmp_path / "study")
+def study(made: Path, tmp_path: Path) -> Path:
+    """A copy of it to be spoilt."""
+    return shutil.copytree(made, tmp_path / "study")
 
 
 def test_what_it_is_made_of_and_what_was_measured(study: Path, tmp_path: Path) -> None:
@@ -159,6 +166,7 @@ def test_what_cannot_be_bundled(study: Path, tmp_path: Path) -> None:
         bundled(tmp_path, tmp_path / "study.zip")
 
 
+@pytest.mark.slow
 def test_the_same_study_has_the_same_inputs_on_other_sites(tmp_path: Path) -> None:
     one, other = (make_project(tmp_path / name) for name in ("one", "other"))
     changed = make_project(tmp_path / "changed", "python3 other.py")

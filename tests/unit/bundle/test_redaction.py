@@ -38,6 +38,7 @@ def plant(project: Path) -> list[bytes]:
     ]
 
 
+@pytest.mark.slow
 def test_nobody_is_named_and_all_that_was_measured_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,6 +71,7 @@ def test_nobody_is_named_and_all_that_was_measured_stays(
     assert found["workflow/rules/run.smk"] == plain["workflow/rules/run.smk"]
 
 
+@pytest.mark.slow
 def test_it_tells_where_programs_name_somebody(tmp_path: Path) -> None:
     project = make_project(tmp_path / "study")
     program = project / "containers/workloads/train.py"
@@ -82,6 +84,7 @@ def test_it_tells_where_programs_name_somebody(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_host_that_is_called_as_a_word_of_the_records(tmp_path: Path) -> None:
     project = make_project(tmp_path / "study")
     for path in project.rglob("verdict.json"):
