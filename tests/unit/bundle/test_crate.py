@@ -97,3 +97,11 @@ def test_its_licence(tmp_path: Path) -> None:
     address = "https://spdx.org/licenses/CC-BY-4.0"
     crate = entities(bundled(project, tmp_path / "study.zip", license=address))
     assert crate["./"]["license"] == {"@id": address}
+
+
+def test_what_was_left_behind_is_not_described(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "study")
+    left = f"/results/{SITE}/digits/nodes2-ranks1-repeat*/"
+    described = entities(bundled(project, tmp_path / "study.zip", excluded=(left,)))
+    assert f"{RUN}/" in described
+    assert not [each for each in described if "nodes2" in each]

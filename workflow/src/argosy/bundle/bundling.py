@@ -114,7 +114,8 @@ def _describe(
         redacted=request.is_redacted,
     )
     writer.add_text(DESCRIPTION, json_text(description.model_dump(mode="json")))
-    runs = _runs(contents.top, sites)
+    # Those that were not left behind.
+    runs = [run for run in _runs(contents.top, sites) if f"{run.name}/run.json" in writer.names]
     for run in runs:
         writer.add_folder(run.name)
     study = Study(

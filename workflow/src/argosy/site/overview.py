@@ -68,6 +68,7 @@ def _nodes(site: Site) -> list[str]:
     """Return each kind of node once: its processor's architecture, and its GPUs."""
     kinds: dict[str, None] = {}
     for entry in site.hardware.values():
-        gpus = f", {entry.gpus} GPUs: {entry.gpu}" if entry.gpus else ""
+        plural = "s" if entry.gpus > 1 else ""
+        gpus = f", {entry.gpus} GPU{plural}: {entry.gpu}" if entry.gpus else ""
         kinds[f"{entry.architecture}{gpus}"] = None
     return list(kinds)
