@@ -303,6 +303,7 @@ def test_a_runner_that_is_killed_at_any_moment_leaves_nothing_that_is_not_swept(
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     command = [sys.executable, "-c", RUNNER, project_store.path, root]
+    before = modes(root)
     seconds, chance = seconds_to_begin(command, 60), random.Random(6)
     began = 0
     for _ in range(moments):
@@ -319,6 +320,7 @@ def test_a_runner_that_is_killed_at_any_moment_leaves_nothing_that_is_not_swept(
     assert 0 < began < moments
     outcome, output = run(project_store, root, "proot", "echo right")
     assert (outcome.status, output) == (0, "right\n")
+    assert modes(root) == before
     # Nobody was left to remove its folders; the next job does.
     sweep()
     # Python itself may leave an empty file, with which it tried whether it can write there.

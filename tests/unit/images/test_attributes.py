@@ -44,6 +44,23 @@ def test_odd_files_are_put_back_too(root: Path) -> None:
     assert not found.changed
 
 
+def test_what_proot_does_for_the_time_of_a_call_is_no_programs_change(root: Path) -> None:
+    before = state(root)
+    folders = [root, *(path for path in root.rglob("*") if path.is_dir())]
+    # The note may be taken while another node's proot has them open.
+    for folder in folders:
+        folder.chmod(folder.stat().st_mode | 0o700)
+    attributes.note(root)
+    assert attributes.put_back(root) == attributes.Found([], [])
+    assert state(root) == before
+    for folder in folders:
+        folder.chmod(folder.stat().st_mode | 0o700)
+    (root / "bin/nobody-may-read").chmod(0o711)
+    (root / "big").chmod(0o755)
+    assert attributes.put_back(root) == attributes.Found(["/big"], [])
+    assert state(root) == before
+
+
 def test_links_in_place_of_folders_lead_nowhere(root: Path, tmp_path: Path) -> None:
     attributes.note(root)
     outside = tmp_path / "outside"

@@ -1,7 +1,9 @@
 """Modes, groups and times of a frozen tree's files: noted before a program could change them, and put back.
 
 Landlock keeps files from being opened to be written. It has no say in chmod(2), chown(2) and utimensat(2),
-so below proot a program may change those of its image, which other runs use as well. Standard library only.
+so below proot a program may change those of its image, which other runs use as well. proot itself gives its
+user all rights to what is on the way to a file, as root would have them, until the call that names it has
+ended; one that is killed then leaves them so. Standard library only.
 """
 
 import errno
@@ -10,7 +12,7 @@ import stat
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from argosy.files import replacing
@@ -18,6 +20,7 @@ from argosy.images.rootfs.rooted import Folder, Root
 
 _FORMAT = b"argosy attributes 1"
 _FASTEST = 1
+_CHANGE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,15 @@ class Attributes:
         size = status.st_size if stat.S_ISREG(status.st_mode) else 0
         return cls(status.st_mode, status.st_gid, status.st_mtime_ns, size)
 
+    def opened(self) -> "Attributes":
+        """Return them with what proot gives its user for the time of a call."""
+        rights = stat.S_IRWXU if stat.S_ISDIR(self.mode) else stat.S_IRUSR | stat.S_IWUSR
+        return replace(self, mode=self.mode | rights)
+
+    def closed(self) -> "Attributes":
+        """Return them as those of a frozen folder, which nobody may change."""
+        return replace(self, mode=self.mode & ~_CHANGE) if stat.S_ISDIR(self.mode) else self
+
 
 Notes = Mapping[bytes, Mapping[bytes, Attributes]]
 """Of each folder by its path from the root, its files by name; the root itself is the file `` of ``."""
@@ -47,7 +59,10 @@ Notes = Mapping[bytes, Mapping[bytes, Attributes]]
 
 @dataclass(frozen=True)
 class Found:
-    """What a tree was found to be, by paths: what was put back, and what is another file now."""
+    """What a tree was found to be, by paths: what was put back, and what is another file now.
+
+    What proot had changed for the time of a call is put back and not told: no program did it.
+    """
 
     put_back: list[str]
     changed: list[str]
@@ -70,7 +85,8 @@ def note(root: Path) -> bool:
         if path.is_file():
             return True
         with Root(root) as tree:
-            lines = [_line(b"", b"", Attributes.of(tree.own_status())), *_lines(tree, b"")]
+            own = Attributes.of(tree.own_status()).closed()
+            lines = [_line(b"", b"", own), *_lines(tree, b"")]
         with replacing(path) as temporary:
             temporary.write_bytes(zlib.compress(b"\0".join([_FORMAT, *lines]), _FASTEST))
     except OSError:
@@ -88,10 +104,11 @@ def put_back(root: Path) -> Found:
     notes = _read(note_path(root))
     found = Found([], [])
     with Root(root) as tree:
-        own = notes[b""][b""]
-        if Attributes.of(tree.own_status()) != own:
+        own, there = notes[b""][b""], Attributes.of(tree.own_status())
+        if there != own:
             tree.set_mode(stat.S_IMODE(own.mode))
             tree.set_own_modified(own.modified)
+        if there not in (own, own.opened()):
             found.put_back.append("/")
         _put_back(tree, b"", notes, found)
     return found
@@ -108,9 +125,10 @@ def _put_back(folder: Folder, path: bytes, notes: Notes, found: Found) -> None:
             continue
         there = Attributes.of(status)
         if there != wanted:
+            _give(folder, plain, there, wanted)
+        if there not in (wanted, wanted.opened()):
             kind = found.put_back if there.size == wanted.size else found.changed
             kind.append(os.fsdecode(whole))
-            _give(folder, plain, there, wanted)
         if stat.S_ISDIR(wanted.mode):
             with folder.open(plain) as inner:
                 _put_back(inner, whole, notes, found)
@@ -130,7 +148,7 @@ def _lines(folder: Folder, path: bytes) -> Iterator[bytes]:
     for name in folder.names():
         status = folder.status(name)
         assert status
-        yield _line(path, os.fsencode(name), Attributes.of(status))
+        yield _line(path, os.fsencode(name), Attributes.of(status).closed())
         if stat.S_ISDIR(status.st_mode):
             with folder.open(name) as inner:
                 yield from _lines(inner, path + b"/" + os.fsencode(name))
