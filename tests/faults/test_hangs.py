@@ -2,7 +2,6 @@
 
 import re
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -114,15 +113,13 @@ while time.monotonic() < end:
 
 
 @pytest.mark.slow
-def test_by_default_a_loop_ends_within_75_seconds_and_a_long_validation_goes_on(
-    job: Any,
-) -> None:
+def test_by_default_a_loop_is_ended_and_a_long_validation_goes_on(job: Any) -> None:
     loop = job(STEPS + LOOP).start()
     waiting = STEPS.replace("time.sleep(600)", "time.sleep(75)")
     validation = job(waiting + VALIDATE).start()
-    file = loop.records / "rank-1.steps"
-    loop.until(lambda: step_files.count(file) > 10)
-    assert loop.wait(90) == [1, 1]
-    assert time.time() - file.stat().st_mtime < 75
+    loop.until(lambda: step_files.count(loop.records / "rank-1.steps") > 10)
+    assert loop.wait(120) == [1, 1]
+    told = re.match(r"hang: no step, collective or output for (\d+) s: ", loop.failures()[0])
+    assert told and int(told[1]) >= 60
     assert "rank 1 is at program.py:" in loop.failures()[0]
     assert validation.wait(60) == [0, 0], validation.outputs()

@@ -66,7 +66,7 @@ def preflight(
     system = find_batch_system(facts.scheduler, f"slurm/{site}/site.yaml")
     folders = read_paths(runs)
     accepted = system.check_scripts((folder / "job.sbatch" for folder in folders), tell)
-    if large := crowd(folders):
+    if large := crowd(folders, facts.images.engine):
         tell(large)
     for each in accepted:
         if each.wait:
