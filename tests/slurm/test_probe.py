@@ -228,6 +228,44 @@ def test_no_user_namespaces_on_nodes_and_no_home(
     assert "proot" in log.read_text()
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_folders_of_clusters_differ_in_what_differs_and_the_experiments_in_nothing(
+    workspace: ClusterWorkspace,
+    accounts: Cluster,
+    untyped: Cluster,
+    make_cluster_workspace: MakeWorkspace,
+) -> None:
+    others = [
+        make_cluster_workspace(cluster, f"another {number}")
+        for number, cluster in enumerate((accounts, untyped))
+    ]
+    studies = [workspace, *others]
+    for study in studies:
+        study.count([1, 2])
+        before = [contents(study.path / name) for name in ("config", "containers", "workflow")]
+        probe(study)
+        after = [contents(study.path / name) for name in ("config", "containers", "workflow")]
+        assert after == before
+    assert len({(study.path / "config/config.yaml").read_text() for study in studies}) == 1
+    written = [contents(study.path / "slurm/kestrel") for study in studies]
+    texts = [files.pop("site.yaml") for files in written]
+    assert written[0] == written[1] == written[2] != {}
+    first, *rest = [yaml.safe_load(text) for text in texts]
+    differing = [
+        {key for key in {*first, *other} if first.get(key) != other.get(key)} for other in rest
+    ]
+    own = {"hardware", "queues"}
+    assert differing[0] - {"interface"} == {*own, "account", "account_required"}
+    assert differing[1] - {"interface"} == own
+
+
 def test_a_queue_that_never_starts_the_job(workspace: ClusterWorkspace) -> None:
     workspace.slurm.run("sbatch", "--exclusive", "-N4", "--wrap=sleep 60")
     said = probe(workspace, "--wait", "3s")
