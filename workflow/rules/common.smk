@@ -75,7 +75,7 @@ try:
         if image not in TAKEN and not is_imported(PROJECT, image)
     }
     STUDY_FILE = StudyFile(Project(PROJECT), SITE)
-    OUTDATED = STUDY_FILE.update(config, list(PLANS.values()))
+    OUTDATED = STUDY_FILE.update(WHERE, list(PLANS.values()))
 except ArgosyError as problem:
     raise WorkflowError(problem.lines)
 

@@ -20,13 +20,10 @@ def plan_runs(
     from argosy.files import write_text
     from argosy.jobs import planning
     from argosy.jobs.study_file import StudyFile
-    from argosy.study.runs import expand
 
     project = planning.Project(Path.cwd())
     study_file = StudyFile(project, site)
-    study = study_file.read()
-    where = planning.Target(study.site, study.hardware, study.queue)
-    runs = expand(study)
+    where, runs = study_file.read()
     locks = project.locks({run.image for run in runs if run.image})
     plans = planning.plan_runs(project, where, runs, locks)
     folders = [

@@ -7,7 +7,7 @@ Python and a result of something else are all seen, also where Snakemake remembe
 import hashlib
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,10 @@ from argosy.errors import ArgosyError
 from argosy.files import write_json, write_json_if_changed
 from argosy.jobs.description import Plan, describe_run
 from argosy.jobs.outdated import Programs, why_outdated
-from argosy.jobs.planning import Project
-from argosy.study.config import Source, parse_config
-from argosy.study.models import Config
+from argosy.jobs.planning import Project, Target
+from argosy.study.runs import Run
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -41,14 +40,14 @@ class StudyFile:
         """Names the study.json by which the scripts were written."""
         return self.path.with_name("planned.json")
 
-    def update(self, config: Mapping[str, Any], plans: Sequence[Plan]) -> dict[str, str]:
+    def update(self, where: Target, plans: Sequence[Plan]) -> dict[str, str]:
         """Write the file where it says anything else; return why results are not of their plans.
 
         Such a result changes the file, too, which has all runs planned anew: that takes the result away. So
         do scripts that were not written by it: Snakemake may have been told that they are new (`--touch`).
 
         Args:
-            config: the study, as the workflow merged it.
+            where: the runs go to.
             plans: of all runs. One whose image is not locked yet says nothing about its result.
 
         Returns:
@@ -64,7 +63,9 @@ class StudyFile:
         plan_again = bool(outdated) or not self._is_planned()
         content = {
             "schema_version": SCHEMA_VERSION,
-            "config": config,
+            "hardware": where.hardware,
+            "queue": where.queue,
+            "runs": [plan.run.model_dump(mode="json") for plan in plans],
             # All of these stand in the batch scripts.
             "project": str(self.project.path.absolute()),
             "store": str(self.project.store.path),
@@ -95,19 +96,20 @@ class StudyFile:
     def _digest(self) -> str:
         return hashlib.sha256(self.path.read_bytes()).hexdigest()
 
-    def read(self) -> Config:
-        """Read the study.
+    def read(self) -> tuple[Target, list[Run]]:
+        """Return the runs, and where they go.
 
         Raises:
-            ArgosyError: when the file is damaged, or the study is none.
+            ArgosyError: when the file is damaged.
         """
         try:
-            values = reading.read_object(self.path, self.path.parent)["config"]
+            content = reading.read_object(self.path, self.path.parent)
+            where = Target(self.site, content["hardware"], content["queue"])
+            return where, [Run.model_validate(run) for run in content["runs"]]
         except (OSError, ValueError, LookupError) as problem:
             raise ArgosyError(
                 f"{self.path}: cannot be read ({problem!r})", "run snakemake"
             ) from None
-        return parse_config(values, [Source(str(self.path), values)])
 
     def _why_outdated(self, plan: Plan, programs: Programs) -> str | None:
         if plan.run.image and not plan.lock:
