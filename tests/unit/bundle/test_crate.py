@@ -105,3 +105,11 @@ def test_what_was_left_behind_is_not_described(tmp_path: Path) -> None:
     described = entities(bundled(project, tmp_path / "study.zip", excluded=(left,)))
     assert f"{RUN}/" in described
     assert not [each for each in described if "nodes2" in each]
+
+
+def test_nothing_is_of_a_configuration_that_was_left_behind(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "study")
+    file = "config/config.yaml"
+    described = entities(bundled(project, tmp_path / "study.zip", excluded=(f"/{file}",)))
+    assert [key for key, each in described.items() if {"@id": file} == each.get("object")] == []
+    assert file not in described

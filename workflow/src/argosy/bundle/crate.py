@@ -294,7 +294,7 @@ def _executions(study: Study) -> Iterator[Entity]:
             "instrument": reference(_WORKFLOW),
             "startTime": began,
             "endTime": until,
-            "object": [reference(_CONFIG)],
+            "object": [reference(_CONFIG)] if _CONFIG in study.files else [],
             "result": results,
             "actionStatus": COMPLETED,
         }
