@@ -1,9 +1,10 @@
 """`make bench-overhead`: training in a container beside the same wheels without one, on one pinned core.
 
-Both run the same program with the files of the frozen image torch-cpu, from the C library to PyTorch: in a
+Both run the same program with the files of a frozen image, from the C library to the framework: in a
 container, and started by the image's own loader on the bare host. They take turns (`taking_turns.py`). The
-digits are trained, or another program, and an engine may be named that the host would not choose:
-`make bench-overhead PROGRAM=resnet50 ENGINE=proot PAIRS=20`.
+digits are trained by PyTorch, or another program; an engine may be named that the host would not choose:
+`make bench-overhead PROGRAM=resnet50-tensorflow ENGINE=proot PAIRS=20`. The image of the program has to be
+built, and for downscaling the weather as well (config/downscaling.yaml).
 """
 
 import argparse
@@ -27,29 +28,46 @@ ROOT = Path(__file__).parents[1]
 RUNTIME = ROOT / "workflow/src/argosy/runtime/python"
 WORKLOADS = ROOT / "containers/workloads"
 PACKAGES = "opt/venv/lib/python3.11/site-packages"
-SETTINGS = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "LANG": "C.UTF-8", "HOME": "/tmp"}
+SETTINGS = {
+    **{f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL")},
+    **{f"TF_NUM_{name}_THREADS": "1" for name in ("INTEROP", "INTRAOP")},
+    "TF_USE_LEGACY_KERAS": "1",  # as in the image
+    "LANG": "C.UTF-8",
+    "HOME": "/tmp",
+}
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program below containers/workloads, with options that let it train until it is ended."""
+    """A program below containers/workloads, with options that let it train until it is ended.
 
+    `{workloads}` in an option stands for that folder.
+    """
+
+    image: str
     path: str
     options: Mapping[str, object]
     turns: Turns
 
 
+DIGITS = {"--epochs": 1000, "--warm-up-epochs": 1}
+RESNET = {"--model": "resnet50", "--image-size": 64, "--batch-size": 1, "--steps": 100_000}
+WEATHER = {"--data": "{workloads}/data/weather", "--epochs": 10_000}
 PROGRAMS = {
+    # No checkpoints: it would be the disk that is timed.
     "digits": Program(
-        "torch/digits.py",
-        # No checkpoints: it would be the disk that is timed.
-        {"--epochs": 1000, "--warm-up-epochs": 1, "--checkpoint-every": 1000},
-        Turns(),
+        "torch-cpu", "torch/digits.py", {**DIGITS, "--checkpoint-every": 1000}, Turns()
     ),
-    "resnet50": Program(
-        "torch/benchmark.py",
-        {"--model": "resnet50", "--image-size": 96, "--batch-size": 2, "--steps": 100_000},
-        Turns(8, 5.0),
+    "digits-tensorflow": Program("tensorflow-cpu", "tensorflow/digits.py", DIGITS, Turns()),
+    "resnet50": Program("torch-cpu", "torch/benchmark.py", RESNET, Turns(8, 2.0)),
+    "resnet50-tensorflow": Program(
+        "tensorflow-cpu", "tensorflow/benchmark.py", RESNET, Turns(8, 2.0)
+    ),
+    "downscaling": Program(
+        "downscaling-torch", "downscaling/torch_training.py", WEATHER, Turns(8, 2.0)
+    ),
+    "downscaling-tensorflow": Program(
+        "downscaling-tensorflow", "downscaling/tensorflow_training.py", WEATHER, Turns(8, 2.0)
     ),
 }
 
@@ -59,7 +77,7 @@ def main() -> int:
     options = parse_arguments()
     program = PROGRAMS[options.program]
     store = Store.of_project(ROOT)
-    root = store.root(read_lock(ROOT / "resources/images/torch-cpu/image.lock").digest)
+    root = store.root(read_lock(ROOT / f"resources/images/{program.image}/image.lock").digest)
     pin_to_a_core()
     engine = options.engine or engine_of_host(store)
     ways = {
@@ -87,7 +105,7 @@ def in_container(store: Store, root: Path, asked: tuple[str, Program], folder: P
     engine, program = asked
     inside = Container(
         root,
-        ["python3", f"/workloads/{program.path}", *words(program)],
+        ["python3", f"/workloads/{program.path}", *words(program, Path("/workloads"))],
         binds=[
             Bind(WORKLOADS, "/workloads"),
             Bind(RUNTIME, "/argosy"),
@@ -124,7 +142,7 @@ def training_command(root: Path, program: Program, path: Path) -> list[str]:
     loader = next(path for path in root.glob("lib*/ld-linux-*.so.*"))
     libraries = ":".join(map(str, root.glob("usr/lib/*-linux-gnu")))
     python = [str(loader), "--library-path", libraries, str(root / "usr/bin/python3")]
-    return [*python, str(path), *words(program)]
+    return [*python, str(path), *words(program, WORKLOADS)]
 
 
 def training_environment(root: Path) -> dict[str, str]:
@@ -137,9 +155,10 @@ def training_environment(root: Path) -> dict[str, str]:
     }
 
 
-def words(program: Program) -> list[str]:
+def words(program: Program, workloads: Path) -> list[str]:
     """Return the program's options, the same for both."""
-    return [str(word) for option in program.options.items() for word in option]
+    listed = [str(word) for option in program.options.items() for word in option]
+    return [word.format(workloads=workloads) for word in listed]
 
 
 if __name__ == "__main__":
