@@ -37,7 +37,7 @@ STATES = {
     "REQUEUE_FED": State.REQUEUED,
     "REQUEUE_HOLD": State.REQUEUED,
     "SPECIAL_EXIT": State.REQUEUED,
-    # Since 25.11: next to be started, on another node than the one that failed.
+    # Since 25.11: requeued, with the highest priority there is.
     "EXPEDITING": State.REQUEUED,
     "RESV_DEL_HOLD": State.PENDING,
     "COMPLETED": State.COMPLETED,
