@@ -97,7 +97,10 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--program", choices=PROGRAMS, default="digits")
     parser.add_argument("--engine")
     parser.add_argument("--pairs", type=int, default=20)
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.pairs < 2:
+        parser.error("--pairs: one pair has no interval")
+    return options
 
 
 def in_container(store: Store, root: Path, asked: tuple[str, Program], folder: Path) -> None:
