@@ -108,7 +108,7 @@ def test_kinds_of_nodes_and_queues(answers: Path) -> None:
     assert read(answers) == read(RECORDED / VERSIONS[0])
 
 
-def test_states_that_releases_up_to_26_05_have() -> None:
-    """Those of `job_state_string` in the sources of 20.02 to 26.05; an unknown one counts as running."""
+def test_states_of_jobs_that_go_back_to_the_queue() -> None:
+    """As `job_state_string` names them in the sources of 20.02 to 26.05; another counts as running."""
     waiting = {"REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "EXPEDITING"}
     assert {name for name, state in STATES.items() if state is State.REQUEUED} == waiting

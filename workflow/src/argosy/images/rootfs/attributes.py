@@ -16,11 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from argosy.files import replacing
-from argosy.images.rootfs.rooted import Folder, Root
+from argosy.images.rootfs.rooted import FROZEN, Folder, Root
 
 _FORMAT = b"argosy attributes 1"
 _FASTEST = 1
-_CHANGE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class Attributes:
 
     def closed(self) -> "Attributes":
         """Return them as those of a frozen folder, which nobody may change."""
-        return replace(self, mode=self.mode & ~_CHANGE) if stat.S_ISDIR(self.mode) else self
+        return replace(self, mode=self.mode & FROZEN) if stat.S_ISDIR(self.mode) else self
 
 
 Notes = Mapping[bytes, Mapping[bytes, Attributes]]

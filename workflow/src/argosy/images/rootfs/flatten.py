@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.images.rootfs.layers import Layer, is_whiteout
+from argosy.images.rootfs.rooted import FROZEN
 from argosy.images.store.store import remove_tree
 
 Place = Callable[[str, str], None]
 """Puts a file at a new path."""
 
-_FROZEN = ~0o222
-"""What the mode of a folder that nobody may change can have."""
 _BECOMES = stat.S_ISUID | stat.S_ISGID
 _CANNOT_LINK = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
 
@@ -88,11 +87,11 @@ def flatten(
     if not layers:
         # An image without a file.
         root.mkdir(mode=0o700)
-        root.chmod(0o755 & (_FROZEN if frozen else ~0))
+        root.chmod(0o755 & (FROZEN if frozen else ~0))
         return
     parts = [_Part(layer, str(layer.diff), "") for layer in reversed(layers)]
     place = place or (link_frozen if frozen else link)
-    _merge(parts, str(root), place, _FROZEN if frozen else ~0)
+    _merge(parts, str(root), place, FROZEN if frozen else ~0)
 
 
 def lay_over(layer: Layer, root: str) -> None:
@@ -180,7 +179,7 @@ def _change(part: _Part, target: str) -> None:
             elif not _is_whiteout(entry):
                 _remove(there)
                 link_frozen(entry.path, there)
-    _finish(target, part.folder, _FROZEN)
+    _finish(target, part.folder, FROZEN)
 
 
 def _remove(path: str) -> None:

@@ -25,6 +25,9 @@ CIRCLE = "symbolic links in the image go round in a circle"
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
+FROZEN = ~0o222
+"""What the mode of a folder that nobody may change can have."""
+
 Names = tuple[str, ...]
 """A path from the root of an image, none of whose folders is a link."""
 
