@@ -57,8 +57,11 @@ test: lint image ## All tests: most files beside each other, those that strike a
 
 .PHONY: test-quick
 test-quick: lint ## Style, types, and the tests that need no image, no Slurm and little time
-	@$(BIN)/pytest tests/unit tests/golden -m "not quiet and not alone and not slow and not container" --numprocesses $(WORKERS) \
-	    --dist worksteal
+	@# They make and remove files by the thousand, at which some disks' file systems are slow.
+	@folder=$$(mktemp -d -p "$$(test -w /dev/shm && echo /dev/shm || echo /tmp)"); \
+	trap 'chmod -R u+w "$$folder"; rm -rf "$$folder"' EXIT; \
+	$(BIN)/pytest tests/unit tests/golden -m "not quiet and not alone and not slow and not container" --numprocesses 3 \
+	    --dist worksteal --basetemp="$$folder/tests"
 
 .PHONY: schema
 schema: $(VENV)/.ready ## Write docs/summary.schema.json anew

@@ -41,6 +41,7 @@ def folder(written: str, **more: Any) -> dict[str, Any]:
     known = {
         "folder": written,
         "kind": "xfs",
+        "size_mib": 9000,
         "free_mib": 1000,
         "writable": True,
         "runs_programs": True,

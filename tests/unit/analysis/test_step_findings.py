@@ -81,6 +81,7 @@ def test_what_this_version_finds(tmp_path: Path) -> None:
     assert straggler.ratio.mean == pytest.approx(1.2974, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_a_report_of_kept_findings_is_the_same_to_the_byte(tmp_path: Path) -> None:
     sample_study(tmp_path)
     made(tmp_path, 11)

@@ -55,10 +55,13 @@ def test_where_no_two_nodes_met(looks: tuple[object, ...], value: str, words: st
         ([folder("/tmp", kind="tmpfs")], "/tmp"),
         ([folder("/tmp"), folder("$SCRATCH", folder="/lustre/me", kind="lustre")], "/tmp"),
         ([folder("/tmp"), folder("/scratch", writable=False)], "/tmp"),
-        ([folder("/tmp"), folder("/scratch", free_mib=2000)], "/scratch"),
-        ([folder("/tmp", runs_programs=False), folder("/var/tmp", free_mib=10)], "/var/tmp"),
+        ([folder("/tmp"), folder("/scratch", size_mib=20_000)], "/scratch"),
+        ([folder("/tmp", runs_programs=False), folder("/var/tmp", size_mib=10)], "/var/tmp"),
+        # One disk, of which another program took a piece between the two looks.
+        ([folder("/tmp", free_mib=999), folder("/var/tmp", free_mib=1000)], "/tmp"),
+        ([folder("/tmp", free_mib=1000), folder("/var/tmp", free_mib=999)], "/tmp"),
         # Such a folder cannot be written into a site's file.
-        ([folder("/tmp"), folder("/a b;c", free_mib=9000)], "/tmp"),
+        ([folder("/tmp"), folder("/a b;c", size_mib=20_000)], "/tmp"),
         ([folder("/tmp", writable=False)], None),
     ],
 )
@@ -70,7 +73,7 @@ def test_a_folder_for_temporary_files(folders: list[dict[str, object]], chosen: 
 def test_a_folder_that_one_node_lacks_is_not_chosen() -> None:
     found = choose_tmpdir(
         [
-            look(scratch=[folder("/tmp"), folder("/ssd", free_mib=9000)]),
+            look(scratch=[folder("/tmp"), folder("/ssd", size_mib=20_000)]),
             look(scratch=[folder("/tmp")]),
         ]
     )

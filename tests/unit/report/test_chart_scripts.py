@@ -33,6 +33,7 @@ def test_they_are_kept_and_the_same_everywhere(tmp_path: Path) -> None:
     assert digest_made(tmp_path) == hashlib.sha256(b"kept").hexdigest()
 
 
+@pytest.mark.slow
 def test_where_nothing_can_be_written_they_are_made_again(tmp_path: Path) -> None:
     # A file, where a folder would have to be: not even root can write below it.
     (tmp_path / "share").write_text("")

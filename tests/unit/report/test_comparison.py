@@ -116,6 +116,7 @@ def argosy(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path) -> None:
     for name in ("a", "b"):
         sample_study(tmp_path / name)
@@ -148,6 +149,7 @@ def test_a_site_without_a_good_summary(tmp_path: Path, content: str | None, says
     assert not (tmp_path / "page.html").exists()
 
 
+@pytest.mark.slow
 def test_one_site_is_not_several(tmp_path: Path) -> None:
     study(tmp_path / "a", 0.2, 1)
     assert "two sites or more" in argosy("compare", tmp_path / "a").stderr

@@ -239,6 +239,7 @@ def test_energy_and_prices(tmp_path: Path) -> None:
     assert one.energy_kwh is None
 
 
+@pytest.mark.slow
 def test_refusals_say_what_to_do(tmp_path: Path) -> None:
     results = tmp_path / "site"
     training(results, {2: 0.2})

@@ -197,6 +197,7 @@ def flipped(file: bytes, bit: int) -> bytes:
     return file[:place] + bytes([file[place] ^ mask]) + file[place + 1 :]
 
 
+@pytest.mark.slow
 def test_any_changed_bit_makes_a_row_damaged(tmp_path: Path) -> None:
     bits = range(8 * ROW_BYTES)
     run = changed(tmp_path / "site", [lambda file, bit=bit: flipped(file, bit) for bit in bits])

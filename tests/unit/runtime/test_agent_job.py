@@ -330,6 +330,7 @@ def test_a_rank_that_has_saved_and_gone_before_its_agent_warns_it_is_noticed(
     assert [one.status(node)["ranks"][0]["exit_code"] for node in (0, 1)] == [75, 75]
 
 
+@pytest.mark.slow
 def test_a_signal_that_is_passed_on_counts_once_and_one_that_comes_later_ends_the_job(
     tmp_path: Path,
 ) -> None:

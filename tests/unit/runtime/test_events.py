@@ -2,6 +2,7 @@
 
 import subprocess
 
+import pytest
 from agent_job import PYTHON, RUNTIME
 
 PROGRAM = """
@@ -59,6 +60,7 @@ def run(program: str) -> str:
     ).stdout
 
 
+@pytest.mark.slow
 def test_a_signal_at_the_end_of_a_wait_does_not_make_it_endless() -> None:
     assert run(SIGNALS) == "all\n"
 

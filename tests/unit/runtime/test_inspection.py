@@ -123,6 +123,7 @@ def test_a_stopped_rank_is_called_stopped(look: Look) -> None:
     look("import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)", STOPPED)
 
 
+@pytest.mark.slow
 def test_a_program_that_is_no_python_and_one_that_has_ended(look: Look) -> None:
     look(["sleep", "60"], UNKNOWN)
     look(["sh", "-c", "while :; do :; done"], WORKS)

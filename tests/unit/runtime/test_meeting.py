@@ -170,6 +170,7 @@ def test_agents_do_not_wait_for_a_head_that_has_failed(job: Any) -> None:
     assert job.failures() == [cause, cause]
 
 
+@pytest.mark.slow
 def test_the_head_does_not_wait_for_a_node_that_gave_up(job: Any) -> None:
     """Node 1 is told another address; its word comes by the shared file system alone."""
     job = job(SLEEPER).start(0)

@@ -95,6 +95,7 @@ def has_ended(process: int) -> bool:
         return True
 
 
+@pytest.mark.slow
 def test_cancelling_ends_a_job_that_cleans_up_and_kills_one_that_does_not(tmp_path: Path) -> None:
     tidy = run_with(
         tmp_path / "tidy",
@@ -279,6 +280,7 @@ def test_a_forged_entry_ends_nobody_else_s_process(tmp_path: Path) -> None:
             each.kill()
 
 
+@pytest.mark.slow
 def test_a_script_is_ours_from_its_first_moment_to_its_last(tmp_path: Path) -> None:
     """A process shows no variables while its program is loaded, nor while it ends: it counts as running."""
     for number in range(150):

@@ -24,6 +24,7 @@ def test_strong_scaling() -> None:
     assert share_of("usl", "strong", [usl(size, 10.0, 0.05, 0.001) for size in SIZES]) > 0.9
 
 
+@pytest.mark.slow
 def test_weak_scaling() -> None:
     assert share_of("gustafson", "weak", [gustafson(size, 10.0, 0.2) for size in SIZES]) > 0.9
     assert share_of("usl", "weak", [usl(size, 10.0, 0.05, 0.001) for size in SIZES]) > 0.9

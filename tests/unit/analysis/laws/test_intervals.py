@@ -10,6 +10,7 @@ from scipy import stats
 from argosy.analysis.laws import AMDAHL, GUSTAFSON, LINEAR, USL, Fit, Law, fit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("law", "count"), [(AMDAHL, 150), (GUSTAFSON, 150), (USL, 300)])
 def test_intervals_cover_the_truth_in_95_of_100(law: Law, count: int) -> None:
     # Between what chance makes of 95 % in so many studies.

@@ -87,6 +87,7 @@ def test_a_few_far_off_measurements_do_no_harm() -> None:
     assert found.residual_sd == pytest.approx(0.02, rel=0.4)
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_truth_in_95_of_100() -> None:
     # Between what chance makes of 95 % in so many studies.
     least, most = (stats.binom.ppf(chance, 300, 0.95) for chance in (0.002, 0.998))

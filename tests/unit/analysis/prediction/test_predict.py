@@ -122,6 +122,7 @@ def test_intervals_hold_the_truth_and_grow_with_the_uncertainty() -> None:
         assert 0 < 2 * widths[0] < widths[1], name
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_truth_in_95_of_100() -> None:
     studies = 200
     covered = dict.fromkeys((1, 16, 1024), 0)

@@ -172,6 +172,7 @@ def files(draw: st.DrawFn) -> str:
     return head + "FROM a\n" + "".join(between + each for between, each in parts)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(files())
 def test_random_files_are_read_or_refused_as_buildkit_does(text: str) -> None:

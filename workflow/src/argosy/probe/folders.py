@@ -47,11 +47,12 @@ def _is_good(scratch: Scratch) -> bool:
 
 
 def _rank(scratch: Scratch) -> tuple[bool, bool, bool, int, str]:
+    # By size and not by free space, which changes between two looks at one disk.
     return (
         scratch.kind in IN_MEMORY,
         not scratch.runs_programs,
         not scratch.written.startswith("$"),
-        -scratch.free_mib,
+        -scratch.size_mib,
         scratch.written,
     )
 

@@ -32,6 +32,8 @@ class Scratch(Part):
     folder: str
     kind: str = ""
     """Of its file system."""
+    size_mib: int = 0
+    """Of its whole file system: alike in two folders of one, and today and tomorrow."""
     free_mib: int = 0
     writable: bool = False
     runs_programs: bool = False

@@ -286,7 +286,11 @@ def scratch(written: str) -> Dict[str, Any]:
         return found
     kind, options = mount_of(folder)
     size = os.statvfs(folder)
-    found.update(kind=kind, free_mib=size.f_bavail * size.f_frsize >> 20)
+    found.update(
+        kind=kind,
+        size_mib=size.f_blocks * size.f_frsize >> 20,
+        free_mib=size.f_bavail * size.f_frsize >> 20,
+    )
     own = ""
     try:
         own = tempfile.mkdtemp(prefix="argosy-look-", dir=folder)

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 from collections.abc import Iterable
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -19,6 +20,24 @@ from argosy.units import amount
 
 def rendered(template: str, **content: Any) -> str:
     """Return the template's page, with the style sheet and the scripts that all pages have."""
+    scripts = [chart_scripts(), _file("charts.js"), _file("tables.js")]
+    html = (
+        _environment()
+        .get_template(template)
+        .render(
+            css=Markup(_file("report.css")),
+            scripts=[Markup(script) for script in scripts],
+            script_sources=_sources(scripts),
+            chart_data=chart_data,
+            **content,
+        )
+    )
+    return html.lstrip() + "\n"
+
+
+@cache
+def _environment() -> Environment:
+    """Return what compiles templates, each of them once: that is half of what a small page costs."""
     environment = Environment(
         loader=PackageLoader("argosy.report.page", "."),
         autoescape=True,
@@ -38,15 +57,7 @@ def rendered(template: str, **content: Any) -> str:
         "moment": numbers.moment,
         "file_name": lambda path: path.rpartition("/")[2],
     }
-    scripts = [chart_scripts(), _file("charts.js"), _file("tables.js")]
-    html = environment.get_template(template).render(
-        css=Markup(_file("report.css")),
-        scripts=[Markup(script) for script in scripts],
-        script_sources=_sources(scripts),
-        chart_data=chart_data,
-        **content,
-    )
-    return html.lstrip() + "\n"
+    return environment
 
 
 def _file(name: str) -> str:
