@@ -23,7 +23,7 @@ from argosy.images.engines.choice import (
     one_starts,
 )
 from argosy.images.engines.models import (
-    DEFAULT_PATH,
+    DEFAULT_ENVIRONMENT,
     ENGINES,
     GUEST_DIR,
     Bind,
@@ -35,9 +35,6 @@ from argosy.images.store.store import STORE_VARIABLE, Store
 
 if TYPE_CHECKING:
     from argosy.images.staging.stage import Place
-
-DEFAULTS = {"PATH": DEFAULT_PATH, "LANG": "C.UTF-8", "HOME": "/tmp"}
-"""Of programs in images that set none; a frozen image has no home that could be written to."""
 
 GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 
@@ -108,7 +105,7 @@ def run_image(
             root,
             command,
             binds=binds,
-            environment={**DEFAULTS, **config["environment"], **_own_variables()},
+            environment={**DEFAULT_ENVIRONMENT, **config["environment"], **_own_variables()},
             secrets=_secrets(),
             workdir=config["workdir"],
             held=held,

@@ -7,7 +7,7 @@ from pathlib import Path
 from argosy.errors import ArgosyError
 from argosy.images.engines import container
 from argosy.images.engines.choice import caution, engine_to_attach
-from argosy.images.engines.models import DEFAULT_PATH, Bind, Container
+from argosy.images.engines.models import DEFAULT_ENVIRONMENT, Bind, Container
 from argosy.images.rootfs.rooted import inside
 from argosy.images.store.lockfile import lock_path, read_lock
 from argosy.images.store.store import Store
@@ -42,9 +42,7 @@ def look_inside(
         command or [_shell(root, name)],
         binds=[Bind(workloads, "/workloads")] if workloads.is_dir() else [],
         environment={
-            "PATH": DEFAULT_PATH,
-            "LANG": "C.UTF-8",
-            "HOME": "/tmp",
+            **DEFAULT_ENVIRONMENT,
             "TERM": os.environ.get("TERM", "dumb"),
             **lock.config.environment,
         },

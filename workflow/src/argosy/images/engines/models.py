@@ -7,6 +7,9 @@ from pathlib import Path
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Of programs in images that set none, as in Docker and podman."""
 
+DEFAULT_ENVIRONMENT = {"PATH": DEFAULT_PATH, "LANG": "C.UTF-8", "HOME": "/tmp"}
+"""Of programs in images that set none; a frozen image has no home that could be written to."""
+
 GUEST_DIR = "/run/argosy"
 """Mounted from a private folder of the host in every container; never part of an image."""
 
