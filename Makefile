@@ -59,7 +59,7 @@ test: lint image ## All tests: most files beside each other, those that strike a
 test-quick: lint ## Style, types, and the tests that need no image, no Slurm and little time
 	@# They make and remove files by the thousand, at which some disks' file systems are slow.
 	@folder=$$(mktemp -d -p "$$(test -w /dev/shm && echo /dev/shm || echo /tmp)"); \
-	trap 'chmod -R u+w "$$folder"; rm -rf "$$folder"' EXIT; \
+	trap 'chmod -R u+w "$$folder"; rm -rf "$$folder"' EXIT; trap 'exit 130' INT TERM; \
 	$(BIN)/pytest tests/unit tests/golden -m "not quiet and not alone and not slow and not container" --numprocesses 3 \
 	    --dist worksteal --basetemp="$$folder/tests"
 

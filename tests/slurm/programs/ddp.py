@@ -38,6 +38,6 @@ gathered = [torch.empty_like(weights[0]) for _ in range(size)]
 dist.all_gather(gathered, weights[0])
 assert all(torch.equal(one, weights[0]) for one in gathered)
 print(f"rank {rank} of {size}: all weights are equal", flush=True)
-# With the model go the group's threads: one that outlives the interpreter can abort the process.
-del model, optimizer
+# Else the model holds the group, and with it threads, while the interpreter ends.
+del model
 dist.destroy_process_group()

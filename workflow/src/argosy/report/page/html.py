@@ -21,23 +21,20 @@ from argosy.units import amount
 def rendered(template: str, **content: Any) -> str:
     """Return the template's page, with the style sheet and the scripts that all pages have."""
     scripts = [chart_scripts(), _file("charts.js"), _file("tables.js")]
-    html = (
-        _environment()
-        .get_template(template)
-        .render(
-            css=Markup(_file("report.css")),
-            scripts=[Markup(script) for script in scripts],
-            script_sources=_sources(scripts),
-            chart_data=chart_data,
-            **content,
-        )
+    page = _environment().get_template(template)
+    html = page.render(
+        css=Markup(_file("report.css")),
+        scripts=[Markup(script) for script in scripts],
+        script_sources=_sources(scripts),
+        chart_data=chart_data,
+        **content,
     )
     return html.lstrip() + "\n"
 
 
 @cache
 def _environment() -> Environment:
-    """Return what compiles templates, each of them once: that is half of what a small page costs."""
+    """Return what compiles the templates, each of them once in a process."""
     environment = Environment(
         loader=PackageLoader("argosy.report.page", "."),
         autoescape=True,
