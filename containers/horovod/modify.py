@@ -58,6 +58,24 @@ CHANGES = (
         "set(CMAKE_CUDA_STANDARD 17)",
     ),
     Change(
+        "it names std::logic_error: the headers of GCC 13 and newer no longer bring what they do not use",
+        ("horovod/common/common.h",),
+        "#include <memory>\n",
+        "#include <memory>\n#include <stdexcept>\n",
+    ),
+    Change(
+        "it names std::string, likewise",
+        ("horovod/common/group_table.h",),
+        "#include <queue>\n",
+        "#include <queue>\n#include <string>\n",
+    ),
+    Change(
+        "a member that is assigned to is not const: GCC 14 refuses it even where nobody assigns",
+        ("third_party/flatbuffers/include/flatbuffers/stl_emulation.h",),
+        "  const size_type count_;\n",
+        "  size_type count_;\n",
+    ),
+    Change(
         "process set 0 obeys HOROVOD_GLOO_IFACE as the others do; without this, jobs of several nodes "
         "take whatever interface the host's name leads to",
         ("horovod/common/gloo/gloo_context.cc",),

@@ -42,7 +42,9 @@ def full_gpu(uuid: str, **values: Any) -> FakeGpu:
     """One that offers everything, as a data centre's does."""
     offered = {
         "Name": "NVIDIA H100 80GB HBM3",
-        "MemoryInfo": SimpleNamespace(total=80 << 30, used=3 << 30),
+        # With the half a GiB that the driver keeps, and without it.
+        "MemoryInfo": SimpleNamespace(total=80 << 30, used=7 << 29),
+        "MemoryInfo_v2": SimpleNamespace(total=80 << 30, used=3 << 30),
         "UtilizationRates": SimpleNamespace(gpu=42),
         "PowerUsage": 350_500,
         "TotalEnergyConsumption": 9_000_000,
@@ -61,6 +63,7 @@ class FakeNvml:
     NVMLError = NVMLError
     NVML_ERROR_NOT_SUPPORTED, NVML_ERROR_NO_PERMISSION, NVML_ERROR_FUNCTION_NOT_FOUND = 3, 4, 13
     NVML_DEVICE_MIG_ENABLE = 1
+    nvmlMemory_v2 = 0x2000028  # noqa: N815
     NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 1, 2, 0
     NVML_PCIE_UTIL_TX_BYTES, NVML_PCIE_UTIL_RX_BYTES = 0, 1
     NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX = 138, 139
@@ -102,6 +105,11 @@ class FakeNvml:
             raise NVMLError(6)
         assert gpu.slices
         return gpu.slices[index]
+
+    def nvmlDeviceGetMemoryInfo(self, gpu: FakeGpu, version: int = 0) -> Any:  # noqa: N802
+        if version and "MemoryInfo_v2" not in gpu.values:
+            raise NVMLError(self.NVML_ERROR_FUNCTION_NOT_FOUND)
+        return gpu.ask("MemoryInfo_v2" if version else "MemoryInfo")
 
     def nvmlDeviceGetFieldValues(self, gpu: FakeGpu, fields: Any) -> list[Any]:  # noqa: N802
         (number, scope), *_ = fields

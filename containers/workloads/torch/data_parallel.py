@@ -4,11 +4,13 @@ Both exchange gradients while the backward pass goes on; the phase `communicatio
 it that the backward pass did not hide.
 """
 
+import inspect
 import os
 import time
 from contextlib import contextmanager
 
 import torch
+from torch.nn.parallel import DistributedDataParallel
 
 
 def start():
@@ -75,7 +77,7 @@ class Distributed:
             return allreduce_hook(group, bucket)
 
         # Running means of batches stay those of each rank, as with Horovod.
-        wrapped = torch.nn.parallel.DistributedDataParallel(model, forward_sync_buffers=False)
+        wrapped = DistributedDataParallel(model, **{buffer_option(): False})
         wrapped.register_comm_hook(None, exchange)
         return wrapped, optimizer
 
@@ -95,6 +97,12 @@ class Distributed:
 
     def end(self):
         self.dist.destroy_process_group()
+
+
+def buffer_option():
+    """Return what this torch calls the sending of buffers at each forward pass: renamed after 2.11."""
+    options = inspect.signature(DistributedDataParallel).parameters
+    return next(name for name in ("forward_sync_buffers", "broadcast_buffers") if name in options)
 
 
 def instant():

@@ -6,6 +6,18 @@ import pytest
 
 from argosy.run_folder.log_tail import last_line
 
+OF_TORCH = (
+    "[rank0]:[W1126 22:51:45.839839477 ProcessGroupNCCL.cpp:1575] Warning: WARNING: "
+    "destroy_process_group() was not called before program exit, which can leak resources."
+)
+OF_TENSORFLOW = (
+    "2026-11-26 22:51:45.839839: W tensorflow/core/framework/local_rendezvous.cc:404] "
+    "Local rendezvous is aborting"
+)
+OF_ABSEIL = (
+    "W0000 00:00:1795733505.412389   12345 gpu_device.cc:2342] Cannot dlopen some GPU libraries."
+)
+
 
 @pytest.mark.parametrize(
     ("text", "line"),
@@ -16,6 +28,10 @@ from argosy.run_folder.log_tail import last_line
         ("x" * 10_000_000 + "\nend", "end"),
         ("", ""),
         ("\n \n", ""),
+        (f"[rank0]: Duplicate GPU detected\n{OF_TORCH}\n", "[rank0]: Duplicate GPU detected"),
+        (f"it does not fit\n{OF_TENSORFLOW}\n{OF_ABSEIL}\n", "it does not fit"),
+        (f"\n{OF_TORCH}\n", OF_TORCH),
+        ("W1 is not initialised\n", "W1 is not initialised"),
     ],
 )
 def test_last_line(tmp_path: Path, text: str, line: str) -> None:

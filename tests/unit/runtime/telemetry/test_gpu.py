@@ -105,6 +105,14 @@ def test_what_a_gpu_does_not_offer_is_named_once_and_not_asked_again() -> None:
     assert gpu.asked.count("Temperature") == 1
 
 
+def test_an_old_driver_tells_memory_with_its_own() -> None:
+    gpu = full_gpu("GPU-a")
+    del gpu.values["MemoryInfo_v2"]
+    opened = source(gpu).open()
+    assert not of_kind(opened.records, "unread")
+    assert opened.records[0]["memory_used_bytes"] == 7 << 29
+
+
 def test_an_error_that_passes_leaves_out_what_it_was_about() -> None:
     gpu = full_gpu("GPU-a")
     reader = source(gpu)
@@ -230,6 +238,6 @@ def test_the_real_module_has_what_is_asked_of_it() -> None:
         ours, real = getattr(FakeNvml, name), getattr(pynvml, name)
         assert callable(real) if callable(ours) else real == ours
     for name in full_gpu("GPU-a").values:
-        assert callable(getattr(pynvml, f"nvmlDeviceGet{name}"))
+        assert callable(getattr(pynvml, f"nvmlDeviceGet{name.removesuffix('_v2')}"))
     assert str(pynvml.NVMLError(3)) == "Not Supported"
     assert pynvml.NVMLError(3).value == 3

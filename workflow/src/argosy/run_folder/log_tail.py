@@ -1,5 +1,7 @@
 """The ends of logs of any size, in lines that can be shown anywhere."""
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from argosy.errors import plain
@@ -9,16 +11,32 @@ TAIL_BYTES = 32 * 1024
 """Some hundred lines or records."""
 _LAST_LINE_BYTES = 4 * 1024
 _LINE_CHARACTERS = 500
+_NOTE = re.compile(
+    r"(?:\[rank\d+\]:)?\[[IW]\d{4} [\d:.]+ \S+:\d+\] "
+    r"|\d{4}-\d\d-\d\d [\d:.]+: [IW] \S+:\d+\] "
+    r"|[IW]\d{4} [\d:.]+ +\d+ \S+:\d+\] "
+)
+"""How PyTorch's and TensorFlow's libraries begin a note or a warning, which is never why a program ended.
+
+A rank of torch.distributed that fails says so, and then warns that it left its group without a word.
+"""
 
 
 def last_line(path: Path, top: Path) -> str:
-    """Return the last line that says anything, without colours; "" when there is none."""
-    for line in reversed(tail(path, top, _LAST_LINE_BYTES).decode(errors="replace").split("\n")):
+    """Return the last line that says anything, without colours; "" when there is none.
+
+    Notes of libraries are passed over where something else was said.
+    """
+    said = list(_lines_from_the_end(tail(path, top, _LAST_LINE_BYTES).decode(errors="replace")))
+    return next((line for line in said if not _NOTE.match(line)), said[0] if said else "")
+
+
+def _lines_from_the_end(text: str) -> Iterator[str]:
+    for line in reversed(text.split("\n")):
         # A progress bar overwrites its own line.
         for written in reversed(line.split("\r")):
             if shown := plain(written).strip():
-                return shown
-    return ""
+                yield shown
 
 
 def tail(path: Path, top: Path, size: int) -> bytes:
