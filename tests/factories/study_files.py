@@ -215,9 +215,10 @@ class RunFiles:
         *,
         interval_s: float = 5.0,
         cpu_j: Callable[[float], float] = lambda second: 100 * second,
+        utilisation: float = 0.8,
         **unread: str,
     ) -> None:
-        """Ten seconds of a node: 4 of 8 CPUs busy, 100 W, 3 MB/s out; each GPU 80 % busy, 300 W.
+        """Ten seconds of a node: 4 of 8 CPUs busy, 100 W, 3 MB/s out; a GPU busy by `utilisation`, 300 W.
 
         `cpu_j` is the processors' energy after so many seconds, if it is not 100 W all the time. Keys of
         the node's samples that are `unread` are missing, with the reason in the header.
@@ -252,7 +253,7 @@ class RunFiles:
                     "kind": "gpu",
                     "at": 100 + second,
                     "gpu": gpu,
-                    "utilisation": 0.8,
+                    "utilisation": utilisation,
                     "memory_used_bytes": 5000 + gpu,
                     "energy_j": 300 * second,
                 }

@@ -27,6 +27,7 @@ def argosy(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         (("summary", "results/local"), "results/local/summary.json: there is no report yet"),
         (("report", "results/local"), "results/local: no such folder"),
         (("report", "--from-tables", "results/local"), "results/local/tables"),
+        (("failures", "nowhere"), "results: there are no results here"),
         (("predict", "results/local", "digits"), "results/local: no such folder"),
         (("plan", "results/local", "--nodes", "1"), "argosy plan: it is `argosy predict` now"),
         (("predict", "results", "digits", "--nodes", "1,x"), "--nodes 1,x: give numbers of nodes"),

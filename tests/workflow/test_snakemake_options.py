@@ -112,6 +112,15 @@ def test_until_ends_there(finished: Workspace, tmp_path: Path) -> None:
     assert (results / "report.html").is_file()
 
 
+def test_until_runs_is_refused_since_it_would_run_none(
+    make_workspace: Callable[[str], Workspace],
+) -> None:
+    workspace = make_workspace("until")
+    workspace.configure({"quick": EXPERIMENT})
+    status, output = workspace.run(BIN / "snakemake", "--until", "run")
+    assert status and "hint: --until tables ends when all runs have" in output, output
+
+
 def test_a_run_is_forced_to_run_again(finished: Workspace) -> None:
     before = [jobs_of(finished, run) for run in RUNS]
     result = f"results/local/quick/{RUNS[0]}/result.json"

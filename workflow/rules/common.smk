@@ -13,7 +13,12 @@ from argosy.errors import ArgosyError
 from argosy.images.builder.recipe import image_inputs
 from argosy.images.interchange.sources import check_taken
 from argosy.images.store.lockfile import is_imported
-from argosy.jobs.driver import DriverLock, check_executor, put_commands_on_path
+from argosy.jobs.driver import (
+    DriverLock,
+    check_executor,
+    check_until,
+    put_commands_on_path,
+)
 from argosy.jobs.outdated import describe_outdated
 from argosy.jobs.planning import Project, Target, plan_runs
 from argosy.jobs.study_file import StudyFile
@@ -194,6 +199,7 @@ def prepare_driver():
     global DRIVER_LOCK  # It is released with the object.
     try:
         check_executor(workflow.executor_plugin.name)
+        check_until(workflow.dag_settings.until)
         DRIVER_LOCK = DriverLock.take(Path(".snakemake"), SITE)
     except ArgosyError as problem:
         raise WorkflowError(problem.lines)

@@ -93,14 +93,20 @@ def status(
 
 @runs.command()
 def failures(
-    site: Annotated[str, typer.Argument(help="A folder of results/.")],
+    site: Annotated[
+        str | None, typer.Argument(help="A folder of results/; needed where there are several.")
+    ] = None,
 ) -> None:
     """Say which runs failed and why, and where the report is; nothing where none failed."""
     from argosy.files import read_paths
     from argosy.monitor.failures import describe, failed_runs
+    from argosy.monitor.sites import site_folder
 
-    folder = Path("results") / site
-    if failed := failed_runs(folder, read_paths(folder / "runs.txt")):
+    folder = site_folder(site)
+    planned = folder / "runs.txt"
+    if not planned.is_file():
+        raise ArgosyError(f"{folder}: no run is planned here", "run: snakemake")
+    if failed := failed_runs(folder, read_paths(planned)):
         print("\n".join(describe(failed, folder / "report.html")), file=sys.stderr)
 
 

@@ -9,6 +9,7 @@ and goes with its process, so that after a crash the next start needs no `--unlo
 import os
 import socket
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,18 @@ OTHER_EXECUTOR = (
     "runs are started by Snakemake's executor argosy, and this snakemake has another one: "
     "leave out --executor, or say --executor argosy"
 )
+
+
+def check_until(rules: Collection[str]) -> None:
+    """Raise ArgosyError where `--until` names the rule of the runs.
+
+    Planning is a checkpoint that takes the place of the rule's jobs; Snakemake loses them, and ends well.
+    """
+    if "run" in rules:
+        raise ArgosyError(
+            "--until run: Snakemake would plan the runs and end without starting one",
+            "--until tables ends when all runs have",
+        )
 
 
 def check_executor(name: str) -> None:

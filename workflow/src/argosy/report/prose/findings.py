@@ -11,6 +11,7 @@ from argosy.analysis.statistics import Estimate, together
 from argosy.analysis.steady import OTHER
 from argosy.analysis.stragglers import Straggler
 from argosy.report.numbers import count, duration, interval, number, percent
+from argosy.report.prose.unused_gpus import unused_gpus
 from argosy.report.summary.allreduces import AllreduceSummary
 from argosy.report.summary.laws import Laws, MeasuredSizes, sentence
 from argosy.report.summary.models import ExperimentSummary, PointSummary, RunSummary, Summary
@@ -114,6 +115,7 @@ def findings(experiment: ExperimentSummary) -> list[str]:
         *([law] if law else []),
         *_slow_jobs(experiment),
         *_between_steps(experiment),
+        *unused_gpus(experiment),
     ]
 
 
