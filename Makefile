@@ -2,8 +2,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-# Tests wait as long as they compute. Six at a time are as fast on two cores, and in each other's way.
-WORKERS := 4
+# Tests wait as long as they compute: on two cores, more at a time are in each other's way.
+WORKERS := 5
 # At how many random moments tests of kills kill; 50 to be thorough.
 MOMENTS := 10
 

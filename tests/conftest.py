@@ -117,17 +117,25 @@ def moments(pytestconfig: pytest.Config) -> int:
     return int(pytestconfig.getoption("moments"))
 
 
-FIRST = ("slurm", "workflow", "containers", "faults", "browser")
+WAITING = ("slurm", "faults")
+COMPUTING = ("workflow", "containers", "browser")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that wait most, so that none of them is what everybody waits for at the end."""
+    """Begin with the files that take long, of which those that wait and those that compute take turns.
 
-    def place(item: pytest.Item) -> int:
-        folder = item.path.relative_to(PROJECT / "tests").parts[0]
-        return FIRST.index(folder) if folder in FIRST else len(FIRST)
-
-    items.sort(key=place)
+    So neither has the machine's cores at rest, and none is what everybody waits for at the end.
+    """
+    files = list(dict.fromkeys(item.path for item in items))
+    places = {
+        file: number / len(turn)
+        for kind in (WAITING, COMPUTING)
+        if (
+            turn := [each for each in files if each.relative_to(PROJECT / "tests").parts[0] in kind]
+        )
+        for number, file in enumerate(turn)
+    }
+    items.sort(key=lambda item: places.get(item.path, 1.0))
 
 
 def pytest_configure() -> None:

@@ -16,19 +16,28 @@ from workspace import BIN, Workspace
 
 pytestmark = [pytest.mark.container, pytest.mark.slow, pytest.mark.timeout(1500)]
 ARGOSY = ".venv/bin/argosy"
+# The image and the program are small, since both machines run, pack and unpack them.
+IMAGE = """FROM docker.io/library/debian:bookworm-slim
+RUN apt-get update && apt-get install -y --no-install-recommends python3 && rm -rf /var/lib/apt/lists/*
+"""
+PROGRAM = Path(__file__).parent / "programs/scored.py"
 
 
 @pytest.fixture(scope="module")
 def bundle(make_workspace: Callable[[str], Workspace]) -> Path:
     """The bundle of a study that was measured here, with all that another machine needs."""
     workspace = make_workspace("bundled study")
-    digits: dict[str, Any] = {
-        "image": "torch-cpu",
-        "command": "python3 /workloads/torch/digits.py --epochs 3",
+    (workspace.path / "containers/small").mkdir()
+    (workspace.path / "containers/small/Containerfile").write_text(IMAGE)
+    shutil.copy(PROGRAM, workspace.path / "containers/workloads")
+    scored: dict[str, Any] = {
+        "image": "small",
+        "launcher": "plain",
+        "command": f"python3 /workloads/{PROGRAM.name}",
         "scale": {"nodes": [1, 2], "repeats": 1},
         "resources": {"time": "10m"},
     }
-    workspace.configure({"digits": digits})
+    workspace.configure({"scored": scored})
     status, output = workspace.snakemake("--quiet", "host")
     assert status == 0, output
     status, output = workspace.run(BIN / "argosy", "bundle", "--environment", "../study.zip")
@@ -75,7 +84,7 @@ def test_it_runs_on_a_machine_without_network(bundle: Path, tmp_path: Path) -> N
         archive.extractall(folder)
     run_without_network(folder, "make", "setup")
     said = run_without_network(folder, ARGOSY, "unbundle", str(bundle), ".")
-    assert "taking the image torch-cpu into the store" in said
+    assert "taking the image small into the store" in said
     again = run_without_network(folder, ARGOSY, "unbundle", str(bundle), ".")
     assert "taking the image" not in again
     # What was measured elsewhere stands: nothing is to be done for that site.
