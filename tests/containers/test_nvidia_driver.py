@@ -2,6 +2,7 @@
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,8 +51,7 @@ def host(tmp_path: Path) -> Host:
     # What is none of this driver's: another version's, and somebody else's.
     shutil.copyfile(source, libraries / "libcuda.so.111.22")
     shutil.copyfile(source, libraries / "libother.so.3")
-    (programs / "nvidia-smi").write_text("#!/bin/sh\necho the stand-in was asked\n")
-    (programs / "nvidia-smi").chmod(0o755)
+    shutil.copy("/bin/uname", programs / "nvidia-smi")
     (tmp_path / "version").write_text(MODULE.format("x86_64 Kernel Module "))
     cache = tmp_path / "cache"
     lines = [f"\t{p.name} (libc6,x86-64) => {p}" for p in sorted(libraries.iterdir())]
@@ -84,7 +84,7 @@ def test_programs_in_a_container_find_the_driver(
     assert outcome.status == 0, said
     assert said.count("True") == 3
     assert "the module is there\n" in said
-    assert said.endswith("the stand-in was asked\n")
+    assert said.endswith("\nLinux\n")
 
 
 def test_the_installed_module_is_found() -> None:
@@ -125,6 +125,20 @@ def test_it_is_copied_once_and_nothing_else_is(store: Store, host: Host) -> None
     before = folder.stat().st_ino
     driver_mount(store, host)
     assert folder.stat().st_ino == before
+
+
+def test_of_a_script_that_starts_the_program_elsewhere_the_program_is_taken(
+    store: Store, host: Host
+) -> None:
+    """As on a machine whose driver has a prefix of its own, and a script in /usr/bin."""
+    [programs] = host.programs
+    elsewhere = programs.with_name("usr bin")
+    elsewhere.mkdir()
+    (elsewhere / "nvidia-smi").write_text("#!/bin/sh\nexec /usr/local/nvidia/bin/nvidia-smi\n")
+    (elsewhere / "nvidia-smi").chmod(0o755)
+    driver_mount(store, replace(host, programs=(elsewhere,)))
+    copied = store.driver(VERSION) / "bin/nvidia-smi"
+    assert copied.read_bytes() == (programs / "nvidia-smi").read_bytes()
 
 
 def test_another_version_has_a_folder_of_its_own(store: Store, host: Host) -> None:

@@ -8,11 +8,13 @@ udocker's, falls behind each new driver.
 """
 
 import importlib.util
+import itertools
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +30,7 @@ NVML_VARIABLE = "ARGOSY_NVML"
 
 PROGRAMS = ("nvidia-smi", "nvidia-debugdump")
 
+_ELF = b"\x7fELF"
 _VERSION = re.compile(r"Kernel Module(?: for \S+)?\s+(\d+(?:\.\d+)+)")
 _CACHED = re.compile(r"^\s*\S+ \(.*\) => (/.+)$", re.MULTILINE)
 
@@ -113,7 +116,7 @@ def _copy_driver(host: Host, version: str, target: Path) -> None:
             shutil.copyfile(path, making / path.name)
             for name in _other_names(path):
                 (making / name).symlink_to(path.name)
-        for program in _programs(host):
+        for program in _programs([*host.programs, *_program_folders(libraries)]):
             shutil.copyfile(program, making / "bin" / program.name)
             # Not the host's mode: nvidia-modprobe is setuid, and here it would be the user's own.
             (making / "bin" / program.name).chmod(0o755)
@@ -146,8 +149,19 @@ def _other_names(library: Path) -> Iterator[str]:
             yield path.name
 
 
-def _programs(host: Host) -> Iterator[Path]:
+def _program_folders(libraries: Sequence[Path]) -> list[Path]:
+    """Return where an installation of a prefix of its own has the programs of its libraries."""
+    return sorted({path.parent.with_name("bin") for path in libraries})
+
+
+def _programs(folders: Sequence[Path]) -> Iterator[Path]:
+    """Yield each of the programs; a script that starts one elsewhere would find nothing in a container."""
     for name in PROGRAMS:
-        found = shutil.which(name, path=":".join(map(str, host.programs)))
-        if found:
-            yield Path(found)
+        found = (folder / name for folder in folders if _is_binary(folder / name))
+        yield from itertools.islice(found, 1)
+
+
+def _is_binary(program: Path) -> bool:
+    with suppress(OSError), program.open("rb") as file:
+        return file.read(len(_ELF)) == _ELF
+    return False
