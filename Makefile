@@ -44,14 +44,18 @@ lint: $(VENV)/.developing ## Style, types, Snakefiles
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/python tests/unused_names.py
 
+# What `make test` leaves to `make test TESTS=all`, which CI runs.
+LEFT_OUT := $(if $(filter all,$(TESTS)),,and not thorough)
+
 .PHONY: test
-test: lint image ## All tests: most files beside each other, those that strike at a moment or measure time after them
+test: lint image ## Tests of every part; TESTS=all has each test: more kills, trainings and builds, 40 minutes instead of 20
+	@# Most files run beside each other; those that strike at a moment or measure time follow.
 	@# All parts run, whatever the first finds, and what has failed is told once more at the end.
 	@status=0; failures=$$(mktemp); \
-	$(BIN)/pytest -m "not quiet and not alone and not apptainer" --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder \
+	$(BIN)/pytest -m "not quiet and not alone and not apptainer $(LEFT_OUT)" --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder \
 	    --moments $(MOMENTS) --failures=$$failures || status=1; \
-	$(BIN)/pytest -m quiet --numprocesses 2 --dist loadfile --failures=$$failures || status=1; \
-	$(BIN)/pytest -m alone --failures=$$failures || status=1; \
+	$(BIN)/pytest -m "quiet $(LEFT_OUT)" --numprocesses 2 --dist loadfile --failures=$$failures || status=1; \
+	$(BIN)/pytest -m "alone $(LEFT_OUT)" --failures=$$failures || status=1; \
 	cat $$failures; rm -f $$failures; \
 	exit $$status
 

@@ -76,6 +76,12 @@ CHANGES = (
         "  size_type count_;\n",
     ),
     Change(
+        "CMake 4 no longer reads what was written for a CMake before 3.5",
+        ("third_party/gloo/CMakeLists.txt",),
+        "cmake_minimum_required(VERSION 2.8.12 FATAL_ERROR)",
+        "cmake_minimum_required(VERSION 3.5 FATAL_ERROR)",
+    ),
+    Change(
         "process set 0 obeys HOROVOD_GLOO_IFACE as the others do; without this, jobs of several nodes "
         "take whatever interface the host's name leads to",
         ("horovod/common/gloo/gloo_context.cc",),

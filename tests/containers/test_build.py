@@ -69,6 +69,7 @@ def test_instructions_do_what_they_say(store: Store, tmp_path: Path) -> None:
     assert read_lock(folder / "image.lock") == lock
 
 
+@pytest.mark.thorough
 def test_packages_that_give_files_away_and_users_install_without_root(
     store: Store, tmp_path: Path
 ) -> None:
@@ -200,6 +201,7 @@ def test_archives_are_unpacked_by_add_alone(store: Store, tmp_path: Path) -> Non
     assert (store.root(lock.digest) / "kept/a.tar.gz").is_file()
 
 
+@pytest.mark.thorough
 def test_more_steps_than_one_mount_can_join(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "image"
     folder.mkdir()
@@ -220,6 +222,7 @@ def test_a_step_that_changes_nothing_is_no_layer(store: Store, tmp_path: Path) -
     assert [step.diff_id for step in lock.steps[1:]] == [None, None]
 
 
+@pytest.mark.thorough
 def test_without_an_overlay_the_same_files_come_out(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,6 +95,7 @@ def forget_builds(store: Store) -> None:
             remove_tree(path)
 
 
+@pytest.mark.thorough
 def test_the_same_files_come_out(with_proot: Store, own_project: Path) -> None:
     root, _ = build(own_project, with_proot, namespaces=True)
     expected = without_times(describe_tree(root))
@@ -179,6 +180,7 @@ def of_steps() -> list[psutil.Process]:
     ]
 
 
+@pytest.mark.thorough
 def test_a_build_that_is_killed_leaves_nothing_and_the_next_one_is_right(
     with_proot: Store, own_project: Path, moments: int
 ) -> None:

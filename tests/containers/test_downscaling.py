@@ -10,7 +10,7 @@ from image_programs import root_of, run_python
 from argosy.images.engines.models import Bind
 from argosy.images.store.store import Store
 
-pytestmark = [pytest.mark.container, pytest.mark.slow]
+pytestmark = [pytest.mark.thorough, pytest.mark.container, pytest.mark.slow]
 
 FRAMEWORKS = ("torch", "tensorflow")
 PROGRAMS = Path(__file__).parent / "programs"

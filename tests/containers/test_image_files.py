@@ -10,7 +10,7 @@ from image_programs import root_of, run_python
 from argosy.images.engines.models import Bind, Outcome
 from argosy.images.store.store import Store
 
-pytestmark = pytest.mark.container
+pytestmark = [pytest.mark.thorough, pytest.mark.container]
 
 MAKE = """
 import numpy, pathlib

@@ -10,7 +10,7 @@ from argosy.images.builder.builder import build_image
 from argosy.images.store.lockfile import ImageLock
 from argosy.images.store.store import Store
 
-pytestmark = [pytest.mark.container, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.thorough, pytest.mark.container, pytest.mark.timeout(1200)]
 
 TEXT = """FROM docker.io/library/debian:bookworm-slim AS other
 RUN mkdir /made && seq {number} 5000 > /made/file

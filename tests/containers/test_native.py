@@ -53,6 +53,7 @@ def output(*command: str | Path, **variables: str) -> str:
     return done.stdout
 
 
+@pytest.mark.thorough
 def test_python_and_all_libraries_are_the_image_s(
     project_store: Store, torch_lock: ImageLock, tmp_path: Path
 ) -> None:

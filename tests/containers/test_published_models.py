@@ -112,6 +112,7 @@ def test_parameters_and_operations_are_as_published(python: Python, framework: s
         assert operations == pytest.approx(3 * 2 * PUBLISHED[name][1], rel=0.07), name
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("framework", "options"),
@@ -155,6 +156,7 @@ def test_a_model_is_trained_and_its_steps_are_recorded(
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.quiet
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -183,6 +185,7 @@ def test_its_times_are_those_of_a_clock_outside(
     assert rate == pytest.approx(40 * 4 / (ended - began), rel=0.02)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.parametrize(
     ("options", "problem"),

@@ -120,6 +120,7 @@ def files(root: Path) -> dict[str, str]:
     return {str(path.relative_to(root)): path.read_text() for path in found if path.is_file()}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("tag", ["index", "oci", "docker", "zstd"])
 def test_layers_come_to_one_base_whatever_they_are_kept_as(
     mine: Project, address: str, tag: str

@@ -13,7 +13,7 @@ from registries import Answer, Layout, Request, between, no_logins, push, regist
 from argosy.images.builder.builder import build_image
 from argosy.images.store.store import Store, remove_tree
 
-pytestmark = [pytest.mark.container, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.thorough, pytest.mark.container, pytest.mark.timeout(300)]
 
 LAYERS = 4
 

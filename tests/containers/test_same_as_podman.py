@@ -207,6 +207,7 @@ def by_podman(podman: Podman, folder: Path, tmp_path: Path) -> tuple[Store, Imag
     return other, import_image(other, tmp_path / "their project", tmp_path / "theirs.tar", "theirs")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ORDINARY)
 def test_the_same_files_modes_and_configuration(
     name: str, with_base: Store, podman: Podman, tmp_path: Path

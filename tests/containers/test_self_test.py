@@ -51,6 +51,7 @@ def test_a_working_horovod_passes(project_store: Store, torch_digest: str, tmp_p
     assert "self-test: 2 ranks, exact sums, identical weights" in said
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("program", "found"),
     [(FORGETFUL, "the ranks' weights differ after training"), (INEXACT, "the sum of")],

@@ -139,6 +139,7 @@ def test_it_runs_and_stays_as_it_is(
     assert content(store, image) == before
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("namespaces", [True, False])
 @pytest.mark.parametrize("above", [0, 1])
 def test_the_store_is_read_only_below_a_volume(
@@ -156,6 +157,7 @@ def test_the_store_is_read_only_below_a_volume(
     assert content(store, image) == before
 
 
+@pytest.mark.thorough
 def test_sixteen_run_at_once(image: ImageLock, udocker: Udocker) -> None:
     with ThreadPoolExecutor(16) as pool:
         every = pool.map(lambda number: udocker("run", "tool", "echo", str(number)), range(16))

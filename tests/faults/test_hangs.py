@@ -112,6 +112,7 @@ while time.monotonic() < end:
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_by_default_a_loop_is_ended_and_a_long_validation_goes_on(job: Any) -> None:
     loop = job(STEPS + LOOP).start()

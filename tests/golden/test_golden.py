@@ -214,6 +214,7 @@ def test_bash_reads_every_script() -> None:
         subprocess.run(["bash", "-n", script], check=True)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_shellcheck_finds_nothing() -> None:
     if not shutil.which("shellcheck"):

@@ -11,6 +11,7 @@ from eight_runs import RUNS, accounted, finish, kill_with_jobs_in_flight
 pytestmark = [pytest.mark.quiet, pytest.mark.slurm, pytest.mark.timeout(400)]
 
 
+@pytest.mark.thorough
 def test_killed_with_eight_jobs_in_flight(eight_runs: ClusterWorkspace) -> None:
     kill_with_jobs_in_flight(
         eight_runs, lambda: eight_runs.steps_done(RUNS[0]) > 0, "the first run's steps"

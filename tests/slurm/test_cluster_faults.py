@@ -51,6 +51,7 @@ def test_a_node_that_goes_down(study: ClusterWorkspace) -> None:
     assert "node failure" in failure["cause"]
 
 
+@pytest.mark.thorough
 def test_a_slurmd_that_dies_while_its_job_lives_on(study: ClusterWorkspace) -> None:
     """Slurm gives the node up after 15 s and starts the run again: two attempts at once."""
     study.count([2], steps=350)
@@ -123,6 +124,7 @@ def test_slurmctld_that_starts_again(study: ClusterWorkspace) -> None:
     whole(study)
 
 
+@pytest.mark.thorough
 def test_slurmctld_that_is_away_for_a_minute(study: ClusterWorkspace) -> None:
     driver = study.drive()
     begun(study, driver)
@@ -141,6 +143,7 @@ def test_slurmctld_that_is_away_for_a_minute(study: ClusterWorkspace) -> None:
     assert study.failures() == []
 
 
+@pytest.mark.thorough
 def test_the_time_limit(study: ClusterWorkspace) -> None:
     study.count([2], steps=3000, resources={"time": "1m"})
     driver = study.drive()

@@ -59,6 +59,7 @@ QUEUES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("resources", "changes", "keys", "words"),
     [
@@ -106,6 +107,7 @@ def test_only_what_the_script_asks_for_is_blamed(
     assert words in line
 
 
+@pytest.mark.thorough
 def test_drained_nodes_and_closed_partitions_let_jobs_wait(workspace: ClusterWorkspace) -> None:
     """Slurm takes such jobs, though its test of them refuses when too few nodes are left."""
     control = ("scontrol", "update")
@@ -158,6 +160,7 @@ return slurm.SUCCESS
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("words", "keys"),
     [
@@ -205,6 +208,7 @@ def test_what_the_site_is_known_not_to_have(workspace: ClusterWorkspace) -> None
     assert "main: at most 1d with 2 nodes" in complaint(workspace)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("study", "key"),
     [
@@ -289,6 +293,7 @@ def test_without_slurm(workspace: ClusterWorkspace, tmp_path: Path) -> None:
     assert f"{SITE}: scheduler: it is slurm, but there is no `sinfo` on this machine" in output
 
 
+@pytest.mark.thorough
 def test_without_munge(workspace: ClusterWorkspace) -> None:
     workspace.count([2])
     workspace.slurm.munge.kill()

@@ -285,6 +285,7 @@ FROM_NODES: list[tuple[str, Plant, str, tuple[str, ...]]] = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("plant", "check", "words"),
     [each[1:] for each in FROM_NODES],

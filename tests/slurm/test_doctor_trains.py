@@ -8,7 +8,12 @@ import pytest
 from cluster_workspace import ClusterWorkspace, edit_site
 from workspace import BIN
 
-pytestmark = [pytest.mark.slurm, pytest.mark.container, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.slurm,
+    pytest.mark.container,
+    pytest.mark.timeout(400),
+]
 
 
 @pytest.fixture

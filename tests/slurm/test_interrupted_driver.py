@@ -26,6 +26,7 @@ def test_an_interrupt_does_with_the_jobs_as_chosen(
         finish(eight_runs)
 
 
+@pytest.mark.thorough
 def test_an_interrupt_while_slurmctld_is_away_says_that_the_jobs_go_on(
     eight_runs: ClusterWorkspace,
 ) -> None:

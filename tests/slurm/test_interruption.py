@@ -58,6 +58,7 @@ def test_a_warned_job_saves_and_goes_back_to_the_queue_and_on(workspace: Cluster
     assert interrupted["state"] == "interrupted"
 
 
+@pytest.mark.thorough
 def test_a_warning_before_anything_runs_is_kept(workspace: ClusterWorkspace) -> None:
     """Slurm warns up to a minute early, of a job of a minute at once."""
     (workspace.path / "slurm/testbed/job.sbatch.j2").write_text(
@@ -72,6 +73,7 @@ def test_a_warning_before_anything_runs_is_kept(workspace: ClusterWorkspace) -> 
     assert each_step_once(workspace, 100)
 
 
+@pytest.mark.thorough
 def test_the_time_limit_warns_in_time(workspace: ClusterWorkspace) -> None:
     """A minute is the shortest limit; forty seconds before it the ranks have saved and gone."""
     workspace.count([2], steps=400, checkpoints={"warning": "40s"}, resources={"time": "1m"})
@@ -106,6 +108,7 @@ def test_a_cancelled_job_stays_cancelled_and_a_later_one_goes_on(
     assert json.loads(claim.read_text())["continues"]["step"] >= 20
 
 
+@pytest.mark.thorough
 def test_a_preempted_job_goes_on_where_it_was(workspace: ClusterWorkspace) -> None:
     in_partition(workspace.path, "low")
     workspace.count([2], steps=100, checkpoints=CHECKPOINTS)
@@ -118,6 +121,7 @@ def test_a_preempted_job_goes_on_where_it_was(workspace: ClusterWorkspace) -> No
     assert each_step_once(workspace, 100)
 
 
+@pytest.mark.thorough
 @pytest.mark.container
 def test_in_a_container_ranks_have_the_time_to_save_that_they_were_promised(
     workspace: ClusterWorkspace, torch_digest: str

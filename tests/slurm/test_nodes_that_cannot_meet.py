@@ -139,6 +139,7 @@ def test_a_node_without_python_is_named(study: ClusterWorkspace) -> None:
     assert failure["node"] == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("tmpdir", "words"),
     [
@@ -155,6 +156,7 @@ def test_a_wrong_tmpdir_is_named(study: ClusterWorkspace, tmpdir: str, words: st
     assert seconds < SOON_S
 
 
+@pytest.mark.thorough
 def test_a_wrong_host_suffix_is_named(study: ClusterWorkspace) -> None:
     edit_site(study, host_suffix="-ib.invalid")
     cause, _ = ending(study)
@@ -178,6 +180,7 @@ def interface(study: ClusterWorkspace, name: str, address: str) -> Iterator[None
             node.administer("ip", "link", "delete", name)
 
 
+@pytest.mark.thorough
 def test_an_interface_that_leads_nowhere(study: ClusterWorkspace) -> None:
     edit_site(study, interface="ib9")
     with interface(study, "ib9", "10.99.0.{number}"):
@@ -190,6 +193,7 @@ def test_an_interface_that_leads_nowhere(study: ClusterWorkspace) -> None:
     assert seconds < 30 + SOON_S  # 30 from the start of the last node
 
 
+@pytest.mark.thorough
 def test_an_address_that_all_nodes_have(study: ClusterWorkspace) -> None:
     edit_site(study, interface="virbr0")
     with interface(study, "virbr0", "10.99.0.1"):

@@ -19,7 +19,13 @@ from known_network import (
 )
 from workspace import BIN
 
-pytestmark = [pytest.mark.alone, pytest.mark.slurm, pytest.mark.container, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.alone,
+    pytest.mark.slurm,
+    pytest.mark.container,
+    pytest.mark.timeout(900),
+]
 
 
 @pytest.fixture

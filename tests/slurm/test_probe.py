@@ -159,6 +159,7 @@ def test_typed_gpus_and_slices(workspace: ClusterWorkspace) -> None:
     assert "queues.main.limits: the file says" in drift
 
 
+@pytest.mark.thorough
 def test_an_account_that_jobs_do_not_have_by_themselves(
     accounts: Cluster, make_cluster_workspace: MakeWorkspace
 ) -> None:
@@ -181,6 +182,7 @@ def test_an_account_that_jobs_do_not_have_by_themselves(
     run_there(study)
 
 
+@pytest.mark.thorough
 def test_gpus_without_a_type_an_old_python_and_scratch_by_a_prolog(
     untyped: Cluster, make_cluster_workspace: MakeWorkspace
 ) -> None:
@@ -202,6 +204,7 @@ def test_gpus_without_a_type_an_old_python_and_scratch_by_a_prolog(
     run_there(study)
 
 
+@pytest.mark.thorough
 @pytest.mark.container
 @pytest.mark.usefixtures("torch_digest")
 def test_no_user_namespaces_on_nodes_and_no_home(
@@ -236,6 +239,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.thorough
 def test_folders_of_clusters_differ_in_what_differs_and_the_experiments_in_nothing(
     workspace: ClusterWorkspace,
     accounts: Cluster,
@@ -266,6 +270,7 @@ def test_folders_of_clusters_differ_in_what_differs_and_the_experiments_in_nothi
     assert differing[1] - {"interface"} == own
 
 
+@pytest.mark.thorough
 def test_a_queue_that_never_starts_the_job(workspace: ClusterWorkspace) -> None:
     workspace.slurm.run("sbatch", "--exclusive", "-N4", "--wrap=sleep 60")
     said = probe(workspace, "--wait", "3s")
@@ -289,6 +294,7 @@ def test_nodes_that_take_no_jobs(workspace: ClusterWorkspace) -> None:
     assert "# scontrol show node: 2 nodes, of which 1 take no jobs now" in text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("program", "script", "status", "words"),
     [

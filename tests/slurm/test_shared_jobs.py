@@ -132,6 +132,7 @@ def test_one_that_fails_leaves_the_others_and_is_done_again_alone(study: Cluster
     assert [len(study.jobs(run_id(nodes))) for nodes in (1, 4)] == [1, 1]
 
 
+@pytest.mark.thorough
 def test_the_table_tells_those_whose_turn_is_to_come_from_the_one_that_runs(
     study: ClusterWorkspace,
 ) -> None:
@@ -147,6 +148,7 @@ def test_the_table_tells_those_whose_turn_is_to_come_from_the_one_that_runs(
     assert "2 pending (its turn in job" in printed, printed
 
 
+@pytest.mark.thorough
 def test_a_run_that_takes_too_long_ends_alone(study: ClusterWorkspace) -> None:
     program = 'test "$WORLD_SIZE" != 2 && echo rate 5 || sleep 300'
     configure(study, program=program, resources={"time": "1m"}, hang_timeout="off")
@@ -159,6 +161,7 @@ def test_a_run_that_takes_too_long_ends_alone(study: ClusterWorkspace) -> None:
     assert name == "argosy-count-allocation-repeat1"
 
 
+@pytest.mark.thorough
 def test_a_job_that_a_dead_driver_left_is_found_again(study: ClusterWorkspace) -> None:
     configure(study, steps=60)
     driver = study.drive()
@@ -170,6 +173,7 @@ def test_a_job_that_a_dead_driver_left_is_found_again(study: ClusterWorkspace) -
     assert [study.result(run_id(nodes))["state"] for nodes in NODES] == ["completed"] * 3
 
 
+@pytest.mark.thorough
 def test_a_job_whose_submission_nobody_noted_is_found_again(study: ClusterWorkspace) -> None:
     """The driver died between sbatch and its note, or sbatch's answer was lost."""
     # None ends before the next driver looks for them, on a busy machine as well.
@@ -185,6 +189,7 @@ def test_a_job_whose_submission_nobody_noted_is_found_again(study: ClusterWorksp
     assert {job_of(study, run_id(nodes)) for nodes in NODES} == set(submitted(study))
 
 
+@pytest.mark.thorough
 def test_what_a_job_has_completed_is_not_done_again_when_it_is_requeued(
     study: ClusterWorkspace,
 ) -> None:
@@ -211,6 +216,7 @@ def test_what_a_job_has_completed_is_not_done_again_when_it_is_requeued(
     assert failure["cause"] == f"superseded: the run was started again as {job_id}.1"
 
 
+@pytest.mark.thorough
 def test_an_interrupt_cancels_the_job_of_all(study: ClusterWorkspace) -> None:
     configure(study, steps=100)
     driver = study.drive()
@@ -224,6 +230,7 @@ def test_an_interrupt_cancels_the_job_of_all(study: ClusterWorkspace) -> None:
     assert len(submitted(study)) == 2
 
 
+@pytest.mark.thorough
 def test_a_script_that_was_changed_since_is_left_out(study: ClusterWorkspace) -> None:
     """A study that changes while its job waits is measured in another job; the old one measures nothing."""
     configure(study, steps=10)
@@ -241,6 +248,7 @@ def test_a_script_that_was_changed_since_is_left_out(study: ClusterWorkspace) ->
     assert sorted(each.name for each in (one / "records").iterdir()) == records
 
 
+@pytest.mark.thorough
 def test_a_script_of_a_copied_project_leaves_the_project_alone(
     study: ClusterWorkspace, tmp_path: Path
 ) -> None:

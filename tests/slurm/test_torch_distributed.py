@@ -18,7 +18,12 @@ from workspace import BIN
 from argosy.images.builder.builder import build_image
 from argosy.images.store.store import Store
 
-pytestmark = [pytest.mark.slurm, pytest.mark.container, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.slurm,
+    pytest.mark.container,
+    pytest.mark.timeout(900),
+]
 
 PROGRAMS = Path(__file__).parent / "programs"
 LIGHTNING = """FROM localhost/torch-cpu

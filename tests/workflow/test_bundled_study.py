@@ -14,7 +14,12 @@ import pytest
 from no_network import without_network
 from workspace import BIN, Workspace
 
-pytestmark = [pytest.mark.container, pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.container,
+    pytest.mark.slow,
+    pytest.mark.timeout(1500),
+]
 ARGOSY = ".venv/bin/argosy"
 # The image and the program are small, since both machines run, pack and unpack them.
 IMAGE = """FROM docker.io/library/debian:bookworm-slim

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
 import step_files
 from workspace import BIN, Workspace
 
@@ -73,6 +74,7 @@ def test_one_command_measures_what_changed(workspace: Workspace) -> None:
     assert status == 0 and "Nothing to be done" in output, output
 
 
+@pytest.mark.thorough
 def test_more_runs_leave_the_others_as_they_were_measured(workspace: Workspace) -> None:
     shutil.copy(PROGRAM, workspace.path / "containers/workloads")
     status, output = run(workspace, "12")
@@ -91,6 +93,7 @@ def test_more_runs_leave_the_others_as_they_were_measured(workspace: Workspace) 
     assert all(path.is_file() for path in measured(workspace))
 
 
+@pytest.mark.thorough
 def test_nothing_else_that_is_there_stands_for_a_result(workspace: Workspace) -> None:
     shutil.rmtree(workspace.path / "results/local/changing", ignore_errors=True)
     program = workspace.path / "containers/workloads/waiting.py"
@@ -121,6 +124,7 @@ def test_nothing_else_that_is_there_stands_for_a_result(workspace: Workspace) ->
     assert run(workspace, "13")[0] == 0 and jobs(workspace) == before + 1
 
 
+@pytest.mark.thorough
 def test_what_failed_and_is_asked_for_no_longer_leaves_the_report(workspace: Workspace) -> None:
     shutil.copy(PROGRAM, workspace.path / "containers/workloads")
 
@@ -141,6 +145,7 @@ def test_what_failed_and_is_asked_for_no_longer_leaves_the_report(workspace: Wor
     assert status == 0 and reported() == ["good"], output
 
 
+@pytest.mark.thorough
 def test_a_copy_of_a_project_leaves_the_project_alone(workspace: Workspace) -> None:
     shutil.copy(PROGRAM, workspace.path / "containers/workloads")
     status, output = run(workspace, "12")
@@ -170,6 +175,7 @@ def test_a_copy_of_a_project_leaves_the_project_alone(workspace: Workspace) -> N
     kept.rename(workspace.path)
 
 
+@pytest.mark.thorough
 def test_the_executor_of_runs_is_argosy_wherever_snakemake_is_started(
     workspace: Workspace,
 ) -> None:
@@ -191,6 +197,7 @@ def test_the_executor_of_runs_is_argosy_wherever_snakemake_is_started(
     assert result.is_file() and jobs(workspace) == before + 1
 
 
+@pytest.mark.thorough
 def test_an_image_that_was_locked_again_measures_nothing_again(
     workspace: Workspace, torch_digest: str
 ) -> None:

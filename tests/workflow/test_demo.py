@@ -189,6 +189,7 @@ def test_by_hand_the_script_leaves_the_same_files(readme: Readme) -> None:
     assert names(by_hand) == names(by_snakemake)
 
 
+@pytest.mark.thorough
 def test_a_third_point_runs_alone(finished: Workspace) -> None:
     config = finished.path / "config/config.yaml"
     jobs = [finished.run_dir("digits", run) / "job.json" for run in RUNS]

@@ -107,6 +107,7 @@ def test_the_run_ends_as_failed_in_time_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_after_all_that_it_completes_beset_by_strangers_and_its_timeline_is_in_the_report(
     faults: Workspace,
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 import step_files
 from workspace import BIN, Workspace
 
-pytestmark = [pytest.mark.container, pytest.mark.slow]
+pytestmark = [pytest.mark.thorough, pytest.mark.container, pytest.mark.slow]
 RUN = "nodes2-ranks1-repeat1"
 PROGRAM = Path(__file__).parent / "programs" / "skipping.py"
 

@@ -37,6 +37,7 @@ def test_a_command_that_the_image_lacks(workspace: Workspace) -> None:
     assert f"node 0 ({HOST}): command not found in the image: no-such-program" in line
 
 
+@pytest.mark.thorough
 def test_a_program_that_fails_after_many_words(workspace: Workspace) -> None:
     program = "[print(f'line {n} of many') for n in range(60000)]; raise SystemExit('a reason')"
     workspace.configure({"fails": experiment(f'python3 -c "{program}"')})
@@ -57,6 +58,7 @@ def test_a_program_that_fails_after_many_words(workspace: Workspace) -> None:
     assert (workspace.path / "results/local/report.html").is_file()
 
 
+@pytest.mark.thorough
 def test_a_program_that_records_nothing(workspace: Workspace) -> None:
     line = failure(workspace, "silent", "echo hello")
     assert "recorded no steps" in line

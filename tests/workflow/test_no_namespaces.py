@@ -46,6 +46,7 @@ def test_ranks_meet_and_train_by_proot(
     assert {path.stat().st_uid for path in folder.rglob("*")} == {os.getuid()}
 
 
+@pytest.mark.thorough
 def test_each_node_takes_what_works_there_whatever_the_login_node_has(
     workspace: Workspace, project_store: Store
 ) -> None:

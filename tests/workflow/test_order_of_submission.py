@@ -4,11 +4,14 @@ import json
 import shutil
 from pathlib import Path
 
+import pytest
 from workspace import Workspace
 
 from argosy.study.config import parse_config
 from argosy.study.order import in_blocks
 from argosy.study.runs import expand
+
+pytestmark = pytest.mark.thorough
 
 PROGRAM = Path(__file__).parent / "programs/waiting.py"
 OPTIONS = "--compute 0.001 --interconnect 0 --network 0 --prepare 0 --fetch 0 --steps 12"

@@ -7,7 +7,7 @@ import pytest
 import step_files
 from workspace import Workspace
 
-pytestmark = [pytest.mark.container, pytest.mark.slow]
+pytestmark = [pytest.mark.thorough, pytest.mark.container, pytest.mark.slow]
 
 
 def test_a_file_of_its_own_runs_its_experiments_alone(workspace: Workspace) -> None:

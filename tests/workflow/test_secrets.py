@@ -11,6 +11,8 @@ import psutil
 import pytest
 from workspace import BIN, Workspace
 
+pytestmark = pytest.mark.thorough
+
 PROGRAM = Path(__file__).parent / "programs/keeping.py"
 SECRET = "value-that-nobody-may-see"
 RUN = "nodes1-ranks2-repeat1"

@@ -100,6 +100,7 @@ def test_a_report_of_snakemake_holds_the_page(finished: Workspace) -> None:
     assert "summary.csv" in listed and "report.html" in listed, listed
 
 
+@pytest.mark.thorough
 def test_until_ends_there(finished: Workspace, tmp_path: Path) -> None:
     results = finished.path / "results/local"
     (results / "report.html").rename(tmp_path / "report.html")
@@ -121,6 +122,7 @@ def test_until_runs_is_refused_since_it_would_run_none(
     assert status and "hint: --until tables ends when all runs have" in output, output
 
 
+@pytest.mark.thorough
 def test_a_run_is_forced_to_run_again(finished: Workspace) -> None:
     before = [jobs_of(finished, run) for run in RUNS]
     result = f"results/local/quick/{RUNS[0]}/result.json"
@@ -163,6 +165,7 @@ def test_another_executor_is_refused_before_anything_is_done(finished: Workspace
     assert jobs_of(finished, RUNS[0]) == before + 1
 
 
+@pytest.mark.thorough
 def test_the_workflow_of_one_folder_runs_the_study_of_another(
     finished: Workspace, make_workspace: Callable[[str], Workspace]
 ) -> None:
@@ -211,6 +214,7 @@ def outer(project: Path, finished: Workspace, tmp_path: Path) -> Callable[..., W
 PROFILE = "--workflow-profile"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("own_config", "names"), [(True, " as argosy_*"), (True, ""), (False, ""), (False, " as a_*")]
 )
@@ -239,6 +243,7 @@ def test_a_mistake_in_the_configuration_of_a_module_is_said_to_be_there(
     assert "Traceback" not in output
 
 
+@pytest.mark.thorough
 def test_a_rule_that_is_no_run_is_named_to_its_writer(
     finished: Workspace, outer: Callable[..., Workspace]
 ) -> None:
@@ -251,6 +256,7 @@ def test_a_rule_that_is_no_run_is_named_to_its_writer(
     assert "Traceback" not in output, output
 
 
+@pytest.mark.thorough
 def test_without_handlers_a_second_driver_is_refused_when_it_submits(
     finished: Workspace, outer: Callable[..., Workspace]
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 from workspace import BIN, Workspace
 
 # What is known is known to hundredths of a step: other tests beside it would be measured, too.
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.thorough, pytest.mark.alone]
 
 PROGRAM = Path(__file__).parent / "programs/waiting.py"
 WAITS_S = {

@@ -14,7 +14,7 @@ from workspace import BIN, Workspace
 from argosy.images.store.lockfile import ImageLock, read_lock
 from argosy.images.store.store import Store
 
-pytestmark = pytest.mark.container
+pytestmark = [pytest.mark.thorough, pytest.mark.container]
 RUN = "nodes1-ranks1-repeat1"
 
 

@@ -6,7 +6,7 @@ import pytest
 from step_files import all_steps
 from workspace import Workspace
 
-pytestmark = pytest.mark.container
+pytestmark = [pytest.mark.thorough, pytest.mark.container]
 RUN = "nodes2-ranks1-repeat1"
 
 

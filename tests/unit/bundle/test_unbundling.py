@@ -233,6 +233,7 @@ def test_a_bundle_cut_off_anywhere(bundle: Path, tmp_path: Path) -> None:
         assert [path.name for path in tmp_path.iterdir()] == ["cut.zip"]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_bundle_changed_by_one_byte_is_refused_or_gives_the_same(
     bundle: Path, tmp_path: Path

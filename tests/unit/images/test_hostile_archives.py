@@ -114,6 +114,7 @@ def peak() -> int:
     return max(resource.getrusage(kind).ru_maxrss for kind in kinds) * 1024
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_few_hundred_archives_are_images_or_one_line(host: Host) -> None:
     good = 0

@@ -20,6 +20,8 @@ from argosy.errors import ArgosyError
 from argosy.images.builder.builder import build_image
 from argosy.images.store.store import Store, remove_tree
 
+pytestmark = pytest.mark.thorough
+
 BUILDS = 500
 
 File = tuple[str, str, str, int]

@@ -127,6 +127,7 @@ def read_each(run: Path, job: str, said: io.StringIO) -> None:
     print(verdicts.read_ending(run, status).message, file=said)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_whatever_lies_where_a_file_is_read(
     fake: FakeStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

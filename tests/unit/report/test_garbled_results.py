@@ -14,6 +14,7 @@ from argosy.results import collect
 STUDIES = 25
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_whatever_stands_in_records_there_is_a_report(

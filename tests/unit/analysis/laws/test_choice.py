@@ -75,6 +75,7 @@ TRUTHS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("scaling", TRUTHS)
 @pytest.mark.parametrize("repeats", [1, 3, 5])
@@ -105,6 +106,7 @@ def test_a_wrong_law_stands_alone_in_at_most_5_of_100(scaling: str, repeats: int
     assert repeats > 1 or right == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_sizes_that_follow_no_law_seldom_seem_to_follow_one() -> None:
     """Three to five sizes with two repeats, where points lie near a curve by chance most often.
