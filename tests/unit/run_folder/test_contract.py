@@ -60,6 +60,7 @@ SPECS = st.builds(
     variant=st.none() | st.builds(Variant, of=TEXTS, data=st.sampled_from(["synthetic", "warm"])),
     timeline=st.booleans(),
     hang_timeout_s=st.none() | WHOLE,
+    gpus_per_rank=st.none() | WHOLE,
     allocation=MAYBE_TEXT,
 )
 VERDICTS = st.builds(

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from agent_job import Job
 
+from argosy.runtime.agent.settings import read_settings
+from argosy.runtime.agent.telemetry.start import missing_gpus
+
 BURN = """
 import time
 begin = time.process_time()
@@ -82,3 +85,36 @@ def test_a_file_that_cannot_be_made_does_not_matter(make_job: Callable[..., Job]
     assert job.wait() == [0], job.outputs()
     assert job.status(0)["state"] == "completed"
     assert "telemetry" not in job.outputs()
+
+
+WAIT = "import time; print('samples/s: 5', flush=True); time.sleep(1)"
+
+
+def test_gpus_that_were_asked_for_and_are_not_seen_are_told_in_the_nodes_log(
+    make_job: Callable[..., Job],
+) -> None:
+    job = make_job(WAIT, nodes=1, ranks_per_node=2, gpus_per_rank=2, throughput=PATTERN).start(
+        CUDA_VISIBLE_DEVICES=""
+    )
+    assert job.wait() == [0], job.outputs()
+    (line,) = [line for line in job.outputs().splitlines() if "GPU" in line]
+    assert (
+        "node 0: warning: the run asked for 4 GPUs on each node, and telemetry sees none (" in line
+    )
+    assert line.endswith("): ranks may compute on processors, or fail")
+
+
+def test_a_run_that_asked_for_no_gpu_is_told_of_none(make_job: Callable[..., Job]) -> None:
+    job = make_job(WAIT, nodes=1, throughput=PATTERN).start()
+    assert job.wait() == [0], job.outputs()
+    assert "GPU" not in job.outputs()
+
+
+@pytest.mark.parametrize(("asked", "seen", "told"), [(1, 1, None), (1, 2, None), (2, 1, "sees 1")])
+def test_fewer_than_were_asked_for_are_told(
+    make_job: Callable[..., Job], asked: int, seen: int, told: str | None
+) -> None:
+    job = make_job(WAIT, nodes=1, gpus_per_rank=asked)
+    settings = read_settings(job.environment(0))
+    missing = missing_gpus(settings, {"gpus": [{}] * seen, "unread": {}})
+    assert missing == told if told is None else told in str(missing)

@@ -117,6 +117,7 @@ class RunSpec(File):
     timeline: Annotated[bool, Field(exclude_if=_left_out)] = False
     """Whether Horovod was to write one."""
     hang_timeout_s: Annotated[int | None, Field(exclude_if=_left_out)] = None
+    gpus_per_rank: Annotated[Whole | None, Field(exclude_if=_left_out)] = None
     allocation: Annotated[str | None, Field(exclude_if=_left_out)] = None
     """The folder of the job that the run shares, below that of the site."""
 

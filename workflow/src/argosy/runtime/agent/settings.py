@@ -43,6 +43,7 @@ class Run:
     """Whether rank 0 writes Horovod's timeline."""
     hang_timeout: float | None = None
     """Seconds of silence that count as a hang; 0: none do; None: as the ranks' own steps suggest."""
+    gpus_per_rank: int = 0
 
     @property
     def has_master(self) -> bool:
@@ -280,7 +281,16 @@ def _checked_run(path: str, content: Mapping[str, Any]) -> Run:
     checkpoint_time = _checkpoint_time(path, content)
     has_timeline = content.get("timeline") is True
     hang_timeout = _hang_timeout(path, content.get("hang_timeout_s"))
-    return Run(tuple(command), variables, throughput, checkpoint_time, has_timeline, hang_timeout)
+    gpus = _gpus_per_rank(path, content.get("gpus_per_rank", 0))
+    return Run(
+        tuple(command), variables, throughput, checkpoint_time, has_timeline, hang_timeout, gpus
+    )
+
+
+def _gpus_per_rank(path: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise SettingsError(f"{path}: gpus_per_rank is {value!r}: not a whole number")
+    return value
 
 
 def _hang_timeout(path: str, value: object) -> float | None:

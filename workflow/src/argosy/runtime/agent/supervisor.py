@@ -57,7 +57,7 @@ class Supervisor:
             trouble=self._trouble,
             accept=self._printed.failure,
         )
-        self._telemetry = telemetry_of(settings)
+        self._telemetry = telemetry_of(settings, self._console.say)
         self._watch = NodeWatch(found=self._events.put)
         self._spare = children()
         self._sightings: list[Sighting] = []

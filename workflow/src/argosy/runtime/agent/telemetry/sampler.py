@@ -30,6 +30,7 @@ class Telemetry(threading.Thread):
         header: who this is; the rest of the first line comes from the sources.
         sources: what is sampled, each in a thread of its own.
         note: called in each thread that takes part, after each piece of work.
+        opened: called with the first line once all sources have said what they are.
         interval_s: from one sample to the next.
         patience_s: how long an answer may take before it is said to be missing.
     """
@@ -40,6 +41,7 @@ class Telemetry(threading.Thread):
         header: Mapping[str, Any],
         sources: Sequence[Source],
         note: Callable[[], None],
+        opened: Callable[[Mapping[str, Any]], None] = lambda header: None,
         *,
         interval_s: float = INTERVAL_S,
         patience_s: float = _PATIENCE_S,
@@ -49,6 +51,7 @@ class Telemetry(threading.Thread):
         self._header = {**header, "interval_s": interval_s, "gpus": [], "driver": None}
         self._unread: dict[str, str] = {}
         self._note = note
+        self._opened = opened
         self._interval_s = interval_s
         self._patience_s = patience_s
         self._answers: queue.Queue[Answer | None] = queue.Queue()
@@ -159,6 +162,7 @@ class Telemetry(threading.Thread):
         if "unread" not in self._header:
             self._header["unread"] = self._unread
             self._journal.begin(self._header)
+            self._opened(self._header)
         self._journal.write(self._early)
         self._early = []
 

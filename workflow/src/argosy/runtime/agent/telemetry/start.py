@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from typing import Any, Callable, Mapping
 
 from ..settings import SCHEMA_VERSION, Settings
 from .amd import AmdGpuSource
@@ -19,8 +20,14 @@ from .source import NodeSource, Source
 from .writer import TelemetryWriter
 
 
-def telemetry_of(settings: Settings) -> Telemetry:
-    """Return None: it has not begun yet."""
+def telemetry_of(settings: Settings, say: Callable[[str], None]) -> Telemetry:
+    """Return what has not begun yet; it will `say` that GPUs are missing which the run asked for."""
+
+    def look(header: Mapping[str, Any]) -> None:
+        missing = missing_gpus(settings, header)
+        if missing:
+            say(f"node {settings.node}: {missing}")
+
     own, memory = OwnCpu(), Memory()
     readers: list[Reader] = [
         NodeCpu(os.sched_getaffinity(0)),
@@ -41,7 +48,23 @@ def telemetry_of(settings: Settings) -> Telemetry:
         NodeSource(readers, lambda: {"memory_of": memory.of}),
         _gpus_of(settings),
     ]
-    return Telemetry(TelemetryWriter(settings.telemetry), header, sources, own.note)
+    return Telemetry(TelemetryWriter(settings.telemetry), header, sources, own.note, look)
+
+
+def missing_gpus(settings: Settings, header: Mapping[str, Any]) -> str | None:
+    """Return the warning that ranks may compute on processors, by the first line of the telemetry.
+
+    Telemetry may see less than the ranks do, so that nothing is ended for it.
+    """
+    asked = settings.run.gpus_per_rank * settings.ranks_per_node
+    seen = len(header["gpus"])
+    if seen >= asked:
+        return None
+    reason = header["unread"].get(GpuSource.name)
+    return (
+        f"warning: the run asked for {asked} GPU{'s' * (asked > 1)} on each node, and telemetry sees "
+        f"{seen or 'none'}{f' ({reason})' if reason else ''}: ranks may compute on processors, or fail"
+    )
 
 
 def _gpus_of(settings: Settings) -> Source:
