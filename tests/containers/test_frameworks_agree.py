@@ -1,6 +1,7 @@
 """One step of a model in PyTorch and in TensorFlow, of the same weights and images."""
 
 import json
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,16 @@ def test_loss_and_gradients_are_the_same(agreement: Agreement, name: str) -> Non
     assert found["float64"]["loss"] < 1e-9
     assert found["float64"]["gradients"] < 1e-6
     assert found["float32"]["loss"] < 1e-4
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_in_single_precision_they_are_the_same_where_nothing_is_normalised_by_the_batch(
+    agreement: Agreement, name: str
+) -> None:
+    """Of most batches: in some, a unit at zero is on in one framework and off in the other."""
+    found = agreement[name]["fixed"]
+    assert max(each["loss"] for each in found) < 1e-4
+    assert statistics.median(each["gradients"] for each in found) < 1e-4, found
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -10,6 +10,7 @@ import tensorflow as tf
 sys.path.insert(0, "/workloads/tensorflow")
 from models import MODELS
 
+SEEDS = (3, 4, 5)
 layers = tf.keras.layers
 KINDS = {"conv": layers.Conv2D, "normal": layers.BatchNormalization, "dense": layers.Dense}
 NAMES = {"kernel": "weight", "gamma": "weight", "bias": "bias", "beta": "bias"}
@@ -21,7 +22,7 @@ def in_order(model, kind):
     return sorted(found, key=lambda layer: int((re.findall(r"\d+$", layer.name) or ["0"])[0]))
 
 
-def of_model(name, size, dtype, known):
+def of_model(name, size, dtype, known, training=True):
     tf.keras.backend.clear_session()
     tf.keras.backend.set_floatx(dtype)
     tf.keras.mixed_precision.set_global_policy(dtype)
@@ -37,7 +38,7 @@ def of_model(name, size, dtype, known):
         if isinstance(layer, layers.Dropout):
             layer.rate = 0.0
     with tf.GradientTape() as tape:
-        found = model(known["images"], training=True)
+        found = model(known["images"], training=training)
         loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)(
             known["labels"], found
         )
@@ -63,4 +64,10 @@ for name in names:
     keys = [key for key in both["float64"] if key.startswith("gradient.")]
     own = [(both["float32"][key], both["float64"][key]) for key in keys]
     told[name]["own"] = distance(own)
+    told[name]["fixed"] = [
+        of_model(
+            name, int(size), "float32", np.load(f"{folder}/{name}-fixed-{seed}.npz"), training=False
+        )
+        for seed in SEEDS
+    ]
 print(json.dumps(told))

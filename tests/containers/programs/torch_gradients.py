@@ -8,6 +8,7 @@ import torch
 sys.path.insert(0, "/workloads/torch")
 from models import MODELS
 
+SEEDS = (3, 4, 5)
 KINDS = {"conv": torch.nn.Conv2d, "normal": torch.nn.BatchNorm2d, "dense": torch.nn.Linear}
 
 
@@ -16,9 +17,9 @@ def as_keras(values):
     return values.transpose({4: (2, 3, 1, 0), 2: (1, 0), 1: (0,)}[values.ndim])
 
 
-def of_model(name, size, dtype):
-    torch.manual_seed(3)
-    model = MODELS[name](10).to(dtype)
+def of_model(name, size, dtype, seed=3, training=True):
+    torch.manual_seed(seed)
+    model = MODELS[name](10).to(dtype).train(training)
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
@@ -46,3 +47,7 @@ for name in names:
     for dtype in (torch.float64, torch.float32):
         path = f"{folder}/{name}-{str(dtype).partition('.')[2]}.npz"
         np.savez(path, **of_model(name, int(size), dtype))
+    # With the statistics that normalisation begins with, instead of those of the batch.
+    for seed in SEEDS:
+        fixed = of_model(name, int(size), torch.float32, seed, training=False)
+        np.savez(f"{folder}/{name}-fixed-{seed}.npz", **fixed)
