@@ -11,9 +11,9 @@ import pytest
 from agent_job import PYTHON, RUNTIME
 
 from argosy.runtime.agent.hangs import inspection
-from argosy.runtime.agent.hangs.inspection import Finding, Inspection, Subject
+from argosy.runtime.agent.hangs.inspection import Finding, Inspection, Subject, whole
 from argosy.runtime.agent.hangs.places import ENDED, IS, STOPPED, UNKNOWN, WORKS, Place
-from argosy.runtime.agent.hangs.stacks import VARIABLE, StackFolder
+from argosy.runtime.agent.hangs.stacks import VARIABLE, Dump, Frame, StackFolder
 
 Look = Callable[[str | list[str], str], Place]
 
@@ -136,3 +136,25 @@ def test_a_script_is_looked_through_to_its_python(look: Look, tmp_path: Path) ->
     (tmp_path / "own.py").write_text("import time\ntime.sleep(60)\n")
     place = look(["sh", "-c", f"{PYTHON} {tmp_path}/own.py; true"], IS)
     assert place == Place(3, IS, "", "own.py:2")
+
+
+def dump(*places: tuple[str, int]) -> Dump:
+    return Dump(7, "text", tuple(Frame("train.py", line, function) for function, line in places))
+
+
+def test_stacks_that_were_read_while_they_were_written_do_not_count() -> None:
+    before, later = (dump(("step", line), ("epoch", 5), ("<module>", 9)) for line in (2, 3))
+    empty, cut, shorter = dump(), dump(("step", 1)), dump(("step", 2), ("epoch", 5))
+    assert whole([before, empty, cut, later, shorter]) == [before, later]
+
+
+def test_stacks_of_other_places_count_all() -> None:
+    module = [("<module>", 9)]
+    places = [
+        dump(("f", 2), *module),
+        dump(("g", 3), *module),
+        dump(("f", 2), ("f", 2), *module),
+        dump(*module),
+    ]
+    assert whole(places) == places
+    assert whole([dump(), dump()]) == []

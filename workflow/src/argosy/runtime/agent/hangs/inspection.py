@@ -123,11 +123,32 @@ def _place(subject: Subject, looks: Sequence[_Look], seconds: float) -> Place:
         return Place(rank, ENDED)
     if any(each.stopped for each in members):
         return Place(rank, STOPPED)
-    dumps = [look.dumps[rank] for look in looks if rank in look.dumps]
+    dumps = whole([look.dumps[rank] for look in looks if rank in look.dumps])
     place = place_of(rank, dumps[-1].frames) if dumps else Place(rank, UNKNOWN)
     if place.state in (IS, UNKNOWN) and _gets_on(rank, looks, dumps, seconds):
         return replace(place, state=WORKS)
     return place
+
+
+def whole(dumps: Sequence[Dump]) -> list[Dump]:
+    """Leave out those that were read while a process that seldom runs still wrote them.
+
+    They have no frames yet, or only the innermost ones of another.
+    """
+    return [
+        dump
+        for dump in dumps
+        if dump.frames and not any(_begins(other, dump) for other in dumps if other is not dump)
+    ]
+
+
+def _begins(longer: Dump, shorter: Dump) -> bool:
+    begin = _functions(longer)[: len(shorter.frames)]
+    return len(longer.frames) > len(shorter.frames) and begin == _functions(shorter)
+
+
+def _functions(dump: Dump) -> tuple[tuple[str, str], ...]:
+    return tuple((frame.file, frame.function) for frame in dump.frames)
 
 
 def _gets_on(rank: int, looks: Sequence[_Look], dumps: Sequence[Dump], seconds: float) -> bool:
@@ -145,8 +166,8 @@ def _gets_on(rank: int, looks: Sequence[_Look], dumps: Sequence[Dump], seconds: 
         return True
     first, last = looks[0], looks[-1]
     faults = (_faults(last.families[rank]) - _faults(first.families[rank])) / seconds
-    functions = {tuple((each.file, each.function) for each in dump.frames) for dump in dumps}
-    in_library = any(each.frames and is_library(each.frames[0]) for each in dumps)
+    functions = {_functions(dump) for dump in dumps}
+    in_library = any(is_library(each.frames[0]) for each in dumps)
     return in_library or len(functions) > 1 or faults > _LEAST_FAULTS
 
 
