@@ -166,6 +166,14 @@ def test_horovod_says_whom_it_misses_before_that_counts_as_a_hang(
     assert run.get("hang_timeout_s") == hang_timeout
 
 
+@pytest.mark.parametrize(("gpus", "told"), [(2, 2), (0, None)])
+def test_the_agent_is_told_of_gpus_that_were_asked_for(
+    project: Project, gpus: int, told: int | None
+) -> None:
+    (folder,) = planned(project, runs(repeats=1, resources={"gpus_per_rank": gpus}))
+    assert json.loads((folder / "run.json").read_text()).get("gpus_per_rank") == told
+
+
 def test_a_variable_by_which_ranks_find_each_other_is_not_the_experiments(
     project: Project,
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 from agent_job import PYTHON, RUNTIME
 
 from argosy.runtime.agent.hangs import inspection
-from argosy.runtime.agent.hangs.inspection import Finding, Inspection, Subject, whole
+from argosy.runtime.agent.hangs.inspection import Finding, Inspection, Subject, complete
 from argosy.runtime.agent.hangs.places import ENDED, IS, STOPPED, UNKNOWN, WORKS, Place
 from argosy.runtime.agent.hangs.stacks import VARIABLE, Dump, Frame, StackFolder
 
@@ -145,7 +145,7 @@ def dump(*places: tuple[str, int]) -> Dump:
 def test_stacks_that_were_read_while_they_were_written_do_not_count() -> None:
     before, later = (dump(("step", line), ("epoch", 5), ("<module>", 9)) for line in (2, 3))
     empty, cut, shorter = dump(), dump(("step", 1)), dump(("step", 2), ("epoch", 5))
-    assert whole([before, empty, cut, later, shorter]) == [before, later]
+    assert complete([before, empty, cut, later, shorter]) == [before, later]
 
 
 def test_stacks_of_other_places_count_all() -> None:
@@ -156,5 +156,5 @@ def test_stacks_of_other_places_count_all() -> None:
         dump(("f", 2), ("f", 2), *module),
         dump(*module),
     ]
-    assert whole(places) == places
-    assert whole([dump(), dump()]) == []
+    assert complete(places) == places
+    assert complete([dump(), dump()]) == []

@@ -123,14 +123,14 @@ def _place(subject: Subject, looks: Sequence[_Look], seconds: float) -> Place:
         return Place(rank, ENDED)
     if any(each.stopped for each in members):
         return Place(rank, STOPPED)
-    dumps = whole([look.dumps[rank] for look in looks if rank in look.dumps])
+    dumps = complete([look.dumps[rank] for look in looks if rank in look.dumps])
     place = place_of(rank, dumps[-1].frames) if dumps else Place(rank, UNKNOWN)
     if place.state in (IS, UNKNOWN) and _gets_on(rank, looks, dumps, seconds):
         return replace(place, state=WORKS)
     return place
 
 
-def whole(dumps: Sequence[Dump]) -> list[Dump]:
+def complete(dumps: Sequence[Dump]) -> list[Dump]:
     """Leave out those that were read while a process that seldom runs still wrote them.
 
     They have no frames yet, or only the innermost ones of another.

@@ -23,7 +23,7 @@ from .writer import TelemetryWriter
 def telemetry_of(settings: Settings, say: Callable[[str], None]) -> Telemetry:
     """Return what has not begun yet; it will `say` that GPUs are missing which the run asked for."""
 
-    def look(header: Mapping[str, Any]) -> None:
+    def warn(header: Mapping[str, Any]) -> None:
         missing = missing_gpus(settings, header)
         if missing:
             say(f"node {settings.node}: {missing}")
@@ -48,7 +48,7 @@ def telemetry_of(settings: Settings, say: Callable[[str], None]) -> Telemetry:
         NodeSource(readers, lambda: {"memory_of": memory.of}),
         _gpus_of(settings),
     ]
-    return Telemetry(TelemetryWriter(settings.telemetry), header, sources, own.note, look)
+    return Telemetry(TelemetryWriter(settings.telemetry), header, sources, own.note, warn)
 
 
 def missing_gpus(settings: Settings, header: Mapping[str, Any]) -> str | None:
