@@ -30,7 +30,6 @@ from argosy.analysis.statistics import geometric_mean_estimate, ratio_estimate
 JOBS = 3
 JOB_SCATTER = 0.02
 TIMES_SCATTER = 0.03
-CYCLE_PLACES = 64
 RANKS = 4
 HOROVOD = Horovod(1e-3, math.inf)
 MODEL = Model(
@@ -91,15 +90,12 @@ def predicted_study(
 
 @cache
 def true_step_s(nodes: int, slower: float) -> float:
-    """The mean of steps that go one by one, at many places of Horovod's cycle."""
+    """A step of the model on so many nodes."""
     between = (slower * BETWEEN[0], slower * BETWEEN[1])
     latency_s = hierarchical_s(0, nodes, RANKS, between=between)
     byte_s = hierarchical_s(1, nodes, RANKS, between=between) - latency_s
     allreduce = Allreduce(latency_s, byte_s, latency_s / 2)
-    idle_s = max(HOROVOD.cycle_s, allreduce.negotiation_s)
-    places = (np.arange(CYCLE_PLACES) + 0.5) / CYCLE_PLACES * idle_s
-    steps = [simulate(MODEL, allreduce, HOROVOD, place) for place in places.tolist()]
-    return float(np.mean([step.step_s for step in steps]))
+    return simulate(MODEL, allreduce, HOROVOD).step_s
 
 
 def _times(chance: np.random.Generator) -> list[AllreduceTime]:

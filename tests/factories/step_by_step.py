@@ -25,7 +25,7 @@ def backward_and_send(
             left = layers[computed][1] if computed < len(layers) else 0
         if computed == sent == len(layers) and not planned and tick >= busy_until:
             return tick
-        if tick >= busy_until and not planned and tick >= next_cycle:
+        if tick >= busy_until and not planned and tick >= next_cycle and waiting:
             next_cycle = tick + cycle
             sent += len(waiting)
             planned, waiting = in_buffers(waiting, threshold), []

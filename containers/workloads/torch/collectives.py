@@ -20,6 +20,7 @@ import torch
 KIB = 1024
 FLOAT_BYTES = 4
 POLL_S = 1e-4
+TWO_CYCLES_S = 0.02
 
 
 def parse_arguments():
@@ -36,6 +37,10 @@ def parse_arguments():
 
 def allreduce_s(tensors):
     """Seconds of one allreduce of a tensor, on this rank."""
+    hvd.barrier()
+    # Then no cycle goes on anywhere, and that of the next barrier begins on all ranks at once: what
+    # follows is asked for before it is time for another one.
+    time.sleep(TWO_CYCLES_S)
     hvd.barrier()
     handles = [
         hvd.allreduce_async_(tensor, name=f"{place} of {tensor.numel()}", op=hvd.Sum)

@@ -44,37 +44,35 @@ def test_each_gradient_for_itself_as_soon_as_it_is_ready() -> None:
 
 
 def test_cycles_gather_what_is_fused() -> None:
-    # The cycle at 5 s finds two gradients (4 s, to 9 s), that at 10 s the last one (4 s, to 14 s).
-    step = simulate(THREE, SLOW, Horovod(5.0, 1000))
-    assert (messages(step), step.exposed_s) == (2, 7.0)
+    # The first gradient goes at 1 s (2 s, to 3 s), the others at 7 s (6 s, to 13 s).
+    step = simulate(THREE, SLOW, Horovod(6.0, 1000))
+    assert (messages(step), step.exposed_s) == (2, 6.0)
     assert [span.layers for span in step.timeline if span.layers] == [
-        ("layer0", "layer1"),
-        ("layer2",),
+        ("layer0",),
+        ("layer1", "layer2"),
     ]
 
 
 def test_every_cycle_begins_with_a_negotiation() -> None:
-    # Idle cycles begin at 0 s; the one at 3 s finds two gradients, asks to 6 s and sends to 10 s; the
-    # last one is found at 10 s, and sent from 13 s to 17 s.
+    # Each asks for 3 s, and sends: from 1 to 6 s, from 6 to 12 s, and from 12 to 19 s.
     step = simulate(THREE, Allreduce(1.0, 0.1, negotiation_s=3.0), Horovod(1.0, 1000))
-    assert (messages(step), step.exposed_s) == (2, 10.0)
-    assert [span.begin_s - 5 for span in step.timeline if span.layers] == [6.0, 13.0]
+    assert (messages(step), step.exposed_s) == (3, 12.0)
+    assert [span.begin_s - 5 for span in step.timeline if span.layers] == [4.0, 9.0, 15.0]
 
 
 def test_no_fusion_within_a_cycle() -> None:
-    # At 5 s: 2 s and 3 s one after the other, to 10 s; then the last one to 14 s.
-    step = simulate(THREE, SLOW, Horovod(5.0, 0))
+    # One at 1 s; at 7 s two, one after the other, to 10 s and 14 s.
+    step = simulate(THREE, SLOW, Horovod(6.0, 0))
     assert (messages(step), step.exposed_s) == (3, 7.0)
 
 
 def test_a_cycle_that_takes_longer_than_its_time_is_followed_at_once() -> None:
-    # At 3 s two gradients (4 s, to 7 s), and then the last one to 11 s, not at 6 or 9 s.
-    assert simulate(THREE, SLOW, Horovod(3.0, 1000)).exposed_s == 4.0
+    # From 1 to 5 s, then at once, and not at 4 or 7 s: to 8 s, and to 12 s.
+    longer = model((30, 1.0), (20, 2.0), (30, 4.0))
+    assert simulate(longer, SLOW, Horovod(3.0, 1000)).exposed_s == 5.0
 
 
-@pytest.mark.parametrize(
-    ("threshold", "sent"), [(0, 3), (29, 3), (30, 2), (59, 2), (60, 1), (math.inf, 1)]
-)
+@pytest.mark.parametrize(("threshold", "sent"), [(0, 3), (49, 3), (50, 2), (math.inf, 2)])
 def test_the_threshold_is_the_most_that_is_fused(threshold: float, sent: int) -> None:
     assert messages(simulate(THREE, SLOW, Horovod(7.0, threshold))) == sent
 
@@ -82,19 +80,16 @@ def test_the_threshold_is_the_most_that_is_fused(threshold: float, sent: int) ->
 def test_without_overlap_the_step_is_a_sum() -> None:
     # All is ready at the end of the backward pass and goes in one message.
     late = model((10, 7.0), (20, 0.0), (30, 0.0))
-    for step in (
-        simulate(THREE, SLOW, Horovod(7.0, math.inf)),
-        simulate(late, SLOW, Horovod(0.0, 60)),
-    ):
-        assert step.step_s == THREE.own_s + SLOW.seconds(60)
+    assert simulate(late, SLOW, Horovod(0.0, 60)).step_s == THREE.own_s + SLOW.seconds(60)
     alone = simulate(late, SLOW, AT_ONCE)
     assert alone.step_s == THREE.own_s + SLOW.seconds(60) + 2 * SLOW.latency_s
 
 
 def test_a_perfect_network_leaves_the_wait_for_the_last_cycle() -> None:
     assert simulate(THREE, FREE, AT_ONCE).exposed_s == 0.0
-    assert simulate(THREE, FREE, Horovod(2.0, 0)).exposed_s == 1.0
-    assert simulate(THREE, FREE, Horovod(3.5, 0)).exposed_s == 0.0
+    # At 1, 6 and 11 s; at 1, 4 and 7 s.
+    assert simulate(THREE, FREE, Horovod(5.0, 0)).exposed_s == 4.0
+    assert simulate(THREE, FREE, Horovod(3.0, 0)).exposed_s == 0.0
 
 
 def test_one_layer() -> None:
@@ -109,9 +104,9 @@ def test_layers_without_parameters_send_nothing() -> None:
 
 
 def test_a_gradient_that_is_ready_with_the_cycle_is_in_it() -> None:
-    # 0.1 + 0.2 is a little more than 0.3.
-    step = simulate(model((1, 0.1), (1, 0.2)), FREE, Horovod(0.3, 10))
-    assert messages(step) == 1
+    # 0.1 + 0.2 + 0.3 is a little more than 0.1 + 0.5.
+    step = simulate(model((1, 0.1), (1, 0.2), (1, 0.3)), FREE, Horovod(0.5, 10))
+    assert messages(step) == 2
     assert step.exposed_s == pytest.approx(0, abs=1e-12)
 
 

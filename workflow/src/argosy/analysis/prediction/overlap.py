@@ -4,16 +4,15 @@ The gradient of each layer is ready when its part of the backward pass is over, 
 then on: wait-free back-propagation (Shi, Wang, Chu and Li, "A DAG Model of Synchronous Stochastic
 Gradient Descent in Distributed Deep Learning", arXiv:1805.03812; Shi, Chu and Li, "MG-WFBP:
 Efficient Data Communication for Distributed Synchronous SGD Algorithms", INFOCOM 2019). Horovod
-works in cycles. Each begins when the cycle time has gone by since the last one began, and not before that
-one's allreduces are over. It first finds out which gradients are ready on all ranks, by an allreduce of a
-bit for each (`CrossRankBitwiseAnd` of Horovod's controller), also when there are none; then it
-fuses them in order up to the threshold, and carries out one allreduce after another (Sergeev and
-Del Balso, arXiv:1802.05799; Horovod's documentation, "Tensor Fusion"). Cycles go on
-without gradients, so the backward pass begins anywhere between two. The optimizer's update waits for the
-last gradient.
+works in cycles. Each begins when a gradient is ready and the cycle time has gone by since the last one
+began, and not before that one's allreduces are over (Argosy's Horovod; as released, it has cycles without
+gradients, too, so the first one waits for half the cycle time on average). It first finds out which
+gradients are ready on all ranks, by an allreduce of a bit for each (`CrossRankBitwiseAnd` of Horovod's
+controller); then it fuses them in order up to the threshold, and carries out one allreduce after another
+(Sergeev and Del Balso, arXiv:1802.05799; Horovod's documentation, "Tensor Fusion"). The optimizer's
+update waits for the last gradient.
 """
 
-import math
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
@@ -74,15 +73,10 @@ class Step:
     timeline: tuple[Span, ...]
 
 
-def simulate(
-    model: Model, allreduce: Allreduce, horovod: Horovod, after_cycle_s: float = 0.0
-) -> Step:
-    """Return one step of the slowest rank, with the allreduce over all ranks.
-
-    The backward pass begins `after_cycle_s` after a cycle began.
-    """
+def simulate(model: Model, allreduce: Allreduce, horovod: Horovod) -> Step:
+    """Return one step of the slowest rank, with the allreduce over all ranks."""
     gradients = gradients_of(model)
-    sent = _messages(gradients, allreduce, horovod, -after_cycle_s)
+    sent = _messages(gradients, allreduce, horovod)
     exposed_s = max(0.0, sent[-1].end_s - model.backward_s) if sent else 0.0
     begin_s = model.data_s + model.forward_s
     backward_end_s = begin_s + model.backward_s
@@ -113,15 +107,12 @@ def gradients_of(model: Model) -> Gradients:
     )
 
 
-def _messages(
-    gradients: Gradients, allreduce: Allreduce, horovod: Horovod, begin_s: float
-) -> list[Message]:
-    """Return all allreduces of a step, in order; a cycle begins at `begin_s`."""
+def _messages(gradients: Gradients, allreduce: Allreduce, horovod: Horovod) -> list[Message]:
+    """Return all allreduces of a step, in order."""
     sent: list[Message] = []
-    idle_s = max(horovod.cycle_s, allreduce.negotiation_s)
-    first = 0
+    begin_s, first = 0.0, 0
     while first < len(gradients.ready_s):
-        begin_s = _cycle_with(gradients.ready_s[first], begin_s, idle_s)
+        begin_s = max(gradients.ready_s[first], begin_s)
         free_s = begin_s + allreduce.negotiation_s
         ready = bisect_right(gradients.ready_s, begin_s + ROUNDING * horovod.cycle_s)
         for before, after in _fused(gradients, first, max(ready, first + 1), horovod):
@@ -132,13 +123,6 @@ def _messages(
         first = sent[-1].after
         begin_s = max(begin_s + horovod.cycle_s, free_s)
     return sent
-
-
-def _cycle_with(ready_s: float, begin_s: float, cycle_s: float) -> float:
-    """Return the first begin of a cycle, from `begin_s` on, that finds the gradient ready."""
-    if ready_s <= begin_s or not cycle_s:
-        return max(ready_s, begin_s)
-    return begin_s + math.ceil((ready_s - begin_s) / cycle_s - ROUNDING) * cycle_s
 
 
 def _fused(gradients: Gradients, first: int, after: int, horovod: Horovod) -> list[tuple[int, int]]:

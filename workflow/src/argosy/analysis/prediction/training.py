@@ -8,7 +8,7 @@ import numpy as np
 
 from argosy.analysis.laws import Refused
 from argosy.analysis.log_least_squares import Matrix, Vector
-from argosy.analysis.prediction.exposed import mean_exposed
+from argosy.analysis.prediction.exposed import exposed_seconds
 from argosy.analysis.prediction.layers import Model, slowed, with_samples
 from argosy.analysis.prediction.networks import Allreduce, Communication, Lines
 from argosy.analysis.prediction.overlap import Horovod, gradients_of
@@ -107,7 +107,9 @@ def steps(training: Training, nodes: Sequence[int], unknowns: Unknowns) -> Steps
     network = np.where(several, unknowns.network, 1.0)
     lines = Lines(found.latency_s * network, found.s_per_byte * network)
     model = training.model
-    exposed_s = mean_exposed(gradients_of(model), model.backward_s, slower, lines, training.horovod)
+    exposed_s = exposed_seconds(
+        gradients_of(model), model.backward_s, slower, lines, training.horovod
+    )
     # A single rank has nobody to wait for, no cycle either.
     if training.ranks_per_node == 1:
         exposed_s = np.where(several, exposed_s, 0.0)

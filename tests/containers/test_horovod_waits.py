@@ -1,0 +1,51 @@
+"""Ranks of Argosy's Horovod that have nothing to exchange leave the cores to those that compute."""
+
+import json
+from pathlib import Path
+
+import pytest
+from image_programs import run_python
+
+from argosy.images.engines.models import Bind
+from argosy.images.store.store import Store
+
+pytestmark = pytest.mark.container
+
+# The longest that a rank rests (containers/horovod/waits.py); who waits for its end takes half of it.
+REST_S = 0.1
+
+START = """
+import sys
+sys.path.insert(0, "/opt/horovod")
+import self_test
+self_test.__file__ = "/job/horovod_waits.py"
+sys.exit(self_test.start_ranks("torch"))
+"""
+
+Figures = dict[str, float]
+
+
+@pytest.fixture(scope="module")
+def figures(project_store: Store, torch_digest: str) -> Figures:
+    """What rank 0 of two measured."""
+    programs = Bind(Path(__file__).parent / "programs", "/job")
+    root = project_store.root(torch_digest)
+    outcome, said = run_python(project_store, root, ["-c", START], programs)
+    assert outcome.status == 0, said
+    found: Figures = json.loads(said.splitlines()[-1])
+    return found
+
+
+def test_a_rank_that_rests_seldom_wakes(figures: Figures) -> None:
+    """As it was released, it wakes every millisecond, and its threads that send and receive with it."""
+    assert figures["switches_resting"] < 300
+
+
+def test_a_rank_that_waits_for_another_sleeps(figures: Figures) -> None:
+    """As it was released, it computes all the time: it asks again and again."""
+    assert figures["cpu_s_waiting"] < 0.5
+
+
+@pytest.mark.parametrize("name", ["after_rests_s", "last_at_barrier_s", "own_set_s", "joined_s"])
+def test_no_exchange_waits_for_a_rest_to_end(figures: Figures, name: str) -> None:
+    assert 0 < figures[name] < REST_S / 4
