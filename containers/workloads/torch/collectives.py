@@ -51,7 +51,7 @@ def allreduce_s(tensors):
 
 
 def ended(handle):
-    """When the operation was over; waiting in `synchronize` would keep a core busy."""
+    """When the operation was over; `synchronize`, in Horovod as released, keeps a core busy."""
     while not hvd.poll(handle):
         time.sleep(POLL_S)
     at = time.monotonic()
