@@ -21,6 +21,7 @@ KIB = 1024
 FLOAT_BYTES = 4
 POLL_S = 1e-4
 TWO_CYCLES_S = 0.02
+UNTIL_A_CYCLE_S = 0.002
 
 
 def parse_arguments():
@@ -38,15 +39,17 @@ def parse_arguments():
 def allreduce_s(tensors):
     """Seconds of one allreduce of a tensor, on this rank."""
     hvd.barrier()
-    # Then no cycle goes on anywhere, and that of the next barrier begins on all ranks at once: what
-    # follows is asked for before it is time for another one.
+    # Then this rank rests. A cycle begins with what it asks for first, and all that follows is asked for
+    # before it is time for the next one.
     time.sleep(TWO_CYCLES_S)
-    hvd.barrier()
+    first = hvd.allreduce_async(torch.zeros(1), name="first", op=hvd.Sum)
+    time.sleep(UNTIL_A_CYCLE_S)
     handles = [
         hvd.allreduce_async_(tensor, name=f"{place} of {tensor.numel()}", op=hvd.Sum)
         for place, tensor in enumerate(tensors)
     ]
     ends = [ended(handle) for handle in handles]
+    hvd.synchronize(first)
     return (ends[-1] - ends[0]) / (len(ends) - 1)
 
 
