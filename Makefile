@@ -99,6 +99,10 @@ bench-containers: image ## Time the start of containers by each engine
 bench-file-calls: image ## Count what a node asks of a shared file system until its program has loaded
 	@$(BIN)/python benchmarks/file_calls.py
 
+.PHONY: bench-allocator
+bench-allocator: image ## Time training with the image's allocator beside the C library's (PROGRAM= PAIRS=)
+	@$(BIN)/python benchmarks/allocator.py $(if $(PROGRAM),--program $(PROGRAM)) $(if $(PAIRS),--pairs $(PAIRS))
+
 .PHONY: bench-overhead
 bench-overhead: image ## Time training in a container beside the same wheels without one (PROGRAM= ENGINE= PAIRS=)
 	@$(BIN)/python benchmarks/overhead.py $(if $(PROGRAM),--program $(PROGRAM)) $(if $(ENGINE),--engine $(ENGINE)) \

@@ -1,7 +1,7 @@
 """`make bench-overhead`: training in a container beside the same wheels without one, on one pinned core.
 
-Both run the same program with the files of a frozen image, from the C library to the framework: in a
-container, and started by the image's own loader on the bare host. They take turns (`taking_turns.py`). The
+Both run the same program with the files and variables of a frozen image, from the C library to the
+framework: in a container, and as `argosy image native` has it. They take turns (`taking_turns.py`). The
 digits are trained by PyTorch, or another program; an engine may be named that the host would not choose:
 `make bench-overhead PROGRAM=resnet50-tensorflow ENGINE=proot PAIRS=20`. The image of the program has to be
 built, and for downscaling the weather as well (config/downscaling.yaml).
@@ -21,20 +21,21 @@ from taking_turns import Turns, measured_pairs, pin_to_a_core, report, side_by_s
 from argosy.images.engines import container
 from argosy.images.engines.choice import engine_of_host
 from argosy.images.engines.models import Bind, Container
-from argosy.images.store.lockfile import read_lock
+from argosy.images.native.environment import make_environment
+from argosy.images.store.lockfile import ImageLock, read_lock
 from argosy.images.store.store import Store
 
 ROOT = Path(__file__).parents[1]
 RUNTIME = ROOT / "workflow/src/argosy/runtime/python"
 WORKLOADS = ROOT / "containers/workloads"
-PACKAGES = "opt/venv/lib/python3.11/site-packages"
 SETTINGS = {
     **{f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL")},
     **{f"TF_NUM_{name}_THREADS": "1" for name in ("INTEROP", "INTRAOP")},
-    "TF_USE_LEGACY_KERAS": "1",  # as in the image
     "LANG": "C.UTF-8",
     "HOME": "/tmp",
 }
+TRAINING_ENVIRONMENT = {**SETTINGS, "PATH": "/usr/bin:/bin", "PYTHONPATH": str(RUNTIME)}
+"""Of a training without a container, but for the image's own variables."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +78,12 @@ def main() -> int:
     options = parse_arguments()
     program = PROGRAMS[options.program]
     store = Store.of_project(ROOT)
-    root = store.root(read_lock(ROOT / f"resources/images/{program.image}/image.lock").digest)
+    lock = lock_of(program)
     pin_to_a_core()
     engine = options.engine or engine_of_host(store)
     ways = {
-        "container": lambda folder: in_container(store, root, (engine, program), folder),
-        "native": lambda folder: natively(root, program, folder),
+        "container": lambda folder: in_container(store, lock, (engine, program), folder),
+        "native": lambda folder: natively(store, lock, program, folder),
     }
     pairs = measured_pairs(partial(side_by_side, ways, asked=program.turns), options.pairs)
     print(f"{options.program}, engine {engine}")
@@ -103,11 +104,16 @@ def parse_arguments() -> argparse.Namespace:
     return options
 
 
-def in_container(store: Store, root: Path, asked: tuple[str, Program], folder: Path) -> None:
+def lock_of(program: Program) -> ImageLock:
+    """What the program's image is, as built for this project."""
+    return read_lock(ROOT / f"resources/images/{program.image}/image.lock")
+
+
+def in_container(store: Store, lock: ImageLock, asked: tuple[str, Program], folder: Path) -> None:
     """Train in a container of an engine."""
     engine, program = asked
     inside = Container(
-        root,
+        store.root(lock.digest),
         ["python3", f"/workloads/{program.path}", *words(program, Path("/workloads"))],
         binds=[
             Bind(WORKLOADS, "/workloads"),
@@ -115,8 +121,8 @@ def in_container(store: Store, root: Path, asked: tuple[str, Program], folder: P
             Bind(folder, "/job", writable=True),
         ],
         environment={
+            **lock.config.environment,
             **SETTINGS,
-            "PATH": "/opt/venv/bin:/usr/bin:/bin",
             "PYTHONPATH": "/argosy",
             "ARGOSY_STEPS_FILE": "/job/rank-0.steps",
         },
@@ -126,36 +132,21 @@ def in_container(store: Store, root: Path, asked: tuple[str, Program], folder: P
     container.run(store, inside, lambda _: None)
 
 
-def natively(root: Path, program: Program, folder: Path) -> None:
+def natively(store: Store, lock: ImageLock, program: Program, folder: Path) -> None:
     """Train without a container."""
     subprocess.run(
-        training_command(root, program, WORKLOADS / program.path),
+        native_training(store, lock, program, folder),
         cwd=folder,
-        env={
-            **training_environment(root),
-            "ARGOSY_STEPS_FILE": str(folder / "rank-0.steps"),
-        },
+        env={**TRAINING_ENVIRONMENT, "ARGOSY_STEPS_FILE": str(folder / "rank-0.steps")},
         stdout=subprocess.DEVNULL,
         check=False,
     )
 
 
-def training_command(root: Path, program: Program, path: Path) -> list[str]:
-    """The program, which lies at `path`, by the files of the image `root`, without a container."""
-    loader = next(path for path in root.glob("lib*/ld-linux-*.so.*"))
-    libraries = ":".join(map(str, root.glob("usr/lib/*-linux-gnu")))
-    python = [str(loader), "--library-path", libraries, str(root / "usr/bin/python3")]
-    return [*python, str(path), *words(program, WORKLOADS)]
-
-
-def training_environment(root: Path) -> dict[str, str]:
-    """Its variables."""
-    return {
-        **SETTINGS,
-        "PATH": "/usr/bin:/bin",
-        "PYTHONHOME": str(root / "usr"),
-        "PYTHONPATH": f"{RUNTIME}:{root / PACKAGES}",
-    }
+def native_training(store: Store, lock: ImageLock, program: Program, folder: Path) -> list[str]:
+    """Make the environment of an image in `folder`; return the command that trains by it."""
+    python = make_environment(store, lock, folder / "native")
+    return [str(python), str(WORKLOADS / program.path), *words(program, WORKLOADS)]
 
 
 def words(program: Program, workloads: Path) -> list[str]:

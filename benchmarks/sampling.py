@@ -14,12 +14,20 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import psutil
 from agent_job import PYTHON, Job
-from overhead import PROGRAMS, RUNTIME, WORKLOADS, training_command, training_environment
+from overhead import (
+    PROGRAMS,
+    RUNTIME,
+    TRAINING_ENVIRONMENT,
+    WORKLOADS,
+    lock_of,
+    native_training,
+)
 from taking_turns import (
     SETTLING_S,
     Pair,
@@ -34,7 +42,6 @@ from taking_turns import (
     undisturbed,
 )
 
-from argosy.images.store.lockfile import read_lock
 from argosy.images.store.store import Store
 
 ROOT = Path(__file__).parents[1]
@@ -62,12 +69,9 @@ print(train(argosy_steps.Recorder(), int(sys.argv[1])))
 
 def main() -> int:
     """Measure, print the table and, last, the figures as JSON."""
-    root = Store.of_project(ROOT).root(
-        read_lock(ROOT / "resources/images/torch-cpu/image.lock").digest
-    )
     pin_to_a_core()
     agent_shares: list[float] = []
-    pairs = measured_pairs(partial(by_turns, root, agent_shares), PAIRS)
+    pairs = measured_pairs(partial(by_turns, agent_shares), PAIRS)
     figures = report(pairs, "sampled", "alone")
     rate = statistics.median(turn.whole for pair in pairs for turn in pair["sampled"])
     print(json.dumps({**figures, **accounts(agent_shares, BATCH / rate)}))
@@ -97,12 +101,12 @@ def recording_s() -> float:
     return float(done.stdout) / STEPS
 
 
-def by_turns(root: Path, agent_shares: list[float], number: int, folder: Path) -> Pair:
+def by_turns(agent_shares: list[float], number: int, folder: Path) -> Pair:
     """One training, which begins sampled; adds what share of a core its agent takes."""
     switch = folder / "switch"
     switch.write_bytes(b"1")
     turns: dict[str, list[Turn]] = {"sampled": [], "alone": []}
-    with Training(partial(below_an_agent, root), folder) as training:
+    with Training(below_an_agent, folder) as training:
         agents = [each for each in training.processes if not _trains(each)]
         before = cpu_s(agents)
         for turn in range(TURNS):
@@ -116,17 +120,19 @@ def by_turns(root: Path, agent_shares: list[float], number: int, folder: Path) -
         return undisturbed({name: training.rates(taken) for name, taken in turns.items()})
 
 
-def below_an_agent(root: Path, folder: Path) -> None:
+def below_an_agent(folder: Path) -> None:
     """Train as in a job of one rank."""
     digits = PROGRAMS["digits"]
     # What lies beside the program is found before the recorder that the agent offers.
     program = folder / "digits.py"
     shutil.copy(WORKLOADS / digits.path, program)
+    digits = replace(digits, path=str(program))
     shutil.copy(Path(__file__).parent / "switched_recorder.py", folder / "argosy_steps.py")
-    job = Job(folder, training_command(root, digits, program), nodes=1)
+    store = Store.of_project(ROOT)
+    job = Job(folder, native_training(store, lock_of(digits), digits, folder), nodes=1)
     job.start(
         0,
-        **training_environment(root),
+        **TRAINING_ENVIRONMENT,
         SWITCH=str(folder / "switch"),
         STEPS_BEGIN=str(folder / "rank-0.steps"),
         RECORDER=str(RUNTIME / "argosy_steps.py"),

@@ -53,6 +53,12 @@ def output(*command: str | Path, **variables: str) -> str:
     return done.stdout
 
 
+def with_variables(lock: ImageLock, **variables: str) -> ImageLock:
+    environment = {**lock.config.environment, **variables}
+    config = lock.config.model_copy(update={"environment": environment})
+    return lock.model_copy(update={"config": config})
+
+
 @pytest.mark.thorough
 def test_python_and_all_libraries_are_the_image_s(
     project_store: Store, torch_lock: ImageLock, tmp_path: Path
@@ -90,12 +96,39 @@ def test_python_and_all_libraries_are_the_image_s(
 def test_variables_are_the_image_s_where_nobody_else_set_them(
     project_store: Store, torch_lock: ImageLock, tmp_path: Path
 ) -> None:
-    environment = {**torch_lock.config.environment, "OWN": "it's $HOME", "OTHER": "image"}
-    config = torch_lock.config.model_copy(update={"environment": environment})
-    lock = torch_lock.model_copy(update={"config": config})
+    lock = with_variables(torch_lock, OWN="it's $HOME", OTHER="image")
     python = make_environment(project_store, lock, tmp_path / "native")
     code = "import os; print(os.environ['OWN'], os.environ['OTHER'])"
     assert output(python, "-c", code, OTHER="run") == "it's $HOME run\n"
+
+
+@pytest.mark.parametrize("by_path", [False, True])
+def test_libraries_that_an_image_preloads_are_for_its_own_programs(
+    project_store: Store, torch_lock: ImageLock, tmp_path: Path, by_path: bool
+) -> None:
+    name = Path(torch_lock.config.environment["LD_PRELOAD"]).name
+    root = project_store.root(torch_lock.digest)
+    path = next(root.glob(f"usr/lib/*/{name}")).relative_to(root)
+    lock = with_variables(torch_lock, LD_PRELOAD=f"/{path}" if by_path else name)
+    python = make_environment(project_store, lock, tmp_path / "native")
+    code = """if True:
+        import os, subprocess, sys
+        from pathlib import Path
+        maps = "import pathlib; print(pathlib.Path('/proc/self/maps').read_text())"
+        print("\\0".join([
+            Path("/proc/self/maps").read_text(),
+            subprocess.check_output([sys.executable, "-c", maps], text=True),
+            subprocess.check_output(["/bin/cat", "/proc/self/maps"], text=True),
+            os.environ.get("LD_PRELOAD", "none"),
+        ]))"""
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+    itself, again, of_the_host, variable = done.stdout.strip().split("\0")
+    assert str(root / path) in itself
+    assert str(root / path) in again
+    # The host's programs have neither the library nor a linker's complaint that it is not theirs.
+    assert name not in of_the_host
+    assert done.stderr == ""
+    assert variable == "none"
 
 
 def test_an_image_that_is_gone_is_named(

@@ -8,13 +8,14 @@ it is called by (PEP 405).
 
 import re
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.errors import ArgosyError
 from argosy.files import replacing, write_text
 from argosy.images.engines.models import DEFAULT_PATH
-from argosy.images.native.libraries import library_folders, loader_of
+from argosy.images.native.libraries import library_folders, loader_of, preloaded_libraries
 from argosy.images.rootfs.rooted import Names, Root
 from argosy.images.store.lockfile import ImageLock
 from argosy.images.store.store import Store
@@ -24,7 +25,8 @@ PYTHON = "python3"
 _VERSION = re.compile(r"python(3\.\d+)")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_OF_THE_FOLDER = ("PATH", "LD_LIBRARY_PATH", "PYTHONHOME")
+_OF_THE_FOLDER = ("PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONHOME")
+"""Variables of the image that its scripts see to: programs of the host must not get them."""
 _SCRIPT = re.compile(rb"#!.*/(?:env )?python[0-9.]*\s")
 _FIRST_LINE = 256
 _MOST_BYTES = 1 << 23
@@ -61,7 +63,9 @@ def make_environment(store: Store, lock: ImageLock, folder: Path) -> Path:
     with Root(path) as root:
         try:
             python = _find(root, lock)
-            libraries = library_folders(root, lock.config.environment.get("LD_LIBRARY_PATH", ""))
+            variables = lock.config.environment
+            libraries = library_folders(root, variables.get("LD_LIBRARY_PATH", ""))
+            preloaded = preloaded_libraries(root, variables.get("LD_PRELOAD", ""))
             scripts = _python_scripts(root, python.scripts)
         except OSError as problem:
             raise ArgosyError(f"{lock.name}: {problem.filename}: {problem.strerror}") from None
@@ -71,7 +75,8 @@ def make_environment(store: Store, lock: ImageLock, folder: Path) -> Path:
         f"[ -r {program} ] || {{ echo {gone} >&2; exit 127; }}",
         _exports(lock),
         f"exec {_quoted(path, python.loader)} --library-path "
-        f"{shlex.quote(':'.join(str(path.joinpath(*each)) for each in libraries))} "
+        f"{_folders(path, [*libraries, *(names[:-1] for names in preloaded)])} "
+        f"--preload {shlex.quote(' '.join(names[-1] for names in preloaded))} "
         # By where it is called from, so that the folder may be moved.
         f'--argv0 "$0" {program} "$@"',
     ]
@@ -196,6 +201,12 @@ def _write_program(path: Path, commands: str) -> None:
     with replacing(path) as temporary:
         temporary.write_text(f"#!/bin/sh\n{commands}\n", encoding="utf-8")
         temporary.chmod(0o700)
+
+
+def _folders(root: Path, folders: Iterable[Names]) -> str:
+    return shlex.quote(
+        ":".join(str(root.joinpath(*each)) for each in dict.fromkeys(folders) if each)
+    )
 
 
 def _quoted(root: Path, names: Names) -> str:

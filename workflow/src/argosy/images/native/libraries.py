@@ -61,6 +61,16 @@ def library_folders(root: Root, first: str) -> list[Names]:
     return [names for names in found if root.is_folder(names)]
 
 
+def preloaded_libraries(root: Root, asked: str) -> list[Names]:
+    """Return the libraries that an image's LD_PRELOAD names, links resolved.
+
+    One that is named without its folder has none here either: it is found in the library folders.
+    """
+    words = asked.replace(":", " ").split()
+    found = (root.resolve(word) if "/" in word else (word,) for word in words)
+    return [names for names in found if names]
+
+
 def _configured(root: Root, pattern: str, read: set[Names]) -> Iterator[str]:
     """Yield the folders that the loader's configuration names, with those of the files that it includes."""
     for names, _ in root.find(pattern):
