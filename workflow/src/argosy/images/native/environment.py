@@ -8,7 +8,7 @@ it is called by (PEP 405).
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OF_THE_FOLDER = ("PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONHOME")
 """Variables of the image that its scripts see to: programs of the host must not get them."""
+_PRELOADED = "argosy_preloaded"
+"""A variable of the scripts, which is not exported."""
 _SCRIPT = re.compile(rb"#!.*/(?:env )?python[0-9.]*\s")
 _FIRST_LINE = 256
 _MOST_BYTES = 1 << 23
@@ -70,15 +72,10 @@ def make_environment(store: Store, lock: ImageLock, folder: Path) -> Path:
         except OSError as problem:
             raise ArgosyError(f"{lock.name}: {problem.filename}: {problem.strerror}") from None
     own = folder / "bin" / PYTHON
-    program, gone = _quoted(path, python.program), shlex.quote(_gone(store, lock))
-    start = [
-        f"[ -r {program} ] || {{ echo {gone} >&2; exit 127; }}",
+    commands = [
+        _gone_unless(store, lock, path, python),
         _exports(lock),
-        f"exec {_quoted(path, python.loader)} --library-path "
-        f"{_folders(path, [*libraries, *(names[:-1] for names in preloaded)])} "
-        f"--preload {shlex.quote(' '.join(names[-1] for names in preloaded))} "
-        # By where it is called from, so that the folder may be moved.
-        f'--argv0 "$0" {program} "$@"',
+        _start(path, python, libraries, preloaded),
     ]
     _write_packages(folder, path, python)
     for name in scripts:
@@ -86,14 +83,36 @@ def make_environment(store: Store, lock: ImageLock, folder: Path) -> Path:
         _write_program(folder / "bin" / name, f'exec "${{0%/*}}/{PYTHON}" {script} "$@"')
     # What is asked for comes last: where it is, all is.
     for name in (f"python{python.version}", "python", PYTHON):
-        _write_program(folder / "bin" / name, "\n".join(start))
+        _write_program(folder / "bin" / name, "\n".join(commands))
     return own
 
 
-def _gone(store: Store, lock: ImageLock) -> str:
-    return (
+def _gone_unless(store: Store, lock: ImageLock, path: Path, python: _Python) -> str:
+    """Return the command that says so where the image's Python is no longer there."""
+    gone = (
         f"error: image {lock.name} is not in the store {store.path} any more; "
         f"make this anew: argosy image native {lock.name}"
+    )
+    return (
+        f"[ -r {_quoted(path, python.program)} ] || {{ echo {shlex.quote(gone)} >&2; exit 127; }}"
+    )
+
+
+def _start(
+    path: Path, python: _Python, libraries: Sequence[Names], preloaded: Sequence[Names]
+) -> str:
+    """Return the commands that start the image's Python by its loader."""
+    folders = dict.fromkeys([*libraries, *(names[:-1] for names in preloaded)])
+    found_in = ":".join(str(path.joinpath(*names)) for names in folders if names)
+    return "\n".join(
+        [
+            f"{_PRELOADED}={shlex.quote(' '.join(names[-1] for names in preloaded))}",
+            # A run may want none, and says so by an empty variable; a library of the site's comes besides.
+            f'[ -n "${{LD_PRELOAD-unset}}" ] || {_PRELOADED}=',
+            f"exec {_quoted(path, python.loader)} --library-path {shlex.quote(found_in)} "
+            # By where it is called from, so that the folder may be moved.
+            f'--preload "${_PRELOADED}" --argv0 "$0" {_quoted(path, python.program)} "$@"',
+        ]
     )
 
 
@@ -201,12 +220,6 @@ def _write_program(path: Path, commands: str) -> None:
     with replacing(path) as temporary:
         temporary.write_text(f"#!/bin/sh\n{commands}\n", encoding="utf-8")
         temporary.chmod(0o700)
-
-
-def _folders(root: Path, folders: Iterable[Names]) -> str:
-    return shlex.quote(
-        ":".join(str(root.joinpath(*each)) for each in dict.fromkeys(folders) if each)
-    )
 
 
 def _quoted(root: Path, names: Names) -> str:
