@@ -103,6 +103,10 @@ bench-file-calls: image ## Count what a node asks of a shared file system until 
 bench-allocator: image ## Time training with the image's allocator beside the C library's (PROGRAM= PAIRS=)
 	@$(BIN)/python benchmarks/allocator.py $(if $(PROGRAM),--program $(PROGRAM)) $(if $(PAIRS),--pairs $(PAIRS))
 
+.PHONY: bench-weak-scaling
+bench-weak-scaling: image ## Time two ranks beside one, and beside two without an exchange (PROGRAM= SETS=)
+	@$(BIN)/python benchmarks/weak_scaling.py $(if $(PROGRAM),--program $(PROGRAM)) $(if $(SETS),--sets $(SETS))
+
 .PHONY: bench-overhead
 bench-overhead: image ## Time training in a container beside the same wheels without one (PROGRAM= ENGINE= PAIRS=)
 	@$(BIN)/python benchmarks/overhead.py $(if $(PROGRAM),--program $(PROGRAM)) $(if $(ENGINE),--engine $(ENGINE)) \

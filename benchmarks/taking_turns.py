@@ -61,15 +61,15 @@ Pair = Mapping[str, list[Rates]]
 class Training:
     """A training under way, to be used in a `with` statement, which ends it."""
 
-    def __init__(self, way: Way, folder: Path) -> None:
-        self._steps_file = folder / "rank-0.steps"
+    def __init__(self, way: Way, folder: Path, settled_steps: int = SETTLED_STEPS) -> None:
+        self._steps_file, self._settled_steps = folder / "rank-0.steps", settled_steps
         # Its own process, since a container is waited for with handlers of signals.
         self._runner = multiprocessing.get_context("fork").Process(target=way, args=(folder,))
 
     def __enter__(self) -> "Training":
         self._runner.start()
         latest = time.monotonic() + PATIENCE_S
-        while len(self._steps()) < SETTLED_STEPS:
+        while len(self._steps()) < self._settled_steps:
             time.sleep(0.2)
             if time.monotonic() > latest or not self._runner.is_alive():
                 self.__exit__()

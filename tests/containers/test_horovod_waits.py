@@ -49,3 +49,8 @@ def test_a_rank_that_waits_for_another_sleeps(figures: Figures) -> None:
 @pytest.mark.parametrize("name", ["after_rests_s", "last_at_barrier_s", "own_set_s", "joined_s"])
 def test_no_exchange_waits_for_a_rest_to_end(figures: Figures, name: str) -> None:
     assert 0 < figures[name] < REST_S / 4
+
+
+def test_the_end_of_a_training_waits_for_no_rest_to_end(figures: Figures) -> None:
+    """Four fifths of it are left when a rank is told to end."""
+    assert 0 < figures["ended_s"] < REST_S / 2

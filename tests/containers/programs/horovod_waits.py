@@ -74,8 +74,18 @@ def after_the_other_has_joined():
     return taken
 
 
+def to_end():
+    """Seconds in which both ranks end, who have just begun to rest."""
+    hvd.barrier()
+    time.sleep(0.02)
+    begin = time.perf_counter()
+    hvd.shutdown()
+    return time.perf_counter() - begin
+
+
 def main():
     hvd.init()
+    rank = hvd.rank()
     reduce()
     found = {
         "switches_resting": while_resting(),
@@ -84,8 +94,9 @@ def main():
         "last_at_barrier_s": statistics.mean(at_barriers_that_it_reaches_last()),
         "own_set_s": statistics.median(in_a_set_of_its_own() or [0]),
         "joined_s": statistics.median(after_the_other_has_joined() or [0]),
+        "ended_s": to_end(),
     }
-    if hvd.rank() == 0:
+    if rank == 0:
         print(json.dumps(found), flush=True)
 
 

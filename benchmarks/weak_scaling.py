@@ -1,0 +1,177 @@
+"""`make bench-weak-scaling`: two ranks on two cores beside one alone, and beside two that exchange nothing.
+
+Trainings of the same program take turns (`taking_turns.py`): one on each core alone, both of these at
+once, and two ranks of Horovod. Two that exchange nothing show what two cores of this machine lose by
+sharing its memory and its clock; what two ranks lose besides is the exchange. All run by the files of the
+image, without a container.
+"""
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from allocator import SIZES
+from overhead import ROOT, TRAINING_ENVIRONMENT, Program, lock_of, native_training, natively
+from taking_turns import (
+    SETTLING_S,
+    Pair,
+    Rates,
+    Training,
+    Turn,
+    Turns,
+    in_turn,
+    lasting,
+    measured_pairs,
+    signal_all,
+)
+
+from argosy.analysis.statistics import paired_ratio_estimate
+from argosy.images.store.store import Store
+
+PROGRAMS = {
+    "digits": replace(SIZES["digits"], turns=Turns(10, 2.0 + SETTLING_S)),
+    "resnet50": replace(SIZES["resnet50"], turns=Turns(6, 8.0 + SETTLING_S)),
+}
+SETTLED_STEPS = 10
+TURNS: Mapping[str, Sequence[str]] = {
+    "first": ["first"],
+    "second": ["second"],
+    "both": ["first", "second"],
+    "ranks": ["ranks"],
+}
+"""Which trainings run in a turn of each name."""
+
+
+def main() -> int:
+    """Measure, print the table and, last, the figures as JSON."""
+    options = parse_arguments()
+    program = PROGRAMS[options.program]
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    if len(cores) < 2:
+        sys.exit("this takes two cores")
+    found = measured_pairs(partial(all_in_turn, program, cores), options.sets)
+    print(f"{options.program}: {len(found)} sets of {program.turns.count} rounds")
+    figures = {
+        name: share(found, *parts)
+        for name, parts in {
+            "two that exchange nothing, over one alone": ("both", "alone"),
+            "two ranks, over one alone": ("ranks", "alone"),
+            "two ranks, over two that exchange nothing": ("ranks", "both"),
+        }.items()
+    }
+    print(json.dumps({"program": options.program, "sets": len(found), **figures}))
+    return 0
+
+
+def all_in_turn(program: Program, cores: Sequence[int], number: int, folder: Path) -> Pair:
+    """One set of trainings; the rate of one of them alone, of one of both, and of one rank, by round."""
+    ways = {
+        "first": partial(on_core, cores[0], program),
+        "second": partial(on_core, cores[1], program),
+        "ranks": partial(by_two_ranks, cores, program),
+    }
+    taken: dict[str, list[Turn]] = {name: [] for name in TURNS}
+    with ExitStack() as stack:
+        trainings = {}
+        for name, way in ways.items():
+            (folder / name).mkdir()
+            training = Training(way, folder / name, SETTLED_STEPS)
+            trainings[name] = stack.enter_context(training)
+            signal_all(training.processes, signal.SIGSTOP)
+        for turn in range(program.turns.count):
+            for name in in_turn(TURNS, number + turn):
+                running = [each for who in TURNS[name] for each in trainings[who].processes]
+                signal_all(running, signal.SIGCONT)
+                taken[name].append(lasting(program.turns.seconds))
+                signal_all(running, signal.SIGSTOP)
+        for training in trainings.values():
+            signal_all(training.processes, signal.SIGCONT)
+        return rates_of_one(trainings, taken)
+
+
+def rates_of_one(trainings: Mapping[str, Training], taken: Mapping[str, Sequence[Turn]]) -> Pair:
+    """Means of what ran alone and of what ran at once, in rounds in which all had their steps."""
+    by_turn = {
+        name: [trainings[who].rates(turns) for who in TURNS[name]] for name, turns in taken.items()
+    }
+    rounds = zip(
+        *(rates for name in ("first", "second", "both", "ranks") for rates in by_turn[name]),
+        strict=True,
+    )
+    full = [[each for each in rates if each is not None] for rates in rounds if None not in rates]
+    return {
+        "alone": [mean_rates(one[:2]) for one in full],
+        "both": [mean_rates(one[2:4]) for one in full],
+        "ranks": [one[4] for one in full],
+    }
+
+
+def mean_rates(rates: Sequence[Rates]) -> Rates:
+    """The rate of one of several."""
+    return Rates(
+        whole=statistics.mean(each.whole for each in rates),
+        median_step=statistics.mean(each.median_step for each in rates),
+    )
+
+
+def share(sets: Sequence[Pair], ours: str, theirs: str) -> dict[str, float]:
+    """Print and return the ratio of rates: of a set the median over its rounds."""
+    ratios = [
+        statistics.median(
+            one.whole / other.whole for one, other in zip(each[ours], each[theirs], strict=True)
+        )
+        for each in sets
+    ]
+    found = paired_ratio_estimate(ratios, [1.0] * len(ratios))
+    interval = f"95 % interval {found.low:.3f} to {found.high:.3f}"
+    print(f"  {ours:6} over {theirs:6} {found.mean:.3f}, {interval}")
+    return {"ratio": found.mean, "low": found.low, "high": found.high}
+
+
+def on_core(core: int, program: Program, folder: Path) -> None:
+    """Train by one rank."""
+    os.sched_setaffinity(0, {core})
+    natively(Store.of_project(ROOT), lock_of(program), program, folder)
+
+
+def by_two_ranks(cores: Sequence[int], program: Program, folder: Path) -> None:
+    """Train by two ranks of Horovod, each on a core of its own."""
+    store, lock = Store.of_project(ROOT), lock_of(program)
+    python, *words = native_training(store, lock, program, folder)
+    subprocess.run(
+        [
+            python,
+            str(Path(__file__).parent / "two_ranks.py"),
+            ",".join(map(str, cores)),
+            str(folder),
+            *words,
+        ],
+        cwd=folder,
+        env={**TRAINING_ENVIRONMENT, "HOROVOD": str(store.root(lock.digest) / "opt/horovod")},
+        stdout=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read what is to be measured."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--program", choices=PROGRAMS, default="digits")
+    parser.add_argument("--sets", type=int, default=3)
+    options = parser.parse_args()
+    if options.sets < 2:
+        parser.error("--sets: one set has no interval")
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())
