@@ -7,7 +7,6 @@ digits are trained by PyTorch, or another program; an engine may be named that t
 built, and for downscaling the weather as well (config/downscaling.yaml).
 """
 
-import argparse
 import json
 import subprocess
 import sys
@@ -16,7 +15,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from taking_turns import Turns, measured_pairs, pin_to_a_core, report, side_by_side
+from taking_turns import (
+    Turns,
+    argument_parser,
+    measured_pairs,
+    pin_to_a_core,
+    report,
+    side_by_side,
+)
 
 from argosy.images.engines import container
 from argosy.images.engines.choice import engine_of_host
@@ -75,7 +81,9 @@ PROGRAMS = {
 
 def main() -> int:
     """Measure, print the table and, last, the figures as JSON."""
-    options = parse_arguments()
+    parser = argument_parser(__doc__, PROGRAMS, "--pairs", 20)
+    parser.add_argument("--engine")
+    options = parser.parse_args()
     program = PROGRAMS[options.program]
     store = Store.of_project(ROOT)
     lock = lock_of(program)
@@ -90,18 +98,6 @@ def main() -> int:
     figures = report(pairs, "container", "native")
     print(json.dumps({"program": options.program, "engine": engine, **figures}))
     return 0
-
-
-def parse_arguments() -> argparse.Namespace:
-    """Read what is to be measured."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--program", choices=PROGRAMS, default="digits")
-    parser.add_argument("--engine")
-    parser.add_argument("--pairs", type=int, default=20)
-    options = parser.parse_args()
-    if options.pairs < 2:
-        parser.error("--pairs: one pair has no interval")
-    return options
 
 
 def lock_of(program: Program) -> ImageLock:
@@ -132,12 +128,18 @@ def in_container(store: Store, lock: ImageLock, asked: tuple[str, Program], fold
     container.run(store, inside, lambda _: None)
 
 
-def natively(store: Store, lock: ImageLock, program: Program, folder: Path) -> None:
-    """Train without a container."""
+def natively(
+    store: Store, lock: ImageLock, program: Program, folder: Path, **variables: str
+) -> None:
+    """Train without a container; `variables` win over the image's."""
     subprocess.run(
         native_training(store, lock, program, folder),
         cwd=folder,
-        env={**TRAINING_ENVIRONMENT, "ARGOSY_STEPS_FILE": str(folder / "rank-0.steps")},
+        env={
+            **TRAINING_ENVIRONMENT,
+            **variables,
+            "ARGOSY_STEPS_FILE": str(folder / "rank-0.steps"),
+        },
         stdout=subprocess.DEVNULL,
         check=False,
     )

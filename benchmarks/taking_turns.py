@@ -4,6 +4,7 @@ From minute to minute these machines differ by a quarter. Samples per second are
 begin in a turn, from the start of one to the start of the next: by all their time, and by the median step.
 """
 
+import argparse
 import multiprocessing
 import os
 import signal
@@ -122,6 +123,23 @@ def _rates(steps: list[Step], began: float, ended: float) -> Rates | None:
         whole=sum(step.samples for step in within[:-1]) / sum(seconds),
         median_step=max(step.samples for step in within) / statistics.median(seconds),
     )
+
+
+def argument_parser(
+    description: str | None, programs: Iterable[str], repeats: str, default: int
+) -> argparse.ArgumentParser:
+    """Read which of the programs is to be measured, and by the option `repeats` how many times."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--program", choices=list(programs), default="digits")
+    parser.add_argument(repeats, type=_several, default=default)
+    return parser
+
+
+def _several(text: str) -> int:
+    number = int(text)
+    if number < 2:
+        raise argparse.ArgumentTypeError("at least 2: one has no interval")
+    return number
 
 
 def pin_to_a_core() -> None:

@@ -6,7 +6,6 @@ sharing its memory and its clock; what two ranks lose besides is the exchange. A
 image, without a container.
 """
 
-import argparse
 import json
 import os
 import signal
@@ -28,6 +27,7 @@ from taking_turns import (
     Training,
     Turn,
     Turns,
+    argument_parser,
     in_turn,
     lasting,
     measured_pairs,
@@ -53,7 +53,7 @@ TURNS: Mapping[str, Sequence[str]] = {
 
 def main() -> int:
     """Measure, print the table and, last, the figures as JSON."""
-    options = parse_arguments()
+    options = argument_parser(__doc__, PROGRAMS, "--sets", 3).parse_args()
     program = PROGRAMS[options.program]
     cores = sorted(os.sched_getaffinity(0))[:2]
     if len(cores) < 2:
@@ -104,7 +104,7 @@ def rates_of_one(trainings: Mapping[str, Training], taken: Mapping[str, Sequence
         name: [trainings[who].rates(turns) for who in TURNS[name]] for name, turns in taken.items()
     }
     rounds = zip(
-        *(rates for name in ("first", "second", "both", "ranks") for rates in by_turn[name]),
+        *(rates for name in TURNS for rates in by_turn[name]),
         strict=True,
     )
     full = [[each for each in rates if each is not None] for rates in rounds if None not in rates]
@@ -160,17 +160,6 @@ def by_two_ranks(cores: Sequence[int], program: Program, folder: Path) -> None:
         stdout=subprocess.DEVNULL,
         check=False,
     )
-
-
-def parse_arguments() -> argparse.Namespace:
-    """Read what is to be measured."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--program", choices=PROGRAMS, default="digits")
-    parser.add_argument("--sets", type=int, default=3)
-    options = parser.parse_args()
-    if options.sets < 2:
-        parser.error("--sets: one set has no interval")
-    return options
 
 
 if __name__ == "__main__":

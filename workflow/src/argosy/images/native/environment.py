@@ -73,7 +73,7 @@ def make_environment(store: Store, lock: ImageLock, folder: Path) -> Path:
             raise ArgosyError(f"{lock.name}: {problem.filename}: {problem.strerror}") from None
     own = folder / "bin" / PYTHON
     commands = [
-        _gone_unless(store, lock, path, python),
+        _presence_check(store, lock, path, python),
         _exports(lock),
         _start(path, python, libraries, preloaded),
     ]
@@ -87,8 +87,8 @@ def make_environment(store: Store, lock: ImageLock, folder: Path) -> Path:
     return own
 
 
-def _gone_unless(store: Store, lock: ImageLock, path: Path, python: _Python) -> str:
-    """Return the command that says so where the image's Python is no longer there."""
+def _presence_check(store: Store, lock: ImageLock, path: Path, python: _Python) -> str:
+    """Return the command that ends a script, with the reason, where the image's Python is gone."""
     gone = (
         f"error: image {lock.name} is not in the store {store.path} any more; "
         f"make this anew: argosy image native {lock.name}"
