@@ -95,9 +95,13 @@ class Training:
 
     def rates(self, turns: Sequence[Turn]) -> list[Rates | None]:
         """Of each turn; None where something held it up for nearly all of it."""
+        return [rates_of(steps) for steps in self.steps_in(turns)]
+
+    def steps_in(self, turns: Sequence[Turn]) -> list[list[Step]]:
+        """The steps that began in each turn, in their order."""
         time.sleep(STEPS_WRITTEN_S)
         steps = self._steps()
-        return [_rates(steps, *turn) for turn in turns]
+        return [[step for step in steps if began <= step.start <= ended] for began, ended in turns]
 
 
 def signal_all(processes: Sequence[psutil.Process], number: int) -> None:
@@ -114,15 +118,23 @@ def lasting(seconds: float) -> Turn:
     return began + SETTLING_S, time.monotonic()
 
 
-def _rates(steps: list[Step], began: float, ended: float) -> Rates | None:
-    within = [step for step in steps if began <= step.start <= ended]
-    if len(within) < FEWEST_STEPS:
+def rates_of(*trainings: Sequence[Step]) -> Rates | None:
+    """Of the steps of a turn: of one training, or of several if the slowest one's step ended each."""
+    seconds = [
+        max(steps) for steps in zip(*(_seconds_of(steps) for steps in trainings), strict=False)
+    ]
+    if len(seconds) < FEWEST_STEPS - 1:
         return None
-    seconds = [after.start - one.start for one, after in pairwise(within)]
+    samples = [step.samples for step in trainings[0]]
     return Rates(
-        whole=sum(step.samples for step in within[:-1]) / sum(seconds),
-        median_step=max(step.samples for step in within) / statistics.median(seconds),
+        whole=sum(samples[: len(seconds)]) / sum(seconds),
+        median_step=max(samples) / statistics.median(seconds),
     )
+
+
+def _seconds_of(steps: Sequence[Step]) -> list[float]:
+    """From the start of each to the start of the next."""
+    return [after.start - one.start for one, after in pairwise(steps)]
 
 
 def argument_parser(

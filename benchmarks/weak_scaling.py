@@ -2,8 +2,9 @@
 
 Trainings of the same program take turns (`taking_turns.py`): one on each core alone, both of these at
 once, and two ranks of Horovod. Two that exchange nothing show what two cores of this machine lose by
-sharing its memory and its clock; what two ranks lose besides is the exchange. All run by the files of the
-image, without a container.
+sharing its memory and its clock. If each of their steps ended with the slower one's, as those of ranks do,
+they would also lose what the cores differ by from step to step. What ranks lose besides is the exchange.
+All run by the files of the image, without a container.
 """
 
 import json
@@ -31,7 +32,9 @@ from taking_turns import (
     in_turn,
     lasting,
     measured_pairs,
+    rates_of,
     signal_all,
+    undisturbed,
 )
 
 from argosy.analysis.statistics import paired_ratio_estimate
@@ -39,9 +42,19 @@ from argosy.images.store.store import Store
 
 PROGRAMS = {
     "digits": replace(SIZES["digits"], turns=Turns(10, 2.0 + SETTLING_S)),
+    "digits-256": replace(
+        SIZES["digits"],
+        options={**SIZES["digits"].options, "--batch-size": 256},
+        turns=Turns(8, 4.0 + SETTLING_S),
+    ),
     "resnet50": replace(SIZES["resnet50"], turns=Turns(6, 8.0 + SETTLING_S)),
+    "resnet50-224": replace(
+        SIZES["resnet50"],
+        options={**SIZES["resnet50"].options, "--image-size": 224, "--batch-size": 16},
+        turns=Turns(3, 40.0 + SETTLING_S),
+    ),
 }
-SETTLED_STEPS = 10
+SETTLED_STEPS = 5
 TURNS: Mapping[str, Sequence[str]] = {
     "first": ["first"],
     "second": ["second"],
@@ -64,8 +77,9 @@ def main() -> int:
         name: share(found, *parts)
         for name, parts in {
             "two that exchange nothing, over one alone": ("both", "alone"),
+            "two whose steps end together, over two that exchange nothing": ("together", "both"),
+            "two ranks, over two whose steps end together": ("ranks", "together"),
             "two ranks, over one alone": ("ranks", "alone"),
-            "two ranks, over two that exchange nothing": ("ranks", "both"),
         }.items()
     }
     print(json.dumps({"program": options.program, "sets": len(found), **figures}))
@@ -100,26 +114,30 @@ def all_in_turn(program: Program, cores: Sequence[int], number: int, folder: Pat
 
 def rates_of_one(trainings: Mapping[str, Training], taken: Mapping[str, Sequence[Turn]]) -> Pair:
     """Means of what ran alone and of what ran at once, in rounds in which all had their steps."""
-    by_turn = {
-        name: [trainings[who].rates(turns) for who in TURNS[name]] for name, turns in taken.items()
-    }
-    rounds = zip(
-        *(rates for name in TURNS for rates in by_turn[name]),
-        strict=True,
+    both = [trainings[who].steps_in(taken["both"]) for who in TURNS["both"]]
+    return undisturbed(
+        {
+            "alone": [
+                mean_rates(rates)
+                for rates in zip(
+                    *(trainings[who].rates(taken[who]) for who in TURNS["both"]), strict=True
+                )
+            ],
+            "both": [mean_rates([*map(rates_of, steps)]) for steps in zip(*both, strict=True)],
+            "together": [rates_of(*steps) for steps in zip(*both, strict=True)],
+            "ranks": trainings["ranks"].rates(taken["ranks"]),
+        }
     )
-    full = [[each for each in rates if each is not None] for rates in rounds if None not in rates]
-    return {
-        "alone": [mean_rates(one[:2]) for one in full],
-        "both": [mean_rates(one[2:4]) for one in full],
-        "ranks": [one[4] for one in full],
-    }
 
 
-def mean_rates(rates: Sequence[Rates]) -> Rates:
-    """The rate of one of several."""
+def mean_rates(rates: Sequence[Rates | None]) -> Rates | None:
+    """The rate of one of several; None where one of them has none."""
+    known = [each for each in rates if each is not None]
+    if len(known) < len(rates):
+        return None
     return Rates(
-        whole=statistics.mean(each.whole for each in rates),
-        median_step=statistics.mean(each.median_step for each in rates),
+        whole=statistics.mean(each.whole for each in known),
+        median_step=statistics.mean(each.median_step for each in known),
     )
 
 
@@ -133,7 +151,7 @@ def share(sets: Sequence[Pair], ours: str, theirs: str) -> dict[str, float]:
     ]
     found = paired_ratio_estimate(ratios, [1.0] * len(ratios))
     interval = f"95 % interval {found.low:.3f} to {found.high:.3f}"
-    print(f"  {ours:6} over {theirs:6} {found.mean:.3f}, {interval}")
+    print(f"  {ours:8} over {theirs:8} {found.mean:.3f}, {interval}")
     return {"ratio": found.mean, "low": found.low, "high": found.high}
 
 
