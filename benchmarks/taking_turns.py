@@ -166,7 +166,7 @@ def measured_pairs(measure: Callable[[int, Path], Pair], pairs: int) -> list[Pai
         with tempfile.TemporaryDirectory(prefix="argosy-bench-") as scratch:
             found.append(measure(number, Path(scratch)))
         said = ", ".join(
-            f"{name} {statistics.mean(rate.whole for rate in rates):.0f}/s"
+            f"{name} {statistics.mean(rate.whole for rate in rates):.4g}/s"
             for name, rates in sorted(found[-1].items())
         )
         print(f"pair {number + 1} of {pairs}: {said}", file=sys.stderr)

@@ -142,9 +142,12 @@ def mean_rates(rates: Sequence[Rates | None]) -> Rates | None:
 
 
 def share(sets: Sequence[Pair], ours: str, theirs: str) -> dict[str, float]:
-    """Print and return the ratio of rates: of a set the median over its rounds."""
+    """Print and return the ratio of rates, in which those of a set's rounds count alike.
+
+    By geometric means, so that the ratios of parts multiply to that of the whole.
+    """
     ratios = [
-        statistics.median(
+        statistics.geometric_mean(
             one.whole / other.whole for one, other in zip(each[ours], each[theirs], strict=True)
         )
         for each in sets
