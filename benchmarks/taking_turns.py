@@ -203,6 +203,8 @@ def undisturbed(rates: Mapping[str, Sequence[Rates | None]]) -> Pair:
     """Those turns that both had."""
     by_turn = [*zip(*rates.values(), strict=True)]
     kept = [both for both in by_turn if None not in both]
+    if not kept:
+        sys.exit(f"no turn was long enough for {FEWEST_STEPS} steps of each training")
     if len(kept) < len(by_turn):
         print(f"left out: {len(by_turn) - len(kept)} of {len(by_turn)} turns", file=sys.stderr)
     return {name: [both[place] for both in kept] for place, name in enumerate(rates)}
