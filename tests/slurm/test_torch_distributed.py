@@ -60,12 +60,13 @@ def study(
     done = ClusterWorkspace.copy(project, path, project_store.path, site="testbed", cluster=cluster)
     (path / "containers/lightning").mkdir()
     (path / "containers/lightning/Containerfile").write_text(LIGHTNING)
-    for name in ("ddp.py", "lightning_fit.py"):
+    for name in ("ddp.py", "ends_at_once.py", "lightning_fit.py"):
         shutil.copy(PROGRAMS / name, path / "containers/workloads" / name)
     done.configure(
         {
             "ddp": experiment("ddp.py", scale=scale([1, 2, 4], ranks_per_node=2)),
             "lightning": experiment("lightning_fit.py", image="lightning"),
+            "ends-at-once": experiment("ends_at_once.py", scale=scale([2])),
             "alexnet": experiment(
                 "torch/benchmark.py --model alexnet --image-size 64 --batch-size 2 --steps 20",
                 scale=scale([1, 2]),
@@ -105,11 +106,21 @@ def test_a_program_for_torchrun_runs_as_it_stands(
         assert said.format(rank=rank, size=size) in log.read_text()
 
 
+def test_a_thread_of_gloo_does_not_abort_a_program_that_ends(study: ClusterWorkspace) -> None:
+    result = study.result("nodes2-ranks1-repeat1", "ends-at-once")
+    assert result["state"] == "completed"
+
+
 def test_the_report_has_them(study: ClusterWorkspace) -> None:
     summary = json.loads((study.path / "results/testbed/summary.json").read_text())
     found = {one["experiment"]: one["points"] for one in summary["experiments"]}
     ranks = {name: [point["ranks"] for point in points] for name, points in found.items()}
-    assert ranks == {"ddp": [2, 4, 8], "lightning": [1, 2, 4], "alexnet": [1, 2]}
+    assert ranks == {
+        "ddp": [2, 4, 8],
+        "lightning": [1, 2, 4],
+        "ends-at-once": [2],
+        "alexnet": [1, 2],
+    }
     # Of the other's few steps on a busy machine it may be said that they never became steady.
     by_line = [point for name in ("ddp", "lightning") for point in found[name]]
     assert all(point["runs_samples_per_s"][0] > 0 for point in by_line)

@@ -38,6 +38,4 @@ gathered = [torch.empty_like(weights[0]) for _ in range(size)]
 dist.all_gather(gathered, weights[0])
 assert all(torch.equal(one, weights[0]) for one in gathered)
 print(f"rank {rank} of {size}: all weights are equal", flush=True)
-# Else the model holds the group, and with it threads, while the interpreter ends.
-del model
 dist.destroy_process_group()

@@ -38,7 +38,7 @@ TRIED = {"trial.py": ("horovod", "tensorflow")}
 """What a program is for that the doctor starts in the user's image."""
 # And torch, where the program has imported it already.
 NEIGHBOURS = (
-    *("argosy_checkpoints", "argosy_records", "argosy_stacks", "argosy_steps"),
+    *("argosy_checkpoints", "argosy_exit", "argosy_records", "argosy_stacks", "argosy_steps"),
     *("host_files", "log_words", "program_files"),
     "torch",
 )

@@ -1,4 +1,6 @@
-"""Have this process's Python stacks at hand for the agent (argosy_stacks.py), and give way.
+"""Prepare this process, and give way.
+
+Its Python stacks are at hand for the agent (argosy_stacks.py), and it ends well (argosy_exit.py).
 
 Python imports the first `sitecustomize` of its path by itself, in every process of a rank. This one
 leaves no trace: it is replaced by the one that Python would have found without it, or by none.
@@ -9,8 +11,10 @@ import os
 import sys
 
 try:
+    import argosy_exit
     import argosy_stacks
 
+    argosy_exit.register()
     argosy_stacks.register()
 except Exception:  # of any Python, however old: what a program says and does must not change
     pass

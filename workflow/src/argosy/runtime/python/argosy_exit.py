@@ -1,0 +1,58 @@
+"""Let the threads of PyTorch's Gloo give their tensors back before the interpreter ends.
+
+Such a thread holds the tensors of a collective a moment longer than its caller waits for them. One that
+needs the interpreter to give them back while that ends already aborts the process ("terminate called
+without an active exception"), and a training that has done all counts as failed. `destroy_process_group`
+does not prevent it where a model holds the group.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+import time
+
+_NAME = "pt_gloo_runloop"
+_PAUSE_S = 0.005
+_AT_MOST_S = 5.0
+
+
+def register() -> None:
+    """Do it when this process ends, after all that its program has registered."""
+    atexit.register(_wait)
+
+
+def _wait() -> None:
+    if "torch" in sys.modules:
+        with contextlib.suppress(OSError):
+            _wait_until_idle()
+
+
+def _wait_until_idle() -> None:
+    """Return when no such thread has run for a pause in which it could have had the interpreter."""
+    end = time.monotonic() + _AT_MOST_S
+    before: dict[str, tuple[str, str]] | None = None
+    while time.monotonic() < end:
+        now = _threads()
+        if all(state == "S" for state, _ in now.values()) and (not now or now == before):
+            return
+        before = now
+        time.sleep(_PAUSE_S)
+
+
+def _threads() -> dict[str, tuple[str, str]]:
+    """Return the state of each, and how often it has waited so far, by its number."""
+    found = {}
+    for number in os.listdir("/proc/self/task"):
+        with contextlib.suppress(FileNotFoundError):
+            path = f"/proc/self/task/{number}/status"
+            with open(path, encoding="utf-8", errors="replace") as status:
+                lines = [line.partition(":") for line in status]
+            values = {key: value.strip() for key, _, value in lines}
+            if values.get("Name") == _NAME:
+                # Some kernels of containers do not count.
+                waits = values.get("voluntary_ctxt_switches", "")
+                found[number] = (values.get("State", "")[:1], waits)
+    return found
