@@ -46,7 +46,7 @@ def _threads() -> dict[str, tuple[str, str]]:
     """Return the state of each, and how often it has waited so far, by its number."""
     found = {}
     for number in os.listdir("/proc/self/task"):
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             path = f"/proc/self/task/{number}/status"
             with open(path, encoding="utf-8", errors="replace") as status:
                 lines = [line.partition(":") for line in status]
