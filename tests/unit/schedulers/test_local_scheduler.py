@@ -207,13 +207,25 @@ def test_a_job_over_its_time_limit_is_ended_and_that_is_the_cause(tmp_path: Path
     run = limited(tmp_path, LISTENING, 1.0)
     began = time.monotonic()
     status = ending(submitted(run), run)
-    assert 0.5 < time.monotonic() - began < 10
+    assert 0.95 < time.monotonic() - began < 10
     assert status.state is State.TIMEOUT
     assert (run / "ended").exists()
     assert not (run / "warned").exists()
     found = read_ending(run, status)
     assert not found.completed
     assert "failed: ended by Argosy: time limit; raise resources.time, or let" in found.message
+
+
+def test_a_time_limit_does_not_depend_on_the_date_of_the_machines_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which is known to the second only, and which a clock that is set right changes."""
+    too_early = psutil.boot_time() - 3600
+    monkeypatch.setattr("psutil._pslinux.boot_time", lambda: too_early)
+    run = limited(tmp_path, LISTENING, 3.0)
+    began = time.monotonic()
+    assert ending(submitted(run), run).state is State.TIMEOUT
+    assert 2.95 < time.monotonic() - began < 12
 
 
 def test_a_job_with_checkpoints_is_warned_before_its_time_limit(tmp_path: Path) -> None:

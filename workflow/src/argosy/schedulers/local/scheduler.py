@@ -92,12 +92,13 @@ class LocalScheduler:
         _end(self._running)
 
     def _state(self, run_dir: Path, job_id: str) -> State:
-        state, job = _state(run_dir, job_id), _job(run_dir, job_id)
+        state = _state(run_dir, job_id)
         limit = self._limits.get(run_dir)
-        if job and state is State.RUNNING and (script := _process(run_dir, job_id)):
-            limit = limit or Enforcer(run_dir, job, lambda: _family(script))
-            self._limits[run_dir] = limit
-            limit.enforce()
+        if state is State.RUNNING and (script := _process(run_dir, job_id)):
+            with suppress(psutil.NoSuchProcess):
+                limit = limit or Enforcer(run_dir, job_id, script, lambda: _family(script))
+                self._limits[run_dir] = limit
+                limit.enforce()
         return State.TIMEOUT if limit and limit.ended and not state.active else state
 
     def _start_next(self) -> None:

@@ -12,7 +12,7 @@ import psutil
 
 from argosy.files import write_text
 from argosy.run_folder.folder import RunFolder
-from argosy.run_folder.models import Job, RunFolderError
+from argosy.run_folder.models import RunFolderError
 
 KILL_WAIT_S = 30.0
 """From SIGTERM to SIGKILL; Slurm's default KillWait."""
@@ -45,14 +45,25 @@ class Enforcer:
 
     Args:
         run_dir: the folder of its run.
-        job: its process.
+        job_id: the job.
+        script: its first process, alive.
         family: lists the processes of the job as they are now.
+
+    Raises:
+        psutil.NoSuchProcess: when the script is gone.
     """
 
-    def __init__(self, run_dir: Path, job: Job, family: Callable[[], list[psutil.Process]]) -> None:
+    def __init__(
+        self,
+        run_dir: Path,
+        job_id: str,
+        script: psutil.Process,
+        family: Callable[[], list[psutil.Process]],
+    ) -> None:
         self._limit = TimeLimit.of_run(run_dir)
-        self._run_dir = run_dir
-        self._job = job
+        self._attempt_dir = RunFolder(run_dir).attempt_dir(f"{job_id}.0")
+        self._pid = script.pid
+        self._started = seconds_from_boot(script)
         self._family = family
         self._warned = False
         self._ended_at: float | None = None
@@ -64,17 +75,16 @@ class Enforcer:
 
     def enforce(self) -> None:
         """Do what is due. The job's script must be alive."""
-        if self._limit is None or self._job.process_created is None:
+        if self._limit is None:
             return
-        left = self._job.process_created + self._limit.seconds - time.time()
+        left = self._started + self._limit.seconds - time.clock_gettime(time.CLOCK_BOOTTIME)
         if self._ended_at is not None:
             self._kill_in_time(self._ended_at)
         elif left <= 0:
             self._ended_at = time.monotonic()
             # Without a claim it has not come so far that a verdict would be written.
-            attempt = RunFolder(self._run_dir).attempt_dir(f"{self._job.job_id}.0")
-            if attempt.is_dir():
-                write_text(attempt / MARK, "the time limit was reached\n")
+            if self._attempt_dir.is_dir():
+                write_text(self._attempt_dir / MARK, "the time limit was reached\n")
             self._signal(signal.SIGTERM)
         elif self._limit.warning and left <= self._limit.warning and not self._warned:
             self._warned = True
@@ -87,6 +97,13 @@ class Enforcer:
                     process.kill()
 
     def _signal(self, number: signal.Signals) -> None:
-        if self._job.pid is not None:
-            with suppress(ProcessLookupError):
-                os.kill(self._job.pid, number)
+        with suppress(ProcessLookupError):
+            os.kill(self._pid, number)
+
+
+def seconds_from_boot(process: psutil.Process) -> float:
+    """Return when a process began, on the clock that counts from the machine's start.
+
+    As a date it is known to the second only, and changes with the machine's clock.
+    """
+    return process.create_time() - psutil.boot_time()
