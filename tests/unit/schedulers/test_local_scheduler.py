@@ -228,6 +228,23 @@ def test_a_time_limit_does_not_depend_on_the_date_of_the_machines_start(
     assert 2.95 < time.monotonic() - began < 12
 
 
+def test_a_clock_that_is_set_makes_no_job_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = run_with(tmp_path, f"cd {tmp_path}\ntouch ready\nwhile :; do sleep 0.1; done")
+    scheduler = submitted(run)
+    before = pid(run)
+    while not (run / "ready").exists():
+        time.sleep(0.05)
+    wrong = psutil.boot_time() + 3600
+    monkeypatch.setattr("psutil._pslinux.boot_time", lambda: wrong)
+    assert scheduler.poll()[run].state is State.RUNNING
+    assert submitted(run).poll()[run].state is State.RUNNING
+    assert pid(run) == before
+    scheduler.cancel()
+    assert has_ended(before)
+
+
 def test_a_job_with_checkpoints_is_warned_before_its_time_limit(tmp_path: Path) -> None:
     run = limited(tmp_path, LISTENING, 3.0, checkpoints={"warning_s": 2, "requeues": 0})
     scheduler = submitted(run)

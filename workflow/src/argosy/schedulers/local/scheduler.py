@@ -195,6 +195,18 @@ def _is_of(process: psutil.Process, job_id: str) -> bool:
     return False
 
 
+def _is_leader_of(process: psutil.Process, job_id: str) -> bool:
+    """Return whether this is the job's script, whenever it seems to have begun.
+
+    When a machine's clock is set, all dates at which processes began move with it.
+    """
+    try:
+        named = process.environ().get("ARGOSY_JOB_ID") == job_id
+    except psutil.AccessDenied:
+        return False
+    return named and _session(process.pid) == process.pid
+
+
 def _looks_like_of(process: psutil.Process, job_id: str) -> bool:
     try:
         if process.status() == psutil.STATUS_ZOMBIE:
@@ -260,8 +272,9 @@ def _living(process: psutil.Process, created: float, job_id: str) -> psutil.Proc
     Raises:
         psutil.NoSuchProcess: when it is gone, or seems to be.
     """
-    if abs(process.create_time() - created) > SAME_PROCESS_S:
-        return None
+    same_date = abs(process.create_time() - created) <= SAME_PROCESS_S
+    if not same_date and not _is_leader_of(process, job_id):
+        raise psutil.NoSuchProcess(process.pid)
     if process.status() == psutil.STATUS_ZOMBIE:
         with suppress(ChildProcessError):
             os.waitpid(process.pid, os.WNOHANG)
