@@ -53,7 +53,7 @@ PROGRAMS = {
         options={**SIZES["resnet50"].options, "--image-size": 224, "--batch-size": 16},
         turns=Turns(3, 40.0 + SETTLING_S),
     ),
-    # As many as the paper has of each model but Inception-v3: twice the computing for the same exchange.
+    # The paper trains with 32 images and more: twice the computing for the same exchange.
     "resnet50-224-32": replace(
         SIZES["resnet50"],
         options={**SIZES["resnet50"].options, "--image-size": 224, "--batch-size": 32},

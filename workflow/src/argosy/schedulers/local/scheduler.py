@@ -25,7 +25,8 @@ CANCEL_GRACE_S = 8.0
 """From asking a job to end until what is left of it is killed."""
 
 SAME_PROCESS_S = 1.0
-"""Process ids are used again; one that began at another time than recorded is somebody else's."""
+"""Process ids are used again: one that began at another time than recorded is somebody else's, unless its
+variables name the job."""
 
 PAUSES_S = (0.0, 0.01, 0.05)
 """Before each look at a process: one that is loading a program may seem gone or closed for a moment.
