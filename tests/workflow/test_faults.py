@@ -154,7 +154,7 @@ def ports_of_agents(workspace: Workspace) -> list[str]:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         with suppress(psutil.NoSuchProcess):
-            agents = [each for each in mine(workspace) if "/argosy/agent" in each.cmdline()[:2]]
+            agents = [each for each in mine(workspace) if "/argosy/agent" in each.cmdline()]
             found = [each for agent in agents for each in agent.net_connections("tcp")]
             places = {each.laddr for each in found if each.status == psutil.CONN_LISTEN}
             if len(places) == 3:

@@ -93,6 +93,7 @@ fetch_pip() {
     echo "$folder"/usr/share/python-wheels/pip-*.whl
 }
 
+unset PYTHONHOME PYTHONPATH
 scratch=$(mktemp -d)
 trap 'rm -rf -- "$scratch"' EXIT
 find_python
@@ -133,4 +134,6 @@ fi
 # The scripts that draw a report's charts take seconds to put together.
 "$venv/bin/python" -c 'from argosy.report.charts.chart_scripts import chart_scripts; chart_scripts()' ||
     echo "environment: the first report will try to make the scripts of its charts" >&2
+# What modules set for Pythons of theirs would have ours load their packages.
+sed -i -E '1s|^(#!.*/python[0-9.]*)$|\1 -E|; 2s|^(.{3}exec. .*/python[0-9.]*"?) |\1 -E |' "$venv/bin/argosy" "$venv/bin/snakemake"
 touch "$venv/.ready"

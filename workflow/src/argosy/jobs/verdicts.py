@@ -98,7 +98,7 @@ def _run(log_words: Path | None, program: str, *arguments: str | Path) -> None:
     """
     path = Path(argosy.__file__).parent / "runtime" / program
     process = subprocess.Popen(
-        [sys.executable, path, *arguments],
+        [sys.executable, "-E", "-S", path, *arguments],
         env={**os.environ, "ARGOSY_LOG_WORDS": str(log_words or "")},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

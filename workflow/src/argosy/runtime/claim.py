@@ -34,14 +34,13 @@ _MOST_STEPS = 1 << 53
 def main(arguments: Sequence[str]) -> int:
     """Claim the run; 2 for an attempt that was here before, or a script of an older plan."""
     if len(arguments) != 4:
-        print("usage: claim.py RUN_DIR ATTEMPT SPEC WORKLOADS", file=sys.stderr)
+        files.complain("usage: claim.py RUN_DIR ATTEMPT SPEC WORKLOADS")
         return 2
     run_dir, attempt, spec, workloads = arguments
     run = os.path.join(run_dir, "run.json")
     if files.try_object(run).get("spec") != spec:
-        print(
-            f"argosy: {run} was planned anew after this script was submitted: submit job.sbatch beside it",
-            file=sys.stderr,
+        files.complain(
+            f"argosy: {run} was planned anew after this script was submitted: submit job.sbatch beside it"
         )
         return 2
     attempt_dir = os.path.join(run_dir, "attempts", attempt)
@@ -53,13 +52,13 @@ def main(arguments: Sequence[str]) -> int:
         claimed["programs"] = programs_of(claimed.get("run", {}), workloads)
         tell_changes(run_dir, found, claimed["programs"])
         files.write_text(os.path.join(attempt_dir, "claim.json"), json.dumps(claimed) + "\n")
-        if found:
-            print(found[0])
+        if found and not files.say(found[0]):
+            return 2
     except FileExistsError:
-        print(f"argosy: {attempt_dir} exists: this job has been here before", file=sys.stderr)
+        files.complain(f"argosy: {attempt_dir} exists: this job has been here before")
         return 2
     except OSError as error:
-        print(f"argosy: {error.filename}: {error.strerror}", file=sys.stderr)
+        files.complain(f"argosy: {error.filename}: {error.strerror}")
         return 2
     return 0
 
@@ -110,7 +109,7 @@ def tell_changes(
     before = files.try_object(os.path.join(attempt_dir, "claim.json")).get("programs")
     for name in changed(before, programs) if isinstance(before, dict) else ():
         told = f"argosy: {files.text(name)} has changed since the checkpoint was saved"
-        print(told, file=sys.stderr)
+        files.complain(told)
 
 
 def newest_checkpoint(run_dir: str) -> tuple[str, dict[str, Any]] | None:

@@ -1,8 +1,8 @@
 """Read and write files of a run's folder on the host, where programs of the run may have put anything.
 
-For claim.py, verdict.py and watch_start.py. A link is not followed, a FIFO or device not waited for, a
-file read only up to a size, and JSON only as far as it can be trusted to be numbers and texts. What is
-written is a new file of its own, moved into place.
+For the programs of this folder that batch scripts start. A link is not followed, a FIFO or device not
+waited for, a file read only up to a size, and JSON only as far as it can be trusted to be numbers and
+texts. What is written is a new file of its own, moved into place.
 """
 
 from __future__ import annotations
@@ -13,13 +13,37 @@ import json
 import math
 import os
 import stat
+import sys
 import tempfile
-from typing import Any, Mapping
+from typing import Any, Mapping, TextIO
 
 SCHEMA_VERSION = 2  # of each JSON file of a run (docs/run-folder.md)
 MOST_JSON = 1 << 20  # bytes
 MOST_LOG = 4 << 20
 _LONGEST_NUMBER = 40  # digits; Python takes the square of their count to read more
+
+
+def say(line: str) -> bool:
+    """Print a line to standard output at once, and return whether it was written."""
+    return _print(line, sys.stdout)
+
+
+def complain(line: str) -> None:
+    """Print a line to standard error, where anybody reads it."""
+    _print(line, sys.stderr)
+
+
+def _print(line: str, stream: TextIO | None) -> bool:
+    if stream is None:
+        return False  # started with that descriptor closed
+    try:
+        line = line.encode(stream.encoding, "backslashreplace").decode(stream.encoding)
+        print(line, file=stream, flush=True)
+    except OSError:
+        # The rest of the buffer would fail again when Python ends, and replace the exit status by 120.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return False
+    return True
 
 
 def open_regular(path: str) -> int:

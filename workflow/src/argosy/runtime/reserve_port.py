@@ -12,24 +12,27 @@ import socket
 import sys
 import time
 
+try:
+    from . import host_files as files
+except ImportError:  # started by its path, which puts its folder first among Python's
+    import host_files as files  # type: ignore[import-not-found, no-redef]
+
 _PAUSE = 0.2  # seconds
 
 
 def main(arguments: list[str]) -> int:
     """Reserve a port at the address given; 2 when it is not an address of this machine."""
     if len(arguments) != 1:
-        print("usage: reserve_port.py ADDRESS", file=sys.stderr)
+        files.complain("usage: reserve_port.py ADDRESS")
         return 2
     # A parent that ends before this line leaves nobody to whom the port could be printed.
     parent = os.getppid()
     try:
         holder = bind(arguments[0])
     except (ValueError, OSError) as error:
-        print(f"argosy: cannot reserve a port at {arguments[0]}: {error}", file=sys.stderr)
+        files.complain(f"argosy: cannot reserve a port at {arguments[0]}: {error}")
         return 2
-    try:
-        print(holder.getsockname()[1], flush=True)
-    except BrokenPipeError:
+    if not files.say(str(holder.getsockname()[1])):
         return 2
     hold(holder, parent)
     return 0

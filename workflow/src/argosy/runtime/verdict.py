@@ -56,7 +56,7 @@ class NodeReport:
 def main(arguments: Sequence[str]) -> int:
     """Write the verdict and print it; 2 when the run's folder cannot be read."""
     if len(arguments) not in (2, 3):
-        print("usage: verdict.py RUN_DIR ATTEMPT [REASON]", file=sys.stderr)
+        files.complain("usage: verdict.py RUN_DIR ATTEMPT [REASON]")
         return 2
     run_dir, attempt, reason = (*arguments, "")[:3]
     try:
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
         if not run_id or not nodes:
             raise ValueError("run_id and nodes have to be a text and a number of nodes")
     except (OSError, ValueError) as error:
-        print(f"argosy: {os.path.join(run_dir, 'run.json')}: {error!r}", file=sys.stderr)
+        files.complain(f"argosy: {os.path.join(run_dir, 'run.json')}: {error!r}")
         return 2
     attempt_dir = os.path.join(run_dir, "attempts", attempt)
     try:
@@ -82,9 +82,11 @@ def main(arguments: Sequence[str]) -> int:
             verdict = overruled(verdict, superseded)
         publish(verdict, run_dir, attempt_dir)
     except OSError as error:
-        print(f"argosy: run {run_id}: {error.filename}: {error.strerror}: the verdict is missing")
+        files.say(
+            f"argosy: run {run_id}: {error.filename}: {error.strerror}: the verdict is missing"
+        )
         return 1
-    print(sentence(verdict))
+    files.say(sentence(verdict))
     return EXIT_CODES[verdict["state"]]
 
 

@@ -58,7 +58,7 @@ _LESS_TELLING = (
 def main(arguments: Sequence[str]) -> int:
     """Watch, or look once; 2 when the run's folder cannot be read."""
     if len(arguments) < 2:
-        print("usage: watch_start.py RUN_DIR ATTEMPT [PID...]", file=sys.stderr)
+        files.complain("usage: watch_start.py RUN_DIR ATTEMPT [PID...]")
         return 2
     run_dir, attempt, *pids = arguments
     try:
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
         if not nodes:
             raise ValueError("nodes has to be a number of nodes")
     except (OSError, ValueError) as error:
-        print(f"argosy: {os.path.join(run_dir, 'run.json')}: {error!r}", file=sys.stderr)
+        files.complain(f"argosy: {os.path.join(run_dir, 'run.json')}: {error!r}")
         return 2
     watch(Start(run_dir, attempt, nodes), [int(pid) for pid in pids])
     return 0

@@ -1,0 +1,77 @@
+"""A study and the commands that read it, in the environments that modules and sites leave to users."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from workspace import BIN, Workspace
+
+SHADOWED = ("numpy", "json", "duckdb", "typer", "sitecustomize")
+ENVIRONMENTS: dict[str, dict[str, str]] = {
+    "empty": {},
+    "unbuffered": {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+    "POSIX": {"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+    "unknown locale": {"LC_ALL": "xx_YY.ISO-8859-1", "LANG": "xx"},
+    "east": {"TZ": "Asia/Tokyo"},
+    "no zone": {"TZ": "nowhere+27"},
+    "modules": {"PYTHONPATH": "{shadows}:/nowhere/lib/python2.7", "PYTHONHOME": "/nowhere"},
+    "no terminal": {"TERM": "dumb", "COLUMNS": "0", "NO_COLOR": "1"},
+}
+COMMANDS = (
+    ("status", "local"),
+    ("summary", "results/local"),
+    ("report", "results/local"),
+    ("image", "list"),
+)
+
+
+@pytest.fixture
+def shadows(tmp_path: Path) -> Path:
+    """Modules of another Python: importing one of them ends the importer."""
+    folder = tmp_path / "shadows"
+    folder.mkdir()
+    for name in SHADOWED:
+        (folder / f"{name}.py").write_text("import os\nos._exit(99)\n")
+    return folder
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_a_study_runs(name: str, make_workspace: Callable[[str], Workspace], shadows: Path) -> None:
+    place = make_workspace("prüfung")
+    variables = {key: each.format(shadows=shadows) for key, each in ENVIRONMENTS[name].items()}
+    place.environment.clear()
+    place.environment.update(
+        {
+            "HOME": str(place.path),
+            "PATH": "/usr/bin:/bin",
+            "ARGOSY_STORE": str(place.path / "store"),
+            **variables,
+        }
+    )
+    place.configure(
+        {
+            "words": {
+                "runtime": "native",
+                "launcher": "plain",
+                "command": "printf '%s samples/s → ü\\n' 20 20 20 20",
+                "throughput": "([0-9.]+) samples/s",
+                "scale": {"nodes": [1], "repeats": 1},
+                "resources": {"memory_per_rank": "100M", "time": "1m"},
+            }
+        }
+    )
+    status, output = place.snakemake()
+    assert status == 0, output
+    for command in COMMANDS:
+        done = subprocess.run(
+            [BIN / "argosy", *command],
+            cwd=place.path,
+            env=place.environment,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+        )
+        assert done.returncode == 0, done.stderr
+        assert "Traceback" not in done.stderr
