@@ -32,8 +32,8 @@ def argosy(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         (("plan", "results/local", "--nodes", "1"), "argosy plan: it is `argosy predict` now"),
         (("predict", "results", "digits", "--nodes", "1,x"), "--nodes 1,x: give numbers of nodes"),
         (
-            ("render", "local", "--output", "runs.txt"),
-            "results/local/study.json: cannot be read (FileNotFoundError",
+            ("render", "local", "--study", "none", "--runs", "runs.txt", "--output", "study.json"),
+            "none: cannot be read (FileNotFoundError",
         ),
     ],
 )

@@ -14,14 +14,16 @@ from argosy.images.builder.recipe import image_inputs
 from argosy.images.interchange.sources import check_taken
 from argosy.images.store.lockfile import is_imported
 from argosy.jobs.driver import (
+    THIS_PROCESS,
     DriverLock,
+    HandedOn,
     check_executor,
     check_until,
     put_commands_on_path,
 )
 from argosy.jobs.outdated import describe_outdated
 from argosy.jobs.planning import Project, Target, plan_runs
-from argosy.jobs.study_file import StudyFile
+from argosy.jobs.study_file import check_date, find_outdated, is_planned, study_text
 from argosy.schedulers import find_batch_system
 from argosy.schedulers.script_template import template_files
 from argosy.site.models import read_site
@@ -29,10 +31,12 @@ from argosy.study.config import Source, parse_config
 from argosy.study.image_names import is_archive
 from argosy.study.order import in_blocks
 from argosy.study.runs import expand as expand_runs
+from snakemake_executor_plugin_argosy.notes_folder import provide_notes_folder
 
 PROJECT = Path.cwd()
 
 put_commands_on_path()
+provide_notes_folder()
 
 
 def config_sources():
@@ -79,8 +83,19 @@ try:
         for image in IMAGES
         if image not in TAKEN and not is_imported(PROJECT, image)
     }
-    STUDY_FILE = StudyFile(Project(PROJECT), SITE)
-    OUTDATED = STUDY_FILE.update(WHERE, list(PLANS.values()))
+    OUTDATED = find_outdated(Project(PROJECT), PLANS.values())
+    # What the scripts are made of: the rule's program reads what this Snakemake was given, and no file
+    # that another one may have written.
+    SOURCES = [
+        Path("slurm") / SITE / "site.yaml",
+        *template_files(SYSTEM, Path("slurm") / SITE, "job.sbatch.j2"),
+    ]
+    STUDY_TEXT = study_text(Project(PROJECT), WHERE, [*PLANS.values()], SOURCES)
+    STUDY_FILE = f"results/{SITE}/study.json"
+    IS_PLANNED = not OUTDATED and is_planned(Path(STUDY_FILE), STUDY_TEXT)
+    if not IS_PLANNED:
+        check_date(Path("results") / SITE / "runs.txt")
+    HANDED_ON = HandedOn.of(STUDY_TEXT)
 except ArgosyError as problem:
     raise WorkflowError(problem.lines)
 
@@ -152,12 +167,9 @@ def image_files(wildcards):
     return IMAGE_FILES[wildcards.image]
 
 
-def script_templates():
-    """The templates of which the site's batch scripts are made."""
-    return [
-        str(path)
-        for path in template_files(SYSTEM, Path("slurm") / SITE, "job.sbatch.j2")
-    ]
+def this_snakemake():
+    """Return an input that is newer than all files, and counts where the runs are not planned as asked for."""
+    return ancient(THIS_PROCESS) if IS_PLANNED else THIS_PROCESS
 
 
 def scheduler(wildcards):

@@ -3,24 +3,26 @@
 # `ancient` would leave them as they are.
 checkpoint plan_runs:
     input:
-        study=str(STUDY_FILE.path.relative_to(PROJECT)),
+        asked=this_snakemake(),
         locks=image_locks(),
         packed=packed_images(),
         native=ancient(native_environments()),
-        site=f"slurm/{SITE}/site.yaml",
-        templates=script_templates(),
     output:
         scripts=update(expand(f"results/{SITE}/{{run}}/job.sbatch", run=RUNS)),
         runs=f"results/{SITE}/runs.txt",
+        study=STUDY_FILE,
     log:
         f"logs/{SITE}/plan.log",
     localrule: True
+    resources:
+        study=HANDED_ON.path,
     params:
         site=SITE,
     message:
         "Planning the runs of {params.site}"
     shell:
-        "argosy render {params.site:q} --output {output.runs:q} 2> >(tee {log:q} >&2)"
+        "argosy render {params.site:q} --study {resources.study:q} --runs {output.runs:q} "
+        "--output {output.study:q} 2> >(tee {log:q} >&2)"
 
 
 checkpoint preflight:

@@ -1,7 +1,9 @@
 """What a site's runs are planned for is written down, and anything else is seen."""
 
 import json
+import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,9 @@ from run_files import verdict
 
 from argosy.errors import ArgosyError
 from argosy.jobs.description import Plan
+from argosy.jobs.driver import HandedOn
 from argosy.jobs.planning import Project, Target, plan_runs, write_runs
-from argosy.jobs.study_file import StudyFile
+from argosy.jobs.study_file import check_date, find_outdated, is_planned, read_study, study_text
 from argosy.study.config import parse_config
 from argosy.study.runs import Run, expand
 
@@ -37,21 +40,35 @@ def plans(project: Project, command: str = COMMAND) -> list[Plan]:
     return plan_runs(project, WHERE, runs, {})
 
 
-def written(project: Project) -> str:
-    """The file after Snakemake was started."""
-    file = StudyFile(project, "local")
-    file.update(WHERE, plans(project))
-    return file.path.read_text()
+def text_of(project: Project, command: str = COMMAND) -> str:
+    """What a Snakemake hands on."""
+    site = project.slurm_dir / "local/site.yaml"
+    return study_text(project, WHERE, plans(project, command), [site])
 
 
-def test_it_stays_as_it_is_while_all_of_it_is_the_same(project: Project) -> None:
-    first = written(project)
-    StudyFile(project, "local").note_planned()
-    before = StudyFile(project, "local").path.stat().st_mtime_ns
-    assert written(project) == first
-    assert StudyFile(project, "local").path.stat().st_mtime_ns == before
-    runs = [plan.run for plan in plans(project)]
-    assert StudyFile(project, "local").read() == (WHERE, runs)
+def study_file(project: Project) -> Path:
+    return project.path / "results/local/study.json"
+
+
+def test_the_same_study_is_planned_once(project: Project, tmp_path: Path) -> None:
+    text = text_of(project)
+    path = study_file(project)
+    assert not is_planned(path, text)
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    assert is_planned(path, text_of(project))
+    assert not is_planned(path, text_of(project, "false"))
+    assert read_study(path, "local") == (text, WHERE, [plan.run for plan in plans(project)])
+    assert [*tmp_path.glob("results/*")] == []
+
+
+def test_programs_read_what_is_handed_on_and_no_folder_has_it(tmp_path: Path) -> None:
+    before = {*Path(os.environ.get("TMPDIR", "/tmp")).iterdir()}
+    held = HandedOn.of("a study: ä\n")
+    for _ in range(2):
+        done = subprocess.run(["cat", held.path], capture_output=True, text=True, cwd=tmp_path)
+        assert done.stdout == "a study: ä\n", done.stderr
+    assert before >= {*Path(os.environ.get("TMPDIR", "/tmp")).iterdir()}
 
 
 @pytest.mark.parametrize("study", sorted(path.name for path in (ROOT / "config").glob("*.yaml")))
@@ -62,52 +79,50 @@ def test_runs_are_read_as_they_were_written(study: str) -> None:
     assert [Run.model_validate(run) for run in written] == runs
 
 
-def test_scripts_of_another_study_are_planned_anew_however_new_they_look(project: Project) -> None:
-    written(project)
-    file = StudyFile(project, "local")
-    file.note_planned()
-    file.update(WHERE, plans(project, "false"))
-    # The scripts are those of before, and Snakemake was told that they are new.
-    changed = file.path.read_text()
-    file.update(WHERE, plans(project, "false"))
-    assert file.path.read_text() != changed
-
-
-def test_another_store_python_or_place_changes_it(
+def test_another_store_python_site_or_place_changes_it(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = {written(project)}
+    found = {text_of(project)}
     monkeypatch.setenv("ARGOSY_STORE", str(tmp_path / "scratch"))
-    found.add(written(project))
+    found.add(text_of(project))
     monkeypatch.setattr(sys, "executable", "/elsewhere/bin/python")
-    found.add(written(project))
+    found.add(text_of(project))
+    site = project.slurm_dir / "local/site.yaml"
+    site.write_text(f"{site.read_text()}# A remark.\n")
+    os.utime(site, (1, 1))
+    found.add(text_of(project))
     shutil.copytree(project.path, tmp_path / "copy")
-    found.add(written(Project(tmp_path / "copy")))
-    assert len(found) == 4
+    found.add(text_of(Project(tmp_path / "copy")))
+    assert len(found) == 5
 
 
-def test_results_of_something_else_change_it_each_time(project: Project) -> None:
+def test_results_of_something_else_are_found_until_they_are_taken_away(project: Project) -> None:
     scripts = write_runs(project, plans(project))
-    first = written(project)
     result = scripts[0].parent / "result.json"
+    result.write_text(json.dumps(verdict(spec="of another command").content()))
+    before = result.stat().st_mtime_ns
     for _ in range(2):
-        result.write_text(json.dumps(verdict(spec="of another command").content()))
-        [(run, cause)] = StudyFile(project, "local").update(WHERE, plans(project)).items()
+        [(run, cause)] = find_outdated(project, plans(project)).items()
         assert run.endswith("repeat1") and cause == "what is asked for has changed"
-        second = StudyFile(project, "local").path.read_text()
-        assert second != first
-        write_runs(project, plans(project))
-        StudyFile(project, "local").note_planned()
-        assert not result.exists()
-        first = written(project)
-        assert first == second
+        assert result.stat().st_mtime_ns == before
+    write_runs(project, plans(project))
+    assert not result.exists() and find_outdated(project, plans(project)) == {}
+
+
+def test_what_snakemake_would_take_for_new_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "runs.txt"
+    check_date(path)
+    path.write_text("")
+    os.utime(path, (2e9, 2e9))
+    with pytest.raises(ArgosyError, match="dated in the future"):
+        check_date(path)
 
 
 @pytest.mark.parametrize("content", [None, "{", "{}", "[]"])
 def test_a_damaged_file_is_named(project: Project, content: Any) -> None:
-    file = StudyFile(project, "local")
+    file = study_file(project)
     if content is not None:
-        file.path.parent.mkdir(parents=True)
-        file.path.write_text(content)
-    with pytest.raises(ArgosyError, match=r"study\.json: cannot be read .*; run snakemake"):
-        file.read()
+        file.parent.mkdir(parents=True)
+        file.write_text(content)
+    with pytest.raises(ArgosyError, match=r"study\.json: cannot be read .*; run: snakemake"):
+        read_study(file, "local")

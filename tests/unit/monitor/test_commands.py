@@ -23,9 +23,6 @@ def project(fake: FakeStudy) -> Path:
     """Two sites; the runs of the second one are of this machine."""
     fake.plan()
     FakeStudy(fake.site.parent / "local").plan()
-    # A dry run of a third one.
-    (fake.site.parent / "elsewhere").mkdir()
-    (fake.site.parent / "elsewhere/study.json").write_text("{}")
     return fake.site.parents[1]
 
 

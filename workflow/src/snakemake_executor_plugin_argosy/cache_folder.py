@@ -12,7 +12,7 @@ VARIABLE = "XDG_CACHE_HOME"
 
 def provide_cache_folder() -> None:
     """Let Snakemake keep its caches in this folder's `.snakemake` where it cannot in the home folder."""
-    if not _can_be_made(_wanted()):
+    if not can_be_made(_wanted()):
         os.environ[VARIABLE] = str(Path(".snakemake", "cache").absolute())
 
 
@@ -24,7 +24,8 @@ def _wanted() -> Path | None:
         return None
 
 
-def _can_be_made(folder: Path | None) -> bool:
+def can_be_made(folder: Path | None) -> bool:
+    """Return whether a folder is there or can be made, and can be written to."""
     places = (folder, *folder.parents) if folder else ()
     there = (os.access(place, os.W_OK) for place in places if os.access(place, os.F_OK))
     return next(there, False)

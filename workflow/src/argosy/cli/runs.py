@@ -13,24 +13,26 @@ runs = typer.Typer()
 
 @runs.command("render")
 def plan_runs(
-    site: Annotated[str, typer.Argument(help="Whose study.json says what to plan.")],
-    output: Annotated[Path, typer.Option(help="Written last: the folders of all runs.")],
+    site: Annotated[str, typer.Argument(help="A folder of slurm/.")],
+    study: Annotated[Path, typer.Option(help="The study, as the workflow hands it on.")],
+    runs: Annotated[Path, typer.Option(help="Written: the folders of all runs.")],
+    output: Annotated[Path, typer.Option(help="Written last: the study, now that it is planned.")],
 ) -> None:
     """Write run.json, provenance.json and job.sbatch of all runs (the workflow calls this)."""
     from argosy.files import write_text
     from argosy.jobs import planning
-    from argosy.jobs.study_file import StudyFile
+    from argosy.jobs.study_file import read_study
 
     project = planning.Project(Path.cwd())
-    study_file = StudyFile(project, site)
-    where, runs = study_file.read()
-    locks = project.locks({run.image for run in runs if run.image})
-    plans = planning.plan_runs(project, where, runs, locks)
+    text, where, planned = read_study(study, site)
+    locks = project.locks({run.image for run in planned if run.image})
+    plans = planning.plan_runs(project, where, planned, locks)
+    output.unlink(missing_ok=True)
     folders = [
         script.parent.relative_to(Path.cwd()) for script in planning.write_runs(project, plans)
     ]
-    study_file.note_planned()
-    write_text(output, "".join(f"{folder}\n" for folder in folders))
+    write_text(runs, "".join(f"{folder}\n" for folder in folders))
+    write_text(output, text)
 
 
 @runs.command(hidden=True)

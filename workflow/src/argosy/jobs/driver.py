@@ -9,9 +9,11 @@ and goes with its process, so that after a crash the next start needs no `--unlo
 import os
 import socket
 import sys
+import tempfile
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from filelock import FileLock, Timeout
 
@@ -21,6 +23,9 @@ OTHER_EXECUTOR = (
     "runs are started by Snakemake's executor argosy, and this snakemake has another one: "
     "leave out --executor, or say --executor argosy"
 )
+
+THIS_PROCESS = "/proc/self"
+"""The kernel's folder of this process: always there, and newer than all files of earlier ones."""
 
 
 def check_until(rules: Collection[str]) -> None:
@@ -55,6 +60,27 @@ def put_commands_on_path() -> None:
     path = os.environ.get("PATH", os.defpath)
     if path.split(os.pathsep)[0] != folder:
         os.environ["PATH"] = os.pathsep.join((folder, path))
+
+
+@dataclass(frozen=True)
+class HandedOn:
+    """A text for programs that this process starts, in an open file that has no name in any folder."""
+
+    file: IO[bytes]
+
+    @classmethod
+    def of(cls, text: str) -> "HandedOn":
+        """Hold `text` as long as this object lives."""
+        # By the name that the kernel gives an open file, programs of the same user open it anew.
+        file = tempfile.TemporaryFile()  # noqa: SIM115
+        file.write(text.encode())
+        file.flush()
+        return cls(file)
+
+    @property
+    def path(self) -> str:
+        """Return the path by which it is read."""
+        return f"/proc/{os.getpid()}/fd/{self.file.fileno()}"
 
 
 class LockedError(ArgosyError):

@@ -10,7 +10,6 @@ from argosy.run_folder.attempts import by_number
 
 RESULTS = Path("results")
 TABLES = "tables"
-STUDY = "study.json"
 
 
 def site_folder(site: str | None) -> Path:
@@ -35,19 +34,13 @@ def site_folder(site: str | None) -> Path:
 
 
 def site_folders() -> list[Path]:
-    """Return the sites that have results; a dry run of another leaves no more than what was asked."""
+    """Return the folders of sites that have results."""
     # The folder of a site may be a link, to where there is room: whoever has the project made it.
     try:
         names = sorted(each.name for each in entries(RESULTS, RESULTS) if each.is_dir())
     except OSError:
         return []
-    return [RESULTS / name for name in names if name[0] != "." and _has_more(RESULTS / name)]
-
-
-def _has_more(site: Path) -> bool:
-    with suppress(OSError):
-        return any(each.name != STUDY for each in entries(site, site))
-    return False
+    return [RESULTS / name for name in names if name[0] != "."]
 
 
 def run_folders(site: Path) -> Iterator[Path]:

@@ -62,8 +62,8 @@ def prune(store: Store, project: Path, limits: Limits, say: Say, *, dry_run: boo
         ArgosyError: when a build is under way, an image.lock of the project cannot be read, or the store
             cannot be written to.
     """
-    # Where nothing can be changed nothing can be held either.
-    with nullcontext() if dry_run and not store.is_writable else _alone(store):
+    # Who only looks changes nothing, and a lock is a file.
+    with nullcontext() if dry_run else _alone(store):
         locks = [read_lock(path) for path in _lock_files(project)]
         inventory = read_inventory(store)
         chosen = choose(inventory, candidates(store, inventory, locks), limits)
