@@ -87,7 +87,9 @@ SPEAKS_OF_SLURM = {
     "site/values.py": "the same",
     "study/models.py": "what a name may hold",
     "schedulers/local/time_limit.py": "does as Slurm does",
-    "runtime/start-node.sh": "names launchers",
+    "study/command_launchers.py": "names launchers",
+    "runtime/start-node.sh": "the same",
+    "runtime/native-node.sh": "hides their variables",
 }
 
 

@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from argosy.study.command_launchers import refuse_launchers
 from argosy.study.image_names import ARCHIVES, image_name, is_taken
 from argosy.units import seconds
 from argosy.validated_units import Count, Mebibytes, Seconds
@@ -240,6 +241,13 @@ class Experiment(Model):
                 "resources.same_allocation is for runs that are measured from their start in one job, and "
                 "checkpoints for those that go on in another: leave one of them out"
             )
+        return self
+
+    @model_validator(mode="after")
+    def no_second_launcher(self) -> "Experiment":
+        """Refuse a command that starts the ranks once more."""
+        ranks = max(self.scale.nodes) * self.scale.ranks_per_node
+        refuse_launchers(self.command, self.environment, ranks)
         return self
 
     @model_validator(mode="after")

@@ -1,0 +1,164 @@
+"""Launchers in a command: Argosy starts the ranks, so a second launcher would start them again, or hang.
+
+A command is read as a shell would read it, through wrappers such as `env X=1` and texts of `bash -c`, and
+is never run. What a script starts is not looked at.
+"""
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+RANK_STARTERS = {
+    *("srun", "aprun", "jsrun", "lrun", "ibrun", "horovodrun"),
+    *("mpirun", "mpiexec", "mpiexec.hydra", "mpirun_rsh", "orterun", "prterun", "prun"),
+}
+SUBMITTERS = {"sbatch", "salloc", "qsub", "bsub"}
+WORKER_STARTERS = {"torchrun", "deepspeed", "torch.distributed.run", "torch.distributed.launch"}
+"""They start the workers of one node, and find the other nodes by options."""
+
+OF_OTHER_NODES = re.compile(
+    r"--(?:rdzv|master|main)[-_](?:endpoint|addr|process[-_]ip)\b|--hostfile\b|--deepspeed_hostfile\b"
+)
+QUESTIONS = {"--version", "-V", "--help", "-h"}
+SHELLS = {"bash", "sh", "dash", "zsh", "ksh"}
+PYTHON = re.compile(r"python[\d.]*")
+ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+SEPARATOR = re.compile(r"&{1,2}|[<>]*[;|()][;&|()<>]*")
+"""Between simple commands; >&, as in 2>&1, is none."""
+KEYWORDS = {"if", "then", "elif", "else", "while", "until", "do", "!", "{"}
+
+WRAPPERS: Mapping[str, tuple[frozenset[str], int]] = {
+    name: (frozenset(options.split()), arguments)
+    for name, options, arguments in (
+        ("env", "-u --unset -C --chdir", 0),
+        ("exec", "-a", 0),
+        ("command", "", 0),
+        ("time", "-f --format -o --output", 0),
+        ("nohup", "", 0),
+        ("setsid", "", 0),
+        ("nice", "-n --adjustment", 0),
+        ("ionice", "-c --class -n --classdata", 0),
+        ("timeout", "-s --signal -k --kill-after", 1),
+        ("stdbuf", "-i --input -o --output -e --error", 0),
+        ("taskset", "", 1),
+        ("chrt", "", 1),
+        (
+            "numactl",
+            "-N --cpunodebind -m --membind -C --physcpubind -i --interleave -p --preferred",
+            0,
+        ),
+        ("catchsegv", "", 0),
+    )
+}
+"""Programs that start another one: their options with a value, and how many arguments stand before it."""
+
+
+def refuse_launchers(words: Sequence[str], variables: Iterable[str], ranks: int) -> None:
+    """Refuse a command that starts ranks by itself, or workers that would not find those of other ranks.
+
+    Args:
+        words: of the command.
+        variables: names that the experiment sets; those that begin with PET_ are options of torchrun.
+        ranks: of the largest size.
+
+    Raises:
+        ValueError: naming the launcher, and what Argosy does instead.
+    """
+    by_variables = any(each.startswith("PET_") for each in (*variables, *words))
+    for command, by_shell in _commands(words, by_shell=False):
+        name = _program(command)
+        if QUESTIONS.intersection(command[1:2]):
+            continue
+        if name in RANK_STARTERS:
+            raise ValueError(
+                f"command: {name}: the command is started on every node already, once for each rank: "
+                f"leave {name} and its options out; scale.nodes and scale.ranks_per_node say how many"
+            )
+        if name in SUBMITTERS:
+            raise ValueError(
+                f"command: {name}: the command runs in a job that Argosy submits: leave {name} and its "
+                "options out; resources, and options in the site's site.yaml, say what the job asks for"
+            )
+        if name not in WORKER_STARTERS or ranks == 1 or by_variables:
+            continue
+        if not _finds_others(command, by_shell):
+            raise ValueError(
+                f"command: {name}: it is started once for each of {ranks} ranks, and is not told where the "
+                f"others are, so each would train alone: leave {name} out and write launcher: torch, which "
+                "starts the program as torchrun does; or write bash -c '… --master-addr $MASTER_ADDR …': a "
+                "shell fills in variables"
+            )
+
+
+def _finds_others(command: Sequence[str], by_shell: bool) -> bool:
+    """Return whether an option names the other nodes; without a shell, not by a variable."""
+    if not by_shell and any("$" in word for word in command):
+        return False
+    return any(map(OF_OTHER_NODES.match, command))
+
+
+def _program(command: Sequence[str]) -> str:
+    """Return the name of the program that a command starts; a module of Python counts as one."""
+    name = command[0].rpartition("/")[2]
+    if PYTHON.fullmatch(name) and "-m" in command[1:-1]:
+        return command[command.index("-m") + 1]
+    if name == "accelerate" and command[1:2] == ["launch"]:
+        return "torchrun"
+    return name
+
+
+def _commands(words: Sequence[str], *, by_shell: bool) -> Iterator[tuple[list[str], bool]]:
+    """Yield each command without its wrappers, and whether a shell reads it."""
+    command = [*words]
+    while command:
+        name = command[0].rpartition("/")[2]
+        if ASSIGNMENT.match(command[0]) or command[0] in KEYWORDS:
+            command = command[1:]
+        elif name in WRAPPERS:
+            command = _inside(command, *WRAPPERS[name])
+        else:
+            break
+    if not command:
+        return
+    name = command[0].rpartition("/")[2]
+    text = _shell_text(command) if name in SHELLS else None
+    if name == "eval":
+        text = " ".join(command[1:])
+    if text is None:
+        yield command, by_shell
+        return
+    for inner in _split(text):
+        yield from _commands(inner, by_shell=True)
+
+
+def _inside(command: Sequence[str], with_value: frozenset[str], arguments: int) -> list[str]:
+    """Return what a wrapper starts."""
+    rest = [*command[1:]]
+    while rest and (rest[0].startswith("-") or ASSIGNMENT.match(rest[0])):
+        rest = rest[2:] if rest[0] in with_value else rest[1:]
+    return rest[arguments:]
+
+
+def _shell_text(command: Sequence[str]) -> str | None:
+    """Return the text that a shell is given by -c; None where it reads a script."""
+    for place, word in enumerate(command[1:], 1):
+        if re.fullmatch("-[a-z]*c[a-z]*", word):
+            return next((each for each in command[place + 1 :] if not each.startswith("-")), None)
+    return None
+
+
+def _split(text: str) -> Iterator[list[str]]:
+    """Yield the words of each simple command of a shell's text; none where it is not whole."""
+    reader = shlex.shlex(text.replace("\n", " ; "), posix=True, punctuation_chars=True)
+    reader.wordchars += "$+,:@%!{}[]"
+    found: list[str] = []
+    try:
+        for word in reader:
+            if SEPARATOR.fullmatch(word):
+                yield found
+                found = []
+            else:
+                found.append(word)
+    except ValueError:
+        return
+    yield found
