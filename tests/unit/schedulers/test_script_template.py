@@ -1,5 +1,6 @@
 """Templates: a site overrides blocks, values are quoted, faults are named. tests/golden has whole texts."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from argosy.errors import ArgosyError
 from argosy.jobs.planning import TEMPLATE
 from argosy.schedulers import find_batch_system
-from argosy.schedulers.script_template import ScriptTemplate
+from argosy.schedulers.script_template import ScriptTemplate, lenient
 
 SLURM = find_batch_system("slurm")
 
@@ -61,3 +62,39 @@ def test_a_template_that_is_none_is_named_with_its_line(slurm: Path) -> None:
     write_own(slurm, '{% extends "nothing.j2" %}')
     with pytest.raises(ArgosyError, match=r"site/job.sbatch.j2: .*nothing.j2"):
         ScriptTemplate(SLURM, slurm / "site", TEMPLATE).render({})
+
+
+CONDA = """\
+[ -n "$PROJ_LIB" ] && old=$PROJ_LIB
+false
+[ -n "$PROJ_DATA" ]
+"""
+
+
+@pytest.mark.parametrize("strict", ["set -euo pipefail", "set -uo pipefail"])
+def test_a_sites_own_lines_run_as_in_any_script_and_the_rest_is_strict(
+    tmp_path: Path, strict: str
+) -> None:
+    (tmp_path / "activate.sh").write_text(CONDA)
+    lines = f"""
+source {tmp_path}/activate.sh || true
+loaded() {{ false; echo "$UNSET"; }}
+loaded
+false | true
+export VALUE=told
+module-of-nobody load x
+"""
+    text = f"{strict}\n{lenient(lines, strict)}\necho $VALUE ${{-//[^eu]/}}\nfalse | true || echo strict\n"
+    script = tmp_path / "job.sh"
+    script.write_text(text + "echo $UNSET")
+    done = subprocess.run(["bash", script], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-2:] == [f"told {'eu' if 'e' in strict[4:] else 'u'}", "strict"]
+    told = [line for line in done.stderr.splitlines() if line.startswith("argosy: ")]
+    assert told == [
+        'argosy: environment of the site: "module-of-nobody load x" ended with exit code 127'
+    ]
+    assert "UNSET: unbound variable" in done.stderr
+
+
+def test_without_lines_of_a_site_nothing_is_written() -> None:
+    assert lenient("\n", "set -eu") == ""

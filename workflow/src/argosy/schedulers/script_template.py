@@ -27,6 +27,19 @@ VARIABLE = re.compile(r"\$([A-Z_][A-Z0-9_]*)")
 """Of the shell, in a folder of a site's file."""
 
 
+LENIENT = """set +euo pipefail
+trap '
+    code=$?
+    if [ "${{#BASH_SOURCE[@]}}" = 1 ]; then
+        echo "argosy: environment of the site: \\"$BASH_COMMAND\\" ended with exit code $code" >&2
+    fi
+' ERR
+{lines}
+trap - ERR
+{strict}
+"""
+
+
 class ScriptTemplate:
     """The scheduler's template of a name, with the blocks that the site's own file of that name overrides.
 
@@ -80,8 +93,21 @@ def _environment(system: BatchSystem, site_dir: Path) -> Environment:
     environment.globals["log_words"] = system.LOG_WORDS
     environment.filters["directive"] = system.directive
     environment.filters["q"] = lambda value: shlex.quote(str(value))
+    environment.filters["lenient"] = lenient
     environment.filters["variables"] = lambda text: sorted(set(VARIABLE.findall(text)))
     return environment
+
+
+def lenient(lines: str, strict: str) -> str:
+    """Return a site's own lines of shell, which neither an unset variable nor a failure ends.
+
+    Files that they source, such as conda's, are not written for strict shells. A command of the lines that
+    fails is told; failures inside of a sourced file or a function are not.
+
+    Args:
+        strict: the command that makes the shell strict again.
+    """
+    return LENIENT.format(lines=lines.strip("\n"), strict=strict) if lines.strip() else ""
 
 
 @contextmanager
