@@ -22,6 +22,8 @@ READ_BY_OTHERS = {
     "argosy/runtime/python/": "researchers' programs import these modules",
     "argosy/report/summary/models.py": "fields of summary.json; the Makefile writes its schema",
     "argosy/runtime/agent/status.py: RankStatus.local_rank": "a field of status.json",
+    "argosy/cli/commands.py: Command.": "called by typer",
+    "argosy/cli/commands.py: Group.": "called by typer",
     "argosy/images/interchange/members.py: Member._proc_": "called by tarfile",
     "argosy/images/interchange/streams.py: Hashing.readinto": "called by io.BufferedReader",
     "argosy/images/interchange/streams.py: Hashing.readable": "called by io",

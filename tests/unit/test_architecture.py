@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 PREFIX = "argosy"
-SHARED = {"errors", "files", "reading", "units", "validated_units", "validation", "__version__"}
+SHARED = {
+    *("errors", "files", "reading", "terminal", "units", "validated_units", "validation"),
+    "__version__",
+}
 
 
 def table(project: Path) -> dict[str, set[str]]:

@@ -19,16 +19,16 @@ def argosy(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("image", "build", "none"), "containers/none/Containerfile: there is no Containerfile"),
+        (("image", "build", "none"), "containers/none/Containerfile: there is no such file"),
         (
             ("image", "import", "oras://x/y", "y"),
             "oras://x/y: images come from a file, a folder, a registry by",
         ),
-        (("summary", "results/local"), "results/local/summary.json: there is no report yet"),
-        (("report", "results/local"), "results/local: no such folder"),
-        (("report", "--from-tables", "results/local"), "results/local/tables"),
-        (("failures", "nowhere"), "results: there are no results here"),
-        (("predict", "results/local", "digits"), "results/local: no such folder"),
+        (("summary", "results/local"), "results/local: there are no such results"),
+        (("report", "results/local"), "results/local: there are no such results"),
+        (("report", "--from-tables", "results/local"), "results/local: there are no such results"),
+        (("failures", "nowhere"), "results/nowhere: there are no such results"),
+        (("predict", "results/local", "digits"), "results/local: there are no such results"),
         (("plan", "results/local", "--nodes", "1"), "argosy plan: it is `argosy predict` now"),
         (("predict", "results", "digits", "--nodes", "1,x"), "--nodes 1,x: give numbers of nodes"),
         (
@@ -40,6 +40,7 @@ def argosy(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_a_mistake_is_one_line_and_its_hint(
     tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
+    (tmp_path / "slurm").mkdir()
     done = argosy(tmp_path, *arguments)
     assert done.returncode == 2
     line, *hint = done.stderr.strip().splitlines()
@@ -80,7 +81,7 @@ def test_what_the_site_can_mend_leaves_no_traceback(
     problem: OSError,
     expected: str,
 ) -> None:
-    def fail() -> None:
+    def fail(**_: object) -> None:
         raise problem
 
     monkeypatch.setattr(cli, "app", fail)

@@ -101,10 +101,9 @@ def test_the_table_can_be_read_at_80_columns(own: Store, tmp_path: Path) -> None
     digest = images[0].digest.removeprefix("sha256:")[:12]
     today = f"{datetime.fromtimestamp(images[0].built):%Y-%m-%d}"
     [row] = [number for number, line in enumerate(lines) if "tensorflow-cuda" in line]
-    first, second = lines[row].split(), lines[row + 1].split()
-    assert first[:3] == ["tensorflow-cuda", digest, "debian:"]
-    assert first[-3:] == ["1", "own,", f"{today},"]
-    assert second == ["bookworm-slim", "1", "shared", "just", "now"]
+    words = " ".join(lines[row : row + 3]).split()
+    assert words[:3] == ["tensorflow-cuda", digest, "debian:bookworm-slim"]
+    assert {"own,", "shared", f"{today},", "just", "now"} <= set(words)
 
 
 def test_in_a_pipe_each_image_is_a_line(own: Store, tmp_path: Path) -> None:

@@ -29,17 +29,17 @@ def project(fake: FakeStudy) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("status",), "results: name one of its sites: cluster, local"),
+        (("status",), "SITE: which one? Several are here\nhint: name one of cluster, local"),
         (
             ("status", "moon"),
-            "results/moon: there is no such folder\nhint: results has: cluster, local",
+            "results/moon: there are no such results\nhint: there are cluster, local",
         ),
         (
             ("logs", "digits"),
-            "digits: which of cluster/digits/nodes1-ranks1-repeat1, "
-            "local/digits/nodes1-ranks1-repeat1?",
+            "digits: 2 runs are called so\nhint: there are "
+            "cluster/digits/nodes1-ranks1-repeat1, local/digits/nodes1-ranks1-repeat1",
         ),
-        (("logs", "local/", "--rank", "1", "--job"), "give one of --rank, --node and --job"),
+        (("logs", "local/", "--rank", "1", "--job"), "give at most one of --rank, --node, --job"),
         (
             ("logs", "local/"),
             "digits/nodes1-ranks1-repeat1: there is no log: it has not been started",
@@ -56,6 +56,7 @@ def test_a_mistake_is_one_line(project: Path, arguments: tuple[str, ...], messag
 
 
 def test_without_results_it_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "slurm").mkdir()
     done = argosy(tmp_path, "status")
     assert done.stderr == "error: results: there are no results here\nhint: run: snakemake\n"
 

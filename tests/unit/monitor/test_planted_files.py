@@ -21,12 +21,13 @@ from argosy.errors import ArgosyError
 from argosy.jobs import verdicts
 from argosy.monitor.failures import describe, failed_runs
 from argosy.monitor.logs import Log
-from argosy.monitor.watch import make_console, show
+from argosy.monitor.watch import show
 from argosy.report import write_report
 from argosy.results import collect
 from argosy.results.tables import fetch, open_tables, parquet
 from argosy.schedulers import slurm
 from argosy.schedulers.base import State, Status
+from argosy.terminal import make_console
 
 FAILURE = {"node": 0, "rank": 0, "cause": "exit code 1", "at": 1.0}
 FOR_DRIVER = ("pipe", "link to a secret", "link to a device", "endless file", "folder")

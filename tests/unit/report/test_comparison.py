@@ -132,7 +132,7 @@ def test_the_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (None, "there is no report yet\nhint: run: argosy report"),
+        (None, "this is a folder without a site's results\nhint: name results/SITE"),
         ("{", "is damaged\nhint: run: argosy report"),
         ('{"schema_version": 1}', "its schema_version is 1, this Argosy reads"),
     ],
@@ -152,7 +152,7 @@ def test_a_site_without_a_good_summary(tmp_path: Path, content: str | None, says
 @pytest.mark.slow
 def test_one_site_is_not_several(tmp_path: Path) -> None:
     study(tmp_path / "a", 0.2, 1)
-    assert "two sites or more" in argosy("compare", tmp_path / "a").stderr
+    assert "one site is given\nhint: give two or more" in argosy("compare", tmp_path / "a").stderr
     again = argosy("compare", tmp_path / "a", tmp_path / "a")
     assert "results of a again" in again.stderr
 

@@ -1,7 +1,9 @@
 """The one exception that is meant for the researcher's eyes."""
 
+import difflib
 import errno
 import re
+from collections.abc import Sequence
 from typing import Any
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -35,6 +37,23 @@ class ArgosyError(Exception):
 
 def _one_line(text: str) -> str:
     return plain(text).strip().replace("\n", "\\n")
+
+
+MOST_NAMES = 8
+"""As many names stand in a message; of the others it says how many there are."""
+
+
+def some(names: Sequence[str]) -> str:
+    """Return `a, b, c`, or the first of many names and how many more there are."""
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def choices(names: Sequence[str], wrong: str = "") -> str:
+    """Return the hint for a name that is none of `names`: the nearest of them, or all."""
+    if close := difflib.get_close_matches(wrong, names, n=2):
+        return f"did you mean {' or '.join(close)}?"
+    return f"there are {some(names)}" if names else "there are none yet"
 
 
 def plain(text: str) -> str:

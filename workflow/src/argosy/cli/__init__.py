@@ -4,32 +4,32 @@ The rooms are imported where they are used: a command should not wait for librar
 """
 
 import os
-import sys
-import threading
-from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import Annotated
 
 import typer
 
-from argosy.cli.images import images
+from argosy import __version__
+from argosy.cli import images, results, runs, sites
+from argosy.cli.commands import (
+    CLUSTERS,
+    IMAGES,
+    PLUMBING,
+    SET_UP,
+    SHARE,
+    STUDY,
+    Commands,
+)
+from argosy.cli.guard import run_and_leave
 from argosy.cli.output import say
-from argosy.cli.predict import predictions
-from argosy.cli.results import results
-from argosy.cli.runs import runs
-from argosy.cli.sites import doctor, sites
-from argosy.errors import ArgosyError, explained, is_of_the_surroundings, plain
+from argosy.cli.predict import plan, predict
 
-app = typer.Typer(
-    name="argosy",
+app = Commands(
     help="One experiment, many clusters: images without root, batch scripts, runs, reports.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
+    completes=True,
 )
 
 
-@app.command()
 def setup() -> None:
     """Make the container tools available in this project."""
     from argosy.images.store.store import Store
@@ -42,41 +42,42 @@ def setup() -> None:
     fetch_proot(store, say)
 
 
-app.add_typer(images, name="image")
-app.add_typer(sites, name="site")
-app.command()(doctor)
-app.add_typer(runs)
-app.add_typer(results)
-app.add_typer(predictions)
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(f"argosy {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def of_all(
+    version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_show_version, help="Print the version."),
+    ] = False,
+) -> None:
+    """Hold the options that belong to no command."""
+
+
+for section, functions in {
+    STUDY: (
+        *(runs.status, runs.logs, runs.records),
+        *(results.report, results.summary, results.figures, results.compare, predict),
+    ),
+    CLUSTERS: (sites.doctor,),
+    SHARE: (results.bundle, results.unbundle),
+    SET_UP: (setup,),
+    PLUMBING: (runs.plan_runs, runs.preflight, results.tables, runs.failures),
+}.items():
+    for function in functions:
+        app.add(function, section, "render" if function is runs.plan_runs else None)
+app.add_typer(images.images, name="image", rich_help_panel=IMAGES)
+app.add_typer(sites.sites, name="site", rich_help_panel=CLUSTERS)
+app.command(hidden=True)(runs.start)
+app.command("plan", hidden=True, context_settings={"ignore_unknown_options": True})(plan)
 
 
 def main() -> None:
-    """Run the command line; a user's mistake is a line, its hint, and exit status 2."""
+    """Run the command line."""
     # A thread for each core of a login node would cost more time than these few numbers take.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    try:
-        app()
-    except SystemExit as end:
-        if end.code == 0 and threading.active_count() == 1:
-            # Where the output goes nowhere, Python's own end says so.
-            with suppress(OSError):
-                _end_at_once()
-        raise
-    except ArgosyError as problem:
-        _leave(problem.lines)
-    except OSError as problem:
-        if not is_of_the_surroundings(problem):
-            raise
-        _leave(explained(problem))
-
-
-def _end_at_once() -> NoReturn:
-    """End without taking all modules apart first, which takes longer than many a command."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
-
-
-def _leave(message: str) -> NoReturn:
-    print(f"error: {plain(message)}", file=sys.stderr)
-    sys.exit(2)
+    run_and_leave(lambda: app(standalone_mode=False, prog_name="argosy"))

@@ -1,139 +1,152 @@
 """argosy image …: what becomes of images."""
 
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from argosy.cli.output import say, show
+from argosy.cli.commands import BUILD, EXCHANGE, LOOK, PLUMBING, Commands
+from argosy.cli.output import say, show, show_json
+from argosy.errors import ArgosyError, choices, plain
 
-images = typer.Typer(help="Build images, look after them, exchange them.", no_args_is_help=True)
-
-
-@images.command("build")
-def image_build(
-    name: Annotated[str, typer.Argument(help="A folder of containers/.")],
-    lock: Annotated[Path | None, typer.Option(help="Where to write image.lock.")] = None,
-    log: Annotated[Path | None, typer.Option(help="File for all that the steps print.")] = None,
-    site: Annotated[
-        str | None,
-        typer.Option(help="A folder of slurm/: build where its site.yaml says, here or by a job."),
-    ] = None,
-) -> None:
-    """Build containers/NAME/Containerfile, as far as it is not cached, and freeze it."""
-    from argosy.images.builder.builder import build_image
+if TYPE_CHECKING:
     from argosy.images.store.store import Store
 
+images = Commands(help="Build images, look after them, exchange them.")
+BuiltImage = Annotated[str, typer.Argument(metavar="IMAGE", help="An image that is built.")]
+LockOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Its image.lock (resources/images/IMAGE/image.lock)."),
+]
+
+
+def image_build(
+    name: Annotated[str, typer.Argument(metavar="IMAGE", help="A folder of containers/.")],
+    lock: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to write image.lock.")
+    ] = None,
+    log: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to write the steps' output.")
+    ] = None,
+    site: Annotated[
+        str | None,
+        typer.Option(metavar="SITE", help="Build where this site's file says: here or by a job."),
+    ] = None,
+) -> None:
+    """Build containers/IMAGE/Containerfile: the steps that are not cached."""
+    from argosy.images.builder.builder import build_image
+
+    store, name = _store(), _known(name)
     lock = lock or Path("resources/images") / name / "image.lock"
     log = log or Path("logs/images") / f"{name}.log"
     if site is not None:
+        from argosy.cli.site_names import site_called
         from argosy.jobs.building import Build, build_by_job
         from argosy.jobs.planning import Project
         from argosy.site.models import read_site
 
+        site = site_called(site)
         facts = read_site(Path("slurm") / site)
         if facts.images.build == "job":
             build = Build(Project(Path.cwd()), site, name, lock, log)
             build_by_job(build, facts, say)
             return
-    build_image(Store.of_project(Path.cwd()), Path("containers") / name, lock, log)
+    build_image(store, Path("containers") / name, lock, log)
 
 
-@images.command("pack")
 def image_pack(
-    name: Annotated[str, typer.Argument(help="A folder of resources/images/.")],
-    lock: Annotated[Path | None, typer.Option(help="Its image.lock.")] = None,
+    name: BuiltImage,
+    lock: LockOption = None,
     output: Annotated[
-        Path | None, typer.Option(help="Where to note that it is packed (for the workflow).")
+        Path | None, typer.Option(metavar="FILE", help="Where to note its size, for the workflow.")
     ] = None,
 ) -> None:
-    """Pack a built image into one file of the store, which nodes unpack where the site wants that."""
+    """Pack a built image into one file, for sites whose nodes unpack images."""
     from argosy.files import write_json
     from argosy.images.archive.packing import pack_image
-    from argosy.images.store.lockfile import lock_path, read_lock
-    from argosy.images.store.store import Store
+    from argosy.images.store.lockfile import read_lock
 
-    image = read_lock(lock or lock_path(Path.cwd(), name))
-    path = pack_image(Store.of_project(Path.cwd()), image, say)
+    store = _store()
+    image = read_lock(lock or _lock_of(name))
+    path = pack_image(store, image, say)
     if output:
         write_json(output, {"digest": image.digest, "size": path.stat().st_size})
 
 
-@images.command("native")
 def image_native(
-    name: Annotated[str, typer.Argument(help="A folder of resources/images/.")],
-    lock: Annotated[Path | None, typer.Option(help="Its image.lock.")] = None,
+    name: BuiltImage,
+    lock: LockOption = None,
     folder: Annotated[
-        Path | None, typer.Option(help="Where to make it; left out: in resources/images/NAME.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Where to make it (resources/images/IMAGE/native)."),
     ] = None,
 ) -> None:
     """Make a folder with a built image's Python and packages, for use without a container."""
     from argosy.images.native.environment import make_environment
-    from argosy.images.store.lockfile import lock_path, native_dir, read_lock
-    from argosy.images.store.store import Store
+    from argosy.images.store.lockfile import native_dir, read_lock
 
-    lock = lock or lock_path(Path.cwd(), name)
-    store = Store.of_project(Path.cwd())
-    show(str(make_environment(store, read_lock(lock), folder or native_dir(Path.cwd(), name))))
+    store = _store()
+    image = read_lock(lock or _lock_of(name))
+    print(plain(str(make_environment(store, image, folder or native_dir(Path.cwd(), name)))))
 
 
-@images.command("shell")
 def image_shell(
-    name: Annotated[str, typer.Argument(help="A folder of resources/images/.")],
+    name: BuiltImage,
     command: Annotated[
-        list[str] | None, typer.Argument(help="Another program than a shell, after `--`.")
+        list[str] | None,
+        typer.Argument(metavar="COMMAND", help="Another program than a shell, after `--`."),
     ] = None,
 ) -> None:
-    """Open a shell in a built image, to look around as its programs see it."""
+    """Open a shell in a built image, or run a program there."""
     from argosy.images.shell import look_inside
-    from argosy.images.store.store import Store
 
-    store = Store.of_project(Path.cwd())
+    store, name = _store(), _lock_of(name).parent.name
     raise typer.Exit(look_inside(store, Path.cwd(), name, command or [], say))
 
 
-@images.command("list")
-def image_list() -> None:
-    """List the images in the store, and what the cache of build steps takes."""
+def image_list(
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the images as JSON (docs/commands.md).")
+    ] = False,
+) -> None:
+    """List the images in the store, and the size of the cache of build steps."""
     from argosy.images.gc.inventory import read_inventory
-    from argosy.images.gc.tables import of_inventory
-    from argosy.images.store.store import Store
+    from argosy.images.gc.tables import described, of_inventory
 
-    inventory = read_inventory(Store.of_project(Path.cwd()))
-    # A line for each image, so that other programs can read it.
-    show(*of_inventory(inventory), piped_width=200)
+    inventory = read_inventory(_store())
+    if json:
+        return show_json(described(inventory))
+    return show(*of_inventory(inventory))
 
 
-@images.command("why")
-def image_why(name: Annotated[str, typer.Argument(help="A folder of containers/.")]) -> None:
-    """Tell which steps of containers/NAME are cached, and why the others have to run."""
+def image_why(
+    name: Annotated[str, typer.Argument(metavar="IMAGE", help="A folder of containers/.")],
+) -> None:
+    """Tell which steps of an image are cached, and why the others have to run."""
     from argosy.images.builder import cache, history
     from argosy.images.builder.builder import plan_image
     from argosy.images.builder.explain import explain
     from argosy.images.gc.tables import of_findings
-    from argosy.images.store.store import Store
 
-    store = Store.of_project(Path.cwd())
+    store, name = _store(), _known(name)
     final = plan_image(store, Path("containers") / name).final
     last = history.read(store, name)
     findings = explain(final, last, lambda key: cache.read_step(store, key) is not None)
     show(*of_findings(name, findings))
 
 
-@images.command("engines")
 def image_engines(
     name: Annotated[str | None, typer.Argument(hidden=True)] = None,
 ) -> None:
-    """Measure each engine of containers on this host, and note which one runs here will use.
+    """Measure each container engine on this host, and note which one runs will use.
 
-    The first run on a new kind of host does so by itself. Engines are tried by the host's own shell, so
-    no image is needed; a name that is given, as earlier versions wanted one, changes nothing.
+    The first run on a new kind of host does so by itself. No image is needed.
     """
     from argosy.images.engines.choice import caution, choose_engine
     from argosy.images.gc.tables import of_trials
-    from argosy.images.store.store import Store
 
-    store = Store.of_project(Path.cwd())
+    store = _store()
     choice = choose_engine(store, every=True)
     show(*of_trials(choice.trials, choice.engine))
     if weakness := caution(choice.engine):
@@ -142,15 +155,17 @@ def image_engines(
         say(f"not noted, since {store.path} cannot be written to: every run here measures anew")
 
 
-@images.command("prune")
 def image_prune(
     older_than: Annotated[
-        str | None, typer.Option(help="What was not used for so long, such as 30d.")
+        str | None, typer.Option(help="Remove images unused for this long (e.g. 30d).")
     ] = None,
     keep: Annotated[
-        str | None, typer.Option(help="The least recently used, until the rest is so small: 20G.")
+        str | None,
+        typer.Option(help="Remove the least recently used, down to this size (e.g. 20G)."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list what would be removed.")
+    ] = False,
 ) -> None:
     """Remove images and cached steps that no image.lock of the project names.
 
@@ -158,41 +173,95 @@ def image_prune(
     are under way, say --older-than.
     """
     from argosy.images.gc.prune import Limits, prune
-    from argosy.images.store.store import Store
 
     limits = Limits.parse(older_than, keep)
-    prune(Store.of_project(Path.cwd()), Path.cwd(), limits, print, dry_run=dry_run)
+    prune(_store(), Path.cwd(), limits, print, dry_run=dry_run)
 
 
-@images.command("export")
 def image_export(
-    name: Annotated[str, typer.Argument(help="A folder of resources/images/.")],
-    file: Annotated[Path, typer.Argument(help="The archive to write.")],
+    name: BuiltImage,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The archive to write.")],
 ) -> None:
     """Write a built image as an OCI archive, which podman, docker and skopeo read."""
     from argosy.images.interchange.exporting import export_image
     from argosy.images.store.lockfile import read_lock
-    from argosy.images.store.store import Store
     from argosy.units import amount
 
-    lock = read_lock(Path("resources/images") / name / "image.lock")
-    size = export_image(Store.of_project(Path.cwd()), lock, file)
-    print(f"{file}: image {name} {lock.digest[:19]}, {amount(size)}")
+    store = _store()
+    lock = read_lock(_lock_of(name))
+    size = export_image(store, lock, file)
+    print(f"{file}: image {lock.name} {lock.digest[:19]}, {amount(size)}")
 
 
-@images.command("import")
 def image_import(
     source: Annotated[
         str,
         typer.Argument(
-            help="An OCI archive or folder, a file of docker save, docker://REFERENCE, udocker:NAME:TAG."
+            metavar="SOURCE",
+            help="An OCI archive or folder, a file of docker save, docker://REFERENCE or "
+            "udocker:NAME:TAG.",
         ),
     ],
-    name: Annotated[str, typer.Argument(help="What the project calls the image.")],
+    name: Annotated[str, typer.Argument(metavar="IMAGE", help="The project's name for it.")],
 ) -> None:
-    """Take an image of podman, docker, skopeo, udocker or of a registry into the store, for runs to use."""
+    """Take an image of podman, docker, skopeo, udocker or a registry into the store."""
     from argosy.images.interchange.sources import take_image
-    from argosy.images.store.store import Store
 
-    lock = take_image(Store.of_project(Path.cwd()), Path.cwd(), source, name, say)
+    lock = take_image(_store(), Path.cwd(), source, name, say)
     print(f"image {name} {lock.digest[:19]}: {len(lock.steps)} layers from {lock.base.reference}")
+
+
+def _store() -> "Store":
+    """Return the store; raises ArgosyError where there is no project, so that none is made by a look."""
+    from argosy.cli.site_names import require_project
+    from argosy.images.store.store import STORE_VARIABLE, Store
+
+    if not os.environ.get(STORE_VARIABLE):
+        require_project()
+    return Store.of_project(Path.cwd())
+
+
+def _known(image: str) -> str:
+    """Return the name of a folder of containers/; raises ArgosyError with those there are."""
+    name = _name_of(image)
+    if not (Path("containers") / name / "Containerfile").is_file():
+        raise ArgosyError(
+            f"containers/{name}/Containerfile: there is no such file", choices(_recipes(), name)
+        )
+    return name
+
+
+def _lock_of(image: str) -> Path:
+    """Return the image.lock of an image that is built; raises ArgosyError with those that are."""
+    name = _name_of(image)
+    path = Path("resources/images") / name / "image.lock"
+    if path.is_file():
+        return path
+    if name in _recipes():
+        raise ArgosyError(f"{path}: the image is not built yet", f"run: argosy image build {name}")
+    built = sorted(each.parent.name for each in path.parents[1].glob("*/image.lock"))
+    raise ArgosyError(f"{path}: there is no such image", choices(built, name))
+
+
+def _name_of(image: str) -> str:
+    """Return an image's name, which may be given by its folder as a shell completes it."""
+    return image.rstrip("/").removeprefix("containers/").removeprefix("resources/images/")
+
+
+def _recipes() -> list[str]:
+    return sorted(path.parent.name for path in Path("containers").glob("*/Containerfile"))
+
+
+for function, section in (
+    (image_build, BUILD),
+    (image_why, BUILD),
+    (image_list, LOOK),
+    (image_shell, LOOK),
+    (image_prune, LOOK),
+    (image_engines, LOOK),
+    (image_import, EXCHANGE),
+    (image_export, EXCHANGE),
+    (image_pack, PLUMBING),
+    (image_native, PLUMBING),
+):
+    images.add(function, section, function.__name__.removeprefix("image_"))

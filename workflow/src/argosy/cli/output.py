@@ -1,8 +1,8 @@
 """How commands tell what they do."""
 
-import os
+import json
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from argosy.errors import plain
 
@@ -15,15 +15,13 @@ def say(line: str) -> None:
     print(plain(line), file=sys.stderr)
 
 
-def show(*parts: "RenderableType", piped_width: int | None = None) -> None:
-    """Print what a command was asked for: tables and text, one below the other.
+def show(*parts: "RenderableType") -> None:
+    """Print what a command was asked for: tables and text, one below the other."""
+    from argosy.terminal import make_console
 
-    Args:
-        piped_width: columns where there is no terminal, and nobody says how many; None: 80.
-    """
-    from rich.console import Console
+    make_console().print(*parts, sep="\n")
 
-    console = Console(highlight=False)
-    if piped_width and not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = piped_width
-    console.print(*parts, sep="\n")
+
+def show_json(content: Any) -> None:
+    """Print what a command was asked for as JSON, for other programs (docs/commands.md)."""
+    print(json.dumps(content, indent=2, ensure_ascii=False))

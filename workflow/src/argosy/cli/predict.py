@@ -1,41 +1,43 @@
-"""The command that says how many nodes to take."""
+"""The command that says how many nodes to use."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from argosy.cli.commands import CostsOption
 from argosy.cli.output import say, show
 from argosy.errors import ArgosyError
 
-predictions = typer.Typer()
 
-
-@predictions.command()
 def predict(
-    folder: Annotated[Path, typer.Argument(metavar="RESULTS", help="results/<site>")],
-    experiment: Annotated[str, typer.Argument(help="The training that is to be predicted.")],
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[SITE] EXPERIMENT",
+            help="The experiment to predict, behind its site where that is not the only one.",
+        ),
+    ],
     *,
     collectives: Annotated[
-        str | None, typer.Option(help="The experiment that measured allreduces, if several did.")
+        str | None, typer.Option(help="Which experiment measured allreduces, if several did.")
     ] = None,
     efficiency: Annotated[
-        float, typer.Option(min=0.01, max=1.0, help="The least that is wanted, against one node.")
+        float, typer.Option(min=0.01, max=1.0, help="Minimum efficiency relative to one node.")
     ] = 0.8,
     node_hours: Annotated[
-        float | None, typer.Option(min=0.0, help="A budget for the whole training.")
+        float | None, typer.Option(min=0.0, help="Budget for the whole training.")
     ] = None,
     samples: Annotated[
-        float, typer.Option(min=1.0, help="Of the whole training, all epochs together.")
+        float, typer.Option(min=1.0, help="Samples of the whole training, over all epochs.")
     ] = 1e6,
     nodes: Annotated[
-        str | None, typer.Option(help="Rows of the table: 1,2,4 (powers of two up to 4096).")
+        str | None,
+        typer.Option(metavar="N,N", help="Rows of the table (powers of two up to 4096)."),
     ] = None,
-    costs: Annotated[
-        Path | None, typer.Option(help="Prices and carbon, such as slurm/<site>/costs.yaml.")
-    ] = None,
+    costs: CostsOption = None,
 ) -> None:
-    """Predict a training on more nodes than were measured, and say how many to take."""
+    """Predict a training on more nodes than were measured, and say how many to use."""
+    from argosy.cli.site_names import results_of
     from argosy.report import Rates
     from argosy.report.prediction_table import table
     from argosy.report.prose.predictions import sentences
@@ -44,14 +46,17 @@ def predict(
     from argosy.results import collect
     from argosy.site.costs import read_costs
 
+    if len(words) > 2:
+        raise ArgosyError("argosy predict: give SITE and EXPERIMENT", "see: argosy predict --help")
+    experiment = words[-1]
     question = Question(_numbers(nodes) if nodes else POWERS, samples, efficiency, node_hours)
     rates = Rates(**read_costs(costs).model_dump()) if costs else Rates()
+    folder = results_of(words[0] if len(words) == 2 else None)
     collect(folder, folder / "tables", say=say)
     found = predicted(folder / "tables", experiment, question, rates, collectives)
     show(table(experiment, found, rates.currency), *sentences(found))
 
 
-@predictions.command("plan", hidden=True, context_settings={"ignore_unknown_options": True})
 def plan(words: Annotated[list[str] | None, typer.Argument()] = None) -> None:
     """Name the command that has taken its place."""
     raise ArgosyError("argosy plan: it is `argosy predict` now, with the same options")

@@ -1,46 +1,49 @@
 """Commands for what runs left: tables, the report, its numbers."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from argosy.cli.commands import CostsOption, SiteArgument
 from argosy.cli.output import say
 from argosy.errors import ArgosyError, plain
 
-results = typer.Typer()
+if TYPE_CHECKING:
+    from argosy.report.summary.models import Summary
+
 _SUMMARY_BYTES = 256 << 20
 
 
-@results.command()
 def tables(
-    folder: Annotated[Path, typer.Argument(metavar="RESULTS", help="results/<site>")],
+    site: SiteArgument = None,
     runs: Annotated[
         Path | None,
-        typer.Option(help="The folders of the runs to be in the tables, one on each line (all)."),
+        typer.Option(metavar="FILE", help="Which runs to take, a folder on each line (all)."),
     ] = None,
 ) -> None:
-    """Bring the Parquet tables in RESULTS/tables up to date; only new runs are read."""
+    """Bring the Parquet tables of a site's results up to date; only new runs are read."""
+    from argosy.cli.site_names import results_of
     from argosy.files import read_paths
     from argosy.results import collect
 
+    folder = results_of(site)
     collect(folder, folder / "tables", read_paths(runs) if runs else None, say)
 
 
-@results.command()
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="RESULTS", help="results/<site>")],
+    site: SiteArgument = None,
     from_tables: Annotated[
-        bool, typer.Option("--from-tables", help="Take RESULTS/tables as they are.")
+        bool, typer.Option("--from-tables", help="Take the tables as they are.")
     ] = False,
-    costs: Annotated[
-        Path | None, typer.Option(help="Prices and carbon, such as slurm/<site>/costs.yaml.")
-    ] = None,
+    costs: CostsOption = None,
 ) -> None:
-    """Write report.html, summary.json and summary.csv of all runs in RESULTS."""
+    """Write report.html, summary.json and summary.csv of all runs of a site."""
+    from argosy.cli.site_names import results_of
     from argosy.report import Rates, write_report
     from argosy.results import collect
 
+    folder = results_of(site)
     rates = Rates()
     if costs:
         from argosy.site.costs import read_costs
@@ -52,63 +55,76 @@ def report(
     say(f"wrote {written.html}")
 
 
-@results.command()
 def summary(
-    folder: Annotated[Path, typer.Argument(metavar="RESULTS", help="results/<site>")],
+    site: SiteArgument = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print summary.json (docs/summary.schema.json).")
+    ] = False,
 ) -> None:
     """Print the report's main numbers and where the report is."""
-    from rich.console import Console
-
+    from argosy.cli.output import show_json
+    from argosy.cli.site_names import results_of
     from argosy.report.terminal import print_summary
+    from argosy.terminal import make_console
 
-    content = _summary_of(folder)
-    console = Console(highlight=False)
+    folder = results_of(site)
+    content, _ = _summary_of(folder)
+    if json:
+        return show_json(content)
+    console = make_console()
     print_summary(content, console)
     console.print(f"Report: {(folder / 'report.html').absolute()}", soft_wrap=True)
+    return None
 
 
-@results.command()
 def figures(
-    folder: Annotated[Path, typer.Argument(metavar="RESULTS", help="results/<site>")],
-    output: Annotated[Path | None, typer.Argument(help="A folder (RESULTS/figures).")] = None,
+    site: SiteArgument = None,
+    output: Annotated[
+        Path | None, typer.Argument(metavar="FOLDER", help="Where to (results/SITE/figures).")
+    ] = None,
 ) -> None:
-    """Write a report's charts as SVG and PDF, and its tables as LaTeX and CSV, for a paper."""
+    """Write a report's charts as SVG and PDF, and its tables as LaTeX and CSV."""
+    from argosy.cli.site_names import results_of
     from argosy.report.paper.paper import write_paper
-    from argosy.report.summary.models import read_summary
 
-    for file in write_paper(read_summary(_summary_of(folder)), output or folder / "figures"):
-        print(file)
+    folder = results_of(site)
+    _, found = _summary_of(folder)
+    for file in write_paper(found, output or folder / "figures"):
+        print(plain(str(file)))
 
 
-@results.command()
 def compare(
-    folders: Annotated[
-        list[Path], typer.Argument(metavar="RESULTS RESULTS…", help="results/<site>, two or more.")
+    sites: Annotated[
+        list[str],
+        typer.Argument(metavar="SITE", help="Two sites or more, by name or folder of results."),
     ],
-    output: Annotated[Path, typer.Option(help="The page.")] = Path("comparison.html"),
+    output: Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")] = Path(
+        "comparison.html"
+    ),
 ) -> None:
-    """Write a page with the same experiments at several sites, held against the first of them."""
+    """Write a page that compares the same experiments at several sites with the first."""
+    from argosy.cli.site_names import results_of
     from argosy.report import write_comparison
-    from argosy.report.summary.models import Summary, read_summary
+    from argosy.report.summary.models import Summary
 
-    if len(folders) < 2:
-        raise ArgosyError("give the results of two sites or more, such as results/a results/b")
+    if len(sites) < 2:
+        raise ArgosyError("argosy compare: one site is given", "give two or more")
     summaries: dict[str, Summary] = {}
-    for folder in folders:
-        summary = read_summary(_summary_of(folder))
+    for folder in map(results_of, sites):
+        _, summary = _summary_of(folder)
         name = ", ".join(summary.sites) or folder.name
         if name in summaries:
             raise ArgosyError(f"{folder}: these are results of {name} again", "give other sites'")
         summaries[name] = summary
     write_comparison(summaries, output)
-    print(output)
+    print(plain(str(output)))
 
 
-@results.command()
 def bundle(
     file: Annotated[Path, typer.Argument(help="The archive to write, such as study.zip.")],
     sites: Annotated[
-        list[str] | None, typer.Argument(metavar="[SITE…]", help="Folders of results/ (all).")
+        list[str] | None,
+        typer.Argument(metavar="SITE", help="Sites, by name or folder (all that have results)."),
     ] = None,
     *,
     images: Annotated[bool, typer.Option(help="Take images along, or their digests alone.")] = True,
@@ -129,15 +145,17 @@ def bundle(
         typer.Option(help="An address of the licence under which the study may be used."),
     ] = None,
 ) -> None:
-    """Write a study into one archive: configuration, images, programs, sites, results and report.
+    """Write a study into one archive: configuration, images, programs, sites, results, report.
 
     It is a Provenance Run Crate in a ZIP file. A file that holds what looks like a secret is refused.
     """
     from argosy.bundle.bundling import Request, write_bundle
+    from argosy.cli.site_names import require_project, results_of
 
+    require_project()
     request = Request(
         project=Path.cwd(),
-        sites=tuple(sites or ()),
+        sites=tuple(results_of(each).name for each in sites or ()),
         excluded=tuple(exclude or ()),
         with_images=images,
         with_environment=environment,
@@ -148,12 +166,11 @@ def bundle(
         print(plain(line))
 
 
-@results.command()
 def unbundle(
     file: Annotated[Path, typer.Argument(help="A bundle.")],
     folder: Annotated[Path, typer.Argument(help="The project's folder, which is made.")],
 ) -> None:
-    """Unpack a bundle into FOLDER and its images into the store there, without any download.
+    """Unpack a bundle into a new FOLDER, with its images, without any download.
 
     Nothing in the bundle is run. It holds programs, though: those that snakemake starts afterwards.
     """
@@ -163,25 +180,33 @@ def unbundle(
         print(plain(line))
 
 
-def _summary_of(folder: Path) -> Any:
+def _summary_of(folder: Path) -> "tuple[dict[str, Any], Summary]":
+    """Return the content of a summary.json, and the summary; raises ArgosyError."""
+    from pydantic import ValidationError
+
     from argosy.errors import plain_texts
     from argosy.reading import NotReadError, read_object
-    from argosy.report.summary.models import SUMMARY_VERSION
+    from argosy.report.summary.models import SUMMARY_VERSION, read_summary
 
-    path = folder / "summary.json"
+    path, again = folder / "summary.json", f"run: argosy report {folder}"
     try:
-        content = read_object(path, folder, _SUMMARY_BYTES)
+        content = plain_texts(read_object(path, folder, _SUMMARY_BYTES))
         version = content["schema_version"]
+        if version != SUMMARY_VERSION:
+            raise ArgosyError(
+                f"{path}: its schema_version is {version}, this Argosy reads {SUMMARY_VERSION}",
+                again,
+            )
+        return content, read_summary(content)
     except FileNotFoundError:
-        raise ArgosyError(
-            f"{path}: there is no report yet", f"run: argosy report {folder}"
-        ) from None
-    except (OSError, ValueError, KeyError) as problem:
-        why = problem.strerror if isinstance(problem, NotReadError) else "is damaged"
-        raise ArgosyError(f"{path}: {why}", f"run: argosy report {folder}") from None
-    if version != SUMMARY_VERSION:
-        raise ArgosyError(
-            f"{path}: its schema_version is {version}, this Argosy reads {SUMMARY_VERSION}",
-            f"run: argosy report {folder}",
-        )
-    return plain_texts(content)
+        raise ArgosyError(f"{path}: there is no report yet", again) from None
+    except NotReadError as problem:
+        raise ArgosyError(f"{path}: {problem.strerror}", again) from None
+    except PermissionError:
+        raise
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise ArgosyError(f"{path}: is damaged: {key}: {first['msg']}", again) from None
+    except (OSError, ValueError, KeyError):
+        raise ArgosyError(f"{path}: is damaged", again) from None

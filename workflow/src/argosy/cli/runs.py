@@ -6,19 +6,19 @@ from typing import Annotated
 
 import typer
 
+from argosy.cli.commands import SiteArgument
 from argosy.errors import ArgosyError
 
-runs = typer.Typer()
+RUN_HELP = "EXPERIMENT/RUN, its folder, or any part of that which only one run has."
 
 
-@runs.command("render")
 def plan_runs(
     site: Annotated[str, typer.Argument(help="A folder of slurm/.")],
     study: Annotated[Path, typer.Option(help="The study, as the workflow hands it on.")],
     runs: Annotated[Path, typer.Option(help="Written: the folders of all runs.")],
     output: Annotated[Path, typer.Option(help="Written last: the study, now that it is planned.")],
 ) -> None:
-    """Write run.json, provenance.json and job.sbatch of all runs (the workflow calls this)."""
+    """Write run.json, provenance.json and job.sbatch of all runs."""
     from argosy.files import write_text
     from argosy.jobs import planning
     from argosy.jobs.study_file import read_study
@@ -35,7 +35,6 @@ def plan_runs(
     write_text(output, text)
 
 
-@runs.command(hidden=True)
 def start(script: Path) -> None:
     """Refuse what only Snakemake's executor `argosy` may start; any other one would run it right here."""
     from argosy.jobs.driver import OTHER_EXECUTOR
@@ -43,16 +42,21 @@ def start(script: Path) -> None:
     raise ArgosyError(f"{script}: {OTHER_EXECUTOR}")
 
 
-@runs.command()
 def preflight(
-    site: Annotated[str, typer.Argument(help="A folder of slurm/.")],
-    runs: Annotated[Path, typer.Option(help="The folders of planned runs, one on each line.")],
-    output: Annotated[Path, typer.Option(help="Written when they would all be taken.")],
+    site: SiteArgument = None,
+    *,
+    runs: Annotated[
+        Path, typer.Option(metavar="FILE", help="The folders of planned runs, one on each line.")
+    ],
+    output: Annotated[
+        Path, typer.Option(metavar="FILE", help="Written if all scripts are accepted.")
+    ],
 ) -> None:
-    """Ask the scheduler whether it would take the runs' scripts, each shape once (the workflow calls this).
+    """Ask the scheduler whether it accepts the runs' scripts, each shape once.
 
-    What jobs will have to wait for is on standard output, which the workflow shows.
+    Standard output says what jobs will have to wait for.
     """
+    from argosy.cli.site_names import site_called
     from argosy.files import read_paths, write_text
     from argosy.jobs.image_crowds import crowd
     from argosy.schedulers import find_batch_system
@@ -61,8 +65,9 @@ def preflight(
     def tell(line: str) -> None:
         print(line, flush=True)
 
-    facts = read_site(Path("slurm") / site)
-    system = find_batch_system(facts.scheduler, f"slurm/{site}/site.yaml")
+    name = site_called(site)
+    facts = read_site(Path("slurm") / name)
+    system = find_batch_system(facts.scheduler, f"slurm/{name}/site.yaml")
     folders = read_paths(runs)
     accepted = system.check_scripts((folder / "job.sbatch" for folder in folders), tell)
     if large := crowd(folders, facts.images.engine):
@@ -76,35 +81,40 @@ def preflight(
     write_text(output, "".join(f"{each}\n" for each in accepted))
 
 
-@runs.command()
 def status(
-    site: Annotated[
-        str | None, typer.Argument(help="A folder of results/; needed where there are several.")
-    ] = None,
+    site: SiteArgument = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Refresh until all runs have ended.")
     ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the runs as JSON (docs/commands.md).")
+    ] = False,
 ) -> None:
-    """Show the runs of a study: which wait and why, which run and how fast, which failed."""
-    from argosy.monitor import sites, study
+    """Show a study's runs: which wait and why, which run and how fast, which failed."""
+    from argosy.cli.site_names import results_of
+    from argosy.monitor import study
     from argosy.monitor import watch as view
+    from argosy.terminal import make_console
 
-    runs = study.Study(sites.site_folder(site))
-    (view.watch if watch else view.show)(runs, view.make_console())
+    if json and watch:
+        raise ArgosyError("argosy status: give --json or --watch, not both")
+    runs = study.Study(results_of(site))
+    if json:
+        from argosy.cli.output import show_json
+        from argosy.monitor.as_json import described
+
+        return show_json(described(runs.look(view.PATIENCE_ONCE_S)))
+    (view.watch if watch else view.show)(runs, make_console())
+    return None
 
 
-@runs.command()
-def failures(
-    site: Annotated[
-        str | None, typer.Argument(help="A folder of results/; needed where there are several.")
-    ] = None,
-) -> None:
-    """Say which runs failed and why, and where the report is; nothing where none failed."""
+def failures(site: SiteArgument = None) -> None:
+    """Say which runs failed and why, and where the report is."""
+    from argosy.cli.site_names import results_of
     from argosy.files import read_paths
     from argosy.monitor.failures import describe, failed_runs
-    from argosy.monitor.sites import site_folder
 
-    folder = site_folder(site)
+    folder = results_of(site)
     planned = folder / "runs.txt"
     if not planned.is_file():
         raise ArgosyError(f"{folder}: no run is planned here", "run: snakemake")
@@ -112,30 +122,38 @@ def failures(
         print("\n".join(describe(failed, folder / "report.html")), file=sys.stderr)
 
 
-@runs.command()
 def logs(
-    run: Annotated[str, typer.Argument(help="EXPERIMENT/RUN, or a part of it that only it has.")],
-    rank: Annotated[int | None, typer.Option(help="What this rank printed.")] = None,
-    node: Annotated[int | None, typer.Option(help="The log of this node's container.")] = None,
+    run: Annotated[str, typer.Argument(help=RUN_HELP)],
+    rank: Annotated[
+        int | None, typer.Option(metavar="N", help="Show what this rank printed.")
+    ] = None,
+    node: Annotated[
+        int | None, typer.Option(metavar="N", help="Show the log of this node's container.")
+    ] = None,
     job: Annotated[
-        bool, typer.Option("--job", help="The job's own log, without what ranks print.")
+        bool, typer.Option("--job", help="Show the job's own log, without the ranks' output.")
     ] = False,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Go on until the run has ended.")
+        bool, typer.Option("--follow", help="Continue until the run has ended.")
     ] = False,
 ) -> None:
-    """Print a log of a run's newest job; without an option, the job's with what its ranks print."""
+    """Print the log of a run's newest job, with the output of its ranks."""
+    from argosy.cli.site_names import require_project
     from argosy.monitor.logs import show_log
 
+    require_project()
     show_log(run, rank=rank, node=node, job=job, follow=follow)
 
 
-@runs.command()
 def records(
-    run: Annotated[str, typer.Argument(help="EXPERIMENT/RUN, or a part of it that only it has.")],
-    rank: Annotated[int | None, typer.Option(help="What this rank recorded.")] = None,
+    run: Annotated[str, typer.Argument(help=RUN_HELP)],
+    rank: Annotated[
+        int | None, typer.Option(metavar="N", help="Show what this rank recorded.")
+    ] = None,
 ) -> None:
-    """Print what a run's newest job has recorded so far as JSON Lines, a rank after the other."""
+    """Print the records of a run's newest job as JSON Lines, rank by rank."""
+    from argosy.cli.site_names import require_project
     from argosy.monitor.records import show_records
 
+    require_project()
     show_records(run, rank)

@@ -5,96 +5,126 @@ from typing import Annotated
 
 import typer
 
-sites = typer.Typer(no_args_is_help=True, help="Find out what a cluster is, and write it down.")
+from argosy.cli.commands import CLUSTERS, Commands, SiteArgument
+
+_WAIT_HELP = "How long the jobs may take, including the queue, such as 90s or 2h."
+sites = Commands(help="Find out what a cluster is, and write it down.")
 
 
-@sites.callback()
-def of_sites() -> None:
-    """Keep the commands' names, however few they are."""
+def list_sites(
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the sites as JSON (docs/commands.md).")
+    ] = False,
+) -> None:
+    """List this project's sites: operator, GPUs and what is left to fill in."""
+    from dataclasses import asdict
 
-
-@sites.command("list")
-def list_sites() -> None:
-    """List the sites of this project: their nodes, what is left to fill in, and where one asks."""
-    from rich import box
-    from rich.table import Table
-
-    from argosy.cli.output import show
+    from argosy.cli.output import show, show_json
+    from argosy.cli.site_names import SLURM, require_project
     from argosy.site.overview import overview
+    from argosy.terminal import Listing, shortened
 
-    table = Table(box=box.SIMPLE_HEAD)
-    for title in ("site", "operator", "nodes", "to fill in", "written from", "tried", "contact"):
-        table.add_column(title, overflow="fold")
-    for each in overview(Path("slurm")):
-        row = (each.name, each.operator, each.nodes, each.lacks, each.checked, each.tried or "no")
-        table.add_row(*row, each.contact)
-    show(table, piped_width=200)
+    require_project()
+    found = overview(SLURM)
+    if json:
+        return show_json({"schema_version": 1, "sites": [asdict(each) for each in found]})
+    rows = [
+        (each.name, shortened(each.operator, 20), shortened(each.devices, 22), each.lacks)
+        for each in found
+    ]
+    return show(
+        Listing(("site", "operator", "GPUs", "to fill in"), rows),
+        "\nfor all that is known of a site: argosy site show SITE",
+    )
 
 
-@sites.command()
+def show_site(site: SiteArgument = None) -> None:
+    """Show a site: its nodes, where its file comes from, and where its users ask."""
+    from argosy.cli.output import show
+    from argosy.cli.site_names import SLURM, site_called
+    from argosy.site.overview import of_site
+    from argosy.terminal import Listing
+
+    found = of_site(SLURM, site_called(site))
+    rows = [
+        ("operator", found.operator),
+        *(("nodes", kind) for kind in found.nodes.split("; ")),
+        ("interface", found.interface),
+        ("to fill in", found.lacks),
+        ("written from", found.checked and f"sources of {found.checked}"),
+        ("tried", found.tried or "no"),
+        ("contact", found.contact),
+        ("file", f"slurm/{found.name}/site.yaml"),
+    ]
+    shown = [row for row in rows if row[1]]
+    show(Listing(("site", found.name), shown))
+
+
 def here() -> None:
-    """Print which folder of slurm/ is of the cluster that this machine belongs to."""
+    """Print the site of this machine's cluster."""
+    from argosy.cli.site_names import require_project
     from argosy.probe.here import find_here
 
+    require_project()
     print(find_here(Path.cwd()))
 
 
 def doctor(
-    site: Annotated[str, typer.Argument(help="A folder of slurm/.")],
+    site: SiteArgument = None,
     job: Annotated[bool, typer.Option(help="Look at nodes from the inside by small jobs.")] = True,
-    wait: Annotated[
-        str, typer.Option(help="How long the jobs may take, queue and all, such as 90s or 2h.")
-    ] = "90s",
+    wait: Annotated[str, typer.Option(help=_WAIT_HELP)] = "90s",
     train: Annotated[
         bool,
         typer.Option(
-            "--train", help="Also train on two nodes until the job is warned: two minutes more."
+            "--train", help="Also train on two nodes until the job is warned: 2 more minutes."
         ),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Check a site: its folder, what its cluster takes, and its nodes from the inside.
 
-    Each check has a verdict, what it was seen by, and what to do. The exit status is 1 where something is
+    Each check has a verdict, the evidence and a remedy. The exit status is 1 where something is
     wrong.
     """
     from argosy.cli.output import say
+    from argosy.cli.site_names import site_called
     from argosy.doctor.examination import Examination
     from argosy.doctor.printing import print_findings
     from argosy.units import span
 
     wait_s = span("--wait", wait) if job else None
-    findings = Examination(Path.cwd(), site, wait_s, say, trains=train).findings()
+    findings = Examination(Path.cwd(), site_called(site), wait_s, say, trains=train).findings()
     raise typer.Exit(1 if print_findings(findings, as_json=json) else 0)
 
 
-@sites.command()
 def probe(
-    name: Annotated[str, typer.Argument(help="Of the new folder below slurm/.")],
+    name: Annotated[
+        str, typer.Argument(help="The new site's name, which is its folder's in slurm/.")
+    ],
     account: Annotated[
-        str | None, typer.Option(help="The project that pays, where you have several.")
+        str | None, typer.Option(help="The account to charge, where you have several.")
     ] = None,
     job: Annotated[
-        bool, typer.Option(help="Look at nodes from the inside by a job for each kind of them.")
+        bool, typer.Option(help="Look at nodes from the inside by a job for each kind.")
     ] = True,
-    wait: Annotated[
-        str, typer.Option(help="How long the jobs may take, queue and all, such as 90s or 2h.")
-    ] = "90s",
+    wait: Annotated[str, typer.Option(help=_WAIT_HELP)] = "90s",
     again: Annotated[
         bool,
         typer.Option(
-            "--again", help="Write nothing; say where slurm/NAME differs from the cluster today."
+            "--again", help="Write nothing; list differences between slurm/NAME and the cluster."
         ),
     ] = False,
 ) -> None:
-    """Ask the cluster of this login node what it is, and write slurm/NAME/.
+    """Ask this login node's cluster what it is, and write slurm/NAME/.
 
-    Asked for are nodes, partitions, accounts and limits. A job of two minutes for each kind of nodes finds
-    what can only be seen from the inside. With --again the exit status is 1 where something differs.
+    Probe asks for nodes, partitions, accounts and limits. A job of two minutes for each kind of nodes
+    finds what can only be seen from the inside. With --again the exit status is 1 where something differs.
     """
+    from argosy.cli.site_names import require_project
     from argosy.probe.probing import Probe
     from argosy.units import span
 
+    require_project()
     found = Probe(Path.cwd(), name, account, span("--wait", wait) if job else None)
     if again:
         differences = found.drift()
@@ -103,3 +133,12 @@ def probe(
         raise typer.Exit(1 if differences else 0)
     for line in found.write():
         print(line)
+
+
+for function, name in (
+    (list_sites, "list"),
+    (show_site, "show"),
+    (here, "here"),
+    (probe, "probe"),
+):
+    sites.add(function, CLUSTERS, name)

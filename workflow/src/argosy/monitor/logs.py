@@ -10,16 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from argosy.errors import ArgosyError, coloured
+from argosy.errors import ArgosyError, coloured, some
 from argosy.monitor.newest import newest_job
-from argosy.monitor.sites import run_folders, site_folders
+from argosy.monitor.sites import RESULTS, run_folders, site_folders
 from argosy.reading import NotReadError, open_regular, site_of
 from argosy.run_folder.attempts import by_number
 from argosy.run_folder.folder import RunFolder
 
 PAUSE_S = 0.5
 CHUNK_BYTES = 1 << 20
-MOST_CANDIDATES = 8
 ALL = "all"
 JOB = "job"
 
@@ -35,9 +34,6 @@ def show_log(run: str, *, rank: int | None, node: int | None, job: bool, follow:
         (log.follow if follow else log.print)(sys.stdout.buffer)
     except KeyboardInterrupt:
         return
-    except BrokenPipeError:
-        # Or Python would complain again when it leaves.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def find_run(text: str) -> Path:
@@ -50,7 +46,7 @@ def find_run(text: str) -> Path:
     runs = {
         run.relative_to(site.parent).as_posix(): run for site in sites for run in run_folders(site)
     }
-    wanted = text.strip("/").removeprefix("results/")
+    wanted = _in_results(text)
     if not runs:
         raise ArgosyError("results: no run is planned here", "run: snakemake")
     exact = [name for name in runs if f"/{name}".endswith(f"/{wanted}")]
@@ -59,16 +55,25 @@ def find_run(text: str) -> Path:
         run = runs[found[0]]
         return site_of(run).resolve() / run.parent.name / run.name
     if found:
-        raise ArgosyError(f"{text}: which of {_some(found)}?")
-    raise ArgosyError(f"{text}: no such run", f"there are {_some(list(runs))}")
+        raise ArgosyError(f"{text}: {len(found)} runs are called so", f"there are {_names(found)}")
+    if above := [name for name in runs if f"{wanted}/".startswith(f"{name}/")]:
+        raise ArgosyError(f"{text}: this is no run", f"did you mean {_names(above)}?")
+    raise ArgosyError(f"{text}: there is no such run", f"there are {_names(list(runs))}")
 
 
-def _some(names: Sequence[str]) -> str:
+def _names(names: Sequence[str]) -> str:
     """Return names without the site, where all have the same."""
     if len({name.partition("/")[0] for name in names}) == 1:
         names = [name.partition("/")[2] for name in names]
-    more = len(names) - MOST_CANDIDATES
-    return ", ".join(names[:MOST_CANDIDATES]) + (f" and {more} more" if more > 0 else "")
+    return some(names)
+
+
+def _in_results(text: str) -> str:
+    """Return a run's name, which may be given as a path from here or from anywhere."""
+    path = Path(os.path.normpath(text))
+    if path.is_absolute() and path.is_relative_to(RESULTS.absolute()):
+        return path.relative_to(RESULTS.absolute()).as_posix()
+    return text.strip("/").removeprefix("./").removeprefix("results/")
 
 
 @dataclass
@@ -217,7 +222,7 @@ class Log:
         if job is None:
             return f"{name}: there is no log: it has not been started"
         there = sorted({path.stem for path in run.log_files(job.attempt or "-")})
-        has = f"; there are {_some(there)}" if there else ""
+        has = f"; there are {some(there)}" if there else ""
         return f"{name}: there is no log of {JOB if self._kind == ALL else self._kind} yet{has}"
 
 
@@ -228,7 +233,7 @@ def kind_of(rank: int | None, node: int | None, job: bool) -> str:
         ArgosyError: when they ask for several.
     """
     if (rank is not None) + (node is not None) + job > 1:
-        raise ArgosyError("give one of --rank, --node and --job")
+        raise ArgosyError("give at most one of --rank, --node, --job")
     if rank is not None:
         return f"rank-{rank}"
     if node is not None:

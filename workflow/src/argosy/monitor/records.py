@@ -1,7 +1,6 @@
 """What a run's newest attempt has recorded so far, as JSON Lines."""
 
 import json
-import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -33,9 +32,6 @@ def show_records(run: str, rank: int | None) -> None:
         _print(folder, _paths(folder, rank), sys.stdout.buffer)
     except KeyboardInterrupt:
         return
-    except BrokenPipeError:
-        # Or Python would complain again when it leaves.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _paths(run: RunFolder, rank: int | None) -> list[Path]:

@@ -56,7 +56,7 @@ def look_at(path: Path, cluster: ClusterState) -> RunView:
     active = _is_active(run, job, cluster)
     verdict = (None if active else run.result) or run.verdict(job.attempt)
     if verdict:
-        view = _with_verdict(run, verdict, cluster.answer is not None)
+        view = _with_verdict(run, spec, verdict, cluster.answer is not None)
         return replace(view, ended=not active)
     if job.waits:
         return _waiting(run, job, cluster)
@@ -75,10 +75,13 @@ def _is_active(run: RunFolder, job: NewestJob, cluster: ClusterState) -> bool:
     return run.verdict(job.attempt) is None
 
 
-def _with_verdict(run: RunFolder, verdict: Verdict, has_queue: bool) -> RunView:
+def _with_verdict(run: RunFolder, spec: RunSpec, verdict: Verdict, has_queue: bool) -> RunView:
     state = OF_VERDICT[verdict.state]
     note, progress = describe_verdict(run, verdict), Progress()
-    if state in (RunState.COMPLETED, RunState.INTERRUPTED):
+    if state is RunState.COMPLETED:
+        # Its speed in the end; nothing is late any more.
+        progress = read_progress(run.records(verdict.attempt), spec.ranks, now=0.0)
+    if state is RunState.INTERRUPTED:
         progress = Progress(steps_done(run.records(verdict.attempt)))
     if state is RunState.COMPLETED and not is_regular(run.path / "result.json", run.site):
         note = "its result.json is gone; the next snakemake puts it back, or measures again"

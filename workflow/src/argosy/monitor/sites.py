@@ -4,33 +4,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from argosy.errors import ArgosyError
 from argosy.reading import entries
 from argosy.run_folder.attempts import by_number
 
 RESULTS = Path("results")
 TABLES = "tables"
-
-
-def site_folder(site: str | None) -> Path:
-    """Return the folder of a site's results, by name or path; without either, the only one there is.
-
-    Raises:
-        ArgosyError: naming the choices.
-    """
-    sites = site_folders()
-    if site is None and len(sites) == 1:
-        return sites[0]
-    if site:
-        for folder in (Path(site), RESULTS / site):
-            if folder.is_dir():
-                return folder
-    names = ", ".join(folder.name for folder in sites)
-    if not names:
-        raise ArgosyError(f"{RESULTS}: there are no results here", "run: snakemake")
-    if site is None:
-        raise ArgosyError(f"{RESULTS}: name one of its sites: {names}")
-    raise ArgosyError(f"{RESULTS / site}: there is no such folder", f"{RESULTS} has: {names}")
 
 
 def site_folders() -> list[Path]:
@@ -40,7 +18,21 @@ def site_folders() -> list[Path]:
         names = sorted(each.name for each in entries(RESULTS, RESULTS) if each.is_dir())
     except OSError:
         return []
-    return [RESULTS / name for name in names if name[0] != "."]
+    folders = [RESULTS / name for name in names if name[0] != "."]
+    return [folder for folder in folders if _may_have_results(folder)]
+
+
+def _may_have_results(folder: Path) -> bool:
+    with suppress(OSError):
+        return has_results(folder)
+    return False
+
+
+def has_results(folder: Path) -> bool:
+    """Return whether a folder holds a site's runs, or what was made of them; raises OSError."""
+    there = {each.name for each in entries(folder, folder)}
+    made = "summary.json" in there or (folder / TABLES / "runs.parquet").exists()
+    return made or any(True for _ in run_folders(folder))
 
 
 def run_folders(site: Path) -> Iterator[Path]:

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -14,6 +13,7 @@ from argosy.errors import plain
 from argosy.monitor.formatting import plural, rate, span
 from argosy.monitor.states import RunState, RunView
 from argosy.monitor.study import Snapshot
+from argosy.terminal import make_table
 
 # The terminal's own colours: they are chosen to be read on its background, light or dark.
 STYLES = {
@@ -86,9 +86,7 @@ def rows(views: Iterable[RunView], layout: Layout) -> Table:
 
 def _table(views: Sequence[RunView], layout: Layout, head: bool = True) -> Table:
     widths = _widths(views)
-    table = Table(
-        box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, show_header=head
-    )
+    table = make_table(has_head=head)
     table.add_column("run", no_wrap=True, header_style="dim")
     table.add_column("state", no_wrap=True, header_style="dim")
     table.add_column("job", justify="right", no_wrap=True, header_style="dim")

@@ -15,14 +15,6 @@ PATIENCE_S = 3.0
 EASE = 10.0
 """Looking takes no more than a tenth of the time, however many runs there are."""
 
-NO_TERMINAL_WIDTH = 400
-
-
-def make_console() -> Console:
-    """Another program gets whole lines; a terminal gets what fits it."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=NO_TERMINAL_WIDTH)
-
 
 def show(study: Study, console: Console) -> None:
     """Print the table."""

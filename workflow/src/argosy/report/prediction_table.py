@@ -7,8 +7,8 @@ from argosy.report.summary.prediction import PredictedPoint, PredictionSummary
 from argosy.report.terminal import number_table
 
 _ALWAYS = (
-    *("nodes", "step\nms", "95 %\ninterval", "measured\nms", "error", "effi-\nciency", "hours"),
-    "node-\nhours",
+    *("nodes", "step\nms", "95 %\ninterval", "measured\nms", "error", "efficiency", "hours"),
+    "node\nhours",
 )
 
 

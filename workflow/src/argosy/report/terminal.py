@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -13,6 +12,7 @@ from argosy.report.prose import findings as words
 from argosy.report.prose import setups as setup_words
 from argosy.report.prose.experiments import sentences
 from argosy.report.summary.models import ExperimentSummary, PointSummary, read_summary
+from argosy.terminal import make_table
 
 _COLUMNS = (
     "nodes",
@@ -45,13 +45,7 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
 
 def number_table(title: str, columns: Iterable[str]) -> Table:
     """Return a table of numbers without rows yet; `title` and names of columns are texts, not markup."""
-    table = Table(
-        title=escape(title),
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        show_edge=False,
-    )
+    table = make_table(title)
     for column in columns:
         table.add_column(escape(column), justify="right", no_wrap=True)
     return table

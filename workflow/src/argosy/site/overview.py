@@ -19,6 +19,7 @@ class SiteOverview:
     Args:
         operator: who runs it, and where; "" where that is not said.
         nodes: its kinds of nodes.
+        devices: the models of its GPUs, in short; "" where it has none.
         lacks: keys that are left for its user to fill in.
         checked: the newest date of what it was written from; "" where none bears one.
         tried: when Argosy last ran there; "": not yet.
@@ -28,6 +29,7 @@ class SiteOverview:
     name: str
     operator: str
     nodes: str
+    devices: str
     interface: str
     lacks: str
     checked: str
@@ -35,13 +37,19 @@ class SiteOverview:
     contact: str
 
 
+def site_names(slurm: Path) -> list[str]:
+    """Return the names of the sites in a folder, sorted."""
+    names = sorted(path.parent.name for path in slurm.glob("*/site.yaml"))
+    return [name for name in names if name not in NO_SITES]
+
+
 def overview(slurm: Path) -> list[SiteOverview]:
     """Return the sites in a folder, by name; raises ArgosyError for one that cannot be read."""
-    names = sorted(path.parent.name for path in slurm.glob("*/site.yaml"))
-    return [_of_site(slurm, name) for name in names if name not in NO_SITES]
+    return [of_site(slurm, name) for name in site_names(slurm)]
 
 
-def _of_site(slurm: Path, name: str) -> SiteOverview:
+def of_site(slurm: Path, name: str) -> SiteOverview:
+    """Return a site in words; raises ArgosyError when its file cannot be read."""
     try:
         site = read_site(slurm / name)
     except ArgosyError as problem:
@@ -56,6 +64,7 @@ def _of_site(slurm: Path, name: str) -> SiteOverview:
         name=name,
         operator=site.operator or "",
         nodes="; ".join(_nodes(site)),
+        devices=_devices(site),
         interface=site.interface or site.host_suffix,
         lacks=", ".join(lacks),
         checked=max(dates, default=""),
@@ -72,3 +81,11 @@ def _nodes(site: Site) -> list[str]:
         gpus = f", {entry.gpus} GPU{plural}: {entry.gpu}" if entry.gpus else ""
         kinds[f"{entry.architecture}{gpus}"] = None
     return list(kinds)
+
+
+def _devices(site: Site) -> str:
+    """Return the models of GPUs without their memory: `A100, H200`."""
+    names = [entry.gpu for entry in site.hardware.values() if entry.gpus and entry.gpu]
+    models = [re.search(r"\b[A-Z]+\d\w*", name) for name in names]
+    found = [model[0] if model else name for model, name in zip(models, names, strict=True)]
+    return ", ".join(dict.fromkeys(found))

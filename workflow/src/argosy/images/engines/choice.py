@@ -11,6 +11,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -238,7 +239,14 @@ def _said(engine: str, text: str) -> str:
     """Return what tells most of what an engine printed: of proot the beginning, after which it guesses."""
     if engine in UNISOLATED_ENGINES:
         return next((line.strip() for line in text.splitlines() if line.strip()), "")[:_TOLD]
-    return " ".join(text.split())[-_TOLD:]
+    return _without_log_frame(" ".join(text.split()))[-_TOLD:]
+
+
+def _without_log_frame(line: str) -> str:
+    """Return what an engine said, without the time and the level of its log."""
+    if found := re.search(r'\bmsg="((?:[^"\\]|\\.)*)"', line):
+        return found[1].replace('\\"', '"')
+    return re.sub(r"^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d)?:? *", "", line)
 
 
 def _noted(store: Store) -> str | None:

@@ -2,13 +2,10 @@
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from rich import box
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.measure import Measurement
-from rich.table import Table
+from rich.console import RenderableType
 from rich.text import Text
 
 from argosy.errors import plain
@@ -17,19 +14,18 @@ from argosy.images.engines.choice import CALLS, Trial
 from argosy.images.engines.models import ISOLATING_ENGINES
 from argosy.images.gc.disk import total
 from argosy.images.gc.inventory import FrozenImage, Inventory, diff_ids
+from argosy.terminal import Listing, shortened
 from argosy.units import amount, duration
 
-GAP = (0, 2, 0, 0)
-NARROW_GAP = (0, 1, 0, 0)
-_ANY = 1000
-"""Columns of a terminal that is wide enough for anything."""
+_OF_IMAGES = ("image", "digest", "base", "size", "layers", "built, last used")
 UNREADABLE = "from another version of Argosy, or damaged"
 
 
 def of_inventory(inventory: Inventory) -> Iterator[RenderableType]:
     """Yield the frozen images, and what the cache of steps comes to."""
     if inventory.images:
-        yield _Images(inventory)
+        rows = [_cells(inventory, image) for image in inventory.images]
+        yield Listing(_OF_IMAGES, rows, right=(3,))
         if packed := [image.packed for image in inventory.images if image.packed]:
             count = f"{len(packed)} {'image' if len(packed) == 1 else 'images'}"
             yield Text(f"packed for nodes that unpack them: {count}, {amount(total(packed))}")
@@ -40,22 +36,48 @@ def of_inventory(inventory: Inventory) -> Iterator[RenderableType]:
     yield Text(_cache_line(inventory))
 
 
+def described(inventory: Inventory) -> dict[str, Any]:
+    """Return the images and the cache for JSON: sizes in bytes, times in Unix seconds."""
+    return {
+        "schema_version": 1,
+        "images": [_described(inventory, image) for image in inventory.images],
+        "bytes": total(inventory.usages),
+        "cache": {
+            "layers": len(inventory.layers),
+            "bytes": total(layer.usage for layer in inventory.layers),
+            "unused_layers": len(inventory.unused),
+            "unused_bytes": inventory.freed_by(inventory.unused),
+        },
+    }
+
+
+def _described(inventory: Inventory, image: FrozenImage) -> dict[str, Any]:
+    shared, own = _counts(inventory, image)
+    lock = image.lock
+    return {
+        "name": plain(lock.name) if lock else None,
+        "digest": image.digest,
+        "base": plain(_base(lock.base.reference)) if lock else None,
+        "bytes": total([image.usage]),
+        "packed_bytes": total([image.packed]) if image.packed else None,
+        "layers": shared + own,
+        "shared_layers": shared,
+        "built": image.built,
+        "last_used": image.used,
+    }
+
+
 def of_findings(image: str, findings: Iterable[Finding]) -> Iterator[RenderableType]:
     """Yield the steps of an image, and why some have to run again."""
-    table = Table(box=None, show_header=False, pad_edge=False, padding=GAP)
-    table.add_column(justify="right", style="dim")
-    table.add_column(overflow="fold")
-    table.add_column(overflow="fold")
+    rows: list[tuple[str, str, str | Text]] = []
     missing = count = 0
     for finding in findings:
         count += 1
         missing += bool(finding.reasons)
-        said = (
-            Text(plain("; ".join(finding.reasons)), "yellow") if finding.reasons else Text("cached")
-        )
+        said = Text(plain("; ".join(finding.reasons)), "yellow") if finding.reasons else "cached"
         file = "" if finding.image == image else f"{finding.image}:"
-        table.add_row(f"{file}{finding.line}", Text(plain(_shortened(finding.instruction))), said)
-    yield table
+        rows.append((f"{file}{finding.line}", shortened(finding.instruction, 56), said))
+    yield Listing(("line", "instruction", "why"), rows, right=(0,))
     if missing:
         yield Text(f"\n{missing} of {count} steps of {image} have to run")
     else:
@@ -64,15 +86,12 @@ def of_findings(image: str, findings: Iterable[Finding]) -> Iterator[RenderableT
 
 def of_trials(trials: Iterable[Trial], chosen: str) -> Iterator[RenderableType]:
     """Yield what each engine of containers does on this host."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=GAP)
-    for heading in ("engine", "starts in", f"{CALLS:,} system calls"):
-        table.add_column(heading, no_wrap=True)
-    table.add_column("", overflow="fold")
+    rows = []
     for trial in trials:
         times = ("", "") if trial.start_s is None else (_ms(trial.start_s), _ms(trial.calls_s or 0))
-        said = _said_of(trial, chosen)
-        table.add_row(trial.engine, *times, Text(plain(said)))
-    yield table
+        rows.append((trial.engine, *times, _said_of(trial, chosen)))
+    headings = ("engine", "starts in", f"{CALLS:,} system calls", "verdict")
+    yield Listing(headings, rows, right=(1, 2))
 
 
 def _said_of(trial: Trial, chosen: str) -> str:
@@ -88,47 +107,21 @@ def _ms(seconds: float) -> str:
     return f"{seconds * 1000:,.0f} ms"
 
 
-@dataclass(frozen=True)
-class _Images:
-    """The frozen images, a line each where there is room, else two."""
-
-    inventory: Inventory
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        wide = _table(self.inventory, " ")
-        fits = Measurement.get(console, options.update(width=_ANY), wide).maximum
-        yield wide if fits <= options.max_width else _table(self.inventory, "\n")
-
-
-def _table(inventory: Inventory, between: str) -> Table:
-    """Return the table, with `between` between the two parts of a cell that has two."""
-    gap = GAP if between == " " else NARROW_GAP
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=gap)
-    table.add_column("image", overflow="fold")
-    table.add_column("digest", no_wrap=True)
-    table.add_column("base", overflow="fold")
-    table.add_column("size", justify="right", no_wrap=True)
-    for heading in ("layers", f"built,{between}last used"):
-        table.add_column(heading, no_wrap=True)
-    for image in inventory.images:
-        table.add_row(*map(Text, _cells(inventory, image, between)))
-    return table
-
-
-def _cells(inventory: Inventory, image: FrozenImage, between: str) -> tuple[str, ...]:
-    built = f"{datetime.fromtimestamp(image.built):%Y-%m-%d},"
-    times = f"{built}{between}{ago(time.time() - image.used)}"
+def _cells(inventory: Inventory, image: FrozenImage) -> tuple[str, ...]:
+    used = ago(time.time() - image.used)
+    times = f"{datetime.fromtimestamp(image.built):%Y-%m-%d}, {used}"
     size = amount(total([image.usage]))
     digest = image.digest.removeprefix("sha256:")[:12]
     if image.lock is None:
         return ("?", digest, UNREADABLE, size, "", times)
     shared, own = _counts(inventory, image)
-    layers = f"{own} own,{between}{shared} shared" if shared else f"{own} own"
-    base = image.lock.base.reference.partition("@")[0]
-    base = base.removeprefix("docker.io/").removeprefix("library/")
-    if between != " ":
-        base = base.replace(":", f":{between}")
-    return (plain(image.lock.name), digest, plain(base), size, layers, times)
+    layers = f"{own} own, {shared} shared" if shared else f"{own} own"
+    return (image.lock.name, digest, _base(image.lock.base.reference), size, layers, times)
+
+
+def _base(reference: str) -> str:
+    """Return what an image was built from, as people write it."""
+    return reference.partition("@")[0].removeprefix("docker.io/").removeprefix("library/")
 
 
 def _counts(inventory: Inventory, image: FrozenImage) -> tuple[int, int]:
@@ -151,7 +144,3 @@ def ago(seconds: float) -> str:
         if seconds >= unit:
             return f"{duration(int(seconds // unit * unit))} ago"
     return "just now"
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 70 else text[:69] + "…"

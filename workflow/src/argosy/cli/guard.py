@@ -1,0 +1,103 @@
+"""How a command ends: each of the user's mistakes, and the surroundings', is one line."""
+
+import errno
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn, TextIO
+
+import typer
+from typer.exceptions import TyperException
+
+from argosy.cli.commands import OutputClosedError, explain_usage
+from argosy.errors import ArgosyError, explained, is_of_the_surroundings, plain
+
+MISTAKE = 2
+INTERRUPTED = 130
+
+
+def run_and_leave(command: Callable[[], object]) -> NoReturn:
+    """Run a command and end this process with its exit status (docs/commands.md)."""
+    sys.stdout, sys.stderr = _ready(sys.stdout), _ready(sys.stderr)
+    status = _flushed(_status_of(command))
+    if status == 0 and threading.active_count() == 1:
+        # Python would take all modules apart first, which takes longer than many a command.
+        os._exit(0)
+    sys.exit(status)
+
+
+def _ready(stream: TextIO | None) -> TextIO:
+    """Return a stream that takes any text, whatever the locale can encode, even where it is closed."""
+    if stream is None:
+        return Path(os.devnull).open("w", encoding="utf-8")
+    with suppress(AttributeError, OSError):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[attr-defined]
+    return stream
+
+
+def _status_of(command: Callable[[], object]) -> int:
+    try:
+        _check_folder()
+        returned = command()
+        return returned if isinstance(returned, int) else 0
+    except OutputClosedError:
+        return 0
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except Exception as problem:
+        mistake = _mistake(problem)
+        if mistake is None:
+            raise
+        return _tell(mistake)
+
+
+def _mistake(problem: Exception) -> ArgosyError | None:
+    """Return what the user, or the site, can mend; None for a fault of Argosy's own."""
+    if isinstance(problem, ArgosyError):
+        return problem
+    if isinstance(problem, TyperException):
+        return explain_usage(problem)
+    if isinstance(problem, UnicodeDecodeError):
+        return ArgosyError(f"a file is not UTF-8 text ({problem.reason})")
+    # A system's complaint about a file that it names: the file is the user's, or the site's.
+    if isinstance(problem, OSError) and (problem.filename or is_of_the_surroundings(problem)):
+        return ArgosyError(explained(problem))
+    return None
+
+
+def _check_folder() -> None:
+    try:
+        Path.cwd()
+    except OSError as problem:
+        raise ArgosyError(
+            f"the current folder: {problem.strerror}", "change to the project's folder"
+        ) from None
+
+
+def _tell(problem: ArgosyError) -> int:
+    with suppress(OSError):
+        print(f"error: {plain(problem.lines)}", file=sys.stderr)
+    return MISTAKE
+
+
+def _flushed(status: int) -> int:
+    """Write out what is left of the output; return the status, or another where it cannot be written."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as problem:
+            silence(stream)
+            if stream is sys.stdout and problem.errno != errno.EPIPE:
+                status = _tell(ArgosyError(f"standard output: {problem.strerror}"))
+    return status
+
+
+def silence(stream: TextIO) -> None:
+    """Let a stream that nobody reads go nowhere, or Python would complain when it ends."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)

@@ -1,0 +1,148 @@
+"""Which site a command is about: named, by one of its folders, or the only one there is.
+
+A site `x` is called `x`, `results/x` or `slurm/x`, and by any other path to one of these two folders. Each
+command that takes SITE goes through here, so that all take the same names and refuse the same folders.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import yaml
+
+from argosy.cli.output import say
+from argosy.errors import ArgosyError, choices, some
+from argosy.monitor.sites import RESULTS, has_results, site_folders
+from argosy.site.models import LOCAL
+from argosy.site.overview import site_names
+
+SLURM = Path("slurm")
+CONFIG = Path("config/config.yaml")
+_MARKS = ("slurm", "results", "containers", ".argosy", str(CONFIG))
+"""A project has one of these."""
+
+
+def require_project(here: Path = Path()) -> None:
+    """Raise ArgosyError where the current folder is no project of Argosy's."""
+    if any((here / mark).exists() for mark in _MARKS):
+        return
+    where = here.absolute()
+    above = next((each for each in where.parents if (each / CONFIG).exists()), None)
+    raise ArgosyError(
+        f"this is not an Argosy project: {where} has no slurm/, results/, containers/ or {CONFIG}",
+        f"cd {above}" if above else "change to the project's folder",
+    )
+
+
+def results_of(site: str | None) -> Path:
+    """Return the folder of a site's results; of the only site, or config.yaml's, where none is named.
+
+    Raises:
+        ArgosyError: when there is no such site, it has no results, or the folder is not one of a site's
+            results; with the folder that may have been meant.
+    """
+    if site is None:
+        return _default_results()
+    folder = _folder_called(site)
+    if folder.is_dir() and has_results(folder):
+        return folder
+    raise _no_results(site, folder)
+
+
+def site_called(site: str | None) -> str:
+    """Return the name of a site that is described in slurm/; without a name config.yaml's, or the only one.
+
+    Raises:
+        ArgosyError: when there is no such site, with those there are.
+    """
+    require_project()
+    names = site_names(SLURM)
+    if site is None:
+        return names[0] if len(names) == 1 else _named_by_config(names)
+    path = Path(os.path.normpath(site))
+    is_of_project = path.parent.absolute() in (SLURM.absolute(), RESULTS.absolute())
+    name = path.name if is_of_project else site
+    if (SLURM / name / "site.yaml").is_file() and name not in ("", ".", ".."):
+        return name
+    raise ArgosyError(f"slurm/{name}/site.yaml: there is no such site", choices(names, name))
+
+
+def complete_site(incomplete: str) -> list[str]:
+    """Return the sites whose names begin so, for the shell's completion."""
+    names = {*site_names(SLURM), *(each.name for each in site_folders())}
+    return sorted(each for each in names if each.startswith(incomplete))
+
+
+def _default_results() -> Path:
+    require_project()
+    folders = site_folders()
+    if not folders:
+        raise ArgosyError(f"{RESULTS}: there are no results here", "run: snakemake")
+    if len(folders) == 1:
+        return folders[0]
+    return RESULTS / _named_by_config([each.name for each in folders])
+
+
+def _named_by_config(names: Sequence[str]) -> str:
+    """Return the site of config.yaml, and say so; raises ArgosyError where that is none of `names`."""
+    with suppress(OSError, ValueError, AttributeError, yaml.YAMLError):
+        name = yaml.safe_load(CONFIG.read_text(encoding="utf-8")).get("site", LOCAL)
+        if name in names:
+            say(f"site {name}, of {CONFIG}")
+            return str(name)
+    raise ArgosyError("SITE: which one? Several are here", f"name one of {some(names)}")
+
+
+def _folder_called(site: str) -> Path:
+    """Return the folder of results that is meant, whether it is there or not."""
+    path = Path(os.path.normpath(site)) if site else RESULTS
+    if path.parent.name == SLURM.name and (path / "site.yaml").is_file():
+        return path.parent.parent / RESULTS / path.name
+    is_name = len(path.parts) == 1 and path.name not in ("", ".", "..") and not path.is_absolute()
+    if is_name and not path.is_dir():
+        return RESULTS / path
+    if is_name and (RESULTS / path).is_dir():
+        return RESULTS / path
+    return path
+
+
+def _no_results(site: str, folder: Path) -> ArgosyError:
+    """Return what is wrong with a folder that was named as one of results."""
+    if meant := [*_below(folder), *_above(folder)]:
+        what = "a file" if folder.is_file() else "no folder of a site's results"
+        what = what if folder.exists() else "not there"
+        return ArgosyError(f"{folder}: this is {what}", f"did you mean {some(meant)}?")
+    if folder.parent == RESULTS:
+        require_project()
+        if folder.is_dir() or folder.name in site_names(SLURM):
+            return ArgosyError(f"{folder}: no run is planned here", _how_to_run(folder.name))
+        there = [each.name for each in site_folders()]
+        if not there:
+            return ArgosyError(f"{folder}: there are no such results", "run: snakemake")
+        return ArgosyError(f"{folder}: there are no such results", choices(there, folder.name))
+    if not folder.exists():
+        return ArgosyError(f"{site}: there is no such folder", "name a site, or its results")
+    what = "a folder" if folder.is_dir() else "a file"
+    return ArgosyError(f"{site}: this is {what} without a site's results", "name results/SITE")
+
+
+def _how_to_run(site: str) -> str:
+    return "run: snakemake" if site == LOCAL else f"run: snakemake --profile slurm/{site}"
+
+
+def _below(folder: Path) -> Iterator[str]:
+    """Yield the folders of results in a folder that is one or two too high."""
+    for place in (folder, folder / RESULTS):
+        with suppress(OSError):
+            inside = sorted(each for each in place.iterdir() if each.is_dir())
+            yield from (str(each) for each in inside if has_results(each))
+
+
+def _above(folder: Path) -> Iterator[str]:
+    """Yield the folder of results that a folder, or a file, lies in."""
+    for place in folder.parents:
+        with suppress(OSError):
+            if has_results(place):
+                yield str(place)
+                return

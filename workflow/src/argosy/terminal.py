@@ -1,0 +1,113 @@
+"""Tables in a terminal: one style for all commands, in which no word is broken."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from argosy.errors import plain
+
+PIPED_WIDTH = 1000
+"""Columns where there is no terminal: a line for each row, for other programs."""
+_GAP = 2
+_INDENT = 2
+
+
+def make_console() -> Console:
+    """Return what commands print to: as wide as the terminal or COLUMNS says, wide enough in a pipe."""
+    console = Console(highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = PIPED_WIDTH
+    return console
+
+
+def make_table(title: str = "", *, has_head: bool = True) -> Table:
+    """Return an empty table; `title` is text, not markup."""
+    return Table(
+        title=Text(title) if title else None,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        show_edge=False,
+        show_header=has_head,
+    )
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Rows of text, which break between words; where these do not fit, each row becomes a paragraph.
+
+    Args:
+        headings: of the columns; without any the table has no head.
+        rows: a cell for each column, plain text or already styled.
+        right: columns of numbers, which are set to the right.
+    """
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str | Text]]
+    right: Sequence[int] = ()
+    has_head: bool = True
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        rows = [[_text(cell) for cell in row] for row in self.rows]
+        widths = _widths([*([self._head] if self.has_head else []), *rows], options.max_width)
+        if widths is None:
+            yield from self._paragraphs(rows)
+            return
+        table = make_table(has_head=self.has_head)
+        for place, heading in enumerate(self._head):
+            justify = "right" if place in self.right else "left"
+            table.add_column(heading, justify=justify, width=widths[place])  # type: ignore[arg-type]
+        for row in rows:
+            table.add_row(*row)
+        yield table
+
+    @property
+    def _head(self) -> list[Text]:
+        return [Text(heading) for heading in self.headings]
+
+    def _paragraphs(self, rows: Iterable[Sequence[Text]]) -> Iterator[RenderableType]:
+        for first, *others in rows:
+            yield first
+            for heading, cell in zip(self.headings[1:], others, strict=True):
+                if cell.plain:
+                    said = Text.assemble(f"{heading}: ", cell) if heading else cell
+                    yield Padding(said, (0, 0, 0, _INDENT))
+
+
+def _text(cell: str | Text) -> Text:
+    return cell if isinstance(cell, Text) else Text(plain(cell))
+
+
+def _widths(rows: Sequence[Sequence[Text]], room: int) -> list[int] | None:
+    """Return each column's width, so that they fit between words; None where they cannot."""
+    columns = list(zip(*rows, strict=True))
+    widths = [max(cell_len(cell.plain) for cell in column) for column in columns]
+    least = [
+        max((cell_len(word) for cell in column for word in cell.plain.split()), default=0)
+        for column in columns
+    ]
+    excess = sum(widths) + _GAP * (len(widths) - 1) - room
+    while excess > 0:
+        place = max(range(len(widths)), key=lambda each: widths[each] - least[each])
+        if widths[place] <= least[place]:
+            return None
+        widths[place] -= 1
+        excess -= 1
+    return widths
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text of `most` characters at most; of a longer one its first words and `…`."""
+    if len(text) <= most:
+        return text
+    head = text[:most].rpartition(" ")[0]
+    head = head if len(head) > most // 2 else text[: most - 1]
+    return f"{head.rstrip(',;:')}…"
