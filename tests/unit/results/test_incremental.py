@@ -1,13 +1,15 @@
 """Tables are brought up to date: what did not change is not read again, and nothing stays that is gone."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import pytest
 from study_files import completed, plan, sample_study
 
 from argosy.results import collect
-from argosy.results.tables import COLUMNS, fetch, open_tables
+from argosy.results.tables import COLUMNS, TABLES_VERSION, fetch, open_tables
 
 
 @pytest.fixture
@@ -72,8 +74,113 @@ def test_tables_that_are_up_to_date_are_not_touched(results: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in (results / "tables").iterdir()} == before
 
 
-def test_tables_of_another_version_are_made_again(results: Path, tmp_path: Path) -> None:
+def lines(results: Path) -> list[str]:
+    said: list[str] = []
+    collect(results, results / "tables", say=said.append)
+    return said
+
+
+def no_table(path: Path) -> None:
+    path.write_text("no table")
+
+
+def cut_off(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def of_an_older_version(path: Path) -> None:
+    rewrite(path, "*", schema_version="10")
+
+
+def with_a_column_less(path: Path) -> None:
+    rewrite(path, "* EXCLUDE run_id")
+
+
+def with_a_column_more(path: Path) -> None:
+    rewrite(path, "*, 1 AS more")
+
+
+def of_other_types(path: Path) -> None:
+    rewrite(path, "* REPLACE (1 AS run_id)")
+
+
+def rewrite(path: Path, columns: str, schema_version: str = str(TABLES_VERSION)) -> None:
+    """Replace a table by what a query makes of its columns."""
+    copy = path.with_suffix(".copy")
+    duckdb.connect().execute(
+        f"COPY (SELECT {columns} FROM read_parquet($path)) TO $copy "
+        f"(FORMAT parquet, KV_METADATA {{schema_version: '{schema_version}'}})",
+        {"path": str(path), "copy": str(copy)},
+    )
+    copy.replace(path)
+
+
+@pytest.mark.parametrize("table", ["runs", "steps", "telemetry", "problems"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        no_table,
+        cut_off,
+        of_an_older_version,
+        with_a_column_less,
+        with_a_column_more,
+        of_other_types,
+    ],
+)
+def test_tables_that_cannot_be_used_are_made_again_and_that_is_said(
+    results: Path, tmp_path: Path, table: str, damage: Callable[[Path], None]
+) -> None:
     say(results)
-    (results / "tables" / "runs.parquet").write_text("no table")
-    assert say(results).startswith("13 runs to read")
+    damage(results / "tables" / f"{table}.parquet")
+    said = lines(results)
+    assert f"{table}.parquet: " in said[0]
+    assert said[0].endswith("the tables are made again from the run folders")
+    assert said[1].startswith("13 runs to read")
     assert rows(results, results / "tables") == rows(results, tmp_path / "anew")
+
+
+def test_a_table_that_is_damaged_within_is_made_again_and_that_is_said(
+    results: Path, tmp_path: Path
+) -> None:
+    say(results)
+    completed(results, nodes=16)
+    path = results / "tables/steps.parquet"
+    content = bytearray(path.read_bytes())
+    content[200 : len(content) // 2] = bytes(len(content) // 2 - 200)
+    path.write_bytes(content)
+    said = lines(results)
+    assert said[0].startswith("1 runs to read"), said
+    assert said[1].endswith("all runs are read again"), said
+    assert rows(results, results / "tables") == rows(results, tmp_path / "anew")
+
+
+def test_a_report_before_any_run_has_completed_changes_no_column(tmp_path: Path) -> None:
+    results = tmp_path / "results" / "site"
+    waiting = plan(results, "digits", 1, 1, 1)
+    plan(results, "digits", 1, 1, 2).execute(state="failed")
+    lines(results)
+    waiting.execute()
+    waiting.telemetry(0)
+    lines(results)
+    with open_tables(results / "tables") as tables:
+        first, *_ = fetch(tables, "SELECT gpu, at_s, cpu_s FROM telemetry ORDER BY at_s")
+    assert first["gpu"] is None and first["at_s"] is not None and first["cpu_s"] is not None
+    assert rows(results, results / "tables") == rows(results, tmp_path / "anew")
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_each_table_has_its_columns_whatever_its_rows_are_of(
+    results: Path, tmp_path: Path, earlier: bool
+) -> None:
+    if earlier:
+        lines(results)
+        completed(results, nodes=16).telemetry(0, gpus=1)
+    for folder in (results, tmp_path / "results/empty"):
+        folder.mkdir(exist_ok=True)
+        lines(folder)
+        for table, columns in COLUMNS.items():
+            described = duckdb.connect().execute(
+                "DESCRIBE FROM read_parquet($path)",
+                {"path": str(folder / "tables" / f"{table}.parquet")},
+            )
+            assert [row[:2] for row in described.fetchall()] == [*columns.items()], table

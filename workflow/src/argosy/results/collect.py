@@ -61,16 +61,27 @@ def collect(
     if not results_dir.is_dir():
         raise ResultsError(f"{results_dir}: no such folder", "run an experiment first")
     _check_no_link(tables_dir)
-    old = _read_tables(tables_dir)
+    old = _read_tables(tables_dir, say)
     found = look(results_dir, runs, old.fingerprints if old else {})
     if old and _is_up_to_date(old, found):
         say(f"{len(found.kept)} runs, none of them new")
         return
+    tables_dir.mkdir(parents=True, exist_ok=True)
+    try:
+        _make_all(tables_dir, found, say)
+    except ResultsError as problem:
+        if not found.kept:
+            raise
+        # The rows of the kept runs come from the old tables, and those may be damaged anywhere.
+        say(f"{problem.problem}: all runs are read again")
+        _make_all(tables_dir, look(results_dir, runs, {}), say)
+
+
+def _make_all(tables_dir: Path, found: Found, say: Callable[[str], None]) -> None:
     say(
         f"{len(found.new)} runs to read, {len(found.kept)} as they were, "
         f"{len(found.problems)} that cannot be read"
     )
-    tables_dir.mkdir(parents=True, exist_ok=True)
     while not _made_tables(tables_dir, found):
         pass
 
@@ -98,13 +109,16 @@ def _made_tables(tables_dir: Path, found: Found) -> bool:
     return True
 
 
-def _read_tables(tables_dir: Path) -> _Tables | None:
-    """None when there are no tables, or those of another version."""
+def _read_tables(tables_dir: Path, say: Callable[[str], None]) -> _Tables | None:
+    """Return what the tables there hold; None, which is said, where they cannot be used."""
     try:
         with open_tables(tables_dir) as tables:
             rows = fetch(tables, "SELECT experiment, run_id, files_fingerprint FROM runs")
             problems = fetch(tables, "SELECT 1 FROM problems LIMIT 1")
-    except ResultsError:
+    except (ResultsError, duckdb.Error) as problem:
+        if any(tables_dir.glob("*.parquet")):
+            why = problem.problem if isinstance(problem, ResultsError) else f"{tables_dir}: damaged"
+            say(f"{why}: the tables are made again from the run folders")
         return None
     prints = {(row["experiment"], row["run_id"]): row["files_fingerprint"] for row in rows}
     return _Tables(prints, bool(problems))

@@ -54,14 +54,14 @@ FROM {_LINES}
 
 # A truth value is a number too (1 or 0), so that "all true" is a minimum.
 _METRICS = """
-INSERT INTO metrics
+INSERT INTO metrics BY NAME
 SELECT experiment, run_id, rank, name,
     CASE json_type(value)
         WHEN 'BOOLEAN' THEN CAST(value = 'true' AS DOUBLE)
         WHEN 'VARCHAR' THEN NULL
         ELSE TRY_CAST(value AS DOUBLE)
-    END,
-    CASE WHEN json_type(value) IN ('BOOLEAN', 'VARCHAR') THEN value ->> '$' END,
+    END AS value_number,
+    CASE WHEN json_type(value) IN ('BOOLEAN', 'VARCHAR') THEN value ->> '$' END AS value_text,
     at_s
 FROM other_line WHERE kind = 'metric'
 """
@@ -160,7 +160,7 @@ def load_others(database: duckdb.DuckDBPyConnection, files: Sequence[RecordFile]
     if printed := [file for file in files if file.rank is None]:
         database.execute(_PRINTED, name_records(database, printed))
         database.execute(
-            "INSERT INTO printed SELECT * EXCLUDE is_good FROM printed_line WHERE is_good"
+            "INSERT INTO printed BY NAME SELECT * EXCLUDE is_good FROM printed_line WHERE is_good"
         )
         database.execute(
             "INSERT INTO other_line BY NAME SELECT experiment, run_id, 'unreadable' AS kind "

@@ -11,7 +11,7 @@ import duckdb
 from argosy.reading import NotReadError
 from argosy.results.step_batches import StepBatches
 from argosy.results.step_files import StepFile
-from argosy.results.tables import PHASES, Run, fetch, parquet, set_view
+from argosy.results.tables import PHASES, Run, fetch, set_view, write_table
 from argosy.runtime.agent.step_rows import MOST_STEP
 
 VIEW = "new_steps"
@@ -51,7 +51,7 @@ GROUP BY ALL HAVING n > 0
 
 _ONCE = f"""
 SELECT * FROM {VIEW} ANTI JOIN duplicate USING (experiment, run_id)
-UNION ALL
+UNION ALL BY NAME
 SELECT * EXCLUDE file_row_number
 FROM read_parquet(getvariable('{VIEW}_path'), file_row_number = true)
 SEMI JOIN duplicate USING (experiment, run_id)
@@ -142,7 +142,7 @@ def _write_batches(
     batches = StepBatches(files)
     database.register("new_batch", batches.stream())
     try:
-        parquet(database, _BATCHES, part)
+        write_table(database, "steps", [_BATCHES], part)
     except duckdb.Error:
         if batches.problem:
             path, why = Path(str(batches.problem.filename)), batches.problem.strerror
@@ -155,7 +155,7 @@ def _write_batches(
 
 def _write_once(database: duckdb.DuckDBPyConnection, part: Path) -> None:
     once = part.with_suffix(".once")
-    parquet(database, _ONCE, once)
+    write_table(database, "steps", [_ONCE], once)
     once.replace(part)
 
 

@@ -20,7 +20,7 @@ from argosy.files import replacing
 from argosy.reading import NotReadError, check_regular
 from argosy.results.errors import ResultsError
 
-TABLES_VERSION = 10
+TABLES_VERSION = 11
 
 Run = tuple[str, str]
 """Of a run, its experiment and run_id."""
@@ -218,7 +218,7 @@ def insert_rows(
         return
     names = ", ".join(f"{name}: '{kind}'" for name, kind in COLUMNS[table].items())
     database.execute(
-        f"INSERT INTO {table} SELECT * FROM read_json($path, format = 'newline_delimited', "
+        f"INSERT INTO {table} BY NAME FROM read_json($path, format = 'newline_delimited', "
         f"hive_partitioning = false, columns = {{{names}}})",
         {"path": literal(path)},
     )
@@ -246,6 +246,26 @@ def parquet(
     )
 
 
+def write_table(
+    database: duckdb.DuckDBPyConnection,
+    table: str,
+    queries: Sequence[str],
+    target: Path,
+    parameters: Mapping[str, Any] | None = None,
+) -> None:
+    """Write the rows of queries, one after the other, as the columns of `table`.
+
+    Args:
+        database: it runs the queries.
+        table: of `COLUMNS`; each query has columns of these names and types, in any order.
+        queries: SQL.
+        target: the Parquet file.
+        parameters: of the queries.
+    """
+    parts = (f"SELECT {', '.join(COLUMNS[table])} FROM ({query})" for query in queries)
+    parquet(database, " UNION ALL ".join(parts), target, parameters)
+
+
 def set_view(database: duckdb.DuckDBPyConnection, name: str, path: Path) -> None:
     """Let `name` stand for the Parquet file `path`, in queries; nothing is read yet."""
     # A view takes no parameters, and a path is never pasted into SQL: hence the variable.
@@ -264,6 +284,8 @@ def write_tables(
 ) -> None:
     """Write every table to `tables_dir`; the old files stay as they are until all are written.
 
+    Old and new rows are joined by the names of their columns.
+
     Rows of the runs `kept` (experiment, run_id) are taken from the old files. All others are in the
     tables of `database`; those of `STREAMED` in `parts`, where there are any, which may be moved.
     """
@@ -279,15 +301,15 @@ def write_tables(
             queries = [_new_rows(table, table in parts)]
             if kept:
                 set_view(database, f"old_{table}", tables_dir / f"{table}.parquet")
-                old = f"SELECT * FROM old_{table} SEMI JOIN kept USING (experiment, run_id)"
+                old = f"FROM old_{table} SEMI JOIN kept USING (experiment, run_id)"
                 queries.insert(0, old)
-            parquet(database, " UNION ALL ".join(queries), target)
+            write_table(database, table, queries, target)
 
 
 def open_tables(tables_dir: Path) -> duckdb.DuckDBPyConnection:
     """Give a connection with a view for each table of `tables_dir`; nothing is read yet.
 
-    Raises ResultsError when a table is missing or of another schema version.
+    Raises ResultsError when a table is missing, of another schema version or has other columns.
     """
     # With several threads the order of summation, and so the last digit, would be left to chance.
     database = duckdb.connect(config={"threads": 1})
@@ -340,12 +362,12 @@ def _definition(table: str) -> str:
 
 def _new_rows(table: str, has_part: bool) -> str:
     if has_part:
-        return f"SELECT * FROM new_{table}"
+        return f"FROM new_{table}"
     if table in STREAMED:
         columns = (f"CAST(NULL AS {kind}) AS {name}" for name, kind in COLUMNS[table].items())
         return f"SELECT {', '.join(columns)} WHERE false"
     key = ", ".join(column for column in COLUMNS[table] if column in _SORTED_BY)
-    return f"SELECT * FROM (FROM {table} ORDER BY {key})"
+    return f"FROM {table} ORDER BY {key}"
 
 
 def _check_table(database: duckdb.DuckDBPyConnection, path: Path) -> None:
@@ -368,3 +390,8 @@ def _check_table(database: duckdb.DuckDBPyConnection, path: Path) -> None:
             f"{path}: its schema_version is {version}{writer}; this Argosy reads {TABLES_VERSION}",
             remedy,
         )
+    described = database.execute(
+        "DESCRIBE FROM read_parquet($path, hive_partitioning = false)", {"path": literal(path)}
+    )
+    if {row[0]: row[1] for row in described.fetchall()} != COLUMNS[path.stem]:
+        raise ResultsError(f"{path}: its columns are not those of this table", remedy)

@@ -11,7 +11,7 @@ from argosy.results.lines import is_amount, lines, name_files
 from argosy.results.measured_run import MeasuredRun
 from argosy.results.records import Header, read_header
 from argosy.results.rows import Row
-from argosy.results.tables import COLUMNS, Run, fetch, parquet, set_view
+from argosy.results.tables import COLUMNS, Run, fetch, set_view, write_table
 from argosy.run_folder.models import Bytes, Record, Whole, as_model
 
 VIEW = "new_telemetry"
@@ -65,7 +65,7 @@ FROM {_OTHER_LINES}
 WHERE NOT {_IS_SAMPLE}
 """
 _UNREAD = """
-INSERT INTO unread
+INSERT INTO unread BY NAME
 SELECT DISTINCT experiment, run_id, node, gpu, what, why FROM other_telemetry
 WHERE kind = 'unread' AND what IS NOT NULL
 """
@@ -120,7 +120,7 @@ def write_telemetry(
     Returns how many lines of a run are damaged.
     """
     paths = name_files(database, _OF_FILE, files)
-    parquet(database, _SAMPLES, part, paths)
+    write_table(database, "telemetry", [_SAMPLES], part, paths)
     set_view(database, VIEW, part)
     database.execute(_OTHERS, paths)
     database.execute(_UNREAD)

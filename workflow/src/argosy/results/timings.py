@@ -29,15 +29,16 @@ IS_LAYERS = (
 
 # An operation lasts until the slowest rank has its result.
 COLLECTIVES = """
-INSERT INTO collectives
-SELECT experiment, run_id, name, bytes, repetition, max(seconds), count(DISTINCT rank)
+INSERT INTO collectives BY NAME
+SELECT experiment, run_id, name, bytes, repetition, max(seconds) AS seconds,
+    count(DISTINCT rank) AS ranks
 FROM other_line WHERE kind = 'collective' GROUP BY ALL
 """
 
 LAYER_ROWS = """
-INSERT INTO layers
-SELECT experiment, run_id, rank, place - 1, layers[place].name, layers[place].bytes,
-    layers[place].ready_s
+INSERT INTO layers BY NAME
+SELECT experiment, run_id, rank, place - 1 AS place, layers[place].name AS name,
+    layers[place].bytes AS bytes, layers[place].ready_s AS ready_s
 FROM (
     SELECT *, unnest(generate_series(1, len(layers))) AS place FROM (
         SELECT experiment, run_id, rank, layers FROM other_line WHERE kind = 'layers'
