@@ -51,6 +51,34 @@ def test_a_node_that_goes_down(study: ClusterWorkspace) -> None:
     assert "node failure" in failure["cause"]
 
 
+@pytest.mark.parametrize(
+    "away_s", [pytest.param(0, marks=pytest.mark.thorough), 8], ids=lambda each: f"{each}s"
+)
+def test_a_node_that_crashes_and_is_back_before_slurm_misses_it(
+    study: ClusterWorkspace, away_s: float
+) -> None:
+    """Slurm waits for a node for SlurmdTimeout, here 15 s, and then for the step's tasks without end."""
+    study.count([2], steps=3000, resources={"time": "4m"})
+    driver = study.drive()
+    job = begun(study, driver)
+    hosts = study.slurm.run("squeue", "-h", "-j", job, "-o", "%N").stdout.strip()
+    last = study.slurm.run("scontrol", "show", "hostnames", hosts).stdout.split()[-1]
+    node = next(each for each in study.slurm.nodes if each.name == last)
+    node.power_off()
+    crashed = time.monotonic()
+    time.sleep(away_s)
+    node.power_on()
+    output = study.end(driver)
+    assert driver.returncode == 1
+    assert time.monotonic() - crashed < 90, "the job has held its nodes"
+    assert "its agent vanished" in output
+    assert "time limit" not in output
+    [failure] = study.failures()
+    assert (failure["node"], failure["state"]) == (1, "failed")
+    assert "its agent vanished" in failure["cause"]
+    assert "time limit" not in failure["cause"]
+
+
 @pytest.mark.thorough
 def test_a_slurmd_that_dies_while_its_job_lives_on(study: ClusterWorkspace) -> None:
     """Slurm gives the node up after 15 s and starts the run again: two attempts at once."""

@@ -1,6 +1,7 @@
 """The verdict over what the nodes wrote."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -223,6 +224,56 @@ def test_slurm_s_own_word_is_the_cause(run: Run, text: str, cause: str) -> None:
     _, verdict = run.judge()
     assert verdict["state"] == "failed"
     assert verdict["failure"]["cause"] == f"ended by Slurm: {cause}"
+
+
+EARLY = {**VANISHED, "at": time.mktime((2026, 11, 20, 16, 30, 0, 0, 0, -1))}
+"""Seven minutes before Slurm ended the job."""
+
+
+@pytest.mark.parametrize("end", ["TIME LIMIT", "PREEMPTION", "JOB REQUEUE"])
+@pytest.mark.parametrize("failure", [EARLY, {**CONCRETE, "at": EARLY["at"]}])
+def test_what_agents_knew_before_outranks_the_end_that_slurm_brought(
+    run: Run, failure: Any, end: str
+) -> None:
+    run.node(0, "failed", failure)
+    run.node(1, "running")
+    slurm_says(run, f"JOB 7 ON host0 CANCELLED AT 2026-11-20T16:37:46 DUE TO {end}")
+    cause = failure["cause"] if failure["rank"] else KILLED
+    assert run.judge("time limit")[1]["failure"]["cause"] == cause
+
+
+def test_what_ranks_say_of_slurm_s_signal_is_a_consequence_of_the_end(run: Run) -> None:
+    at_the_end = time.mktime((2026, 11, 20, 16, 37, 47, 0, 0, -1))
+    run.node(0, "failed", {**CONCRETE, "node": 0, "at": at_the_end})
+    slurm_says(run, "JOB 7 ON host0 CANCELLED AT 2026-11-20T16:37:46 DUE TO TIME LIMIT")
+    assert run.judge()[1]["failure"]["cause"].startswith("ended by Slurm: time limit")
+
+
+def test_a_node_failure_explains_why_the_agent_vanished(run: Run) -> None:
+    run.node(0, "failed", EARLY)
+    slurm_says(
+        run,
+        "JOB 7 ON host0 CANCELLED AT 2026-11-20T16:37:46 DUE TO NODE FAILURE, SEE SLURMCTLD LOG",
+    )
+    assert run.judge()[1]["failure"]["cause"] == "ended by Slurm: node failure"
+
+
+def test_a_node_that_was_waited_for_in_vain(run: Run) -> None:
+    run.node(0, "failed", VANISHED)
+    run.node(1, "running")
+    (run.attempt / "lost.json").write_text(json.dumps({"schema_version": 2, "nodes": [1]}))
+    failure = run.judge()[1]["failure"]
+    assert failure["node"] == 1
+    assert failure["cause"].startswith(
+        "its agent vanished and the node said nothing more: it crashed"
+    )
+
+
+@pytest.mark.parametrize("nodes", [None, 1, "1", [[]], {}])
+def test_a_damaged_note_of_silent_nodes_changes_nothing(run: Run, nodes: Any) -> None:
+    run.node(0, "failed", VANISHED)
+    (run.attempt / "lost.json").write_text(json.dumps({"schema_version": 2, "nodes": nodes}))
+    assert run.judge()[1]["failure"]["cause"] == LOST
 
 
 def test_a_job_that_was_cancelled_before_it_could_say_anything_is_cancelled(run: Run) -> None:

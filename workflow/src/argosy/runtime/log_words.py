@@ -27,6 +27,9 @@ class LogWords(Protocol):
     def failed_nodes(self, line: str) -> tuple[str, Sequence[int], int] | None:
         """Return host, numbers of nodes and exit code of a line that says that they failed."""
 
+    def misses_node_after(self) -> float:
+        """Return after how many seconds without an answer the scheduler gives up a node; 0: never."""
+
 
 class NoWords:
     """Of jobs that are processes of this machine, and end by Argosy alone."""
@@ -41,6 +44,10 @@ class NoWords:
     def failed_nodes(self, line: str) -> tuple[str, Sequence[int], int] | None:
         """Return None."""
         return None
+
+    def misses_node_after(self) -> float:
+        """Return 0."""
+        return 0.0
 
 
 def load() -> LogWords:

@@ -15,7 +15,7 @@ import glob
 import os
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Mapping, Sequence
 
 try:
@@ -29,7 +29,11 @@ MOST_NODES = 100_000
 _MOST_RANKS = 1 << 31
 EXIT_CODES = {"completed": 0, "failed": 1, "interrupted": 75, "cancelled": 130}
 _ADVICE = {"time limit": "raise resources.time, or let the program save checkpoints"}
+NODE_FAILURE = "node failure"
+# An end that the scheduler brings about shows in the agents' words within this time, in seconds.
+_AT_ONCE = 2.0
 # How the agents speak of a node that they only miss; what the node itself says is better.
+_CRASHED = "it crashed, or was started again"
 _ONLY_MISSED = ("its agent vanished", "its agent never started", "its agent runs on")
 
 
@@ -45,6 +49,10 @@ class NodeReport:
     failure: Mapping[str, Any] | None = None
     log: str | None = None
     """What is there to be read of it, below the run's folder."""
+    silent: bool = False
+    """Whether the launcher waited for it in vain (watch_end.py)."""
+    unheard: tuple[int, ...] = ()
+    """Its ranks that were warned and had no process that handles SIGUSR1."""
 
     def concrete(self) -> bool:
         """Return whether the node knows a failure that is more than another node's silence."""
@@ -73,8 +81,14 @@ def main(arguments: Sequence[str]) -> int:
         if verdict is None:
             reports = read_reports(run_dir, attempt, nodes)
             words = log_words.load()
-            said = reason or read_scheduler_log(words, run_dir, attempt, begin_of(attempt_dir))
+            begin = begin_of(attempt_dir)
+            said = reason or read_scheduler_log(words, run_dir, attempt, begin)
             said = said or read_time_limit(attempt_dir)
+            first = known_since(reports)
+            if said and said != NODE_FAILURE and first is not None:
+                # What agents knew before is no consequence of the scheduler's end.
+                since = max(begin, first + _AT_ONCE)
+                said = None if read_scheduler_log(words, run_dir, attempt, since) else said
             verdict = decide(run_id, attempt, reports, time.time(), said, scheduler=words.NAME)
             verdict.update(measured(attempt_dir))
         superseded = superseded_by(run_dir, attempt) or planned_anew(run, verdict)
@@ -95,8 +109,16 @@ def read_reports(run_dir: str, attempt: str, nodes: int) -> list[NodeReport]:
     # Listing a folder makes NFS forget what it believed about the files in it.
     with contextlib.suppress(OSError):
         os.listdir(os.path.join(run_dir, "records", attempt))
-    not_started = files.try_object(os.path.join(run_dir, "attempts", attempt, "not-started.json"))
-    return [read_report(run_dir, attempt, node, not_started, nodes) for node in range(nodes)]
+    attempt_dir = os.path.join(run_dir, "attempts", attempt)
+    not_started = files.try_object(os.path.join(attempt_dir, "not-started.json"))
+    silent = files.try_object(os.path.join(attempt_dir, "lost.json")).get("nodes")
+    return [
+        replace(
+            read_report(run_dir, attempt, node, not_started, nodes),
+            silent=isinstance(silent, list) and node in silent,
+        )
+        for node in range(nodes)
+    ]
 
 
 def read_report(
@@ -115,7 +137,7 @@ def read_report(
     state, host = status.get("state"), files.text(status.get("host"), 255)
     started = files.number(status.get("started"))
     if not isinstance(state, str) or state not in EXIT_CODES:
-        return NodeReport(node, "lost", host, started, log=log)
+        return NodeReport(node, "lost", host, started, log=log, unheard=_unheard(status))
     return NodeReport(
         node=node,
         state=state,
@@ -124,7 +146,18 @@ def read_report(
         ended=files.number(status.get("ended")),
         failure=_checked_failure(status.get("failure"), nodes),
         log=log,
+        unheard=_unheard(status),
     )
+
+
+def _unheard(status: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the ranks of a node that were warned in vain."""
+    ranks = status.get("ranks")
+    said = [each for each in ranks if isinstance(each, dict)] if isinstance(ranks, list) else []
+    found = (
+        files.whole(each.get("rank"), _MOST_RANKS) for each in said if each.get("heard") is False
+    )
+    return tuple(rank for rank in found if rank is not None)
 
 
 def _checked_failure(said: object, nodes: int) -> Mapping[str, Any] | None:
@@ -180,6 +213,12 @@ def read_scheduler_log(
     except OSError:
         return None
     return words.why_ended(text, since)
+
+
+def known_since(reports: Sequence[NodeReport]) -> float | None:
+    """Return when agents first knew of a failure (unix); None where none did."""
+    known = [report.failure["at"] for report in reports if report.failure]
+    return min(known, default=None)
 
 
 def read_time_limit(attempt_dir: str) -> str | None:
@@ -244,7 +283,7 @@ def decide(
     else:
         state = "failed" if failure else "completed"
     if said and state != "completed":
-        cause = "; ".join(filter(None, (said, _ADVICE.get(said))))
+        cause = "; ".join(filter(None, (said, _in_vain(reports, said), _ADVICE.get(said))))
         ended = _failure(None, f"ended by {scheduler}: {cause}", now)
         state, failure = _ended_from_outside(state, failure, reports, said, ended)
     begin = min((report.started for report in reports if report.started), default=now)
@@ -262,6 +301,15 @@ def decide(
     }
 
 
+def _in_vain(reports: Sequence[NodeReport], said: str) -> str:
+    """Say that the warning before a time limit was in vain, if it was."""
+    unheard = sorted(rank for report in reports for rank in report.unheard)
+    if said != "time limit" or not unheard:
+        return ""
+    ranks = f"rank {unheard[0]}" + (f" and {len(unheard) - 1} more" if unheard[1:] else "")
+    return f"the warning was heard by no process of {ranks}: the program has to handle SIGUSR1"
+
+
 def find_failure(reports: Sequence[NodeReport], now: float) -> Mapping[str, Any] | None:
     """Return the root cause: what a node knows before what is missing, what is missing before silence."""
     for report in reports:
@@ -272,6 +320,8 @@ def find_failure(reports: Sequence[NodeReport], now: float) -> Mapping[str, Any]
             # Without a status nobody knows which; with one, the agent had begun.
             what = "was killed" if report.started else "was killed or never started"
             cause = f"the agent of node {report.node} {what}"
+            if report.silent:
+                cause = f"its agent vanished and the node said nothing more: {_CRASHED}"
             return _failure(report.node, f"{cause}; {_see(report)}", now)
     for report in reports:
         if report.state == "failed":

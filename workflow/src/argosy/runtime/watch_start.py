@@ -4,7 +4,8 @@ Runs on the host beside the launcher, whose processes are PID…, until all agen
 processes have ended; without any, it looks once. What the launcher and the nodes say arrives in the
 job's log even from a node that sees nothing else of the project. The first node that failed is written to
 attempts/<attempt>/not-started.json, where the agents that wait for it, and the verdict, find it. Nodes
-that still prepare themselves `GRACE` seconds later are ended with the launcher.
+that still prepare themselves `GRACE` seconds later are ended with the launcher. When all have started, it
+sees to it that the launcher ends with the job (watch_end.py).
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from typing import Any, Iterable, Sequence
 try:
     from . import host_files as files
     from . import log_words
+    from .watch_end import end_launcher, watch_end
 except ImportError:  # started by its path, which puts its folder first among Python's
     import host_files as files  # type: ignore[import-not-found, no-redef]
     import log_words  # type: ignore[import-not-found, no-redef]
+    from watch_end import end_launcher, watch_end  # type: ignore[import-not-found, no-redef]
 
 MOST_NODES = 100_000
 NOT_STARTED = "not-started.json"
@@ -71,6 +74,15 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     watch(Start(run_dir, attempt, nodes), [int(pid) for pid in pids])
     return 0
+
+
+def follow(arguments: Sequence[str]) -> None:
+    """See to it that the launcher ends with the job that has been watched."""
+    run_dir, attempt, *pids = arguments
+    nodes = files.whole(
+        files.try_object(os.path.join(run_dir, "run.json")).get("nodes"), MOST_NODES
+    )
+    watch_end(run_dir, attempt, nodes or 1, [int(pid) for pid in pids], runs)
 
 
 def watch(start: Start, pids: Sequence[int]) -> None:
@@ -223,9 +235,7 @@ def _end(pids: Sequence[int]) -> None:
     deadline = time.monotonic() + GRACE
     while any(map(runs, pids)):
         if time.monotonic() > deadline:
-            for pid in filter(runs, pids):
-                with contextlib.suppress(OSError):
-                    os.kill(pid, signal.SIGTERM)
+            end_launcher(pids, runs)
             return
         time.sleep(INTERVAL)
 
@@ -234,4 +244,7 @@ if __name__ == "__main__":
     # It ends when the launcher has ended, whoever ended that.
     for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(each, signal.SIG_IGN)
-    sys.exit(main(sys.argv[1:]))
+    code = main(sys.argv[1:])
+    if code == 0:
+        follow(sys.argv[1:])
+    sys.exit(code)

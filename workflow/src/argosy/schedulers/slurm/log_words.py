@@ -6,6 +6,7 @@ Runs on compute nodes beside runtime/verdict.py, by its path: standard library o
 from __future__ import annotations
 
 import re
+import subprocess
 import time
 from collections.abc import Iterator, Sequence
 
@@ -20,6 +21,11 @@ _ENDED = re.compile(
 )
 # One task a node, so a task's number is its node's.
 _FAILED = re.compile(r"srun: error: (\S+): tasks? ([\d,-]+): Exited with exit code (\d+)")
+
+_TIMEOUT = re.compile(r"^SlurmdTimeout\s*=\s*(\d+)", re.MULTILINE)
+# Slurm's own default, and how long its answer is waited for; seconds.
+_SLURMD_TIMEOUT = 300.0
+_ANSWER_TIME = 60.0
 
 
 def why_ended(text: str, since: float) -> str | None:
@@ -37,6 +43,22 @@ def failed_nodes(line: str) -> tuple[str, Sequence[int], int] | None:
     """Return host, numbers of nodes and exit code of a line of srun's that says that tasks failed."""
     said = _FAILED.fullmatch(line)
     return (said[1], list(_numbers(said[2])), int(said[3])) if said else None
+
+
+def misses_node_after() -> float:
+    """Return Slurm's SlurmdTimeout in seconds, after which it starts the job of a lost node again."""
+    try:
+        done = subprocess.run(
+            ["scontrol", "show", "config"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_ANSWER_TIME,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return _SLURMD_TIMEOUT
+    found = _TIMEOUT.search(done.stdout.decode("utf-8", "replace"))
+    return float(found.group(1)) if found else _SLURMD_TIMEOUT
 
 
 def _numbers(text: str) -> Iterator[int]:

@@ -1,0 +1,96 @@
+"""End the launcher of a job that is over: a node that crashed may keep it waiting until the time limit.
+
+Agents end together, since the head tells all of them how the job ended. A launcher such as srun also waits
+for tasks of a node that crashed and came back, of which nobody knows any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import signal
+import time
+from typing import Any, Callable, Sequence
+
+try:
+    from . import host_files as files
+    from . import log_words
+except ImportError:  # started by its path, which puts its folder first among Python's
+    import host_files as files  # type: ignore[import-not-found, no-redef]
+    import log_words  # type: ignore[import-not-found, no-redef]
+
+LOST = "lost.json"
+ENDED = ("completed", "failed", "interrupted", "cancelled")
+INTERVAL = 2.0
+"""Seconds between two looks."""
+LATE = 15.0
+"""Seconds after the first agent in which the others end."""
+CLEARING_UP = 600.0
+"""Seconds for nodes to clear up, such as unpacked images, when all agents have ended."""
+KILL_TIME = 10.0
+"""Seconds from SIGTERM to SIGKILL."""
+VANISHED = "its agent vanished"
+
+
+def watch_end(
+    run_dir: str, attempt: str, nodes: int, pids: Sequence[int], runs: Callable[[int], bool]
+) -> None:
+    """Wait for the launcher, whose processes are `pids`; end it when the job has been over for long."""
+    records = os.path.join(run_dir, "records", attempt)
+    turns = itertools.cycle(range(nodes))
+    over_since = 0.0
+    patience = LATE
+    while any(map(runs, pids)):
+        time.sleep(INTERVAL)
+        # One node ends as all do: of a large job two are looked at each time.
+        if not over_since and any(_ended(records, node) for node in (0, next(turns))):
+            over_since = time.monotonic()
+            patience = LATE + _patience_of_scheduler(records, nodes)
+        if over_since and time.monotonic() > over_since + LATE:
+            lost = [node for node in range(nodes) if not _ended(records, node)]
+            if time.monotonic() > over_since + (patience if lost else CLEARING_UP):
+                _say(run_dir, attempt, lost, time.monotonic() - over_since)
+                end_launcher(pids, runs)
+                return
+
+
+def _status(records: str, node: int) -> dict[str, Any]:
+    return files.try_object(os.path.join(records, f"node-{node}.json"))
+
+
+def _ended(records: str, node: int) -> bool:
+    return _status(records, node).get("state") in ENDED
+
+
+def _patience_of_scheduler(records: str, nodes: int) -> float:
+    """Return how long the scheduler may take to miss a node, in seconds: it then starts the job again."""
+    for node in range(nodes):
+        failure = _status(records, node).get("failure")
+        cause = failure.get("cause") if isinstance(failure, dict) else None
+        if cause is not None:
+            return log_words.load().misses_node_after() if str(cause).startswith(VANISHED) else 0.0
+    return 0.0
+
+
+def _say(run_dir: str, attempt: str, lost: Sequence[int], waited: float) -> None:
+    named = f"node{'s' if len(lost) > 1 else ''} {', '.join(map(str, lost[:8]))}"
+    whom = f"{named} said nothing more" if lost else "the nodes have not cleared up"
+    print(
+        f"argosy: {whom}, {waited:.0f} s after the end of the job: the launcher is ended",
+        flush=True,
+    )
+    content = {"schema_version": files.SCHEMA_VERSION, "nodes": list(lost)}
+    with contextlib.suppress(OSError):
+        files.write_object(os.path.join(run_dir, "attempts", attempt, LOST), content)
+
+
+def end_launcher(pids: Sequence[int], runs: Callable[[int], bool]) -> None:
+    """Ask the launcher to end, and kill it where it does not."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in filter(runs, pids):
+            with contextlib.suppress(OSError):
+                os.kill(pid, number)
+        deadline = time.monotonic() + KILL_TIME
+        while any(map(runs, pids)) and time.monotonic() < deadline:
+            time.sleep(0.1)
