@@ -6,11 +6,16 @@ import subprocess
 import textwrap
 from pathlib import Path
 
+import pytest
 from agent_job import PYTHON, RUNTIME
 from step_files import all_steps
 
+BEGIN = "import os, signal, argosy_steps\nsteps = argosy_steps.Recorder()\n"
 
-def run(folder: Path, program: str, **more: str) -> subprocess.CompletedProcess[str]:
+
+def run(
+    folder: Path, program: str, begin: str = BEGIN, **more: str
+) -> subprocess.CompletedProcess[str]:
     """Run a program as a rank of attempt 7.0 of a run that heeds warnings."""
     (folder / "attempts/7.0").mkdir(parents=True, exist_ok=True)
     (folder / "run.json").write_text('{"schema_version": 2}')
@@ -23,8 +28,7 @@ def run(folder: Path, program: str, **more: str) -> subprocess.CompletedProcess[
         "ARGOSY_WARNED": "60",
         **more,
     }
-    text = "import os, signal, argosy_steps\nsteps = argosy_steps.Recorder()\n"
-    command = [PYTHON, "-c", text + textwrap.dedent(program)]
+    command = [PYTHON, "-c", begin + textwrap.dedent(program)]
     return subprocess.run(command, env=variables, capture_output=True, text=True)
 
 
@@ -110,3 +114,73 @@ def test_outside_of_argosy_nothing_is_kept(tmp_path: Path) -> None:
         TMPDIR=str(tmp_path),
     )
     assert done.stdout.splitlines()[1] == "False None False"
+
+
+OWN = """
+import os, signal, sys
+heard = []
+def own(number, frame):
+    heard.append(number)
+"""
+LATER = """
+import time
+for number in (signal.SIGUSR1, signal.SIGTERM):
+    os.kill(os.getpid(), number)
+time.sleep(0.01)
+print(heard == [signal.SIGUSR1, signal.SIGTERM], steps.interrupted)
+"""
+SET = "signal.signal(signal.SIGUSR1, own); signal.signal(signal.SIGTERM, own)\n"
+RECORDER = "import argosy_steps\nsteps = argosy_steps.Recorder()\n"
+
+
+@pytest.mark.parametrize("order", [SET + RECORDER, RECORDER + SET])
+def test_the_program_s_own_handlers_stay_and_the_warning_is_seen_all_the_same(
+    tmp_path: Path, order: str
+) -> None:
+    (tmp_path / "records/7.0").mkdir(parents=True)
+    (tmp_path / "records/7.0/warned").touch()
+    assert run(tmp_path, OWN + order + LATER, begin="").stdout == "True True\n"
+
+
+def test_handlers_that_python_does_not_know_of_and_ignored_signals_stay(tmp_path: Path) -> None:
+    """Such as a library's in C, here that of faulthandler."""
+    program = """
+    import faulthandler, signal, os, sys
+    faulthandler.register(signal.SIGUSR1, file=sys.stdout)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    import argosy_steps
+    steps = argosy_steps.Recorder()
+    os.kill(os.getpid(), signal.SIGUSR1)
+    print(signal.getsignal(signal.SIGTERM) is signal.SIG_IGN)
+    """
+    said = run(tmp_path, program, begin="").stdout
+    assert "most recent call first" in said
+    assert said.endswith("True\n")
+
+
+def test_a_warning_that_comes_while_the_program_has_its_own_handlers_is_seen_within_a_second(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "records/7.0").mkdir(parents=True)
+    program = f"""
+    import time
+    print(steps.interrupted)
+    open({str(tmp_path / "records/7.0/warned")!r}, "w").close()
+    time.sleep(1.1)
+    print(steps.interrupted)
+    """
+    assert run(tmp_path, program).stdout == "False\nTrue\n"
+
+
+def test_a_recorder_of_another_thread_sees_the_warning(tmp_path: Path) -> None:
+    (tmp_path / "records/7.0").mkdir(parents=True)
+    (tmp_path / "records/7.0/warned").touch()
+    program = """
+    import threading, argosy_steps
+    def work():
+        print(argosy_steps.Recorder().interrupted)
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    """
+    assert run(tmp_path, program, begin="").stdout == "True\n"

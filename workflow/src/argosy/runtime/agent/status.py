@@ -22,13 +22,17 @@ CANCELLED = "cancelled"
 
 @dataclass
 class RankStatus:
-    """How one rank ended; everything is None while it runs. `ended` is unix seconds."""
+    """How one rank ended; everything is None while it runs. `ended` is unix seconds.
+
+    `heard`: whether a process of it handled the warning before the end of the job; None: there was none.
+    """
 
     rank: int
     local_rank: int
     exit_code: int | None = None
     signal: int | None = None
     ended: float | None = None
+    heard: bool | None = None
 
 
 class StatusFile:

@@ -35,6 +35,8 @@ _EXIT_CODES = {COMPLETED: 0, FAILED: 1, INTERRUPTED: 75, CANCELLED: 130}
 _CANCELLING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 # Seconds; events come at once, only deadlines wait for the tick, and while ranks train there are none.
 _TICK, _TICK_IN_TRAINING = 0.25, 1.0
+# Seconds after a warning until it is said that nobody listens.
+_HEARING_S = 5.0
 # Seconds in which a signal that asks for an end is the same one once more.
 _REPEAT_S = 2.0
 
@@ -55,7 +57,7 @@ class Supervisor:
             heard=self._events.put,
             lost=lambda failure, seen: self._events.put(HeadLostEvent(failure, seen)),
             trouble=self._trouble,
-            accept=self._printed.failure,
+            accept=lambda: self._ranks.left_unfinished() or self._printed.failure(),
         )
         self._telemetry = telemetry_of(settings, self._console.say)
         self._watch = NodeWatch(found=self._events.put)
@@ -65,6 +67,7 @@ class Supervisor:
         self._signalled: float | None = None
         self._patience_ends: float | None = None
         self._warned = False
+        self._nobody_heard_at: float | None = None
         self._order = Order()
         self._alone = False
         self._started = False
@@ -94,8 +97,8 @@ class Supervisor:
     def _handle_signals(self) -> None:
         for number in _CANCELLING:
             signal.signal(number, lambda number, _: self._events.put(SignalEvent(number)))
-        # Ranks inherit this: a warning that reaches one too early must not kill it.
-        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        # Not ignored: what ranks inherit so, no shell of theirs could handle.
+        signal.signal(signal.SIGUSR1, lambda number, _: None)
         # Any event makes the loop look for ended children.
         signal.signal(signal.SIGCHLD, lambda number, _: self._events.put(SignalEvent(number)))
 
@@ -174,13 +177,20 @@ class Supervisor:
             # A rank that does not listen yet finds the file.
             with contextlib.suppress(OSError):
                 os.close(open_for_append(self._settings.warned))
-            self._ranks.warn()
+            self._nobody_heard_at = time.monotonic() + _HEARING_S
+        if self._ranks.warn():
+            self._update_status()
+        if self._nobody_heard_at is not None and time.monotonic() > self._nobody_heard_at:
+            self._nobody_heard_at = None
+            for rank in self._ranks.unheard:
+                self._console.say(f"the warning was heard by no process of rank {rank}")
 
     def _advance(self) -> None:
         self._collect()
         if self._patience_ends is not None and time.monotonic() > self._patience_ends:
             self._cancelled = self._cancelled or (signal.SIGTERM, time.monotonic())
-        if self._order.warn and self._started and self._settings.run.checkpoint_time is not None:
+        is_warned = self._warned or self._order.warn
+        if is_warned and self._started and self._settings.run.checkpoint_time is not None:
             self._warn()
         if self._stopping():
             self._ranks.stop()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import json
+import math
 import os
 import shutil
 import signal
@@ -27,36 +28,67 @@ KEPT = 2
 """Checkpoints of one job that are kept: the newest may be the one that is being written."""
 
 
+_LOOK_INTERVAL = 1.0  # seconds
 _SIGNALS = (signal.SIGUSR1, signal.SIGTERM)
 
 
 class Warning:
-    """SIGUSR1 from the agent, or the scheduler's SIGTERM to all processes: the job will be ended soon."""
+    """SIGUSR1 from the agent, or the scheduler's SIGTERM to all processes: the job will be ended soon.
+
+    The program's own handlers stay, also those that it sets later. The agent leaves a file as well, which
+    is looked for once a second.
+    """
 
     def __init__(self) -> None:
-        self.seen = False
-        for number in _SIGNALS:
-            signal.signal(number, self._take)
-        atexit.register(_ignore)
-        # The signal may have come before there was anybody to hear it.
+        self._seen = False
+        self._looked = -math.inf
         run_dir, attempt = os.environ["ARGOSY_RUN_DIR"], os.environ["ARGOSY_ATTEMPT"]
-        for place in (("attempts", attempt, "warning"), ("records", attempt, "warned")):
-            self.seen = self.seen or os.path.exists(os.path.join(run_dir, *place))
+        places = (("attempts", attempt, "warning"), ("records", attempt, "warned"))
+        self._files = [os.path.join(run_dir, *place) for place in places]
+        self._handled = [number for number in _SIGNALS if _is_free(number)]
+        for number in self._handled:
+            signal.signal(number, self._take)
+        atexit.register(self._ignore)
+
+    @property
+    def seen(self) -> bool:
+        """Whether the warning has come."""
+        now = time.monotonic()
+        if not self._seen and now >= self._looked + _LOOK_INTERVAL:
+            self._looked = now
+            self._seen = any(map(os.path.exists, self._files))
+        return self._seen
 
     def _take(self, number: int, frame: object) -> None:
-        self.seen = True
+        self._seen = True
+
+    def _ignore(self) -> None:
+        """Let a program that ends come to its end, in which Python gives up its handlers."""
+        for number in self._handled:
+            if signal.getsignal(number) == self._take:
+                signal.signal(number, signal.SIG_IGN)
 
     @classmethod
     def of_this_process(cls) -> Warning | None:
-        """Return the watch for a warning, in the main thread of a rank whose run keeps checkpoints."""
-        in_main = threading.current_thread() is threading.main_thread()
-        return cls() if os.environ.get(WARNED) and in_main else None
+        """Return the watch for a warning, in a rank whose run keeps checkpoints."""
+        return cls() if os.environ.get(WARNED) else None
 
 
-def _ignore() -> None:
-    """Let a program that ends come to its end, in which Python gives up its handlers."""
-    for number in _SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
+def _is_free(number: int) -> bool:
+    """Return whether a signal has its default effect, and this thread may change that."""
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    # Python does not know what a library has set by itself.
+    return signal.getsignal(number) is signal.SIG_DFL and not _is_set(number)
+
+
+def _is_set(number: int) -> bool:
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+            masks = [line.split()[1] for line in file if line.startswith(("SigCgt:", "SigIgn:"))]
+        return any(int(mask, 16) >> (number - 1) & 1 for mask in masks)
+    except (OSError, IndexError, ValueError):
+        return False
 
 
 class Checkpoint:

@@ -18,6 +18,9 @@ class Process:
     state: str
     cpu_s: float
     page_faults: int
+    session: int = 0
+    stack: int = 0
+    """Where its stack begins: random, and the same for a fork until it starts a program; 0: not known."""
 
     @property
     def stopped(self) -> bool:
@@ -39,7 +42,8 @@ def read_process(pid: int) -> Process | None:
             fields = file.read().rpartition(b")")[2].split()
         ticks = sum(int(fields[place]) for place in (11, 12, 13, 14))
         faults = int(fields[7]) + int(fields[8])
-        return Process(pid, int(fields[1]), fields[0].decode(), ticks / _TICKS, faults)
+        parent, session, stack = int(fields[1]), int(fields[3]), int(fields[25])
+        return Process(pid, parent, fields[0].decode(), ticks / _TICKS, faults, session, stack)
     except (OSError, IndexError, ValueError):
         return None
 
@@ -85,14 +89,20 @@ def bytes_moved(pid: int) -> int:
 
 def catches(pid: int, number: int) -> bool:
     """Return whether a process has a handler for a signal."""
+    return number in caught(pid)
+
+
+def caught(pid: int) -> set[int]:
+    """Return the numbers of the signals for which a process has a handler."""
     try:
         with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
             for line in file:
                 if line.startswith("SigCgt:"):
-                    return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+                    mask = int(line.split()[1], 16)
+                    return {number for number in range(1, 65) if mask >> (number - 1) & 1}
     except (OSError, IndexError, ValueError):
         pass
-    return False
+    return set()
 
 
 def _counters(path: str, *names: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import shutil
 import signal
@@ -12,6 +13,7 @@ from typing import Callable, Mapping, Sequence
 
 from ..coordination.failure import OTHER, Failure, ended_by_signal, ended_with_code
 from ..files import open_for_append
+from ..hangs.processes import Process, processes
 from ..settings import MeetingPoint, Settings, rank_environment
 from ..status import RankStatus
 from ..transport.open_files import OpenFiles
@@ -19,6 +21,7 @@ from .children import reap
 from .guard import Guard
 from .memory_limits import memory_kills, why_killed
 from .output import Console, OutputPump, Trouble
+from .warning import RankWarning
 
 _RUNTIME = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 PYTHON_FOLDER = os.path.join(_RUNTIME, "python")
@@ -26,6 +29,13 @@ PYTHON_FOLDER = os.path.join(_RUNTIME, "python")
 _STEPS_EXIT = 74
 # What a program ends with that has saved a checkpoint, to be continued (EX_TEMPFAIL).
 _INTERRUPTED_EXIT = 75
+# Seconds after a warning in which an end follows from it.
+_AT_ONCE = 30.0
+_LEFT = (
+    "ended {seconds:.0f} s after it was warned, with 0, and saved no checkpoint to go on from: "
+    "whether it was done is not known; save below ARGOSY_CHECKPOINTS and end with 75 "
+    "(docs/writing-a-training-program.md), or raise resources.time"
+)
 # Seconds from SIGTERM to SIGKILL, from that to giving up, and for the last of the output.
 GRACE = 2.0
 _KILL_TIME = 3.0
@@ -51,6 +61,8 @@ class Rank:
         environment = {**_environment(settings, local_rank, meeting), **more}
         self.process = _start(settings.run.command, environment)
         self._memory_kills = memory_kills()
+        self._warning = RankWarning()
+        self._ended: float | None = None
         self.pump: OutputPump | None = None
 
     def attach(self, console: Console, trouble: Trouble, seen: Callable[[bytes], None]) -> None:
@@ -119,12 +131,16 @@ class Rank:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, number)
 
-    def warn(self) -> None:
-        """SIGUSR1 to the rank itself: what it started knows nothing of it."""
-        if self.status.ended is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                # Not by Popen.send_signal, which reaps a rank that has just ended: nobody would hear of it.
-                os.kill(self.pid, signal.SIGUSR1)
+    def warn(self, everybody: dict[int, Process] | None = None) -> bool:
+        """Warn the programs of the rank that listen; returns whether its status is another one now."""
+        if self.status.ended is not None:
+            return False
+        before = self.status.heard
+        self._warning.send(self.pid, processes() if everybody is None else everybody)
+        # Its recorder looks for the file.
+        heard = self._warning.heard is not None or os.path.exists(self.steps_file)
+        self.status.heard = heard
+        return heard != before
 
     def collect(self) -> None:
         """Reap the rank, which has ended, and end what it started with it."""
@@ -133,12 +149,25 @@ class Rank:
         self.status.exit_code = code if code >= 0 else None
         self.status.signal = -code if code < 0 else None
         self.status.ended = time.time()
+        self._ended = time.monotonic()
 
     @property
     def interrupted(self) -> bool:
         """Whether the rank ended early, to be continued."""
         expected = self._settings.run.checkpoint_time is not None
         return expected and self.status.exit_code == _INTERRUPTED_EXIT
+
+    def left_when_warned(self) -> float | None:
+        """Return the seconds from the warning to an end with 0 that followed from it; None: it did not.
+
+        A program that handles the warning by itself and ends at once has not come to its end. One with a
+        recorder knows that status 75 says so.
+        """
+        heard, ended = self._warning.heard, self._ended
+        if heard is None or ended is None or self.status.exit_code != 0:
+            return None
+        is_soon = ended <= heard + _AT_ONCE and not os.path.exists(self.steps_file)
+        return ended - heard if is_soon else None
 
     def failure(self) -> Failure | None:
         """Return why the rank ended, if it did not end well."""
@@ -181,6 +210,7 @@ class Ranks:
         self._open_files = open_files
         self._ranks: list[Rank] = []
         self._stopped: float | None = None
+        self._warned: float | None = None
 
     @property
     def watched(self) -> Sequence[Rank]:
@@ -202,12 +232,40 @@ class Ranks:
     @property
     def interrupted(self) -> bool:
         """Whether a rank ended early, to be continued."""
-        return any(rank.interrupted for rank in self._ranks)
+        left = any(rank.left_when_warned() is not None for rank in self._ranks)
+        return any(rank.interrupted for rank in self._ranks) or (left and self._has_saved())
 
-    def warn(self) -> None:
-        """Tell the ranks that it is time to save a checkpoint and end."""
+    def warn(self) -> bool:
+        """Tell the ranks that it is time to save a checkpoint and end; returns whether statuses are new.
+
+        To be called again: a program may begin to listen later.
+        """
+        self._warned = self._warned or time.time()
+        everybody = processes()
+        changed = [rank.warn(everybody) for rank in self._ranks]
+        return any(changed)
+
+    @property
+    def unheard(self) -> list[int]:
+        """Return the running ranks that were warned and have no process that listens."""
+        return [rank.number for rank in self._ranks if rank.running and rank.status.heard is False]
+
+    def left_unfinished(self) -> Failure | None:
+        """Return what is wrong where a rank ended for the warning, with 0 and nothing to go on from."""
         for rank in self._ranks:
-            rank.warn()
+            seconds = rank.left_when_warned()
+            if seconds is not None:
+                cause = _LEFT.format(seconds=seconds)
+                return Failure(self._settings.node, rank.number, cause, time.time())
+        return None
+
+    def _has_saved(self) -> bool:
+        """Return whether this attempt has saved a checkpoint since it was warned."""
+        top = glob.escape(os.path.join(self._settings.checkpoints, self._settings.attempt))
+        found = glob.glob(os.path.join(top, "step-*", "checkpoint.json"))
+        with contextlib.suppress(OSError):
+            return any(os.stat(path).st_mtime >= (self._warned or 0.0) for path in found)
+        return False
 
     def start(
         self,
