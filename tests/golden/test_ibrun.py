@@ -25,7 +25,10 @@ def programs(tmp_path: Path) -> Path:
     folder = tmp_path / "bin"
     folder.mkdir()
     write(folder / "ibrun", IBRUN)
-    write(folder / "scontrol", "#!/bin/bash\nprintf '%s\\n' $NODES\n")
+    write(
+        folder / "scontrol",
+        "#!/bin/bash\nprintf '%s\\n' Welcome to vista argosy-begin $NODES argosy-end Goodbye\n",
+    )
     write(folder / "hostname", "#!/bin/bash\necho $FAKE_HOST\n")
     return folder
 

@@ -195,10 +195,17 @@ def test_wrong_arguments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "run.json" in capsys.readouterr().err
 
 
-def slurm_says(run: Run, text: str) -> None:
+def slurm_says(run: Run, text: str, before: str = "") -> None:
     (run.folder / "logs").mkdir(exist_ok=True)
-    (run.folder / "logs/scheduler-7.log").write_text(f"slurmstepd-host0: error: *** {text} ***\n")
-    claim = {"schema_version": 2, "unix": 1000.0, "continues": None}
+    said = f"{before}slurmstepd-host0: error: *** {text} ***\n"
+    (run.folder / "logs/scheduler-7.log").write_text(said)
+    claim = {
+        "schema_version": 2,
+        "unix": time.time(),
+        "continues": None,
+        "log_begin": len(before),
+        "utc_offset_s": time.localtime().tm_gmtoff,
+    }
     (run.attempt / "claim.json").write_text(json.dumps(claim))
 
 
@@ -291,9 +298,39 @@ def test_a_failure_that_came_before_scancel_stays_one(run: Run) -> None:
 def test_what_slurm_said_of_an_earlier_attempt_does_not_count(run: Run) -> None:
     run.node(0, "cancelled")
     run.node(1, "cancelled")
-    slurm_says(run, "JOB 7 ON host0 CANCELLED AT 1970-01-01T00:00:01 DUE TO JOB REQUEUE")
+    requeued = "*** JOB 7 ON host0 CANCELLED AT 2026-11-20T16:37:46 DUE TO JOB REQUEUE ***\n"
+    slurm_says(run, "JOB 7 ON host0 CANCELLED AT 2026-11-20T16:37:46", before=requeued)
     _, verdict = run.judge()
     assert (verdict["state"], verdict["failure"]) == ("cancelled", None)
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        "2026-11-20T16:37:46",
+        "1970-01-01T00:00:01",
+        "Tomorr 09:00",
+        "16:37:46",
+        "N/A",
+        "20 Nov 16:37",
+    ],
+)
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York", "UTC"])
+def test_the_time_that_slurm_writes_is_of_no_account(
+    run: Run, monkeypatch: pytest.MonkeyPatch, zone: str, at: str
+) -> None:
+    """It is of the node's zone and in the user's format; the reader has another."""
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        run.node(0, "cancelled")
+        run.node(1, "cancelled")
+        slurm_says(run, f"JOB 7 ON host0 CANCELLED AT {at} DUE TO TIME LIMIT")
+        _, verdict = run.judge()
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert verdict["failure"]["cause"].startswith("ended by Slurm: time limit")
 
 
 def test_ranks_that_saved_and_left_make_it_interrupted(run: Run) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from slurm_answers import answering, queue
 
 from argosy.errors import ArgosyError
 from argosy.images.store.store import Store
@@ -81,10 +82,8 @@ def test_no_scheduler_starts_the_run(
 ) -> None:
     run = run_with(tmp_path, store)
     tools = tmp_path / "bin"
-    tools.mkdir()
     # An empty queue: no Slurm is needed to see that nothing is submitted.
-    (tools / "squeue").write_text("#!/bin/bash\n")
-    (tools / "squeue").chmod(0o755)
+    answering(tools, "squeue", queue())
     monkeypatch.setenv("PATH", str(tools), prepend=":")
     for scheduler in (LocalScheduler(), SlurmScheduler(poll_s=0)):
         scheduler.submit([run])

@@ -1,27 +1,21 @@
 """A Slurm that answers slowly is heard in the end, and meanwhile it is said that it is waited for."""
 
+import shlex
 from pathlib import Path
 
 import pytest
+from slurm_answers import queue, stand_in
 
 from argosy.schedulers.base import State
 from argosy.schedulers.slurm import commands
 from argosy.schedulers.slurm.scheduler import SlurmScheduler
 
 
-def program(folder: Path, name: str, text: str) -> None:
-    """Put a stand-in for a command of Slurm's there: only how long it takes matters here."""
-    path = folder / name
-    path.write_text(f"#!/bin/bash\n{text}\n")
-    path.chmod(0o755)
-
-
 @pytest.fixture
 def run_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     tools = tmp_path / "bin"
-    tools.mkdir()
-    program(tools, "squeue", "sleep 1")
-    program(tools, "sbatch", "echo 77")
+    stand_in(tools, "squeue", f"sleep 1; echo {shlex.quote(queue())}")
+    stand_in(tools, "sbatch", "echo 77")
     monkeypatch.setenv("PATH", str(tools), prepend=":")
     monkeypatch.setattr(commands, "QUESTION_TIMEOUT_S", 0.4)
     folder = tmp_path / "results/here/digits/nodes1-ranks1-repeat1"

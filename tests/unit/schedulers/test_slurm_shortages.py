@@ -1,20 +1,31 @@
 """Which option Slurm has no nodes for, and for which a job only waits."""
 
 import pytest
+from slurm_answers import table
 
-from argosy.schedulers.slurm.nodes import read_nodes
+from argosy.schedulers.slurm.nodes import FIELDS, read_nodes
 from argosy.schedulers.slurm.partitions import of_script, read_partitions
 from argosy.schedulers.slurm.shortages import Shortage, Wait, find_shortage
 
-SINFO = """\
-cpu|cpu*|c1|128|256000|(null)|amd,fast|idle|none
-cpu|cpu*|c2|128|256000|(null)|amd,fast|mix|none
-cpu|cpu*|c3|128|512000|(null)|amd|drng|new cables | and more
-gpu|gpu|g1|64|500000|gpu:a100:4(S:0-1),tmpfs:1T|intel|alloc|none
-gpu|gpu|g2|64|500000|gpu:a100:4(S:0-1),tmpfs:1T|intel|idle*|Not responding
-debug|debug|c1|128|256000|(null)|amd,fast|idle~|none
-Some line that is none
-"""
+NODES = (
+    ("cpu", "cpu*", "c1", "128", "256000", "(null)", "amd,fast", "idle", "none"),
+    ("cpu", "cpu*", "c2", "128", "256000", "(null)", "amd,fast", "mix", "none"),
+    ("cpu", "cpu*", "c3", "128", "512000", "(null)", "amd", "drng", "new cables | and more"),
+    ("gpu", "gpu", "g1", "64", "500000", "gpu:a100:4(S:0-1),tmpfs:1T", "intel", "alloc", "none"),
+    (
+        "gpu",
+        "gpu",
+        "g2",
+        "64",
+        "500000",
+        "gpu:a100:4(S:0-1),tmpfs:1T",
+        "intel",
+        "idle*",
+        "Not responding",
+    ),
+    ("debug", "debug", "c1", "128", "256000", "(null)", "amd,fast", "idle~", "none"),
+)
+SINFO = table(FIELDS, NODES) + "Some line that is none\n"
 
 
 @pytest.mark.parametrize(
@@ -77,10 +88,13 @@ def test_hidden_gres_blame_nobody() -> None:
 
 
 def test_the_partition_of_a_script() -> None:
-    known = read_partitions("cpu|cpu*|2-00:00:00|1-16|up\ngpu|gpu|infinite|1-infinite|down\n")
+    known = read_partitions(
+        "PartitionName=cpu Default=YES MaxNodes=16 MaxTime=2-00:00:00 State=UP\n"
+        "PartitionName=gpu Default=NO MaxNodes=UNLIMITED MaxTime=UNLIMITED State=DOWN\n"
+    )
     default, named = of_script({}, known), of_script({"partition": "gpu"}, known)
     assert default is not None
     assert named is not None
     assert (default.name, default.minutes, default.nodes) == ("cpu", 2880, 16)
-    assert (named.state, named.minutes, named.nodes) == ("down", float("inf"), float("inf"))
+    assert (named.state, named.minutes, named.nodes) == ("DOWN", float("inf"), float("inf"))
     assert of_script({"partition": "cpu,gpu"}, known) is None

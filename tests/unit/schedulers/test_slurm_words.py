@@ -8,7 +8,7 @@ from argosy.schedulers.base import State, Status, describe_queue
 from argosy.schedulers.slurm import commands, spans
 from argosy.schedulers.slurm.commands import MissingError, NoAnswerError, SlurmError, call
 from argosy.schedulers.slurm.reasons import explain as explain_wait
-from argosy.schedulers.slurm.refusals import TOO_MANY_NOW, explain
+from argosy.schedulers.slurm.refusals import explain, wait_for
 
 
 def program(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,9 +161,8 @@ def test_gpus_are_not_blamed_where_none_are_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_full_queue_is_no_refusal() -> None:
-    assert TOO_MANY_NOW.search("sbatch: error: QOSMaxSubmitJobPerUserLimit")
-    assert TOO_MANY_NOW.search("Job violates accounting/QOS policy (job submit limit, ...)")
-    assert not TOO_MANY_NOW.search("Invalid partition name specified")
+    assert wait_for("sbatch: error: QOSMaxSubmitJobPerUserLimit", has_jobs=False)
+    assert not wait_for("Invalid partition name specified", has_jobs=True)
 
 
 def test_the_queue_in_one_line() -> None:

@@ -6,9 +6,9 @@ The lines are written after the versions' manuals and release notes: which keys 
 import pytest
 
 from argosy.schedulers.cluster_facts import NodeKind
+from argosy.schedulers.slurm.answers import read_config, read_records
 from argosy.schedulers.slurm.survey.nodes import kinds_by_partition, read_nodes
 from argosy.schedulers.slurm.survey.partitions import in_order, queue_of, refused_account
-from argosy.schedulers.slurm.survey.records import read_config, read_records
 
 NODE = {
     "20.11": (
@@ -89,7 +89,7 @@ def partition(form: str = NEW_PARTITION, **more: str) -> dict[str, str]:
         "tier": "1",
         "mode": "OFF",
     }
-    [record] = read_records(form.format(**{**known, **more}))
+    [record] = read_records(form.format(**{**known, **more}), "PartitionName")
     return record
 
 

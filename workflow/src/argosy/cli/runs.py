@@ -73,11 +73,11 @@ def preflight(
     if large := crowd(folders, facts.images.engine):
         tell(large)
     for each in accepted:
+        name = "/".join(each.script.parts[-3:-1])
         if each.wait:
-            tell(
-                f"{'/'.join(each.script.parts[-3:-1])}: {system.NAME} takes it, and it will wait: "
-                f"{each.wait}"
-            )
+            tell(f"{name}: {system.NAME} takes it, and it will wait: {each.wait}")
+        if each.given:
+            tell(f"{name}: {each.given}")
     write_text(output, "".join(f"{each}\n" for each in accepted))
 
 

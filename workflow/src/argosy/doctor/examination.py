@@ -74,7 +74,7 @@ class Examination:
         yield from alike(found)
         good = [place for place, finding in found if finding.verdict == "ok"]
         if not good:
-            yield unknown("nodes", "not looked at, as no queue takes a job")
+            yield unknown("nodes", "not looked at, as no queue takes a job now")
             return
         if self.wait_s is None:
             yield unknown("nodes", "not looked at (--no-job)")

@@ -118,7 +118,7 @@ def check_place(site_file: str, place: Place, system: BatchSystem) -> Finding:
         except ArgosyError as problem:
             return wrong(check, problem.problem, problem.hint or "change that key")
         if accepted.wait:
-            remedy = "ask the site, or use another queue"
+            remedy = "wait until it is over, ask the site, or use another queue"
             return warning(check, f"its jobs will wait: {accepted.wait}", remedy)
     whole, wide = (each.request for each in place.largest())
     cores = "1 core" if whole.cpus == 1 else f"{whole.cpus} cores"

@@ -129,7 +129,7 @@ class Trial:
             if not status.state.active:
                 return status
             now = time.monotonic()
-            if status.state is not State.RUNNING and now - began > self.wait_s:
+            if status.state not in (State.RUNNING, State.ENDING) and now - began > self.wait_s:
                 scheduler.cancel()
                 return None
             if now - spoke > WORD_S:

@@ -21,6 +21,7 @@ OF_QUEUE = {
     State.PENDING: RunState.PENDING,
     State.REQUEUED: RunState.REQUEUED,
     State.RUNNING: RunState.RUNNING,
+    State.ENDING: RunState.RUNNING,
     State.CANCELLED: RunState.CANCELLED,
 }
 OF_VERDICT = {
@@ -57,7 +58,8 @@ def look_at(path: Path, cluster: ClusterState) -> RunView:
     verdict = (None if active else run.result) or run.verdict(job.attempt)
     if verdict:
         view = _with_verdict(run, spec, verdict, cluster.answer is not None)
-        return replace(view, ended=not active)
+        note = "; ".join(filter(None, (view.note, _ending(job))))
+        return replace(view, ended=not active, note=note)
     if job.waits:
         return _waiting(run, job, cluster)
     return _running(run, spec, job, cluster) if active else _without_verdict(run, job)
@@ -68,7 +70,12 @@ def _is_active(run: RunFolder, job: NewestJob, cluster: ClusterState) -> bool:
     if cluster.answer is None:
         return cluster.machine.runs(job.noted, job.attempt or f"{job.job_id}.0")
     if job.listed:
-        is_over = job.shared and run.verdict(job.attempt) is not None
+        verdict = run.verdict(job.attempt)
+        # One that was interrupted goes back into the queue.
+        is_done = verdict is not None and verdict.state in ("completed", "failed")
+        is_over = (
+            is_done if job.listed.state is State.ENDING else job.shared and verdict is not None
+        )
         return job.listed.state.active and not is_over
     if cluster.answer.fresh and job.began <= (cluster.answer.asked or 0.0):
         return False
@@ -100,7 +107,7 @@ def _with_verdict(run: RunFolder, spec: RunSpec, verdict: Verdict, has_queue: bo
 def _waiting(run: RunFolder, job: NewestJob, cluster: ClusterState) -> RunView:
     listed = job.listed
     said = listed.reason if listed else ""
-    reason = cluster.system.explain(said)
+    reason = cluster.system.explain(said, alone=bool(listed and listed.alone))
     note = reason.meaning
     state = OF_QUEUE[listed.state] if listed else RunState.PENDING
     if state is RunState.RUNNING:
@@ -127,8 +134,14 @@ def _running(run: RunFolder, spec: RunSpec, job: NewestJob, cluster: ClusterStat
         job=name,
         nodes=(job.listed and not job.shared and job.listed.nodes)
         or fold([node.host for node in nodes]),
-        used_s=used, left_s=left, progress=progress,
+        used_s=used, left_s=left, progress=progress, note=_ending(job),
     )  # fmt: skip
+
+
+def _ending(job: NewestJob) -> str:
+    """Say that the site still cleans up after the job; else nothing."""
+    is_ending = job.listed is not None and job.listed.state is State.ENDING and not job.shared
+    return "its job is ending: the site cleans up after it" if is_ending else ""
 
 
 def _times(

@@ -77,7 +77,7 @@ class Study:
         if run in self._final and self._final[run][0] == changed and not in_queue:
             return self._final[run][1]
         view = look_at(run, cluster)
-        if view.state in FINAL and view.ended:
+        if view.state in FINAL and view.ended and not in_queue:
             self._final[run] = (changed, view)
         return view
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from argosy.files import write_text
 from argosy.probe.looks import NodeLook, read_looks
-from argosy.schedulers.base import SchedulerError
+from argosy.schedulers.base import BusyError, SchedulerError
 from argosy.schedulers.cluster_facts import LookJob, Surveyor
 
 RUNTIME = Path(__file__).parents[1] / "runtime"
@@ -88,7 +88,22 @@ class Looked:
 class _Pending:
     name: str
     job: LookJob
-    job_id: str
+    job_id: str = ""
+    """Empty as long as the scheduler takes no more jobs; `busy` says why."""
+    busy: str = ""
+
+    def submit(self, surveyor: Surveyor) -> None:
+        """Submit the job, if the scheduler takes it. Raises SchedulerError."""
+        try:
+            self.job_id = surveyor.submit(self.job)
+        except BusyError as problem:
+            self.busy = str(problem)
+
+    def state(self, surveyor: Surveyor) -> str | None:
+        """Return as `Surveyor.waits_for`, of a job that is perhaps not submitted yet."""
+        if not self.job_id:
+            self.submit(surveyor)
+        return surveyor.waits_for(self.job_id) if self.job_id else self.busy
 
 
 def look_at(
@@ -103,15 +118,16 @@ def look_at(
     pending: list[_Pending] = []
     try:
         for each in planned:
-            job = _job(each, questions)
+            one = _Pending(each.name, _job(each, questions))
             try:
-                pending.append(_Pending(each.name, job, surveyor.submit(job)))
+                one.submit(surveyor)
+                pending.append(one)
             except SchedulerError as problem:
                 found.append(Looked(each.name, problem=f"its job was refused: {problem}"))
         return found + _wait(pending, surveyor, wait_s, say)
     except BaseException:
         # Interrupted, for one: nothing is left in the queue. Those that have ended are not minded.
-        for one in pending:
+        for one in filter(lambda each: each.job_id, pending):
             say(f"cancelling job {one.job_id}{_cancel(one.job_id, surveyor)}")
         raise
 
@@ -168,19 +184,23 @@ def _wait(pending: Sequence[_Pending], surveyor: Surveyor, wait_s: float, say: S
     while len(found) < len(pending):
         waited = time.monotonic() - began
         for each in pending:
-            if each.job_id in found:
+            if each.name in found:
                 continue
-            state = surveyor.waits_for(each.job_id)
+            try:
+                state = each.state(surveyor)
+            except SchedulerError as problem:
+                found[each.name] = Looked(each.name, problem=f"its job was refused: {problem}")
+                continue
             if state is None:
-                found[each.job_id] = _collect(each)
+                found[each.name] = _collect(each)
             elif waited > wait_s:
-                found[each.job_id] = _give_up(each, state, waited, surveyor)
+                found[each.name] = _give_up(each, state, waited, surveyor)
             else:
-                states[each.job_id] = state
-        if left := [each for each in pending if each.job_id not in found]:
+                states[each.name] = state
+        if left := [each for each in pending if each.name not in found]:
             if time.monotonic() - said > WORD_S or waited < POLL_S:
                 said = time.monotonic()
-                say(_words(left, states[left[0].job_id], waited, wait_s))
+                say(_words(left, states[left[0].name], waited, wait_s))
             time.sleep(POLL_S)
     return list(found.values())
 
@@ -188,17 +208,23 @@ def _wait(pending: Sequence[_Pending], surveyor: Surveyor, wait_s: float, say: S
 def _words(left: Sequence[_Pending], state: str, waited: float, wait_s: float) -> str:
     doing = f"waits: {state}" if state else "runs"
     more = f", and {len(left) - 1} more" if len(left) > 1 else ""
+    job = f"job {left[0].job_id}" if left[0].job_id else "a job"
     return (
-        f"job {left[0].job_id} on {left[0].name} {doing}{more} "
+        f"{job} on {left[0].name} {doing}{more} "
         f"({waited:.0f} s; given up after {wait_s:.0f} s, --wait)"
     )
 
 
 def _give_up(each: _Pending, state: str, waited: float, surveyor: Surveyor) -> Looked:
+    if not each.job_id:
+        return Looked(each.name, problem=f"its job was not submitted in {waited:.0f} s: {state}")
     not_cancelled = _cancel(each.job_id, surveyor)
+    looks = tuple(read_looks(each.job.folder, each.job.nodes))
+    if len(looks) == each.job.nodes:
+        return Looked(each.name, looks)
     return Looked(
         each.name,
-        tuple(read_looks(each.job.folder, each.job.nodes)),
+        looks,
         f"its job {'waited' if state else 'ran'} for {waited:.0f} s and was cancelled"
         + (f": {state}" if state else "")
         + not_cancelled,

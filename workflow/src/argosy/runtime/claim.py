@@ -49,6 +49,8 @@ def main(arguments: Sequence[str]) -> int:
         files.write_text(os.path.join(run_dir, FENCE), attempt + "\n")
         found = newest_checkpoint(run_dir)
         claimed = {**describe(spec, found), **describe_run(run_dir)}
+        claimed["log_begin"] = log_size(run_dir, attempt)
+        claimed["utc_offset_s"] = system_offset()
         claimed["programs"] = programs_of(claimed.get("run", {}), workloads)
         tell_changes(run_dir, found, claimed["programs"])
         files.write_text(os.path.join(attempt_dir, "claim.json"), json.dumps(claimed) + "\n")
@@ -97,6 +99,25 @@ def describe_run(run_dir: str) -> dict[str, Any]:
         "experiment": provenance.get("experiment"),
     }
     return {key: content for key, content in found.items() if isinstance(content, dict)}
+
+
+def log_size(run_dir: str, attempt: str) -> int:
+    """Return how many bytes the job's log holds by now, from before the job was requeued."""
+    try:
+        return os.stat(files.scheduler_log(run_dir, attempt)).st_size
+    except OSError:
+        return 0
+
+
+def system_offset() -> int:
+    """Return the seconds by which this node's zone is ahead of UTC, whatever TZ the user has set."""
+    own = os.environ.pop("TZ", None)
+    time.tzset()
+    offset = time.localtime().tm_gmtoff
+    if own is not None:
+        os.environ["TZ"] = own
+        time.tzset()
+    return offset
 
 
 def tell_changes(

@@ -65,13 +65,22 @@ def read_bytes(path: str, most: int = MOST_JSON) -> bytes:
     return content
 
 
-def read_log(path: str) -> str:
-    """Return the beginning and the end of a log, as far as they fit into `MOST_LOG`. Raises OSError."""
+def read_log(path: str, first: int = 0) -> str:
+    """Return what a log holds from the byte `first` on; of a long one its beginning and its end.
+
+    Both together are `MOST_LOG`. Raises OSError.
+    """
     with open(open_regular(path), "rb") as file:
+        file.seek(first)
         begin = file.read(MOST_LOG // 2)
         size = os.fstat(file.fileno()).st_size
-        file.seek(max(len(begin), size - MOST_LOG // 2))
+        file.seek(max(first + len(begin), size - MOST_LOG // 2))
         return (begin + file.read(MOST_LOG // 2)).decode("utf-8", "replace")
+
+
+def scheduler_log(run_dir: str, attempt: str) -> str:
+    """Return the path of the log that the scheduler keeps of an attempt's job, through all its restarts."""
+    return os.path.join(run_dir, "logs", f"scheduler-{attempt.rpartition('.')[0]}.log")
 
 
 def read_object(path: str) -> dict[str, Any]:

@@ -21,8 +21,11 @@ class LogWords(Protocol):
     TELLING: Sequence[Pattern[str]]
     """Lines that say why a start failed; the group is what is worth repeating."""
 
-    def why_ended(self, text: str, since: float) -> str | None:
-        """Return why the log says that the job was ended after `since` (unix)."""
+    def why_ended(self, text: str) -> str | None:
+        """Return why the log says that the job was ended."""
+
+    def ended_at(self, text: str) -> float | None:
+        """Return when the log first says that the job was ended: unix, as if the node's zone were UTC."""
 
     def failed_nodes(self, line: str) -> tuple[str, Sequence[int], int] | None:
         """Return host, numbers of nodes and exit code of a line that says that they failed."""
@@ -37,7 +40,11 @@ class NoWords:
     NAME = "Argosy"
     TELLING: Sequence[Pattern[str]] = ()
 
-    def why_ended(self, text: str, since: float) -> str | None:
+    def why_ended(self, text: str) -> str | None:
+        """Return None."""
+        return None
+
+    def ended_at(self, text: str) -> float | None:
         """Return None."""
         return None
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import math
 import os
 import sys
 import time
@@ -27,6 +28,7 @@ except ImportError:  # started by its path, which puts its folder first among Py
 
 MOST_NODES = 100_000
 _MOST_RANKS = 1 << 31
+_MOST_BYTES = 1 << 62
 EXIT_CODES = {"completed": 0, "failed": 1, "interrupted": 75, "cancelled": 130}
 _ADVICE = {"time limit": "raise resources.time, or let the program save checkpoints"}
 NODE_FAILURE = "node failure"
@@ -81,14 +83,12 @@ def main(arguments: Sequence[str]) -> int:
         if verdict is None:
             reports = read_reports(run_dir, attempt, nodes)
             words = log_words.load()
-            begin = begin_of(attempt_dir)
-            said = reason or read_scheduler_log(words, run_dir, attempt, begin)
-            said = said or read_time_limit(attempt_dir)
-            first = known_since(reports)
-            if said and said != NODE_FAILURE and first is not None:
+            log, offset = read_scheduler_log(run_dir, attempt)
+            said = reason or words.why_ended(log) or read_time_limit(attempt_dir)
+            ended = words.ended_at(log)
+            if said != NODE_FAILURE and ended is not None and offset is not None:
                 # What agents knew before is no consequence of the scheduler's end.
-                since = max(begin, first + _AT_ONCE)
-                said = None if read_scheduler_log(words, run_dir, attempt, since) else said
+                said = None if known_since(reports) + _AT_ONCE < ended - offset else said
             verdict = decide(run_id, attempt, reports, time.time(), said, scheduler=words.NAME)
             verdict.update(measured(attempt_dir))
         superseded = superseded_by(run_dir, attempt) or planned_anew(run, verdict)
@@ -199,37 +199,29 @@ def _has_content(path: str) -> bool:
         return False
 
 
-def read_scheduler_log(
-    words: log_words.LogWords, run_dir: str, attempt: str, since: float
-) -> str | None:
-    """Return why the scheduler ended the job, in its own words; None where it did not, or wrote no log.
+def read_scheduler_log(run_dir: str, attempt: str) -> tuple[str, float | None]:
+    """Return what the job's log holds of this attempt, and by how many seconds its times are ahead of UTC.
 
-    The log is the job's, through all of its restarts: only what was said after `since` (unix) is
-    of this attempt.
+    The log is the job's, through all of its restarts. The attempt's claim notes where in it the attempt
+    begins, and the zone of the node: the reader's may be another.
     """
-    job_id = attempt.rpartition(".")[0]
+    claim = files.try_object(os.path.join(run_dir, "attempts", attempt, "claim.json"))
+    begin = files.whole(claim.get("log_begin"), _MOST_BYTES) or 0
     try:
-        text = files.read_log(os.path.join(run_dir, "logs", f"scheduler-{job_id}.log"))
+        text = files.read_log(files.scheduler_log(run_dir, attempt), begin)
     except OSError:
-        return None
-    return words.why_ended(text, since)
+        text = ""
+    return text, files.number(claim.get("utc_offset_s"))
 
 
-def known_since(reports: Sequence[NodeReport]) -> float | None:
-    """Return when agents first knew of a failure (unix); None where none did."""
-    known = [report.failure["at"] for report in reports if report.failure]
-    return min(known, default=None)
+def known_since(reports: Sequence[NodeReport]) -> float:
+    """Return when agents first knew of a failure (unix); infinite where none did."""
+    return min((report.failure["at"] for report in reports if report.failure), default=math.inf)
 
 
 def read_time_limit(attempt_dir: str) -> str | None:
     """Return whether the job was ended for its time limit by one who does not say so in its log."""
     return "time limit" if os.path.lexists(os.path.join(attempt_dir, "time-limit")) else None
-
-
-def begin_of(attempt_dir: str) -> float:
-    """Return when the attempt claimed the run (unix); 0 when that is not known."""
-    claim = files.try_object(os.path.join(attempt_dir, "claim.json"))
-    return files.number(claim.get("unix")) or 0.0
 
 
 def measured(attempt_dir: str) -> dict[str, Any]:

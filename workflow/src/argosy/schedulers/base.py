@@ -25,6 +25,10 @@ class SchedulerError(Exception):
     """The scheduler could not do what it was asked; the text is its own, in one line."""
 
 
+class BusyError(SchedulerError):
+    """The scheduler takes no more jobs of the user for now: the same may be asked again later."""
+
+
 class State(Enum):
     """A job as its scheduler sees it. Whether the run went well is in its verdict, not here."""
 
@@ -32,6 +36,8 @@ class State(Enum):
     PENDING = "pending"
     REQUEUED = "requeued"
     RUNNING = "running"
+    ENDING = "ending"
+    """Its script has ended, and the site cleans up after it; it may yet return to the queue."""
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -45,7 +51,11 @@ class State(Enum):
     @property
     def active(self) -> bool:
         """Whether the job is still to come to its end."""
-        return self in (State.WAITING, State.PENDING, State.REQUEUED, State.RUNNING)
+        return self in ACTIVE
+
+
+ACTIVE = (State.RUNNING, State.ENDING, State.PENDING, State.REQUEUED, State.WAITING)
+"""In the order in which they are told."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +92,8 @@ class Listed:
     """Until its time limit; None where there is none."""
     start: float | None = None
     """When it started, or is expected to, in seconds since the epoch."""
+    alone: bool = False
+    """No other job of the user runs, or has run as long as the queue remembers."""
 
 
 @dataclass(frozen=True)
@@ -94,13 +106,18 @@ class Reason:
 
 @dataclass(frozen=True)
 class Accepted:
-    """A script that a scheduler takes, for all of its shape; `wait` says what keeps it from starting."""
+    """A script that a scheduler takes, for all of its shape.
+
+    `wait` says what keeps it from starting, `given` that it will get something else than it asks for.
+    """
 
     script: Path
     wait: str = ""
+    given: str = ""
 
     def __str__(self) -> str:
-        return f"{self.script}: accepted" + (f"; it will wait: {self.wait}" if self.wait else "")
+        waits = f"; it will wait: {self.wait}" if self.wait else ""
+        return f"{self.script}: accepted{waits}" + (f"; {self.given}" if self.given else "")
 
 
 class Scheduler(Protocol):
@@ -139,7 +156,7 @@ def describe_queue(statuses: Collection[Status], cancel_command: str) -> str:
     """
     states = Counter(status.state for status in statuses if status.state.active)
     parts = []
-    for state in (State.RUNNING, State.PENDING, State.REQUEUED, State.WAITING):
+    for state in ACTIVE:
         if states[state]:
             reasons = Counter(each.reason for each in statuses if each.state is state)
             why = ", ".join(f"{reason} {n}" for reason, n in reasons.most_common(3) if reason)

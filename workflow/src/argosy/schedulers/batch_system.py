@@ -60,8 +60,8 @@ class BatchSystem(Protocol):
     def make_surveyor(self) -> Surveyor | None:
         """Return what asks a cluster what it is; None where that cannot be asked."""
 
-    def explain(self, reason: str) -> Reason:
-        """Return what the queue's reason for a wait means."""
+    def explain(self, reason: str, *, alone: bool) -> Reason:
+        """Return what the queue's reason for a wait means, of a job that may be the user's only one."""
 
 
 def find_batch_system(name: str, named_in: str = "") -> BatchSystem:

@@ -103,7 +103,7 @@ class Surveyor(Protocol):
         """Return the options of a job that looks at nodes of a kind."""
 
     def submit(self, job: LookJob) -> str:
-        """Submit a job; its number. Raises SchedulerError."""
+        """Submit a job, and return its number. Raises SchedulerError; BusyError: it may be taken later."""
 
     def waits_for(self, job_id: str) -> str | None:
         """Return in words what a job waits for, empty while it runs; None: it has ended."""

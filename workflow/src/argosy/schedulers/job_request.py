@@ -10,7 +10,7 @@ from argosy.site.models import Site
 from argosy.site.placement import Placement, Request
 from argosy.site.values import Options
 
-GPU_FIELDS = ("{gpus}", "{gpus_total}")
+GPU_FIELDS = ("{gpus}", "{gpus_total}", "{memory_per_gpu}")
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,17 @@ class JobRequest:
     def fields(self) -> Mapping[str, int]:
         """What the options of a site may speak of, in braces."""
         threads = self.placement.hardware.threads_per_core if self.placement.hardware else 1
+        cpus = self.request.cpus * threads
         return {
             "nodes": self.request.nodes,
             "ranks": self.request.nodes * self.request.ranks_per_node,
             "ranks_per_node": self.request.ranks_per_node,
-            "cpus": self.request.cpus * threads,
+            "cpus": cpus,
             "gpus": self.request.gpus,
             "gpus_total": self.request.nodes * self.request.gpus,
             "memory": self.request.memory,
+            "memory_per_cpu": math.ceil(self.request.memory / cpus),
+            "memory_per_gpu": math.ceil(self.request.memory / max(1, self.request.gpus)),
             "minutes": math.ceil(self.request.time / 60),
         }
 
@@ -55,7 +58,7 @@ class JobRequest:
         options = {
             name: value for name, value in own.items() if name not in self.site.unsupported_options
         }
-        for level in self._levels():
+        for level in self.levels:
             _apply(options, level, self.fields)
         return options
 
@@ -74,7 +77,9 @@ class JobRequest:
             if self.folder.is_relative_to(folder):
                 raise ArgosyError(f"absent_folders: compute nodes have no {folder}: {remedy}")
 
-    def _levels(self) -> list[Options]:
+    @property
+    def levels(self) -> list[Options]:
+        """The options of the site, of its hardware and of its queue: the last one wins."""
         levels = [self.site.options]
         if self.placement.hardware:
             levels.append(self.placement.hardware.options)

@@ -15,6 +15,8 @@ OPTION_FIELDS = (
     "gpus",
     "gpus_total",
     "memory",
+    "memory_per_cpu",
+    "memory_per_gpu",
     "minutes",
 )
 """What the value of an option may speak of, in braces: `cpus`, `gpus` and `memory` (MiB) are of a node."""
@@ -23,6 +25,9 @@ OF_THE_RUN = {
     "account": "write it as `account`, of the site or of its hardware",
     "array": "a run is one job",
     "chdir": "jobs are found again by their folder",
+    "cluster": "Argosy works with the cluster of the login node; see docs/porting.md",
+    "clusters": "Argosy works with the cluster of the login node; see docs/porting.md",
+    "cluster-constraint": "Argosy works with the cluster of the login node; see docs/porting.md",
     "job-name": "jobs are found again by their name",
     "nodes": "it comes from scale.nodes of the experiment",
     "ntasks": "a job has one task a node",

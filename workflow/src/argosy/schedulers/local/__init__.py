@@ -50,6 +50,6 @@ def make_surveyor() -> None:
     """Return nothing: this machine is no cluster."""
 
 
-def explain(reason: str) -> Reason:
+def explain(reason: str, *, alone: bool) -> Reason:
     """Return no more than what is said."""
     return Reason("")

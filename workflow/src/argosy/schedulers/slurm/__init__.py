@@ -6,6 +6,7 @@ from pathlib import Path
 
 from argosy.schedulers.base import Listed, Scheduler
 from argosy.schedulers.cluster_facts import Surveyor
+from argosy.schedulers.slurm.clusters import check_variables
 from argosy.schedulers.slurm.commands import Patience
 from argosy.schedulers.slurm.options import directive, script_options
 from argosy.schedulers.slurm.preflight import check_scripts
@@ -32,12 +33,14 @@ LOG_WORDS: Path | None = Path(__file__).with_name("log_words.py")
 
 
 def make_scheduler(poll_s: float) -> Scheduler:
-    """Return what submits by sbatch and looks by squeue."""
+    """Return what submits by sbatch and looks by squeue. Raises ArgosyError: `check_variables`."""
+    check_variables()
     return SlurmScheduler(poll_s)
 
 
 def make_surveyor() -> Surveyor:
-    """Return what asks Slurm's commands."""
+    """Return what asks Slurm's commands. Raises ArgosyError: `check_variables`."""
+    check_variables()
     return SlurmSurveyor()
 
 

@@ -19,6 +19,9 @@ LONGEST_QUESTION_S = 300.0
 OF_OUTER_JOB = re.compile(r"S(?:LURM|BATCH|RUN|ALLOC|QUEUE|ACCT|CANCEL|CONTROL|INFO)_")
 """Variables by which an outer job, or a habit of the user, would change what a command does."""
 
+MOST_SHOWN = 200
+"""Signs of a quotation."""
+
 KEPT = frozenset({"SLURM_CONF", "SLURM_JWT"})
 
 NO_ANSWER = re.compile(
@@ -32,7 +35,9 @@ NO_ANSWER = re.compile(
 
 
 class SlurmError(SchedulerError):
-    """A command failed; the text is what Slurm said, in one line."""
+    """A command failed; the text is what Slurm said, in one line, `printed` is its standard output."""
+
+    printed = ""
 
 
 class NoAnswerError(SlurmError):
@@ -56,19 +61,23 @@ class Patience:
     def __init__(self) -> None:
         self.limit_s = QUESTION_TIMEOUT_S
 
-    def ask(self, program: str, *arguments: str) -> str:
+    def ask(self, program: str, *arguments: str, with_errors: bool = False) -> str:
         """`call` of a command that changes nothing."""
         try:
-            return call(program, *arguments, timeout_s=self.limit_s)
+            return call(program, *arguments, timeout_s=self.limit_s, with_errors=with_errors)
         except LateError:
             self.limit_s = min(LONGEST_QUESTION_S, 2 * self.limit_s)
             raise
 
 
 def call(
-    program: str, *arguments: str | Path, cwd: Path | None = None, timeout_s: float = TIMEOUT_S
+    program: str,
+    *arguments: str | Path,
+    cwd: Path | None = None,
+    timeout_s: float = TIMEOUT_S,
+    with_errors: bool = False,
 ) -> str:
-    """Run a command of Slurm's and return its standard output.
+    """Run a command of Slurm's and return its standard output, `with_errors` standard error as well.
 
     Raises:
         NoAnswerError: when slurmctld did not answer.
@@ -91,23 +100,43 @@ def call(
     except subprocess.TimeoutExpired:
         raise LateError(f"{program}: no answer for {timeout_s:.0f} s") from None
     if done.returncode == 0:
-        return done.stdout
-    said = one_line(program, done.stderr or done.stdout)
-    raise (NoAnswerError if NO_ANSWER.search(said) else SlurmError)(said)
-
-
-def script_of(job_id: str, patience: Patience) -> str:
-    """Return Slurm's own copy of a job's script; raises as `call`."""
-    return patience.ask("scontrol", "write", "batch_script", job_id, "-").rstrip("\n") + "\n"
+        return done.stdout + (done.stderr if with_errors else "")
+    said = one_line(program, done.stderr, done.stdout)
+    problem = (NoAnswerError if NO_ANSWER.search(said) else SlurmError)(said)
+    problem.printed = done.stdout
+    raise problem
 
 
 def environment() -> dict[str, str]:
-    """Return this process's variables without those of an outer job."""
+    """Return this process's variables without those of an outer job; times are asked for as unix time."""
     mine = {k: v for k, v in os.environ.items() if k in KEPT or not OF_OUTER_JOB.match(k)}
-    return {**mine, "LC_ALL": "C", "SLURM_TIME_FORMAT": "standard"}
+    return {**mine, "LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
 
 
-def one_line(program: str, text: str) -> str:
-    """Return what a command printed, without its own name before each line."""
-    lines = [re.sub(rf"^{program}: (?:error: |fatal: )?", "", line) for line in text.splitlines()]
-    return "; ".join(line.strip() for line in lines if line.strip()) or f"{program} failed"
+def one_line(program: str, errors: str, printed: str = "") -> str:
+    """Return why a command failed: what it said itself, or else all that was printed.
+
+    Its own lines begin with its name, or are of the few that Slurm begins otherwise. What a site prints
+    before them is left out; what follows may belong to them.
+    """
+    own = re.compile(
+        rf"{program}: (?:error: |fatal: )?|(?=slurm_\w+|allocation failure|job script )"
+    )
+    lines = errors.splitlines()
+    begin = next((number for number, line in enumerate(lines) if own.match(line)), None)
+    lines = [*lines, *printed.splitlines()] if begin is None else lines[begin:]
+    said = [
+        own.sub("", line, count=1).strip() if own.match(line) else line.strip() for line in lines
+    ]
+    return "; ".join(filter(None, said)) or f"{program} failed"
+
+
+def shown(text: str) -> str:
+    """Return what was printed as a quotation in one line, its beginning and end if it is long."""
+    line = " / ".join(filter(None, (each.strip() for each in text.splitlines())))
+    short = (
+        line
+        if len(line) <= MOST_SHOWN
+        else f"{line[: MOST_SHOWN // 2]} … {line[-MOST_SHOWN // 2 :]}"
+    )
+    return f"`{short}`" if short else "nothing"

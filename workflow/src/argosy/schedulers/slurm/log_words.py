@@ -5,6 +5,7 @@ Runs on compute nodes beside runtime/verdict.py, by its path: standard library o
 
 from __future__ import annotations
 
+import calendar
 import re
 import subprocess
 import time
@@ -17,7 +18,7 @@ TELLING = (re.compile(r"((?:srun|slurmstepd): error: (?!.*CANCELLED|\S+: tasks? 
 
 # slurmstepd's last words, such as: *** JOB 7 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT ***
 _ENDED = re.compile(
-    r"\*\*\* (?:JOB|STEP) \S+ ON \S+ CANCELLED AT ([-0-9T:]{19})(?: DUE TO ([A-Z ]+)[^*]*?)? \*\*\*"
+    r"\*\*\* (?:JOB|STEP) \S+ ON \S+ CANCELLED AT ([^*\n]{1,40}?)(?: DUE TO ([A-Z ]+)[^*\n]{0,80}?)? \*\*\*"
 )
 # One task a node, so a task's number is its node's.
 _FAILED = re.compile(r"srun: error: (\S+): tasks? ([\d,-]+): Exited with exit code (\d+)")
@@ -28,15 +29,20 @@ _SLURMD_TIMEOUT = 300.0
 _ANSWER_TIME = 60.0
 
 
-def why_ended(text: str, since: float) -> str | None:
-    """Return why Slurm ended the job after `since` (unix), in its own words; None where it did not."""
-    ends = [
-        (found.group(2) or "CANCELLED").lower()
-        for found in _ENDED.finditer(text)
-        if _unix(found.group(1)) >= int(since)
-    ]
+def why_ended(text: str) -> str | None:
+    """Return why Slurm ended the job, in its own words; None where it did not."""
+    ends = [(found.group(2) or "CANCELLED").lower() for found in _ENDED.finditer(text)]
     # A bare CANCELLED may follow from another end; a reason stands.
     return max(ends, key=lambda reason: reason != "cancelled", default=None)
+
+
+def ended_at(text: str) -> float | None:
+    """Return when Slurm first ended the job (unix, as if its node's zone were UTC); None where it does not say."""
+    found = _ENDED.search(text)
+    try:
+        return float(calendar.timegm(time.strptime(found[1], "%Y-%m-%dT%H:%M:%S"))) if found else None
+    except ValueError:
+        return None
 
 
 def failed_nodes(line: str) -> tuple[str, Sequence[int], int] | None:
@@ -66,11 +72,3 @@ def _numbers(text: str) -> Iterator[int]:
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
         yield from range(int(first), int(last or first) + 1)
-
-
-def _unix(said: str) -> float:
-    """Slurm's time of day as unix time; 0 for what is none."""
-    try:
-        return time.mktime(time.strptime(said, "%Y-%m-%dT%H:%M:%S"))
-    except (ValueError, OverflowError):
-        return 0.0

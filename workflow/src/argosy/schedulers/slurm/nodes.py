@@ -4,15 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from argosy.schedulers.slurm import gres
+from argosy.schedulers.slurm.answers import read_table
 
-SINFO_FORMAT = "%R|%P|%n|%c|%m|%G|%f|%t|%E"
-"""Partition, the same with a mark of the default one, node, CPUs, MiB, gres, features, state, reason."""
+FIELDS = ("%R", "%P", "%n", "%c", "%m", "%G", "%f", "%t", "%E")
+"""Of sinfo: partition, the same with a mark of the default one, node, CPUs, MiB, gres, features, state,
+reason."""
 
 AWAY = ("down", "drain", "drng", "fail", "failg", "inval", "maint", "resv", "unk")
 """Compact states of sinfo(1) in which a node takes no new job, but may again."""
 
 _MARKS = "*~#!%$@^-+"
-_FIELDS = SINFO_FORMAT.count("|")
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,12 @@ class Node:
 
 
 def read_nodes(text: str) -> list[Node]:
-    """Return the nodes of sinfo's answer in SINFO_FORMAT; lines that are none are left out."""
-    rows = [line.split("|", _FIELDS) for line in text.splitlines()]
-    return [_node(row) for row in rows if len(row) > _FIELDS and (row[3] + row[4]).isdigit()]
+    """Return the nodes of sinfo's answer; those whose size it does not know are left out.
+
+    Raises:
+        UnreadableError: when what was printed is no answer.
+    """
+    return [_node(row) for row in read_table(text, len(FIELDS)) if (row[3] + row[4]).isdigit()]
 
 
 def in_partition(named: str | None, nodes: list[Node]) -> list[Node]:

@@ -13,6 +13,7 @@ from argosy.reading import read_object, read_text, site_of
 from argosy.run_folder.folder import SCRIPT
 from argosy.schedulers.slurm import spans
 from argosy.schedulers.slurm.gres import GPU_OPTIONS
+from argosy.schedulers.slurm.options import MEMORY_OPTIONS
 from argosy.site.models import Site, read_site
 from argosy.site.values import Options
 
@@ -36,6 +37,8 @@ FIELD_KEYS = {
     "gpus": "resources.gpus_per_rank",
     "gpus_total": "resources.gpus_per_rank",
     "memory": "resources.memory_per_rank",
+    "memory_per_cpu": "resources.memory_per_rank",
+    "memory_per_gpu": "resources.memory_per_rank",
     "minutes": "resources.time",
 }
 """Fields of a site's option, in braces, and the experiment's key that fills them in."""
@@ -79,14 +82,22 @@ class ScriptOptions:
         return found
 
     @property
+    def cluster_name(self) -> str | None:
+        """What the site's file says the cluster is called."""
+        return self._site.cluster_name if self._site else None
+
+    @property
     def minutes(self) -> float:
         """The time limit: 0 without one, infinite for one that is no span, such as UNLIMITED."""
         span = spans.seconds(self.values.get("time") or "0")
         return math.inf if span is None else span / 60
 
     def named(self, option: str) -> list[str]:
-        """Return the options of the script that `option` stands for: of `gres`, all that ask for GPUs."""
-        names = GPU_OPTIONS if option == "gres" else (option,)
+        """Return the options of the script that `option` stands for.
+
+        Of `gres` these are all that ask for GPUs, of `mem` all that ask for memory.
+        """
+        names = {"gres": GPU_OPTIONS, "mem": MEMORY_OPTIONS}.get(option, (option,))
         return [name for name in names if name in self.values]
 
     def keys(self, option: str) -> str:

@@ -9,6 +9,9 @@ from argosy.schedulers.job_request import JobRequest, as_text
 
 LOOPBACK = "lo"
 
+MEMORY_OPTIONS = ("mem", "mem-per-cpu", "mem-per-gpu")
+"""Ways to ask for memory, of which sbatch takes one."""
+
 OF_A_PLACE = ("account", "partition", "qos", "constraint", "gres", "gpus", "gpus-per-node")
 """Options without which many sites start nothing, not even a look at two nodes."""
 
@@ -41,9 +44,22 @@ def script_options(job: JobRequest) -> dict[str, str | None]:
     if job.warning is not None:
         # B: to the batch script, which passes it on to the agents.
         options["signal"] = f"B:USR1@{job.warning}"
-    options = job.with_options_of_site(options)
+    options = _with_one_memory(job, job.with_options_of_site(options))
     _check_complete(job, options)
     return as_text(options)
+
+
+def _with_one_memory(
+    job: JobRequest, options: Mapping[str, str | int | None]
+) -> dict[str, str | int | None]:
+    """Return the options with one way to ask for memory: the innermost level's, else Argosy's own `mem`."""
+    given = (name for level in job.levels[::-1] for name in MEMORY_OPTIONS if name in level)
+    chosen = next((name for name in given if name in options), "mem")
+    return {
+        name: value
+        for name, value in options.items()
+        if name == chosen or name not in MEMORY_OPTIONS
+    }
 
 
 def directive(name: str, value: str | None) -> str:

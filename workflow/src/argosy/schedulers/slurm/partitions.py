@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from argosy.schedulers.slurm import spans
+from argosy.schedulers.slurm.answers import UnreadableError, read_records
 
-SINFO_FORMAT = "%R|%P|%l|%s|%a"
-"""Name, the same with a mark of the default one, time limit, sizes of jobs, state."""
+QUESTION = ("scontrol", "show", "partition", "-o")
 
 
 @dataclass(frozen=True)
@@ -19,18 +19,17 @@ class Partition:
     minutes: float
     nodes: float
     state: str
-    """up; down: it takes jobs, and starts none; drain and inact: it takes none."""
+    """UP; DOWN: it takes jobs, and starts none; DRAIN and INACTIVE: it takes none."""
+    memory_per_cpu: float = math.inf
+    """MiB that count as one CPU: for more memory Slurm gives, and charges, more CPUs."""
 
 
 def read_partitions(text: str) -> list[Partition]:
-    """Return the partitions of sinfo's answer in SINFO_FORMAT."""
-    found = {}
-    for line in text.splitlines():
-        name, marked, time, size, state = line.split("|")
-        span = spans.seconds(time)
-        minutes = math.inf if span is None else span / 60
-        found[name] = Partition(name, marked.endswith("*"), minutes, _most(size), state)
-    return list(found.values())
+    """Return the partitions of the answer to QUESTION. Raises UnreadableError."""
+    records = read_records(text, "PartitionName")
+    if not records:
+        raise UnreadableError("Slurm lists no partition", text)
+    return [_partition(each) for each in records]
 
 
 def of_script(values: Mapping[str, str | None], partitions: list[Partition]) -> Partition | None:
@@ -42,7 +41,18 @@ def of_script(values: Mapping[str, str | None], partitions: list[Partition]) -> 
     return next(fitting, None)
 
 
-def _most(size: str) -> float:
-    """Return the larger of `1-2`, or infinity for `1-infinite`."""
-    most = size.rpartition("-")[2]
-    return int(most) if most.isdigit() else math.inf
+def _partition(record: Mapping[str, str]) -> Partition:
+    span = spans.seconds(record.get("MaxTime", ""))
+    return Partition(
+        record["PartitionName"],
+        record.get("Default") == "YES",
+        math.inf if span is None else span / 60,
+        _most(record.get("MaxNodes", "")),
+        record.get("State", ""),
+        _most(record.get("MaxMemPerCPU", "")),
+    )
+
+
+def _most(text: str) -> float:
+    """Return a number, or infinity for `UNLIMITED` and where nothing is said."""
+    return int(text) if text.isdigit() else math.inf

@@ -1,20 +1,35 @@
 """Asks Slurm whether it would take a study's scripts, before any of them is submitted."""
 
+import re
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeVar
 
 from argosy.errors import ArgosyError
 from argosy.schedulers.base import Accepted, Say
 from argosy.schedulers.missing_images import check_images
 from argosy.schedulers.slurm import nodes, partitions
+from argosy.schedulers.slurm.allocation import more_cpus, other_partition
+from argosy.schedulers.slurm.answers import columns, read_config, read_records
+from argosy.schedulers.slurm.clusters import check_variables
 from argosy.schedulers.slurm.commands import MissingError, NoAnswerError, Patience, SlurmError
 from argosy.schedulers.slurm.nodes import read_nodes
 from argosy.schedulers.slurm.option_keys import ScriptOptions
 from argosy.schedulers.slurm.partitions import Partition, read_partitions
-from argosy.schedulers.slurm.refusals import NO_MUNGE, NO_SUCH_NODES, explain, refusal
+from argosy.schedulers.slurm.refusals import (
+    NO_MUNGE,
+    NO_SUCH_NODES,
+    explain,
+    refusal,
+    wait_for,
+)
 from argosy.schedulers.slurm.shared_jobs import split_shared, write_script
 from argosy.schedulers.slurm.shortages import Shortage, Wait, find_shortage
+
+T = TypeVar("T")
+
+NOT_YET = re.compile(r"invalid time specified|reservation not usable now", re.IGNORECASE)
 
 OF_ONE_RUN = ("job-name", "chdir", "output")
 
@@ -37,6 +52,7 @@ def check_scripts(scripts: Iterable[Path], say: Say) -> list[Accepted]:
     """
     folders = [script.absolute().parent for script in scripts]
     check_images(folders)
+    check_variables()
     shapes: dict[tuple[tuple[str, str | None], ...], ScriptOptions] = {}
     for folder in _job_folders(folders):
         options = ScriptOptions(folder)
@@ -44,11 +60,15 @@ def check_scripts(scripts: Iterable[Path], say: Say) -> list[Accepted]:
     questions = _Questions(say)
     if not shapes:
         return []
-    known = read_partitions(
-        questions.put(
-            next(iter(shapes.values())), "sinfo", "-h", f"--format={partitions.SINFO_FORMAT}"
-        )
-    )
+    first = next(iter(shapes.values()))
+    known = questions.put(first, *partitions.QUESTION, read=read_partitions)
+    if named := first.cluster_name:
+        here = questions.put(first, "scontrol", "show", "config", read=read_config)["ClusterName"]
+        if here != named:
+            raise ArgosyError(
+                f"{first.site_file}: cluster_name: is {named}, and Slurm's commands here speak to {here}",
+                f"choose the site of {here}, or work on a login node of {named}",
+            )
     return [_check(options, known, questions) for options in shapes.values()]
 
 
@@ -69,8 +89,14 @@ class _Questions:
         self._say = say
         self._patience = Patience()
 
-    def put(self, options: ScriptOptions, *command: str) -> str:
-        """Return a command's answer.
+    def put(
+        self,
+        options: ScriptOptions,
+        *command: str,
+        read: Callable[[str], T],
+        with_errors: bool = False,
+    ) -> T:
+        """Return what `read` makes of a command's answer.
 
         Raises:
             SlurmError: when Slurm says no.
@@ -79,7 +105,7 @@ class _Questions:
         began = time.monotonic()
         while True:
             try:
-                return self._patience.ask(*command)
+                return read(self._patience.ask(*command, with_errors=with_errors))
             except MissingError as problem:
                 raise ArgosyError(
                     f"{options.site_file}: scheduler: it is slurm, but {problem}",
@@ -109,10 +135,19 @@ def _check(options: ScriptOptions, known: list[Partition], questions: _Questions
     if partition:
         _check_limits(options, partition)
     try:
-        questions.put(options, "sbatch", "--test-only", str(script))
+        answer = questions.put(
+            options, "sbatch", "--test-only", str(script), read=str, with_errors=True
+        )
     except SlurmError as problem:
-        return Accepted(script, _wait_for_nodes(options, str(problem), questions))
-    return Accepted(script, _wait_for_partition(options, partition))
+        return Accepted(script, _wait(options, str(problem), questions))
+    if given := other_partition(options, answer):
+        raise ArgosyError(
+            f"{options.keys('partition')}: Slurm would run {options.where} in the partition {given}: "
+            f"the site sends jobs of {options.values['partition']} there",
+            f"name {given} there, if its nodes are those that are to be measured",
+        )
+    more = more_cpus(options, partition)
+    return Accepted(script, _wait_for_partition(options, partition), more)
 
 
 def _check_limits(options: ScriptOptions, partition: Partition) -> None:
@@ -125,24 +160,54 @@ def _check_limits(options: ScriptOptions, partition: Partition) -> None:
         raise ArgosyError(explain(options.run_dir, said))
 
 
+def _wait(options: ScriptOptions, said: str, questions: _Questions) -> str:
+    """Return what a job waits for that the test refuses for now.
+
+    Raises:
+        ArgosyError: when waiting does not help.
+    """
+    if wait := wait_for(said, has_jobs=True) or _wait_for_reservation(options, said, questions):
+        return wait
+    if NO_SUCH_NODES.search(said):
+        return _wait_for_nodes(options, said, questions)
+    raise ArgosyError(explain(options.run_dir, said))
+
+
+def _wait_for_reservation(options: ScriptOptions, said: str, questions: _Questions) -> str:
+    """Say that the script's reservation has not begun, which the test calls invalid; else nothing."""
+    name = options.values.get("reservation")
+    if not name or not NOT_YET.search(said):
+        return ""
+    try:
+        text = questions.put(options, "scontrol", "show", "reservation", "-o", name, read=str)
+    except SlurmError:
+        return ""
+    start = next((each.get("StartTime", "") for each in read_records(text, "ReservationName")), "")
+    if not start.isdigit() or int(start) <= time.time():
+        return ""
+    begins = time.strftime("%Y-%m-%d %H:%M", time.localtime(int(start)))
+    return f"the reservation {name} begins at {begins}; {options.keys('reservation')} names it"
+
+
 def _wait_for_nodes(options: ScriptOptions, said: str, questions: _Questions) -> str:
     """Return what a job waits for that only the test refuses: sbatch itself takes it while nodes are away.
 
     Raises:
         ArgosyError: when nodes that are away are not the reason.
     """
-    if NO_SUCH_NODES.search(said):
-        listed = questions.put(options, "sinfo", "-h", "-N", f"--format={nodes.SINFO_FORMAT}")
-        found = find_shortage(options.values, read_nodes(listed))
-        if isinstance(found, Wait):
-            return f"{found.words}; {options.keys('partition')} chooses the partition"
-        if isinstance(found, Shortage):
-            raise ArgosyError(refusal(options, found.options, f"{said}: {found.words}"))
+    layout = f"--format={columns(nodes.FIELDS)}"
+    found = find_shortage(
+        options.values, questions.put(options, "sinfo", "-N", layout, read=read_nodes)
+    )
+    if isinstance(found, Wait):
+        return f"{found.words}; {options.keys('partition')} chooses the partition"
+    if isinstance(found, Shortage):
+        raise ArgosyError(refusal(options, found.options, f"{said}: {found.words}"))
     raise ArgosyError(explain(options.run_dir, said))
 
 
 def _wait_for_partition(options: ScriptOptions, partition: Partition | None) -> str:
-    if partition is None or partition.state != "down":
+    if partition is None or partition.state != "DOWN":
         return ""
     return (
         f"the site has closed the partition {partition.name} (it is down: it takes jobs, and starts none); "

@@ -1,12 +1,12 @@
 """What Slurm says of all of the user's jobs: one question, one answer."""
 
-from collections.abc import Collection, Iterator
-from contextlib import suppress
-from datetime import datetime
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from argosy.schedulers.base import Listed, State
 from argosy.schedulers.slurm import spans
+from argosy.schedulers.slurm.answers import SEPARATOR, columns, is_job_id, read_table
 from argosy.schedulers.slurm.commands import NoAnswerError, Patience, SlurmError
 
 FIELDS = (
@@ -26,13 +26,12 @@ STATES = {
     "PENDING": State.PENDING,
     "CONFIGURING": State.RUNNING,
     "RUNNING": State.RUNNING,
-    # The job is over when its nodes have been cleaned up, not before.
-    "COMPLETING": State.RUNNING,
+    "COMPLETING": State.ENDING,
     "SUSPENDED": State.RUNNING,
     "STOPPED": State.RUNNING,
     "RESIZING": State.RUNNING,
     "SIGNALING": State.RUNNING,
-    "STAGE_OUT": State.RUNNING,
+    "STAGE_OUT": State.ENDING,
     "REQUEUED": State.REQUEUED,
     "REQUEUE_FED": State.REQUEUED,
     "REQUEUE_HOLD": State.REQUEUED,
@@ -60,36 +59,29 @@ def list_jobs(patience: Patience) -> list[Listed]:
     Raises:
         SlurmError: when there is no answer.
     """
-    layout = ",".join(f"{field}:|" for field in FIELDS)
-    text = patience.ask(
-        "squeue", "--noheader", "--all", "--me", "--states=all", f"--Format={layout}"
-    )
-    return list(_parse(text))
+    layout = f"--Format={columns(FIELDS, ':,')}"
+    text = patience.ask("squeue", "--all", "--me", "--states=all", layout)
+    jobs = [_listed(row) for row in read_table(text, len(FIELDS)) if is_job_id(row[0])]
+    started = {job.job_id for job in jobs if job.used_s}
+    return [replace(job, alone=not started - {job.job_id}) for job in jobs]
 
 
-def _parse(text: str) -> Iterator[Listed]:
-    for line in text.splitlines():
-        # Only the last field, a path, may hold the separator itself.
-        parts = line.removesuffix("|").split("|", len(FIELDS) - 1)
-        if len(parts) < len(FIELDS):
-            continue
-        job_id, state, reason, restarts, nodes, name, used, left, start, work_dir = parts
-        count = int(restarts) if restarts.isdigit() else 0
-        found = STATES.get(state.split()[0].rstrip("+"), State.RUNNING)
-        if found is State.PENDING and count:
-            found = State.REQUEUED
-        plain = "" if reason == "None" else reason
-        yield Listed(
-            job_id, found, plain, count, nodes, name, Path(work_dir),
-            spans.seconds(used), spans.seconds(left), _unix(start),
-        )  # fmt: skip
+def _listed(row: Sequence[str]) -> Listed:
+    job_id, state, reason, restarts, nodes, name, used, left, start, work_dir = row
+    count = int(restarts) if restarts.isdigit() else 0
+    found = _state(state, State.RUNNING)
+    if found is State.PENDING and count:
+        found = State.REQUEUED
+    plain = "" if reason == "None" else reason
+    return Listed(
+        job_id, found, plain, count, nodes, name, Path(work_dir),
+        spans.seconds(used), spans.seconds(left), float(start) if start.isdigit() else None,
+    )  # fmt: skip
 
 
-def _unix(text: str) -> float | None:
-    """Return a time of the cluster's, which is in the login node's own zone; N/A is none."""
-    with suppress(ValueError):
-        return datetime.fromisoformat(text.strip()).timestamp()
-    return None
+def _state(said: str, otherwise: State) -> State:
+    """Return the state that Slurm names, such as `CANCELLED by 1001`."""
+    return STATES.get(said.partition(" ")[0].rstrip("+"), otherwise)
 
 
 class Accounting:
@@ -103,11 +95,13 @@ class Accounting:
         """Return the last state of each job that the accounts know."""
         if not job_ids or not self._works:
             return {}
+        fields = ("JobIDRaw", "State")
         try:
             text = self._patience.ask(
-                "sacct", "--noheader", "--parsable2", "--allocations", "--duplicates",
-                f"--jobs={','.join(sorted(job_ids))}", "--format=JobIDRaw,State",
+                "sacct", "--parsable", f"--delimiter={SEPARATOR}", "--allocations", "--duplicates",
+                f"--jobs={','.join(sorted(job_ids))}", f"--format={fields[0]},{','.join(fields)}",
             )  # fmt: skip
+            rows = read_table(text, len(fields))
         except NoAnswerError:
             return {}
         except SlurmError:
@@ -115,5 +109,4 @@ class Accounting:
             self._works = False
             return {}
         # A requeued job has a line for each of its lives, the last one last.
-        rows = [line.split("|") for line in text.splitlines() if "|" in line]
-        return {row[0]: STATES.get(row[1].split()[0], State.GONE) for row in rows}
+        return {row[0]: _state(row[1], State.GONE) for row in rows if is_job_id(row[0])}

@@ -1,10 +1,13 @@
 """Why a job waits: Slurm's word for it, in plain words, and whether waiting will ever help."""
 
 import re
+from collections.abc import Mapping
 
 from argosy.schedulers.base import Reason
 
 _STUCK = True
+_QOS = Reason("your other jobs use all that the QoS gives a user")
+_ACCOUNT = Reason("your other jobs use all that the account gives a user")
 
 REASONS: tuple[tuple[str, Reason], ...] = (
     (r"Resources", Reason("waits for nodes to come free")),
@@ -41,22 +44,38 @@ REASONS: tuple[tuple[str, Reason], ...] = (
         r"(QOS|Assoc)Grp\w*RunMinutes(Limit)?",
         Reason("running jobs have taken the budget in advance"),
     ),
-    (r"(QOS|Assoc)Grp\w*Minutes(Limit)?", Reason("the account's budget does not suffice", _STUCK)),
-    (r"QOSMax\w*", Reason("your other jobs use all that the QoS gives a user")),
-    (r"AssocMax\w*", Reason("your other jobs use all that the account gives a user")),
-    (r"Max\w*PerAccount", Reason("jobs of your account together use all that they may")),
-    (r"QOSGrp\w*", Reason("jobs of this QoS together use all that they may")),
-    (r"AssocGrp\w*", Reason("jobs of your account together use all that they may")),
+    (
+        r"(QOS|Assoc)Grp(\w*Minutes(Limit)?|WallLimit)",
+        Reason("the account's budget does not suffice", _STUCK),
+    ),
+    (r"QOSMax\w*", _QOS),
+    (r"AssocMax\w*", _ACCOUNT),
+    (r"Max\w*PerAccount", Reason("all jobs of your account together may not have more")),
+    (r"QOSGrp\w*", Reason("all jobs of this QoS together may not have more")),
+    (r"AssocGrp\w*", Reason("all jobs of your account together may not have more")),
+    (r"QOSUsageThreshold", Reason("your account has used too much lately for this QoS")),
+    (r"JobHoldMaxRequeue", Reason("requeued too often; `scontrol release` lets it go", _STUCK)),
+    (r"DeadLine", Reason("cannot end before its deadline", _STUCK)),
 )
 """JOB REASON CODES of squeue(1), by pattern; the first that fits the whole of Slurm's word."""
 
+ALONE: Mapping[Reason, Reason] = {
+    _QOS: Reason("asks for more than the QoS gives a user; ask for less", _STUCK),
+    _ACCOUNT: Reason("asks for more than the account gives a user; ask for less", _STUCK),
+}
+"""What the same word means of a job beside which the user has no other."""
 
-def explain(said: str) -> Reason:
-    """Return what `said` means; nothing is said of words that are not known."""
+
+def explain(said: str, *, alone: bool = False) -> Reason:
+    """Return what `said` means; nothing is said of words that are not known.
+
+    Args:
+        alone: no other job of the user has run lately.
+    """
     word = said.strip()
     for pattern, reason in REASONS:
         if re.fullmatch(pattern, word, re.IGNORECASE):
-            return reason
+            return ALONE.get(reason, reason) if alone else reason
     # A held job may add who did it, or with which message.
     held = "held" in word.lower()
     return Reason("", stuck=held)

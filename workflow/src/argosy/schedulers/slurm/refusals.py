@@ -1,18 +1,48 @@
 """Why Slurm refuses a job, and which key of which file to change."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from argosy.schedulers.slurm.gres import GPU_OPTIONS
 from argosy.schedulers.slurm.option_keys import ScriptOptions
+from argosy.schedulers.slurm.options import MEMORY_OPTIONS
 
-TOO_MANY_NOW = re.compile(
-    r"submit limit|QOSMaxSubmit|AssocMaxSubmit|AssocGrpSubmit|temporarily unable to accept job|"
-    r"max(?:imum)? number of jobs",
-    re.IGNORECASE,
+FULL: tuple[tuple[str, str], ...] = (
+    (r"AssocMaxSubmit\w*", "your jobs in the queue are as many as the account allows a user"),
+    (r"QOSMaxSubmit\w*", "your jobs in the queue are as many as the QoS allows a user"),
+    (
+        r"AssocGrpSubmit\w*|MaxSubmitJobsPerAccount",
+        "the jobs of your account in the queue are as many as it allows",
+    ),
+    (r"QOSGrpSubmit\w*", "the jobs of this QoS in the queue are as many as it allows"),
+    (r"maintenance reservation", "a maintenance is to come"),
+    (
+        r"temporarily unable to accept job|unable to create job record|submissions disabled|"
+        r"rate limit|try again (?:later|in (?:a|\d))|too (?:many|fast)[^.;]* submi|"
+        r"too many (?:\w+ ){0,2}jobs|max(?:imum)? number of (?:\w+ )?jobs|limit of \d+ (?:\w+ )?jobs|"
+        r"max(?:imum)? jobs?\b(?! (?:size|time|length|duration|memory|wall))|"
+        r"jobs? limit (?:reached|exceeded)",
+        "Slurm takes no more jobs for now",
+    ),
 )
-"""The user has as many jobs in the queue as the site allows: this one has to wait, no more."""
+"""Refusals that time mends, in Slurm's words and in those that sites use, and what is waited for."""
+
+NO_WORD = re.compile(r"job submit limit, user's size and/or time limits")
+"""What Slurm says of any limit of an account or a QoS; mostly it names the limit as well."""
+
+LIMIT = re.compile(r"\b((?:QOS|Assoc)(?:Max|Min|Grp)\w+|Max\w+Per(?:Account|Limit))\b")
+"""The limit that a job exceeds by itself, as a QoS with DenyOnLimit says."""
+
+LIMITED: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (r"Wall|Minutes", ("time",)),
+    (r"Node", ("nodes",)),
+    (r"Cpu|CPU", ("cpus-per-task", "nodes")),
+    (r"Mem", ("mem",)),
+    (r"GRES", ("gres",)),
+    (r"", ("nodes", "cpus-per-task", "mem", "time")),
+)
+"""What such a limit is of, and the options that ask for it."""
 
 NO_MUNGE = re.compile(r"munge|authentication|credential", re.IGNORECASE)
 """Slurm's commands cannot say who asks: a fault of this machine, which no waiting mends."""
@@ -20,19 +50,21 @@ NO_MUNGE = re.compile(r"munge|authentication|credential", re.IGNORECASE)
 NO_SUCH_NODES = re.compile(r"node configuration", re.IGNORECASE)
 """No node has all that is asked for together; Slurm does not say which part is too much."""
 
-NODE_OPTIONS = ("cpus-per-task", "mem", *GPU_OPTIONS, "constraint", "nodes", "partition")
+NODE_OPTIONS = ("cpus-per-task", *MEMORY_OPTIONS, *GPU_OPTIONS, "constraint", "nodes", "partition")
 """What a node, or their number, may be too small for."""
 
 SLURMS_WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (r"accounting/QOS policy", ("nodes", "time", "qos", "account")),
+    (r"usage threshold", ("qos", "account")),
+    (r"nodes not in this partition", ("nodelist", "partition")),
     (r"time limit", ("time",)),
-    (r"memory specification", ("mem",)),
+    (r"memory specification|memory required", ("mem",)),
     (r"more processors|cpu count", ("cpus-per-task", "nodes")),
     (r"node count|too many nodes|PartitionNodeLimit", ("nodes",)),
-    (r"accounting/QOS policy", ("nodes", "time", "qos", "account")),
     (r"invalid account|account/partition", ("account", "partition")),
     (r"invalid qos|qos specification", ("qos",)),
     (r"\bpartition", ("partition",)),
-    (r"invalid generic resource|\(gres\)", ("gres",)),
+    (r"generic resource|\bgres\b", ("gres",)),
     (r"feature specification", ("constraint",)),
     (r"reservation", ("reservation",)),
     (r"license specification", ("licenses",)),
@@ -62,8 +94,30 @@ NO_REASON = re.compile(
 )
 """What Slurm adds to the words of a plugin."""
 
+MEMORY_BY_NODE = re.compile(
+    r"mem-per-(?:cpu|gpu)|memory (?:by|per) (?:node|cpu|core|gpu)|"
+    r"--mem\b[^.;]*\b(?:not|reject|disallow|forbid|instead)|"
+    r"(?:do not|don't|never|without|remove|drop) (?:\w+ ){0,3}--mem\b",
+    re.IGNORECASE,
+)
+"""Words of sites that want memory to be asked for by CPU or GPU, or not at all."""
+
 UNSAID = ("job-name", "chdir", "output", "open-mode", "requeue", "ntasks-per-node")
 """Options that are the same for every job, and that no key decides."""
+
+
+def wait_for(said: str, *, has_jobs: bool) -> str:
+    """Return what a refused job has to wait for, with Slurm's words; empty where time does not help.
+
+    Args:
+        has_jobs: the user has jobs in the queue. A Slurm that names no limit may mean their number.
+    """
+    for pattern, words in FULL:
+        if found := re.search(pattern, said, re.IGNORECASE):
+            return f"{words} ({found[0] if found[0].isalnum() else said})"
+    if has_jobs and NO_WORD.search(said) and not LIMIT.search(said):
+        return f"a limit of your account or QoS is reached, perhaps by your other jobs ({said})"
+    return ""
 
 
 def explain(run_dir: Path, said: str) -> str:
@@ -71,19 +125,48 @@ def explain(run_dir: Path, said: str) -> str:
     script = ScriptOptions(run_dir)
     if NO_MUNGE.search(said):
         return f"{script.where}: munge does not run on this machine, so Slurm trusts nobody here: {said}"
+    if MEMORY_BY_NODE.search(said) and "mem" in script.values:
+        return _memory_by_node(script, said)
     if NO_SUCH_NODES.search(said) and not re.search("memory specification", said, re.IGNORECASE):
         return _of_some_node_option(script, said)
-    for pattern, options in SLURMS_WORDS:
-        if re.search(pattern, said, re.IGNORECASE):
-            # What the script does not have is not blamed, unless Slurm wants just that.
-            further = [option for option in options[1:] if script.named(option)]
-            return refusal(script, [options[0], *further], said)
-    return _in_the_sites_words(script, said)
+    options = _options_of(script, said)
+    return refusal(script, options, said) if options else _in_the_sites_words(script, said)
+
+
+def _options_of(script: ScriptOptions, said: str) -> list[str]:
+    """Return the options that Slurm's words are about; none where they are a site's own."""
+    if limit := LIMIT.search(said):
+        asked = next(options for pattern, options in LIMITED if re.search(pattern, limit[1]))
+        of = "account" if limit[1].startswith("Assoc") else "qos"
+        return [*_present(script, asked), of]
+    if NO_REASON.search(said):
+        return []
+    # Slurm's last sentence is the reason; a plugin may have said more before.
+    last = said.rpartition(": ")[2]
+    for words in (last, said):
+        for pattern, options in SLURMS_WORDS:
+            if re.search(pattern, words, re.IGNORECASE):
+                return _present(script, options)
+    return []
+
+
+def _present(script: ScriptOptions, options: Sequence[str]) -> list[str]:
+    """Return the first option, which Slurm wants, and of the others those that the script has."""
+    return [options[0], *(option for option in options[1:] if script.named(option))]
 
 
 def refusal(script: ScriptOptions, options: Iterable[str], said: str) -> str:
     """Return one line: the keys of these options, and what Slurm says."""
     return f"{_keys(script, options)}: Slurm refuses {script.where}: {said}"
+
+
+def _memory_by_node(script: ScriptOptions, said: str) -> str:
+    """Return the keys by which a site's file asks for memory otherwise."""
+    return (
+        f'{script.site_file}: options: write `mem-per-cpu: "{{memory_per_cpu}}M"` where the site counts '
+        f'memory by CPU, `mem-per-gpu: "{{memory_per_gpu}}M"` by GPU, `mem: null` where it wants none: '
+        f"Slurm refuses {script.where}, which asks for mem={script.values['mem']}: {said}"
+    )
 
 
 def _of_some_node_option(script: ScriptOptions, said: str) -> str:
@@ -96,12 +179,8 @@ def _of_some_node_option(script: ScriptOptions, said: str) -> str:
 
 
 def _keys(script: ScriptOptions, options: Iterable[str]) -> str:
-    """Return the keys of options; `gres` stands for those of the script that ask for GPUs."""
-    names = [
-        name
-        for option in options
-        for name in (script.named(option) if option == "gres" else ()) or (option,)
-    ]
+    """Return the keys of options, as far as the script has them (`ScriptOptions.named`)."""
+    names = [name for option in options for name in script.named(option) or (option,)]
     return ", or ".join(dict.fromkeys(script.keys(name) for name in names))
 
 

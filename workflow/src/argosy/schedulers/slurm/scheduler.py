@@ -19,18 +19,20 @@ from argosy.schedulers.slurm.commands import (
     Patience,
     SlurmError,
     call,
-    script_of,
 )
 from argosy.schedulers.slurm.queue import Accounting, list_jobs
 from argosy.schedulers.slurm.reasons import explain as why_it_waits
-from argosy.schedulers.slurm.refusals import TOO_MANY_NOW, explain
+from argosy.schedulers.slurm.refusals import explain, wait_for
 from argosy.schedulers.slurm.shared_jobs import (
     attach_shared,
+    ending_of,
+    note,
     repeat_of,
     split_shared,
     status_of_run,
     submit_shared,
 )
+from argosy.schedulers.slurm.submission import LostJobs, script_of, submit
 
 PARALLEL_SUBMISSIONS = 4
 LONGEST_PAUSE_S = 60.0
@@ -61,6 +63,7 @@ class SlurmScheduler:
         self._jobs: dict[Path, str] = {}
         self._last: dict[Path, Status] = {}
         self._suspected: dict[Path, Status] = {}
+        self._lost = LostJobs()
         self._silent_since: float | None = None
         self._took: deque[float] = deque(maxlen=ANSWERS)
         self.pause_s = poll_s
@@ -85,10 +88,11 @@ class SlurmScheduler:
         return self._give_back(self._look_up(listed))
 
     def cancel(self) -> None:
-        """Cancel all jobs by one call of scancel."""
+        """Cancel all jobs by one call of scancel, those too whose number got lost."""
         self._waiting.clear()
+        lost = self._lost.all_of(list_jobs(self._patience)) if self._lost else []
         # Runs may share a job.
-        if ids := dict.fromkeys(job_id for job_id in self._jobs.values() if job_id):
+        if ids := dict.fromkeys([*filter(None, self._jobs.values()), *lost]):
             call("scancel", *ids)
 
     # ---- asking
@@ -127,36 +131,43 @@ class SlurmScheduler:
 
         Nothing is submitted without a look at the queue just before: no run gets two jobs.
         """
-        mine: dict[Path, list[Listed]] = {}
-        for job in listed:
-            if job.state.active:
-                mine.setdefault(job.work_dir, []).append(job)
         alone, shared = split_shared([*self._waiting])
         by_repeat: defaultdict[int, list[Callable[[], None]]] = defaultdict(list)
         for run in alone:
-            by_repeat[repeat_of(run)].append(partial(self._submit_one, run, mine.get(run, [])))
+            by_repeat[repeat_of(run)].append(partial(self._submit_one, run, listed))
         for folder, runs in shared.items():
-            submit = partial(self._submit_shared, folder, runs, mine.get(folder, []))
-            by_repeat[repeat_of(runs[0])].append(submit)
+            together = partial(self._submit_shared, folder, runs, listed)
+            by_repeat[repeat_of(runs[0])].append(together)
         with ThreadPoolExecutor(PARALLEL_SUBMISSIONS) as pool:
             # Within: an interrupt waits for what is being submitted, and cancels or leaves that too.
             for _, block in sorted(by_repeat.items()):
-                for each in [pool.submit(submit) for submit in block]:
+                for each in [pool.submit(step) for step in block]:
                     each.result()
 
-    def _submit_one(self, run_dir: Path, in_queue: list[Listed]) -> None:
+    def _submit_one(self, run_dir: Path, listed: list[Listed]) -> None:
         try:
-            status = _attach(run_dir, in_queue, self._patience) or _submit(run_dir)
+            if job := self._lost.find(run_dir, listed):
+                _note(run_dir, job.job_id)
+                status: Status | None = _status(job)
+            else:
+                status = _attach(run_dir, listed, self._patience)
+            if status is None:
+                status = self._lost.guarded(run_dir, listed, partial(_submit, run_dir))
         except SlurmError as problem:
-            self._not_submitted(run_dir, [run_dir], problem)
+            self._not_submitted(run_dir, [run_dir], problem, listed)
         else:
             self._take_over(run_dir, status)
 
-    def _submit_shared(self, folder: Path, run_dirs: list[Path], in_queue: list[Listed]) -> None:
+    def _submit_shared(self, folder: Path, run_dirs: list[Path], listed: list[Listed]) -> None:
         """Attach to what earlier drivers left of a job that runs share; submit one for the others."""
-        others = [job for job in in_queue if job.job_id not in self._jobs.values()]
+        others = [job for job in _active(folder, listed) if job.job_id not in self._jobs.values()]
         rest = []
         try:
+            if (lost := self._lost.find(folder, listed)) and not lost.state.active:
+                note(folder, run_dirs, lost.job_id)
+                for run_dir in run_dirs:
+                    self._take_over(run_dir, _status(lost))
+                return
             found = attach_shared(folder, run_dirs, others, self._patience)
             for run_dir in run_dirs:
                 if job := found.get(run_dir):
@@ -166,19 +177,22 @@ class SlurmScheduler:
                 else:
                     rest.append(run_dir)
             if rest:
-                status = submit_shared(folder, rest)
+                status = self._lost.guarded(folder, listed, partial(submit_shared, folder, rest))
                 for run_dir in rest:
                     self._take_over(run_dir, status)
         except SlurmError as problem:
-            self._not_submitted(
-                folder, [each for each in run_dirs if each in self._waiting], problem
-            )
+            waiting = [each for each in run_dirs if each in self._waiting]
+            self._not_submitted(folder, waiting, problem, listed)
 
-    def _not_submitted(self, folder: Path, run_dirs: list[Path], problem: SlurmError) -> None:
+    def _not_submitted(
+        self, folder: Path, run_dirs: list[Path], problem: SlurmError, listed: list[Listed]
+    ) -> None:
         """Let these runs, whose script is in `folder`, wait for the next look, or refuse them."""
         said = str(problem)
-        if isinstance(problem, NoAnswerError) or (TOO_MANY_NOW.search(said) and self._jobs):
-            self._waiting.update(dict.fromkeys(run_dirs, said))
+        has_jobs = bool(self._jobs) or any(job.state.active for job in listed)
+        wait = said if isinstance(problem, NoAnswerError) else wait_for(said, has_jobs=has_jobs)
+        if wait:
+            self._waiting.update(dict.fromkeys(run_dirs, wait))
             return
         for run_dir in run_dirs:
             self._take_over(run_dir, Status(State.REFUSED, reason=explain(folder, said)))
@@ -223,15 +237,20 @@ class SlurmScheduler:
         return self._last[run]
 
 
-def _attach(run_dir: Path, in_queue: list[Listed], patience: Patience) -> Status | None:
+def _active(folder: Path, listed: Iterable[Listed]) -> list[Listed]:
+    """Return the jobs of a folder that are not over; jobs that only end count as active."""
+    return [job for job in listed if job.state.active and job.work_dir == folder]
+
+
+def _attach(run_dir: Path, listed: Iterable[Listed], patience: Patience) -> Status | None:
     """Return the run's job that there is, if it is of the script as it is now; others are cancelled."""
     script = read_text(run_dir / SCRIPT, site_of(run_dir))
     name = job_name(run_dir)
     found = None
-    for job in in_queue:
-        if job.name != name:
+    for job in _active(run_dir, listed):
+        if job.name != name or ending_of(run_dir, job):
             continue
-        if found is None and script_of(job.job_id, patience) == script:
+        if found is None and script_of(job.job_id, run_dir, patience) == script:
             found = job
         else:
             call("scancel", job.job_id)
@@ -239,32 +258,29 @@ def _attach(run_dir: Path, in_queue: list[Listed], patience: Patience) -> Status
 
 
 def _submit(run_dir: Path) -> Status:
-    script = run_dir / SCRIPT
     if problem := missing_image(run_dir):
         return Status(State.REFUSED, reason=problem)
     (run_dir / "logs").mkdir(mode=0o700, exist_ok=True)
-    said = call("sbatch", "--parsable", script, cwd=run_dir)
-    # With several clusters it is "id;cluster".
-    job_id = said.strip().partition(";")[0]
-    add_job(
-        run_dir,
-        Job(
-            scheduler="slurm",
-            job_id=job_id,
-            submitted=time.time(),
-            script_sha256=script_digest(script),
-        ),
-    )
+    job_id = submit(run_dir / SCRIPT, run_dir)
+    _note(run_dir, job_id)
     return Status(State.PENDING, job_id)
 
 
+def _note(run_dir: Path, job_id: str) -> None:
+    """Note a run's job in its job.json."""
+    digest = script_digest(run_dir / SCRIPT)
+    job = Job(scheduler="slurm", job_id=job_id, submitted=time.time(), script_sha256=digest)
+    add_job(run_dir, job)
+
+
 def _of_run(run_dir: Path, job: Listed) -> Status:
-    shared = job.state.active and job.name != job_name(run_dir)
-    return (status_of_run(run_dir, job) if shared else None) or _status(job)
+    if job.state.active and job.name != job_name(run_dir):
+        return status_of_run(run_dir, job) or _status(job)
+    return ending_of(run_dir, job) or _status(job)
 
 
 def _status(job: Listed) -> Status:
     waits = job.state in (State.PENDING, State.REQUEUED)
-    found = why_it_waits(job.reason)
+    found = why_it_waits(job.reason, alone=job.alone)
     stuck = (found.meaning or job.reason) if waits and found.stuck else ""
     return Status(job.state, job.job_id, job.restarts, job.reason, job.nodes, stuck)

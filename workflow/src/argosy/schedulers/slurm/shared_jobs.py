@@ -22,8 +22,9 @@ from argosy.run_folder.models import Job, RunFolderError
 from argosy.schedulers.base import BETWEEN_RUNS_S, Listed, State, Status, job_name
 from argosy.schedulers.batch_system import find_batch_system
 from argosy.schedulers.script_template import ScriptTemplate
-from argosy.schedulers.slurm.commands import Patience, call, script_of
+from argosy.schedulers.slurm.commands import Patience, call
 from argosy.schedulers.slurm.option_keys import ScriptOptions
+from argosy.schedulers.slurm.submission import script_of, submit
 
 TEMPLATE = "allocation.sbatch.j2"
 
@@ -64,8 +65,7 @@ def submit_shared(folder: Path, run_dirs: Sequence[Path]) -> Status:
         SlurmError: when Slurm refuses it, or does not answer.
     """
     script = write_script(folder, run_dirs)
-    said = call("sbatch", "--parsable", script, cwd=folder)
-    job_id = said.strip().partition(";")[0]
+    job_id = submit(script, folder)
     note(folder, run_dirs, job_id)
     return Status(State.PENDING, job_id)
 
@@ -87,7 +87,7 @@ def attach_shared(
             continue
         held = {
             run_dir
-            for run_dir, digest in runs_of(script_of(job.job_id, patience)).items()
+            for run_dir, digest in runs_of(script_of(job.job_id, folder, patience)).items()
             if digest == _digest(run_dir)
         }
         if not held:
@@ -194,10 +194,24 @@ def status_of_run(run_dir: Path, job: Listed) -> Status | None:
     come_to = verdict.state if verdict else None
     if come_to == "completed":
         return Status(State.COMPLETED, job.job_id, job.restarts, nodes=job.nodes)
-    if job.state is not State.RUNNING:
+    if job.state not in (State.RUNNING, State.ENDING):
         return None
     if newest != f"{job.job_id}.{job.restarts}":
         turn = f"its turn in job {job.job_id}"
         return Status(State.PENDING, job.job_id, job.restarts, turn, job.nodes)
     # A run that was cancelled may be of a job on its way back into the queue: that decides.
     return Status(State.FAILED, job.job_id, job.restarts) if come_to == "failed" else None
+
+
+def ending_of(run_dir: Path, job: Listed) -> Status | None:
+    """Return how a run came out whose job only ends, as its verdict says; None: the job decides.
+
+    A site may clean up for minutes. A job that was interrupted or cancelled, or left no verdict, may go
+    back into the queue.
+    """
+    if job.state is not State.ENDING:
+        return None
+    verdict = RunFolder(run_dir).verdict(f"{job.job_id}.{job.restarts}")
+    states = {"completed": State.COMPLETED, "failed": State.FAILED}
+    state = states.get(verdict.state) if verdict else None
+    return Status(state, job.job_id, job.restarts, nodes=job.nodes) if state else None

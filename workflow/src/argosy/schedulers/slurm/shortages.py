@@ -73,7 +73,10 @@ def _demands(values: Values, nodes: Sequence[Node]) -> Iterator[_Demand]:
     if (cpus := values.get("cpus-per-task")) and cpus.isdigit():
         count = int(cpus)
         yield _Demand("cpus-per-task", lambda node: node.cpus >= count, _most_cpus)
-    if memory := _mebibytes(values.get("mem")):
+        if each := mebibytes(values.get("mem-per-cpu")):
+            total = each * count
+            yield _Demand("mem-per-cpu", lambda node: node.memory >= total, _most_memory)
+    if memory := mebibytes(values.get("mem")):
         yield _Demand("mem", lambda node: node.memory >= memory, _most_memory)
     # Some sites do not tell which gres there are.
     if any(each.gres for each in nodes):
@@ -90,8 +93,8 @@ def _gives(asked: Mapping[str, int]) -> Callable[[Node], bool]:
     return lambda node: all(node.gres.get(kind, 0) >= count for kind, count in asked.items())
 
 
-def _mebibytes(text: str | None) -> float:
-    """Return what `--mem` asks for; 0 where it says nothing, or all that a node has."""
+def mebibytes(text: str | None) -> float:
+    """Return the memory that an option asks for; 0 where it says nothing, or all that a node has."""
     found = re.fullmatch(r"(\d+)([KMGT]?)", text or "")
     return int(found[1]) * _MEBIBYTES[found[2] or "M"] if found else 0
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 from argosy.schedulers.cluster_facts import NodeKind
 from argosy.schedulers.slurm import gres
-from argosy.schedulers.slurm.survey.records import key_of, known, number, read_records
+from argosy.schedulers.slurm.answers import read_records
+from argosy.schedulers.slurm.survey.records import key_of, known, number
 
 ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 ORIGIN = "scontrol show node"
@@ -33,7 +34,7 @@ class Node:
 
 def read_nodes(text: str) -> list[Node]:
     """Return the nodes of an answer; one whose size is not known, as it never came up, is left out."""
-    return [node for record in read_records(text) if (node := _node(record))]
+    return [node for record in read_records(text, "NodeName") if (node := _node(record))]
 
 
 def _node(record: dict[str, str]) -> Node | None:

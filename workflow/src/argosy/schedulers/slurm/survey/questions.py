@@ -1,8 +1,12 @@
 """Questions to Slurm's commands that may stay without an answer, and what was not learned then."""
 
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
 from argosy.schedulers.slurm.commands import LateError, SlurmError, call
+
+T = TypeVar("T")
 
 ANSWER_S = 20.0
 """How long one answer may take."""
@@ -19,13 +23,13 @@ class Questions:
         self._until = time.monotonic() + limit_s
         self.unknown: list[str] = []
 
-    def ask(self, what: str, *command: str) -> str:
-        """Return an answer; empty where there is none, which is noted as `what` that is not known."""
+    def ask(self, what: str, *command: str, read: Callable[[str], T]) -> T | None:
+        """Return what `read` makes of an answer; None where there is none: `what` is noted as unknown."""
         try:
-            return self.call(*command)
+            return read(self.call(*command))
         except SlurmError as problem:
             self.unknown.append(f"{what} ({' '.join(command[:3])}: {problem})")
-            return ""
+            return None
 
     def call(self, *command: str) -> str:
         """Return an answer. Raises SlurmError."""

@@ -4,25 +4,31 @@ import getpass
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 from argosy.errors import ArgosyError
 from argosy.files import write_text
-from argosy.schedulers.base import SchedulerError
+from argosy.schedulers.base import BusyError, SchedulerError, State
 from argosy.schedulers.cluster_facts import ClusterFacts, LookJob, NodeKind, QueueFacts
 from argosy.schedulers.slurm import spans
-from argosy.schedulers.slurm.commands import MissingError, SlurmError, call
+from argosy.schedulers.slurm.answers import read_accounts, read_config, read_records
+from argosy.schedulers.slurm.commands import MissingError, NoAnswerError, Patience, SlurmError, call
 from argosy.schedulers.slurm.options import directive
+from argosy.schedulers.slurm.partitions import QUESTION
+from argosy.schedulers.slurm.queue import list_jobs
 from argosy.schedulers.slurm.reasons import explain
-from argosy.schedulers.slurm.refusals import NO_SUCH_NODES
+from argosy.schedulers.slurm.refusals import NO_SUCH_NODES, wait_for
+from argosy.schedulers.slurm.submission import find_new, submit
 from argosy.schedulers.slurm.survey.nodes import kinds_by_partition, read_nodes
 from argosy.schedulers.slurm.survey.partitions import in_order, queue_of, refused_account
 from argosy.schedulers.slurm.survey.questions import ANSWER_S, Questions
-from argosy.schedulers.slurm.survey.records import (
-    number,
-    read_config,
-    read_records,
-    read_table,
-)
+from argosy.schedulers.slurm.survey.records import number
+
+T = TypeVar("T")
+
+_CONFIG = ("scontrol", "show", "config")
+_ACCOUNTS = ("sacctmgr", "--parsable", "show")
 
 SURVEY_S = 60.0
 """For all questions together."""
@@ -36,18 +42,21 @@ CANCEL_S = 10.0
 class SlurmSurveyor:
     """Everything is asked as an ordinary user may."""
 
+    def __init__(self) -> None:
+        self._patience = Patience()
+
     def survey(self, account: str | None, say: Callable[[str], None]) -> ClusterFacts:
         """Ask for nodes, partitions, accounts, and whether they would be taken."""
         questions = Questions(SURVEY_S)
         say("asking Slurm for its nodes, partitions and accounts")
-        partitions = read_records(_needed(questions, "scontrol", "show", "partition", "-o"))
-        nodes = read_nodes(_needed(questions, "scontrol", "show", "node", "-o"))
+        partitions = _needed(questions, *QUESTION, read=_partitions)
+        nodes = _needed(questions, "scontrol", "show", "node", "-o", read=read_nodes)
         if not partitions or not nodes:
             raise ArgosyError(
                 "Slurm lists no partition or no node here",
                 "`scontrol show partition` and `scontrol show node` say what it shows to you",
             )
-        config = read_config(questions.ask("settings of the cluster", "scontrol", "show", "config"))
+        config = questions.ask("settings of the cluster", *_CONFIG, read=read_config) or {}
         kinds = kinds_by_partition(nodes)
         notes = _closed(partitions)
         queues = _queues(partitions, kinds, _qos_minutes(config, questions))
@@ -73,8 +82,7 @@ class SlurmSurveyor:
 
     def cluster_name(self) -> str:
         """Return the name in Slurm's own configuration."""
-        said = _needed(Questions(ANSWER_S), "scontrol", "show", "config")
-        return read_config(said).get("ClusterName", "")
+        return _needed(Questions(ANSWER_S), *_CONFIG, read=read_config).get("ClusterName", "")
 
     def look_options(
         self, kind: NodeKind, queue: QueueFacts, account: str | None, nodes: int
@@ -94,21 +102,31 @@ class SlurmSurveyor:
     def submit(self, job: LookJob) -> str:
         """Write the job's script into its folder, and submit it."""
         write_text(job.folder / SCRIPT, _script(job))
-        said = call("sbatch", "--parsable", job.folder / SCRIPT, cwd=job.folder)
-        return said.strip().partition(";")[0]
+        try:
+            return submit(job.folder / SCRIPT, job.folder)
+        except NoAnswerError:
+            found = find_new(job.folder, JOB_NAME, (), list_jobs(self._patience))
+            if found is None:
+                raise
+            return found.job_id
+        except SlurmError as problem:
+            if wait := wait_for(str(problem), has_jobs=True):
+                raise BusyError(wait) from None
+            raise
 
     def waits_for(self, job_id: str) -> str | None:
         """Return what squeue says of a job."""
         try:
-            said = call("squeue", "-h", "-j", job_id, "--format=%T|%r", timeout_s=20.0).strip()
+            listed = list_jobs(self._patience)
         except SlurmError as problem:
-            # Slurm soon forgets a job that has ended.
-            return None if "invalid job id" in str(problem).lower() else str(problem)
-        state, _, reason = said.partition("|")
-        if state in ("PENDING", "CONFIGURING"):
-            known_reason = "" if reason == "None" else reason
-            return explain(reason).meaning or known_reason or "it was just submitted"
-        return "" if state in ("RUNNING", "COMPLETING") else None
+            return str(problem)
+        job = next((each for each in listed if each.job_id == job_id), None)
+        # Slurm soon forgets a job that has ended; one that only ends has done its work.
+        if job is None or not job.state.active or job.state is State.ENDING:
+            return None
+        if job.state is State.RUNNING:
+            return ""
+        return explain(job.reason, alone=job.alone).meaning or job.reason or "it was just submitted"
 
     def cancel(self, job_id: str) -> None:
         """Cancel a job."""
@@ -118,9 +136,13 @@ class SlurmSurveyor:
             raise SchedulerError(f"job {job_id} could not be cancelled: {problem}") from None
 
 
-def _needed(questions: Questions, *command: str) -> str:
+def _partitions(text: str) -> list[dict[str, str]]:
+    return read_records(text, "PartitionName")
+
+
+def _needed(questions: Questions, *command: str, read: Callable[[str], T]) -> T:
     try:
-        return questions.call(*command)
+        return read(questions.call(*command))
     except MissingError as problem:
         raise ArgosyError(str(problem), "probe on a login node of the cluster") from None
     except SlurmError as problem:
@@ -163,10 +185,9 @@ def _qos_minutes(config: Mapping[str, str], questions: Questions) -> dict[str, f
     """Return the longest job of each QoS that has a limit."""
     if not _has_accounting(config):
         return {}
-    rows = read_table(
-        questions.ask("limits of QoS", "sacctmgr", "-nP", "show", "qos", "format=name,maxwall")
-    )
-    found = {row[0]: spans.seconds(row[1]) for row in rows if len(row) == 2}
+    read = partial(read_accounts, header="Name")
+    rows = questions.ask("limits of QoS", *_ACCOUNTS, "qos", "format=name,maxwall", read=read)
+    found = {name: spans.seconds(most) for name, most in rows or ()}
     return {name: seconds / 60 for name, seconds in found.items() if seconds is not None}
 
 
@@ -176,23 +197,18 @@ def _accounts(
     """Return the accounts to try, the best first: the one that was given, or else the user's."""
     if account or not _has_accounting(config):
         return (account,) if account else ()
-    user = f"user={getpass.getuser()}"
-    mine = read_table(
-        questions.ask("your accounts", "sacctmgr", "-nP", "show", "assoc", user, "format=account")
+    user = getpass.getuser()
+    read = partial(read_accounts, header="User")
+    mine = questions.ask(
+        "your accounts", *_ACCOUNTS, "assoc", f"user={user}", "format=user,account", read=read
     )
-    default = read_table(
-        questions.ask(
-            "your default account",
-            "sacctmgr",
-            "-nP",
-            "show",
-            "user",
-            "-s",
-            user[5:],
-            "format=defaultaccount",
-        )
+    default = questions.ask(
+        "your default account",
+        *(*_ACCOUNTS, "user", "-s", user, "format=user,defaultaccount"),
+        read=read,
     )
-    return tuple(dict.fromkeys(row[0] for row in (*default, *mine) if row[0]))
+    rows = (*(default or ()), *(mine or ()))
+    return tuple(dict.fromkeys(account for name, account in rows if name == user and account))
 
 
 def _account_words(
@@ -301,7 +317,8 @@ class _Tests:
             )
         except SlurmError as problem:
             said = str(problem)
-            return "" if NO_SUCH_NODES.search(said) else said
+            is_for_now = NO_SUCH_NODES.search(said) or wait_for(said, has_jobs=True)
+            return "" if is_for_now else said
         return ""
 
 

@@ -1,0 +1,135 @@
+"""The answers of Slurm's commands, told from all else that is printed around them.
+
+Wrappers, plugins and start-up files of a site print greetings and `[INFO]` lines before, between and after
+the lines of an answer. So each question is put such that the lines of its answer can be recognised: columns
+end in a separator that nobody else prints, the first column is asked for twice, and the header has to be
+there. Without its header an answer is none: a command that a wrapper has silenced does not say that there
+are no jobs.
+"""
+
+import re
+from collections.abc import Sequence
+
+from argosy.schedulers.slurm.commands import NoAnswerError, shown
+
+SEPARATOR = "|argosy|"
+"""Ends each column of squeue, sinfo and sacct."""
+
+_JOB = re.compile(r"(?:Submitted batch job )?([1-9]\d*)(?:(?:;| on cluster )(\S+))?")
+_JOB_ID = re.compile(r"[1-9]\d*(?:[_+]\d+)?")
+_TO_START = re.compile(
+    r"Job \d+ to start at \S+ using (\d+) processors on nodes (\S+)(?: in partition (\S+))?"
+)
+_KEY = re.compile(r"(?:^|\s)([A-Z][A-Za-z_]*)=")
+_SETTING = re.compile(r"(\w+) *= (.*)")
+
+
+class UnreadableError(NoAnswerError):
+    """A command ended well, but its answer is not in what was printed; the text quotes that."""
+
+    def __init__(self, what: str, text: str) -> None:
+        super().__init__(f"{what}; it printed: {shown(text)}")
+
+
+def columns(fields: Sequence[str], joint: str = "") -> str:
+    """Return the columns as sinfo's --format wants them, or with a `joint` of `:,` squeue's --Format."""
+    before, between = joint[:1], joint[1:]
+    return between.join(f"{field}{before}{SEPARATOR}" for field in (fields[0], *fields))
+
+
+def read_table(text: str, count: int) -> list[list[str]]:
+    """Return the rows of a table of `count` columns, of which the first was asked for twice.
+
+    Raises:
+        UnreadableError: its header is not there.
+    """
+    found = []
+    for line in text.split("\n"):
+        before, *row = line.split(SEPARATOR)
+        # What was printed without a line break stands before the first column.
+        if len(row) == count + 1 and row[0] and before.endswith(row[0]) and not row.pop().strip():
+            found.append([each.strip() for each in row])
+    if not found:
+        raise UnreadableError("the answer has no table", text)
+    return found[1:]
+
+
+def read_accounts(text: str, header: str) -> list[list[str]]:
+    """Return the rows of `sacctmgr -p`, whose header begins with `header`.
+
+    Raises:
+        UnreadableError: its header is not there.
+    """
+    lines = [line.strip().split("|") for line in text.split("\n")]
+    begins = [number for number, row in enumerate(lines) if row[0].endswith(header) and row[1:]]
+    if not begins:
+        raise UnreadableError("the answer has no table", text)
+    length = len(lines[begins[0]])
+    rows = lines[begins[0] + 1 :]
+    return [row[:-1] for row in rows if len(row) == length and row[0] and not row[-1]]
+
+
+def read_records(text: str, first: str) -> list[dict[str, str]]:
+    """Return what `scontrol show … -o` says, a dictionary a line; each begins with the key `first`.
+
+    Text and not `--json`: that came with 21.08, needs a plugin that sites may leave out, and its keys have
+    changed with nearly every version, while these lines have kept theirs. A value may hold spaces and
+    lasts until the next key. The first of a key counts, as free text comes last.
+    """
+    found = []
+    for line in text.split("\n"):
+        begin = line.find(f"{first}=")
+        record = _record(line[begin:]) if begin >= 0 else {}
+        # A greeting may speak of a partition; it does not tell its state.
+        if any(key.endswith("State") for key in record):
+            found.append(record)
+    return found
+
+
+def _record(line: str) -> dict[str, str]:
+    keys = list(_KEY.finditer(line))
+    ends = [each.start() for each in keys[1:]] + [len(line)]
+    found: dict[str, str] = {}
+    for key, end in zip(keys, ends, strict=False):
+        found.setdefault(key[1], line[key.end() : end].strip())
+    return found
+
+
+def read_config(text: str) -> dict[str, str]:
+    """Return what `scontrol show config` says, by key.
+
+    Raises:
+        UnreadableError: the answer is not there.
+    """
+    _, begun, settings = text.partition("Configuration data as of ")
+    if not begun:
+        raise UnreadableError("the answer has no settings", text)
+    found: dict[str, str] = {}
+    for line in map(_SETTING.fullmatch, settings.split("\n")):
+        if line:
+            found.setdefault(line[1], line[2].strip())
+    return found
+
+
+def read_submitted(text: str) -> tuple[str, str] | None:
+    """Return number and cluster of the job that sbatch has submitted; the cluster is mostly empty.
+
+    None where no line, or more than one, is a number and nothing else.
+    """
+    lines = [_JOB.fullmatch(line.strip()) for line in text.split("\n")]
+    found = {(said[1], said[2] or "") for said in lines if said}
+    return found.pop() if len(found) == 1 else None
+
+
+def is_job_id(text: str) -> bool:
+    """Return whether a text is a job's number, with that of its part in an array or a heterogeneous job."""
+    return _JOB_ID.fullmatch(text) is not None
+
+
+def read_start(text: str) -> tuple[int, str] | None:
+    """Return the CPUs and the partition that `sbatch --test-only` would give; None where it does not say.
+
+    The partition is empty where this version of Slurm does not name it.
+    """
+    found = _TO_START.search(text)
+    return (int(found[1]), found[3] or "") if found else None

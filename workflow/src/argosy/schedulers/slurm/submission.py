@@ -1,0 +1,134 @@
+"""Submitting a script, and finding the job again when the answer to that was lost."""
+
+import os
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeVar
+
+from argosy.reading import read_text
+from argosy.schedulers.base import Listed, job_name
+from argosy.schedulers.slurm.answers import read_submitted
+from argosy.schedulers.slurm.clusters import check_cluster
+from argosy.schedulers.slurm.commands import NoAnswerError, Patience, SlurmError, call, shown
+
+T = TypeVar("T")
+
+LOOKS = 1
+"""So many looks at the queue may not show a job yet whose submission was not answered."""
+
+
+class LostError(NoAnswerError):
+    """Slurm took the script, and the answer does not say which job that became."""
+
+
+def submit(script: Path, folder: Path) -> str:
+    """Submit a script from `folder`, and return the job's number.
+
+    Raises:
+        LostError: there is a job, whose number is not known: `find_new` finds it in the queue.
+        NoAnswerError: there may be such a job.
+        SlurmError: there is none.
+    """
+    try:
+        said = call("sbatch", "--parsable", script, cwd=folder)
+    except SlurmError as problem:
+        # A wrapper may fail after Slurm has taken the script.
+        said = problem.printed
+        if read_submitted(said) is None:
+            raise
+    found = read_submitted(said)
+    if found is None:
+        raise LostError(f"sbatch took the script and named no job; it printed: {shown(said)}")
+    job_id, cluster = found
+    if cluster:
+        check_cluster(job_id, cluster)
+    return job_id
+
+
+def find_new(
+    folder: Path, name: str, before: Collection[str], listed: Iterable[Listed]
+) -> Listed | None:
+    """Return the newest job of that name that was submitted from `folder` and is not of those `before`."""
+    here = os.path.realpath(folder)
+    found = [
+        job
+        for job in listed
+        if job.name == name and job.job_id not in before and os.path.realpath(job.work_dir) == here
+    ]
+    return max(found, key=lambda job: int(job.job_id), default=None)
+
+
+def script_of(job_id: str, folder: Path, patience: Patience) -> str:
+    """Return Slurm's own copy of the script of a job of `folder`.
+
+    Slurm writes it into a file there: on standard output a site's greetings would become part of it.
+
+    Raises:
+        SlurmError: as `call`.
+    """
+    with TemporaryDirectory(prefix=".script-", dir=folder) as aside:
+        copy = Path(aside) / "batch_script"
+        said = patience.ask("scontrol", "write", "batch_script", job_id, str(copy))
+        try:
+            return read_text(copy, folder).rstrip("\n") + "\n"
+        except OSError:
+            raise NoAnswerError(
+                f"scontrol wrote no copy of the script of job {job_id}; it printed: {shown(said)}"
+            ) from None
+
+
+@dataclass(frozen=True)
+class _Lost:
+    """A submission without an answer: what had been in the queue before, and what was said."""
+
+    before: frozenset[str]
+    problem: NoAnswerError
+    looks: int = 0
+
+
+class LostJobs:
+    """Remembers submissions whose answer was lost, so that no script is submitted twice."""
+
+    def __init__(self) -> None:
+        self._lost: dict[Path, _Lost] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._lost)
+
+    def guarded(self, folder: Path, listed: Iterable[Listed], submit_it: Callable[[], T]) -> T:
+        """Submit the script of `folder`; `listed` is the queue just before. Raises as `submit`."""
+        try:
+            return submit_it()
+        except NoAnswerError as problem:
+            before = frozenset(job.job_id for job in listed)
+            self._lost[folder] = _Lost(before, problem)
+            raise
+
+    def find(self, folder: Path, listed: Iterable[Listed]) -> Listed | None:
+        """Return the job of a submission whose answer was lost, even if it has ended; None: there is none.
+
+        Raises:
+            NoAnswerError: it may still appear.
+            SlurmError: it was taken, and is nowhere.
+        """
+        lost = self._lost.get(folder)
+        if lost is None:
+            return None
+        found = find_new(folder, job_name(folder), lost.before, listed)
+        if found is None and lost.looks < LOOKS:
+            self._lost[folder] = replace(lost, looks=lost.looks + 1)
+            raise lost.problem
+        del self._lost[folder]
+        if found is None and isinstance(lost.problem, LostError):
+            raise SlurmError(f"{lost.problem}; no job of {folder} came into the queue")
+        return found
+
+    def all_of(self, listed: Collection[Listed]) -> list[str]:
+        """Return the numbers of the jobs that such submissions became."""
+        found = (
+            find_new(folder, job_name(folder), lost.before, listed)
+            for folder, lost in self._lost.items()
+        )
+        return [job.job_id for job in found if job]
