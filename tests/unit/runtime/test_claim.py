@@ -2,12 +2,13 @@
 
 import hashlib
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from argosy.runtime.claim import main
+from argosy.runtime.claim import main, system_offset
 
 SPEC = "0123abcd"
 
@@ -66,8 +67,8 @@ def test_what_runs_is_kept_when_something_else_is_planned(run_dir: Path) -> None
 def test_what_cannot_be_read_is_left_out(run_dir: Path) -> None:
     (run_dir / "provenance.json").write_text("{")
     found = claim(run_dir, "7.0")
-    keys = {"schema_version", "unix", "spec", "continues", "run", "programs", "log_begin"}
-    assert found.keys() == keys
+    keys = {"schema_version", "unix", "spec", "continues", "run", "programs"}
+    assert found.keys() == {*keys, "log_begin", "utc_offset_s"}
 
 
 def test_a_name_is_claimed_once(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,3 +160,22 @@ def test_the_program_is_noted_as_it_is_when_the_job_begins(
 def test_a_garbled_command_is_of_no_program(tmp_path: Path, command: object) -> None:
     plan(tmp_path, command=command, rank_environment=[])
     assert claim_with(tmp_path, "7.0", tmp_path)["programs"] == {}
+
+
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York", None])
+def test_the_node_s_zone_is_noted_whatever_the_user_s_is(
+    monkeypatch: pytest.MonkeyPatch, zone: str | None
+) -> None:
+    monkeypatch.delenv("TZ", raising=False)
+    time.tzset()
+    node = time.localtime().tm_gmtoff
+    if zone:
+        monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        own = time.localtime().tm_gmtoff
+        assert system_offset() == node
+        assert time.localtime().tm_gmtoff == own
+    finally:
+        monkeypatch.undo()
+        time.tzset()

@@ -37,10 +37,12 @@ def why_ended(text: str) -> str | None:
 
 
 def ended_at(text: str) -> float | None:
-    """Return when Slurm first ended the job (unix, as if its node's zone were UTC); None where it does not say."""
+    """Return when Slurm first ended the job, as unix time if its node's zone were UTC; None: it did not."""
     found = _ENDED.search(text)
     try:
-        return float(calendar.timegm(time.strptime(found[1], "%Y-%m-%dT%H:%M:%S"))) if found else None
+        return (
+            float(calendar.timegm(time.strptime(found[1], "%Y-%m-%dT%H:%M:%S"))) if found else None
+        )
     except ValueError:
         return None
 
