@@ -152,6 +152,7 @@ TRUSTED = {
     "schedulers/local/scheduler.py": "writes the job's log",
     "schedulers/missing_images.py": "locks of the project's images",
     "schedulers/batch_system.py": "Argosy's own folders",
+    "jobs/program_check.py": "names of the user's own programs",
     "jobs/study_file.py": "what the driver itself has just written",
     "report/charts/chart_scripts.py": "what Argosy brings itself",
     "report/page/html.py": "what Argosy brings itself",

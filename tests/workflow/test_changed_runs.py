@@ -266,3 +266,33 @@ def test_a_changed_program_is_measured_again_and_said_to_be(workspace: Workspace
     assert [each["experiment"] for each in summary["experiments"]] == ["changing"]
     status, output = run(workspace, "12", repeats=2)
     assert status == 0 and "Running" not in output and said not in output, output
+
+
+def test_a_program_of_the_project_itself_is_watched_and_looked_for(workspace: Workspace) -> None:
+    (workspace.path / "train.py").write_text("import near\nprint('rate', near.rate)\n")
+    (workspace.path / "near.py").write_text("rate = 5\n")
+    (workspace.path / "torch").mkdir()
+    (workspace.path / "torch/far.py").write_text("")
+
+    def own(command: str) -> None:
+        scale = {"nodes": [1], "repeats": 1}
+        kind = {"runtime": "native", "launcher": "plain", "throughput": "rate ([0-9]+)"}
+        workspace.configure({"own": {"command": command, "scale": scale, **kind}})
+
+    own("python3 trian.py")
+    status, output = workspace.snakemake("--dry-run")
+    assert status != 0 and "Traceback" not in output
+    assert "experiments.own.command: trian.py: no such file or folder" in output, output
+    assert "hint: did you mean train.py?" in output and "Building DAG" not in output, output
+    own("python3 train.py")
+    status, output = workspace.snakemake("--quiet", "host")
+    assert status == 0, output
+    (workspace.path / "torch/far.py").write_text("# Another.\n")
+    status, output = workspace.snakemake("--dry-run")
+    assert status == 0 and "Nothing to be done" in output, output
+    (workspace.path / "near.py").write_text("rate = 6\n")
+    status, output = workspace.snakemake("--dry-run")
+    assert status == 0, output
+    assert f"Measured again, since near.py has changed: own/{RUN}" in output, output
+    status, output = workspace.run(BIN / "argosy", "why", f"own/{RUN}")
+    assert status == 0 and "near.py  has changed" in output, output

@@ -23,6 +23,7 @@ from argosy.jobs.driver import (
 )
 from argosy.jobs.outdated import describe_outdated
 from argosy.jobs.planning import Project, Target, plan_runs
+from argosy.jobs.program_check import check_programs
 from argosy.jobs.study_file import check_date, find_outdated, is_planned, study_text
 from argosy.schedulers import find_batch_system
 from argosy.schedulers.script_template import template_files
@@ -83,6 +84,7 @@ try:
         for image in IMAGES
         if image not in TAKEN and not is_imported(PROJECT, image)
     }
+    check_programs(Project(PROJECT).workloads_dir, RUNS.values())
     OUTDATED = find_outdated(Project(PROJECT), PLANS.values())
     # What the scripts are made of: the rule's program reads what this Snakemake was given, and no file
     # that another one may have written.

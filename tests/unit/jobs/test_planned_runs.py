@@ -85,7 +85,7 @@ def program(project: Project, text: str) -> Path:
 def measured_with(project: Project, folder: Path) -> None:
     """A result of what the run is planned for, with the program as it is."""
     spec = RunFolder(folder).spec
-    programs = Programs(project.workloads_dir).of(spec)
+    programs = Programs(project.workloads_dir).of(spec).digests()
     assert [*programs] == ["/workloads/train.py"]
     result = verdict(spec=spec.spec, programs=programs)
     (folder / "result.json").write_text(json.dumps(result.content()))

@@ -2,16 +2,19 @@
 
 import json
 import os
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from argosy.runtime import program_files
-from argosy.runtime.program_files import changed, program_digests
+from argosy.runtime.program_files import Program, changed, programs_of
 
 FILES = {
-    "train.py": "import os\nfrom models import resnet\n\nimport losses, optimisers as o\n'train.yaml'\n",
+    "train.py": "import os\nfrom models import resnet\n\nimport losses, optimisers as o\n"
+    "open('train.yaml')\n",
     "losses.py": "    import deep\n",
     "optimisers.py": "",
     "deep.py": "",
@@ -40,6 +43,14 @@ def workloads(tmp_path: Path) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     return folder
+
+
+def program_digests(
+    words: Iterable[str], workloads: str, runtime: str = "udocker", **variables: str
+) -> dict[str, str]:
+    """Digests of a run's program."""
+    run = {"command": [*words], "rank_environment": variables, "runtime": runtime}
+    return programs_of(run, workloads)
 
 
 def found(workloads: Path, *words: str) -> set[str]:
@@ -159,3 +170,208 @@ def test_of_a_long_file_the_size_is_noted(workloads: Path, monkeypatch: pytest.M
 def test_two_programs_that_import_each_other_have_an_end(workloads: Path) -> None:
     (workloads / "deep.py").write_text("import losses\n")
     assert found(workloads, "/workloads/deep.py") == {"deep.py", "losses.py"}
+
+
+DATA = 3000
+IMPORTING = {
+    # A folder is no package where another is installed by its name.
+    "walk.py": "import torch\nfrom torch.utils import data\nfrom torch import nn, own\n",
+    "torch/digits.py": "",
+    "torch/own.py": "",
+    "data/labels.yaml": "",
+    "data/code.py": "",
+    # What an import loads of a package, and nothing else of it.
+    "inner.py": "import pack.deep.leaf\nimport time, json.decoder\n",
+    "pack/__init__.py": "",
+    "pack/other.py": "",
+    "pack/deep/__init__.py": "from .. import sibling\n",
+    "pack/deep/leaf.py": "import unrelated\nfrom ...above import x\n",
+    "pack/deep/unused.py": "",
+    "pack/sibling.py": "from .deep import *\n",
+    "unrelated.py": "",
+    "above.py": "",
+    "time.py": "",
+    "json.py": "",
+    # A module before a folder of its name, a package before both.
+    "module.py": "import both\nfrom both import part\n",
+    "both.py": "",
+    "both/part.py": "",
+    "star.py": "from listed import *\n",
+    "listed/__init__.py": "__all__ = ['one', 'value']\nvalue = 1\n",
+    "listed/one.py": "",
+    "listed/two.py": "",
+    # Names that are made as the program runs.
+    "dynamic.py": "import importlib\nimportlib.import_module('listed.two')\n__import__('both')\n",
+    "registry.py": "from importlib import import_module as load\nimport importlib\n"
+    "importlib.import_module(f'models.{name}')\n",
+    "models/__init__.py": "",
+    "models/resnet.py": "",
+    "models/vit.py": "",
+    "plugins.py": "import loaded\n",
+    "loaded/__init__.py": "import importlib\n"
+    "[importlib.import_module('.' + n, __name__) for n in x]\n",
+    "loaded/first.py": "",
+    "typed.py": "from typing import TYPE_CHECKING\n"
+    "if TYPE_CHECKING:\n    import both\nelse:\n    import above\n",
+    "said.py": '"""As both.py and torch/digits.py."""\n# See above.py, import both\nx = \'import both\'\n',
+    "newer.py": "import both\nfrom listed import (\n    one,\n)\nmatch x:\n    case 1 if ~~: pass\n",
+    # Folders that a program adds to Python's path.
+    "tools/run.py": "import sys, os\n"
+    "sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'lib'))\n"
+    "import helper\n",
+    "tools/up.py": "import sys, pathlib\n"
+    "sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))\nimport above\n",
+    "tools/named.py": "import sys\nsys.path += ['/workloads/lib']\nimport helper\n",
+    "lib/helper.py": "",
+    "lib/spare.py": "",
+    "app/__main__.py": "import near\n",
+    "app/near.py": "",
+    "start.sh": 'cd "$(dirname "$0")"\npython3 -m pack.sibling\n',
+    "linking/link.py": "",
+}
+
+
+@pytest.fixture
+def importing(tmp_path: Path) -> Path:
+    folder = tmp_path / "project/containers/workloads"
+    for name, text in IMPORTING.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    (folder / "linking/link.py").unlink()
+    (folder / "linking/link.py").symlink_to("../tools/up.py")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("words", "files"),
+    [
+        ("python3 /workloads/walk.py", "walk.py torch/own.py"),
+        (
+            "python3 /workloads/inner.py",
+            "inner.py pack/__init__.py pack/deep/__init__.py pack/deep/leaf.py pack/sibling.py "
+            "unrelated.py json.py",
+        ),
+        ("python3 /workloads/module.py", "module.py both.py"),
+        ("python3 /workloads/star.py", "star.py listed/__init__.py listed/one.py"),
+        ("python3 /workloads/dynamic.py", "dynamic.py listed/__init__.py listed/two.py both.py"),
+        (
+            "python3 /workloads/registry.py",
+            "registry.py models/__init__.py models/resnet.py models/vit.py",
+        ),
+        ("python3 /workloads/plugins.py", "plugins.py loaded/__init__.py loaded/first.py"),
+        ("python3 /workloads/typed.py", "typed.py above.py"),
+        ("python3 /workloads/said.py", "said.py"),
+        ("python3 /workloads/newer.py", "newer.py both.py listed/__init__.py listed/one.py"),
+        ("python3 /workloads/tools/run.py", "tools/run.py lib/helper.py"),
+        ("python3 /workloads/tools/up.py", "tools/up.py above.py"),
+        ("python3 /workloads/tools/named.py", "tools/named.py lib/helper.py"),
+        ("python3 /workloads/app", "app/__main__.py app/near.py"),
+        (
+            "bash /workloads/start.sh",
+            "start.sh pack/__init__.py pack/sibling.py pack/deep/__init__.py",
+        ),
+        # The folder of a program is that of the file behind a link.
+        ("python3 /workloads/linking/link.py", "linking/link.py above.py"),
+        ("bash -c 'cd /workloads && python3 app'", "app/__main__.py app/near.py"),
+        ("bash -c 'cd /workloads/lib; python3 helper.py'", "lib/helper.py"),
+        ("bash -c 'cd /workloads; python3 -m pack.other'", "pack/__init__.py pack/other.py"),
+        (
+            "torchrun /workloads/said.py --data /workloads/data",
+            "said.py data/labels.yaml data/code.py",
+        ),
+    ],
+)
+def test_what_python_would_import_counts_and_nothing_else(
+    importing: Path, words: str, files: str
+) -> None:
+    assert found(importing, *shlex.split(words)) == {*files.split()}
+
+
+@pytest.mark.parametrize(
+    ("words", "files"),
+    [
+        ("python3 -m pack.other", "pack/__init__.py pack/other.py"),
+        ("python3 -c 'from listed import one'", "listed/__init__.py listed/one.py"),
+        ("torchrun --nnodes 2 -m pack.other", "pack/__init__.py pack/other.py"),
+    ],
+)
+def test_modules_are_found_where_a_variable_says(importing: Path, words: str, files: str) -> None:
+    digests = program_digests(
+        shlex.split(words), str(importing), PYTHONPATH="/workloads:/opt/others"
+    )
+    names = {name.removeprefix("/workloads/") for name in digests}
+    assert names == {*files.split()}
+
+
+def test_data_is_not_walked(importing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(DATA):
+        (importing / f"data/{number}.bin").touch()
+    (importing / "walk.py").write_text("from data import loader\nfrom torch.utils import data\n")
+    scanned: list[str] = []
+    scandir = os.scandir
+
+    def scan(path: str) -> Any:
+        scanned.append(str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", scan)
+    monkeypatch.setattr(os, "listdir", scan)
+    assert found(importing, "python3", "/workloads/walk.py") == {"walk.py"}
+    assert scanned == []
+    # One that the command names is not read to its end.
+    assert found(importing, "python3", "/workloads/walk.py", "/workloads/data") == {"walk.py"}
+
+
+@pytest.mark.parametrize(
+    ("command", "files"),
+    [
+        ("{home}/env/bin/python train.py configs/base.yaml", "train.py near.py configs/base.yaml"),
+        ("python3 ./train.py --config=configs/base.yaml", "train.py near.py configs/base.yaml"),
+        ("python3 -m package.run", "package/__init__.py package/run.py"),
+        ("{home}/code/other.py", "{home}/code/other.py {home}/code/beside.py"),
+        ("./compiled --out results.json", "compiled"),
+        ("python3 /workloads/inside.py", "/workloads/inside.py"),
+        ("bash -c 'cd package; python3 run.py'", "package/run.py"),
+        ("/usr/bin/env python3 {home}/env/bin/tool", ""),
+        ("/bin/echo 3", ""),
+    ],
+)
+def test_programs_of_a_run_without_a_container(tmp_path: Path, command: str, files: str) -> None:
+    home = tmp_path / "home"
+    project = home / "project"
+    texts = {
+        "project/train.py": "import near\n",
+        "project/near.py": "",
+        "project/spare.py": "",
+        "project/results.json": "{}",
+        "project/compiled": "",
+        "project/configs/base.yaml": "",
+        "project/package/__init__.py": "",
+        "project/package/run.py": "",
+        "project/containers/workloads/inside.py": "",
+        "code/other.py": "import beside\n",
+        "code/beside.py": "",
+        "env/bin/python": "",
+        "env/bin/tool": "#!python\n",
+    }
+    for name, text in texts.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text)
+    for name in ("env/bin/python", "env/bin/tool", "project/compiled"):
+        (home / name).chmod(0o755)
+    words = shlex.split(command.format(home=home))
+    digests = program_digests(words, str(project / "containers/workloads"), "native")
+    assert {*digests} == {*files.format(home=home).split()}
+
+
+def test_what_is_no_longer_looked_at_is_no_change(workloads: Path) -> None:
+    command = {"command": ["python3", "/workloads/train.py"]}
+    program = Program(command, str(workloads))
+    before = program.digests() | {"/workloads/other.yaml": program.digest("/workloads/other.yaml")}
+    assert program.changed(before) == []
+    (workloads / "other.yaml").write_text("rate: 3\n")
+    (workloads / "losses.py").unlink()
+    assert Program(command, str(workloads)).changed(before) == [
+        "/workloads/losses.py",
+        "/workloads/other.yaml",
+    ]

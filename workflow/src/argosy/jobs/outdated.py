@@ -8,7 +8,7 @@ from pathlib import Path
 from argosy.errors import plain
 from argosy.reading import site_of
 from argosy.run_folder.models import OtherVersionError, RunFolderError, RunSpec, Verdict, read_model
-from argosy.runtime.program_files import changed, programs_of
+from argosy.runtime.program_files import Program
 
 OTHER_PLAN = "what is asked for has changed"
 DAMAGED = "its result cannot be read"
@@ -17,17 +17,17 @@ MOST_NAMED = 3
 
 @dataclass(frozen=True)
 class Programs:
-    """The programs in a project's folder of them as they are now; each is read once."""
+    """The user's programs as they are now; each is read once."""
 
     workloads: Path
-    _digests: dict[str, dict[str, str]] = field(default_factory=dict)
+    _read: dict[str, Program] = field(default_factory=dict)
 
-    def of(self, spec: RunSpec) -> dict[str, str]:
-        """Return digests of the files that a run's program is made of (`runtime/program_files.py`)."""
-        key = repr((spec.command, spec.rank_environment))
-        if key not in self._digests:
-            self._digests[key] = programs_of(spec.content(), str(self.workloads))
-        return self._digests[key]
+    def of(self, spec: RunSpec) -> Program:
+        """Return the program of a run (`runtime/program_files.py`)."""
+        key = repr((spec.command, spec.rank_environment, spec.runtime))
+        if key not in self._read:
+            self._read[key] = Program(spec.content(), str(self.workloads))
+        return self._read[key]
 
 
 def why_outdated(folder: Path, spec: RunSpec, programs: Programs) -> str | None:
@@ -53,7 +53,7 @@ def why_outdated(folder: Path, spec: RunSpec, programs: Programs) -> str | None:
 
 def changed_programs(result: Verdict, spec: RunSpec, programs: Programs) -> list[str]:
     """Return the files of the program of `spec` that are not those of a result or verdict."""
-    return [] if result.programs is None else changed(result.programs, programs.of(spec))
+    return [] if result.programs is None else programs.of(spec).changed(result.programs)
 
 
 def describe_outdated(outdated: Mapping[str, str]) -> list[str]:

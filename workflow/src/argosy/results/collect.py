@@ -16,6 +16,7 @@ from argosy.results.rows import Completeness, Row, failure_rows, node_rows, run_
 from argosy.results.scan import Found, NewRun, look
 from argosy.results.steps import Steps, write_steps
 from argosy.results.tables import (
+    COLUMNS,
     Run,
     create_tables,
     fetch,
@@ -116,7 +117,7 @@ def _read_tables(tables_dir: Path, say: Callable[[str], None]) -> _Tables | None
             rows = fetch(tables, "SELECT experiment, run_id, files_fingerprint FROM runs")
             problems = fetch(tables, "SELECT 1 FROM problems LIMIT 1")
     except (ResultsError, duckdb.Error) as problem:
-        if any(tables_dir.glob("*.parquet")):
+        if any((tables_dir / f"{table}.parquet").exists() for table in COLUMNS):
             why = problem.problem if isinstance(problem, ResultsError) else f"{tables_dir}: damaged"
             say(f"{why}: the tables are made again from the run folders")
         return None

@@ -1,132 +1,283 @@
-"""Say which files of `/workloads` a run's program is made of, and name the content of each by a digest.
+"""Say which files of the user's a run's program is made of, and name the content of each by a digest.
 
 The driver compares what it finds with what claim.py found when a run began: what was measured with another
 program is not of what is asked for. These files count:
 
-* each that the command or a variable names; of a folder that they name, programs and settings (`SUFFIXES`);
-* of a Python program, the modules and packages beside it that it imports;
+* each that the command or a variable names; of a folder that they name and nothing is found in, the
+  programs and settings (`SUFFIXES`), unless it holds so much that it is data;
+* of a Python program, the files that its imports load from the user's folders (`python_imports.py`);
 * of a program or settings, others of these that it names: by their path, or beside it by their name.
 
-What a program may write itself, as JSON beside it, counts only where the command names it.
+The user's folders are `/workloads`, and without a container the project and whatever is no system's. What a
+program may write itself, as JSON beside it, counts only where the command names it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import re
 import stat
-from typing import Any, Iterable, Iterator, Mapping
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
+
+try:
+    from .python_imports import MOST_ENTRIES, Import, load_module, loaded_files, read_source
+except ImportError:  # started by its path, which puts its folder first among Python's
+    from python_imports import (  # type: ignore[import-not-found, no-redef]
+        MOST_ENTRIES,
+        Import,
+        load_module,
+        loaded_files,
+        read_source,
+    )
 
 WORKLOADS = "/workloads"
-SUFFIXES = (".py", ".sh", ".yaml", ".yml", ".toml", ".cfg", ".ini")
+PROGRAMS = (".py", ".sh")
+SUFFIXES = (*PROGRAMS, ".yaml", ".yml", ".toml", ".cfg", ".ini")
 MOST_BYTES = 1 << 20
 """Of a file that is read; of a longer one, the size alone is noted."""
 MOST_FILES = 4096
 
-_IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+(.+)", re.MULTILINE)
-_NAME = re.compile(r"[^\W\d]\w*")
-_FILE_NAME = re.compile(r"[\w.-]+")
-_END_OF_PATH = re.compile(r"[\s:;,'\"=&|()<>]")
+_FILE_NAME = re.compile(r"[\w./-]+")
+_FOLDER_OF_ITS_OWN = re.compile(r"""["']?(?:\$\([^()]*\)|\$?\{\w+\}|\$\w+)["']?/""")
+"""Before a name: where a program finds itself."""
+_END_OF_WORD = re.compile(r"[\s:;,'\"=&|()<>]+")
+MODULE = re.compile(r"(?:^|\s)-m[ =]?([^\W\d][\w.]*)")
+_OF_THE_SYSTEM = ("/bin/", "/etc/", "/lib", "/opt/", "/proc/", "/sbin/", "/sys/", "/usr/")
+
+Roots = Tuple[str, ...]
+"""Folders in which Python looks for modules."""
 
 
 def programs_of(run: Mapping[str, Any], workloads: str) -> dict[str, str]:
-    """Return what `program_digests` does, of the run that a run.json describes."""
-    command, variables = run.get("command"), run.get("rank_environment")
-    words = [
-        *(command if isinstance(command, list) else ()),
-        *(variables.values() if isinstance(variables, dict) else ()),
-    ]
-    return program_digests([word for word in words if isinstance(word, str)], workloads)
-
-
-def program_digests(words: Iterable[str], workloads: str) -> dict[str, str]:
-    """Return digests of a program's files by their paths as a container has them, in order.
+    """Return digests of a program's files by their names, in order.
 
     Args:
-        words: the command and the values of the variables.
-        workloads: the folder that is `/workloads` in a container; without one, words name it itself.
+        run: what a run.json describes.
+        workloads: the folder of the project that is `/workloads` in a container.
     """
-    found: dict[str, str] = {}
-    waiting = [
-        (path, os.path.dirname(path))
-        for word in words
-        for named in _named(word, workloads)
-        for path in _files_of(named)
-    ]
-    while waiting and len(found) < MOST_FILES:
-        path, top = waiting.pop()
-        name = _shown(WORKLOADS + path[len(workloads) :])
-        content = None if name in found else _read(path)
-        if content is None:
-            continue
-        found[name] = content if isinstance(content, str) else _digest(content)
-        if isinstance(content, bytes) and path.endswith(SUFFIXES):
-            text = content.decode("utf-8", "replace")
-            named = [each for each in _named(text, workloads) if each.endswith(SUFFIXES)]
-            waiting += [(each, os.path.dirname(each)) for each in named]
-            waiting += [(each, top) for each in _beside(path, text, top)]
-    return dict(sorted(found.items()))
+    return Program(run, workloads).digests()
 
 
-def _shown(path: str) -> str:
-    """Return a path as a text in one line; of a name that is none, what can be shown."""
-    return "".join(each if each.isprintable() else "?" for each in path)
+class Program:
+    """What a run starts, and where its files are.
+
+    A file's name is its path as the program has it; without a container, below the project.
+    """
+
+    def __init__(self, run: Mapping[str, Any], workloads: str) -> None:
+        command, variables = run.get("command"), run.get("rank_environment")
+        self.command = _texts(command if isinstance(command, list) else [])
+        self.variables = _texts(variables.values() if isinstance(variables, dict) else [])
+        self.workloads = workloads
+        # The working directory of a run without a container.
+        self.project = _above(_above(workloads)) if run.get("runtime") == "native" else ""
+        self.path = tuple(each for word in self.variables for each in self._folders(word))
+        """Folders that variables name, as PYTHONPATH does."""
+        folders = (each for word in self.command for each in self._folders(word))
+        self.bases = (*filter(None, [self.project]), *folders, *self.path)
+        """Folders that may be the working directory."""
+        self._found: Dict[str, str] = {}
+        self._seen: Set[Tuple[str, Roots]] = set()
+        self._waiting: List[Tuple[str, Roots]] = []
+
+    def digests(self) -> dict[str, str]:
+        """Return digests of all its files by their names, in order; they are read once."""
+        if self._found:
+            return self._found
+        for word in (*self.command, *self.variables):
+            self._add_started(word, self.bases)
+        self._add_modules(" ".join(self.command), self.bases)
+        self._follow()
+        for folder in (*self.bases, *self.path):
+            if self._is_in(folder, self.workloads) and not any(
+                name.startswith(self.name(folder) + "/") for name in self._found
+            ):
+                self._waiting += [(path, (_above(path),)) for path in _settings_in(folder)]
+                self._follow()
+        return dict(sorted(self._found.items()))
+
+    def changed(self, before: Mapping[str, str]) -> List[str]:
+        """Return the files of `before` that differ or are gone, whether or not they count today."""
+        now = self.digests()
+        return [
+            name
+            for name in changed(before, now)
+            if name in now or self.digest(name) != before[name]
+        ]
+
+    def digest(self, name: str) -> Optional[str]:
+        """Return the digest of the file that has a name; None without one."""
+        if self._is_in(name, WORKLOADS):
+            path = self.workloads + name[len(WORKLOADS) :]
+        else:
+            path = os.path.join(self.project, name)
+        return _digest(_read(path))
+
+    def name(self, path: str) -> str:
+        """Return a path as the program has it, in one line; what cannot be shown is `?`."""
+        if self._is_in(path, self.workloads):
+            path = WORKLOADS + path[len(self.workloads) :]
+        elif self.project and self._is_in(path, self.project):
+            path = os.path.relpath(path, self.project)
+        return "".join(each if each.isprintable() else "?" for each in path)
+
+    def has_module(self, name: str) -> bool:
+        """Return whether `python -m` finds a module in the user's folders."""
+        return load_module(name, self.bases)[1] is not None
+
+    def named(self, text: str) -> Iterator[str]:
+        """Yield the paths in `/workloads` that a text names, there or not, as they are on the host."""
+        for root in sorted({WORKLOADS, self.workloads}):
+            for part in re.split(rf"(?<![\w./-]){re.escape(root)}", text)[1:]:
+                rest = _END_OF_WORD.split(part, 1)[0]
+                # A path of the host may hold anything; a word that is a path is taken whole.
+                is_whole = part.startswith("/") and os.path.isfile(self.workloads + part)
+                whole = part if is_whole else rest
+                if whole and not whole.startswith("/"):
+                    continue  # /workloads-of-another
+                path = os.path.normpath(self.workloads + whole)
+                if self._is_in(path, self.workloads):
+                    yield path
+
+    def _folders(self, word: str) -> Iterator[str]:
+        """Yield the folders that a word names."""
+        yield from filter(os.path.isdir, self.named(word))
+        if self.project:
+            for part in words_of(word):
+                path = os.path.normpath(os.path.join(self.project, part))
+                if os.path.isdir(path) and self.is_users(path):
+                    yield path
+
+    def is_users(self, path: str) -> bool:
+        """Return whether a path is the user's, not a system's."""
+        own = filter(None, (self.workloads, self.project))
+        if any(self._is_in(path, folder) for folder in own):
+            return True
+        return bool(self.project) and not path.startswith(_OF_THE_SYSTEM)
+
+    @staticmethod
+    def _is_in(path: str, folder: str) -> bool:
+        return path == folder or path.startswith(folder + "/")
+
+    def _add(self, path: str) -> None:
+        """Let a file count that is named; of a folder, the program that it is."""
+        if os.path.isdir(path):
+            path = os.path.join(path, "__main__.py")
+        if os.path.isfile(path):
+            self._waiting.append((path, (self._first_root(path), *self.path)))
+
+    def _first_root(self, path: str) -> str:
+        """Return the folder that Python takes as a program's, which is that of the file behind a link."""
+        real, top = os.path.realpath(path), os.path.realpath(self.workloads)
+        if self._is_in(real, top):
+            return _above(self.workloads + real[len(top) :])
+        return _above(real if self.project else path)
+
+    def _add_started(self, text: str, bases: Sequence[str]) -> None:
+        """Add what a command, a variable or a shell's program names."""
+        for path in self.named(text):
+            self._add(path)
+        for part in words_of(text):
+            for base in bases:
+                path = os.path.normpath(os.path.join(base, part))
+                if self.is_users(path) and _is_program(path):
+                    self._add(path)
+        if "import" in text:
+            for imported in read_source(text, "", guess=False).imports:
+                self._add_import(imported, "", tuple(bases))
+
+    def _add_modules(self, text: str, bases: Sequence[str]) -> None:
+        """Add the modules that `python -m` starts."""
+        roots = tuple(bases)
+        for module in MODULE.findall(text):
+            self._add_import(Import(module), "", roots)
+            self._add_import(Import(f"{module}.__main__"), "", roots)
+
+    def _add_import(self, imported: Import, path: str, roots: Roots) -> None:
+        self._waiting += [(each, roots) for each in loaded_files(imported, path, roots)]
+
+    def _follow(self) -> None:
+        while self._waiting and len(self._found) < MOST_FILES:
+            path, roots = self._waiting.pop()
+            if (path, roots) in self._seen:
+                continue
+            self._seen.add((path, roots))
+            content = _read(path)
+            if content is None:
+                continue
+            self._found[self.name(path)] = str(_digest(content))
+            if isinstance(content, bytes) and path.endswith(SUFFIXES):
+                self._add_named(path, content.decode("utf-8", "replace"), roots)
+
+    def _add_named(self, path: str, text: str, roots: Roots) -> None:
+        """Add what a program or settings name."""
+        texts: Sequence[str] = [text]
+        if path.endswith(".py"):
+            source = read_source(text, path)
+            texts = source.texts
+            added = (next(self.named(each), each) for each in source.added)
+            roots += tuple(each for each in added if self.is_users(each) and os.path.isdir(each))
+            for imported in source.imports:
+                self._add_import(imported, path, roots)
+        elif path.endswith(".sh"):
+            self._add_started(text, (_above(path), *self.bases))
+            self._add_modules(text, (_above(path), *self.bases))
+        for each in texts:
+            for named in self._named_in(each, path):
+                self._add(named)
+
+    def _named_in(self, text: str, path: str) -> Iterator[str]:
+        """Yield programs and settings that a text in the file `path` names."""
+        yield from (each for each in self.named(text) if each.endswith(SUFFIXES))
+        for name in _FILE_NAME.findall(_FOLDER_OF_ITS_OWN.sub("", text)):
+            if name.endswith(SUFFIXES) and name[0] != "/":
+                for folder in filter(None, (_above(path), self.project)):
+                    beside = os.path.normpath(os.path.join(folder, name))
+                    if self.is_users(beside):
+                        yield beside
 
 
-def _named(text: str, workloads: str) -> Iterator[str]:
-    """Yield paths below `workloads` that a text names, as they are in a container or on the host."""
-    for root in sorted({WORKLOADS, workloads}):
-        for part in re.split(rf"(?<![\w./-]){re.escape(root)}", text)[1:]:
-            rest = _END_OF_PATH.split(part, 1)[0]
-            # A path of the host may hold anything; a word that is a path is taken whole.
-            whole = part if part.startswith("/") and os.path.isfile(workloads + part) else rest
-            if whole and not whole.startswith("/"):
-                continue  # /workloads-of-another
-            path = os.path.normpath(workloads + whole)
-            if path == workloads or path.startswith(workloads + "/"):
-                yield path
+def _texts(words: Any) -> List[str]:
+    return [word for word in words if isinstance(word, str)]
 
 
-def _files_of(path: str, suffixes: tuple[str, ...] = SUFFIXES) -> Iterator[str]:
-    """Yield the path itself, or of a folder the files in it of these suffixes, without hidden ones."""
-    if not os.path.isdir(path):
-        yield path
-        return
-    for folder, folders, names in os.walk(path):
-        folders[:] = sorted(each for each in folders if each[0] != "." and each != "__pycache__")
-        for name in sorted(names):
-            if name.endswith(suffixes) and name[0] != ".":
-                yield os.path.join(folder, name)
+def words_of(text: str) -> Iterator[str]:
+    """Yield a text, and what a shell or a list would divide it into."""
+    yield from filter(None, {text, *_END_OF_WORD.split(text)})
 
 
-def _beside(path: str, text: str, top: str) -> Iterator[str]:
-    """Yield what is beside a program and named or imported in it; modules also from folders up to `top`."""
-    folder = os.path.dirname(path)
-    files = {name for name in _FILE_NAME.findall(text) if name.endswith(SUFFIXES)}
-    with contextlib.suppress(OSError):
-        names = sorted(name for name in os.listdir(folder) if name in files)
-        yield from (os.path.join(folder, name) for name in names)
-    lines = _IMPORT.findall(text) if path.endswith(".py") else []
-    modules = sorted({name for line in lines for name in _NAME.findall(line)})
-    while modules:
-        for name in modules:
-            yield from _modules_of(os.path.join(folder, name))
-        if folder == top or not folder.startswith(top + "/"):
-            break
-        folder = os.path.dirname(folder)
+def _above(path: str) -> str:
+    return os.path.dirname(path)
 
 
-def _modules_of(name: str) -> Iterator[str]:
-    """Yield the file of a module, or all those of a package; nothing where it is neither."""
-    if os.path.isfile(name + ".py"):
-        yield name + ".py"
-    if os.path.isdir(name):
-        yield from _files_of(name, (".py",))
+def _is_program(path: str) -> bool:
+    """Return whether a path is a program's or settings'; what is in an environment's `bin` is software."""
+    if path.endswith(SUFFIXES) or os.path.isfile(os.path.join(path, "__main__.py")):
+        return True
+    in_environment = os.path.basename(_above(path)) in ("bin", "sbin")
+    return not in_environment and os.path.isfile(path) and os.access(path, os.X_OK)
 
 
-def _read(path: str) -> bytes | str | None:
+def _settings_in(folder: str) -> List[str]:
+    """Return programs and settings in a folder, none hidden; of a folder as large as data, none."""
+    found, waiting, count = [], [folder], 0
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                count += 1
+                if count > MOST_ENTRIES:
+                    return []
+                if entry.name[0] == "." or entry.name == "__pycache__":
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                elif entry.name.endswith(SUFFIXES):
+                    found.append(entry.path)
+    return sorted(found)
+
+
+def _read(path: str) -> Optional[Union[bytes, str]]:
     """Return the content of a regular file, or of a long one its size in words; None for what is none."""
     try:
         # The user's own folder: a link in it is meant.
@@ -142,8 +293,10 @@ def _read(path: str) -> bytes | str | None:
         return None
 
 
-def _digest(content: bytes) -> str:
-    return "sha256:" + hashlib.sha256(content).hexdigest()
+def _digest(content: Optional[Union[bytes, str]]) -> Optional[str]:
+    return (
+        "sha256:" + hashlib.sha256(content).hexdigest() if isinstance(content, bytes) else content
+    )
 
 
 def changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

@@ -1,0 +1,138 @@
+"""A program that is not there is refused before anything is submitted."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.errors import ArgosyError
+from argosy.jobs.program_check import check_programs
+from argosy.study.config import parse_config
+from argosy.study.runs import expand
+
+FILES = (
+    *("train.py", "run.sh", "models/__init__.py", "models/resnet.py", "torch/digits.py"),
+    *("configs/base.yaml", "app/__main__.py"),
+)
+
+
+@pytest.fixture
+def workloads(tmp_path: Path) -> Path:
+    folder = tmp_path / "project/containers/workloads"
+    for name in FILES:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    for name in ("train.py", "tools/run.sh", "package/__init__.py", "package/start.py"):
+        (folder.parents[1] / name).parent.mkdir(exist_ok=True)
+        (folder.parents[1] / name).touch()
+    return folder
+
+
+def check(workloads: Path, command: str, native: bool = False, **variables: str) -> None:
+    kind: Mapping[str, Any] = {"runtime": "native"} if native else {"image": "torch-cpu"}
+    experiment = {"command": command, "environment": variables, "scale": {"nodes": [1]}, **kind}
+    check_programs(workloads, expand(parse_config({"experiments": {"one": experiment}}, [])))
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (
+            "python3 /workloads/trian.py",
+            "/workloads/trian.py: no such .*did you mean /workloads/train.py",
+        ),
+        ("python3 /workloads/modles/resnet.py", "did you mean /workloads/models[?]"),
+        ("/workloads/rum.sh", "did you mean /workloads/run.sh"),
+        ("python3 /workloads/ap", "/workloads/ap: no such file or folder"),
+        ("bash -c 'python3 /workloads/trian.py; true'", "did you mean /workloads/train.py"),
+        ("bash -c 'cd /workloads && python3 trian.py'", "did you mean /workloads/train.py"),
+        ("python3 /workloads/train.py --config=/workloads/configs/bse.yaml", "configs/base.yaml"),
+        ("torchrun /workloads/quite/else.py", "/workloads is containers/workloads"),
+    ],
+)
+def test_what_a_container_would_not_find_is_refused(
+    workloads: Path, command: str, said: str
+) -> None:
+    with pytest.raises(ArgosyError, match=f"experiments.one.command: .*{said}"):
+        check(workloads, command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3 /workloads/train.py --data /workloads/configs",
+        "python3 /workloads/app",
+        "bash -c 'test -f /workloads/extra.yaml && echo yes'",
+        "bash -c 'python3 /workloads/$PROGRAM.py /workloads/*.py'",
+        "python3 -m torch.distributed.run /workloads/train.py",
+        "python3 train.py",
+        "mytool --out out.py",
+        "python3 -m pytest",
+    ],
+)
+def test_what_may_be_there_is_taken(workloads: Path, command: str) -> None:
+    check(workloads, command)
+    check(workloads, "true", PYTHONPATH="/workloads:/opt/x", FILE="/workloads/{rank}.py")
+
+
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        ("trian", "did you mean /workloads/train.py"),
+        ("models.resnte", "did you mean /workloads/models/resnet.py"),
+        ("models.quite.different", "/workloads/models/quite/different.py"),
+        ("torch.distributed.run", ""),
+        ("torchrun", ""),
+        ("models.resnet", ""),
+        ("models", ""),
+        ("json.tool", ""),
+    ],
+)
+def test_modules_are_looked_for_where_a_variable_says(
+    workloads: Path, module: str, said: str
+) -> None:
+    if not said:
+        check(workloads, f"python3 -m {module}", PYTHONPATH="/workloads")
+        return
+    with pytest.raises(ArgosyError, match=said):
+        check(workloads, f"python3 -m {module}", PYTHONPATH="/workloads")
+    with pytest.raises(ArgosyError, match=said):
+        check(workloads, f"bash -c 'cd /workloads; python3 -m {module}'")
+
+
+def test_a_variable_is_named(workloads: Path) -> None:
+    with pytest.raises(
+        ArgosyError, match=r"experiments\.one\.environment\.CONFIG: /workloads/confgs"
+    ):
+        check(workloads, "true", CONFIG="/workloads/confgs/base.yaml")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("python3 trian.py --out new.yaml", "trian.py: no such .*did you mean train.py"),
+        ("{home}/env/bin/python ./trian.py", "did you mean train.py"),
+        ("tools/rum.sh", "did you mean tools/run.sh"),
+        ("python3 {project}/trian.py", "did you mean train.py"),
+        ("python3 nowhere.py", "write a path from the project's folder"),
+        ("bash -c 'python3 trian.py'", "did you mean train.py"),
+        ("python3 -m trian", "did you mean train.py"),
+        ("python3 -m package.strat", "did you mean package/start.py"),
+        ("python3 /workloads/trian.py", "did you mean /workloads/train.py"),
+        ("python3 train.py", ""),
+        ("python3 -m package.start", ""),
+        ("python3 train.py --out=/workloads/new.json new.txt", ""),
+        ("/usr/bin/nothing here.py.txt", ""),
+        ("/nowhere/on/this/machine/bin/python train.py", ""),
+        ("bash -c 'cd /tmp && python3 elsewhere.py'", ""),
+    ],
+)
+def test_programs_of_a_run_without_a_container(workloads: Path, command: str, said: str) -> None:
+    project = workloads.parents[1]
+    words = command.format(project=project, home=project.parent)
+    if said:
+        with pytest.raises(ArgosyError, match=said):
+            check(workloads, words, native=True)
+    else:
+        check(workloads, words, native=True)

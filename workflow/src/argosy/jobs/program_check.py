@@ -1,0 +1,118 @@
+"""Refuses a study whose program is not there, before anything is submitted."""
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
+
+from argosy.errors import ArgosyError
+from argosy.runtime.program_files import MODULE, PROGRAMS, Program, words_of
+from argosy.study.runs import Run
+
+_COMPLETED_LATER = re.compile(r"[*?$`{}\[\]\\]")
+"""In a path that a shell or a rank completes."""
+_OF_A_SHELL = re.compile(r"\s")
+_MOST_NAMES = 1000
+"""Of a folder, among which a similar name is looked for."""
+
+
+def check_programs(workloads: Path, runs: Iterable[Run]) -> None:
+    """Refuse a program, module or folder that a command or variable names and that is not there.
+
+    Raises:
+        ArgosyError: naming the key, and what has a similar name.
+    """
+    # Points and repeats of an experiment start the same.
+    for run in {(run.experiment, run.runtime): run for run in runs}.values():
+        content = {"command": [*run.command], "rank_environment": {**run.environment}}
+        program = Program({**content, "runtime": run.runtime}, str(workloads))
+        for key, path in _missing(run, program):
+            raise ArgosyError(
+                f"experiments.{run.experiment}.{key}: {program.name(str(path))}: no such file or folder",
+                _hint(program, path),
+            )
+
+
+def _missing(run: Run, program: Program) -> Iterator[tuple[str, Path]]:
+    """Yield the key of the study and the path of what is not there."""
+    for name, value in run.environment.items():
+        yield from ((f"environment.{name}", path) for path in _missing_in(value, program))
+    for word in run.command:
+        yield from (("command", path) for path in _missing_in(word, program))
+        yield from (("command", path) for path in _misspelt(word, program))
+    yield from (("command", path) for path in _missing_program(run, program))
+    for module in MODULE.findall(" ".join(run.command)):
+        yield from (("command", path) for path in _missing_module(module, program))
+
+
+def _missing_in(word: str, program: Program) -> Iterator[Path]:
+    """Yield paths in `/workloads` that a word names and that are not there.
+
+    Without a container a program may make files there, and a shell may look whether one is there: of these
+    only programs count.
+    """
+    all_count = not program.project and not _OF_A_SHELL.search(word)
+    for path in map(Path, program.named(word)):
+        is_whole = not _COMPLETED_LATER.search(str(path)[len(program.workloads) :])
+        if is_whole and (all_count or path.suffix in PROGRAMS) and not path.exists():
+            yield path
+
+
+def _misspelt(word: str, program: Program) -> Iterator[Path]:
+    """Yield relative programs in a word that are in no working directory, though a similar one is."""
+    for part in words_of(word):
+        if part.endswith(PROGRAMS) and part[0] != "/" and not _COMPLETED_LATER.search(part):
+            paths = [_below(base, part) for base in program.bases]
+            if not any(path.exists() for path in paths):
+                yield from (path for path in paths if _similar(path))
+
+
+def _missing_program(run: Run, program: Program) -> Iterator[Path]:
+    """Yield the program of a run without a container that is not there; a system's is not looked for."""
+    if not program.project:
+        return
+    scripts = [word for word in run.command if word.endswith(PROGRAMS)][:1]
+    for word in [*(run.command[:1] if "/" in run.command[0] else []), *scripts]:
+        path = _below(program.project, word)
+        # Of an absolute path, a folder may be a node's own.
+        is_seen = word[0] != "/" or path.parent.is_dir()
+        is_whole = not _COMPLETED_LATER.search(word) and not _OF_A_SHELL.search(word)
+        if is_seen and is_whole and program.is_users(str(path)) and not path.exists():
+            yield path
+
+
+def _missing_module(module: str, program: Program) -> Iterator[Path]:
+    """Yield where a module should be whose package is the user's, or whose name is nearly one of theirs."""
+    top = module.partition(".")[0]
+    if top in sys.stdlib_module_names or program.has_module(module):
+        return
+    for base in map(Path, program.bases):
+        # A folder without `__init__.py` never wins over an installed package.
+        is_package = (base / top).is_dir()
+        is_theirs = (base / top / "__init__.py").is_file()
+        if is_theirs or (not is_package and _similar(base / f"{top}.py")):
+            yield base / f"{module.replace('.', '/')}.py"
+
+
+def _below(folder: str, name: str) -> Path:
+    return Path(os.path.normpath(Path(folder) / name))
+
+
+def _hint(program: Program, path: Path) -> str:
+    if similar := _similar(path):
+        return f"did you mean {' or '.join(program.name(str(each)) for each in similar)}?"
+    if program.project:
+        return "write a path from the project's folder, or an absolute one"
+    return "/workloads is containers/workloads; of your other folders a container has none"
+
+
+def _similar(path: Path) -> list[Path]:
+    """Return what is there under similar names, where the path leaves what is there."""
+    above = path.parent
+    while not above.is_dir():
+        path, above = above, above.parent
+    names = sorted(each.name for each in islice(above.iterdir(), _MOST_NAMES))
+    return [above / name for name in get_close_matches(path.name, names, cutoff=0.7)]

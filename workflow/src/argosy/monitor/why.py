@@ -1,0 +1,68 @@
+"""What a run's result depends on, and whether the run would be measured again."""
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from argosy.errors import plain
+from argosy.jobs.outdated import Programs, why_outdated
+from argosy.run_folder.folder import RunFolder
+from argosy.run_folder.models import RunFolderError, RunSpec, Verdict
+
+_DIGITS = 12
+"""Of a digest that is shown."""
+
+
+def describe_dependencies(folder: Path, workloads: Path) -> Iterator[str]:
+    """Yield what the result in a run's folder depends on, a line each, and whether it still holds.
+
+    Raises:
+        RunFolderError: when run.json cannot be read.
+    """
+    run = RunFolder(folder)
+    spec, result = run.spec, _result(run)
+    programs = Programs(workloads)
+    cause = why_outdated(folder, spec, programs)
+    image = f"{spec.image.name} {_short(spec.image.digest)}" if spec.image else "none"
+    facts = {
+        "result": f"of attempt {result.attempt}" if result else "none yet",
+        "spec": _short(spec.spec or "unknown"),
+        "image": f"{image}, without a container" if spec.is_native else image,
+        "hardware": spec.hardware or "the site's only kind",
+        "launcher": spec.launcher or "unknown",
+        "command": shlex.join(spec.command),
+    }
+    variables = (f"{name}={value}" for name, value in spec.rank_environment.items())
+    lines = [*facts.items(), *(("variable", each) for each in variables)]
+    yield from (plain(f"{name:10}{value}") for name, value in lines)
+    yield from _describe_programs(spec, result, programs)
+    yield ""
+    if cause:
+        yield plain(f"The next snakemake measures it again, since {cause}.")
+    elif result:
+        yield "The result is of what was planned last, and of the programs as they are now."
+    yield "A configuration that has changed since is compared by: snakemake -n"
+
+
+def _describe_programs(spec: RunSpec, result: Verdict | None, programs: Programs) -> Iterator[str]:
+    """Yield the program's files with their digests; those of the result, where they differ from today's."""
+    now = programs.of(spec).digests()
+    before = (result and result.programs) or {}
+    changed = {*programs.of(spec).changed(before)}
+    for name in sorted({*now, *changed}):
+        word = "  has changed" if name in changed else ""
+        yield plain(f"{'program':10}{_short(now.get(name, 'gone')):{_DIGITS}}  {name}{word}")
+    if not now:
+        watched = "its image's alone" if spec.image and not spec.is_native else "none is watched"
+        yield f"{'program':10}{watched}: the command names no file of yours"
+
+
+def _result(run: RunFolder) -> Verdict | None:
+    try:
+        return run.result
+    except RunFolderError:
+        return None
+
+
+def _short(digest: str) -> str:
+    return digest.removeprefix("sha256:")[:_DIGITS]
