@@ -27,7 +27,7 @@ def test_all_samples_over_the_slowest_ranks_time_without_warm_up(tmp_path: Path)
 def test_printed_throughput_where_there_are_no_steps(tmp_path: Path) -> None:
     run = plan(tmp_path)
     run.execute()
-    run.printed([100.0, 104.0])
+    run.printed([30.0, 50.0, *[100.0, 104.0] * 10])
     [found] = measured(tmp_path)
     assert (found.samples_per_s, found.source) == (102.0, "printed")
 

@@ -146,7 +146,7 @@ def test_a_program_that_measures_nothing_has_failed(job: Any) -> None:
 
 
 def test_throughput_is_found_in_the_output_of_rank_0(job: Any) -> None:
-    program = "print('Img/sec: 10.5 and Img/sec: 11\\nImg/sec: many\\nImg/sec: 12', end='')"
+    program = "print('Img/sec: 10.5 and Img/sec: 11\\nImg/sec: 12', end='')"
     job = job(program, ranks_per_node=2, throughput="Img/sec: (\\S+)").start()
     assert job.wait() == [0, 0], job.outputs()
     records = [json.loads(line) for line in (job.records / "printed.jsonl").open()]
@@ -155,17 +155,85 @@ def test_throughput_is_found_in_the_output_of_rank_0(job: Any) -> None:
     assert all(record["at"] > 0 for record in records)
 
 
-def test_a_printed_number_that_is_no_rate_is_written_down_as_refused(job: Any) -> None:
+def test_what_is_no_rate_is_written_down_and_no_throughput_is_made_of_the_rest(job: Any) -> None:
     program = "print('rate nan samples/s, 7 samples/s, -inf samples/s')"
     job = job(program, nodes=1, throughput="([-0-9.a-z]+) samples/s").start()
-    assert job.wait() == [0], job.outputs()
+    assert job.wait() == [1], job.outputs()
     records = [json.loads(line) for line in (job.records / "printed.jsonl").open()]
     told = [record.get("samples_per_second", record.get("text")) for record in records]
     assert told == ["nan samples/s", 7.0, "-inf samples/s"]
+    [cause] = job.failures()
+    assert "2 of the 3 matches" in cause and "nan, which is no throughput" in cause
+
+
+@pytest.mark.parametrize(
+    ("numbers", "pattern", "said"),
+    [
+        # Thousands by a comma: those below a thousand alone could be read.
+        ("990 1,010 1,020 995 1,030", "([0-9.,]+) samples/s", "3 of the 5 matches"),
+        ("950 1.2k 990 1.1k", "([0-9.]+)k? samples/s", "takes 1.2 of '1.2k samples/s'"),
+        ("7 many 8", r"(\\S+) samples/s", "1 of the 3 matches"),
+        ("0 0.0", r"(\\S+) samples/s", "all 2 numbers"),
+        ("1234.5", r".*([0-9.]+) samples/s", "takes 5 of '1234.5 samples/s'"),
+    ],
+)
+def test_no_throughput_is_made_of_some_of_the_numbers(
+    job: Any, numbers: str, pattern: str, said: str
+) -> None:
+    program = f"for number in '{numbers}'.split(): print(number, 'samples/s')"
+    job = job(program, nodes=1, throughput=pattern.replace("\\\\", "\\")).start()
+    assert job.wait() == [1], job.outputs()
+    assert said in job.failures()[0]
+
+
+def test_two_kinds_of_numbers_are_not_averaged(job: Any) -> None:
+    program = """
+    for line in ('images/sec: 150.0 +/- 0.0', 'images/sec: 150.0 +/- 0.0', 'total images/sec: 300.00'):
+        print(line)
+    """
+    job = job(program, nodes=1, throughput="images/sec: ([0-9.]+)").start()
+    assert job.wait() == [1], job.outputs()
+    [cause] = job.failures()
+    assert "two kinds of numbers" in cause
+    assert "mean 150" in cause and "(1 number 300)" in cause
+
+
+def test_numbers_of_a_program_that_records_its_steps_do_not_matter(job: Any) -> None:
+    job = job(RECORD_A_STEP + "\nprint('nan samples/s')", nodes=1, throughput=r"(\S+) samples/s")
+    job.start()
+    assert job.wait() == [0], job.outputs()
+
+
+def test_colours_and_backspaces_are_taken_off_before_the_pattern_is_looked_for(job: Any) -> None:
+    program = r"""
+    for number in range(3):
+        print("\x1b[32m1\x1b[1m00.", number, "\x1b[0m samples/s", sep="")
+        print("9 s\b\b\b10", number, ".5 samples/s", 3 * (" " * 2000 + "\b" * 2000), sep="")
+        print("\x1b[0m" * 2000, "10", number, ".5 samples/s", sep="")
+    """
+    job = job(program, nodes=1, throughput=r"([0-9.]+) samples/s").start()
+    assert job.wait() == [0], job.outputs()
+    records = [json.loads(line) for line in (job.records / "printed.jsonl").open()]
+    rates = [record["samples_per_second"] for record in records]
+    assert rates == [100.0, 100.5, 100.5, 100.1, 101.5, 101.5, 100.2, 102.5, 102.5]
+
+
+def test_a_loss_that_is_not_finite_is_noted_with_its_rank(job: Any) -> None:
+    program = """
+import os
+for step in range(3):
+    loss = "nan" if os.environ["ARGOSY_RANK"] == "1" and step else 0.5
+    print(f"step {step} loss {loss}", flush=True)
+"""
+    job = job(program + RECORD_A_STEP, nodes=2).start()
+    assert job.wait() == [0, 0], job.outputs()
+    ranks = [json.loads((job.records / f"node-{n}.json").read_text())["ranks"][0] for n in (0, 1)]
+    assert ranks[0]["not_finite"] is None
+    assert ranks[1]["not_finite"]["text"] == "step 1 loss nan"
 
 
 def test_a_throughput_pattern_that_never_matches_is_no_measurement(job: Any) -> None:
-    program = "print('hello\\n\\nworld\\n' + 5000 * 'x')"
+    program = "print('hello\\n\\nworld\\n' + 5000 * 'x' + 'sec: 5')"
     job = job(program, nodes=1, throughput="sec: (.*)").start()
     assert job.wait() == [1]
     [cause] = job.failures()
@@ -175,6 +243,14 @@ def test_a_throughput_pattern_that_never_matches_is_no_measurement(job: Any) -> 
         f"see logs/{job.attempt}/ranks/rank-0.log"
     )
     assert (job.folder / cause.rpartition("; see ")[2]).is_file()
+
+
+def test_long_lines_that_are_not_searched_are_counted_beside_others(job: Any) -> None:
+    program = "print('7 samples/s\\n' + 5000 * 'x' + '8 samples/s')"
+    job = job(program, nodes=1, throughput="([0-9]+) samples/s").start()
+    assert job.wait() == [0]
+    records = [json.loads(line) for line in (job.records / "printed.jsonl").open()]
+    assert [record["kind"] for record in records] == ["printed", "unsearched"]
 
 
 def test_a_throughput_pattern_that_finds_no_number_is_shown_what_it_found(job: Any) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from argosy.analysis.printed_rates import printed_rate
 from argosy.analysis.study_tables import StudyTables
 from argosy.analysis.warmup import WarmUp
 
@@ -15,14 +16,16 @@ WITH recorded AS (
     SELECT experiment, run_id, count(*) AS ranks, sum(samples) / nullif(max(seconds), 0) AS rate
     FROM steady_rank GROUP BY ALL
 ), program AS (
-    SELECT experiment, run_id, avg(samples_per_s) AS rate FROM printed GROUP BY ALL
+    SELECT experiment, run_id, list(samples_per_s ORDER BY monotonic_s) AS rates,
+        list(monotonic_s ORDER BY monotonic_s) AS times
+    FROM printed GROUP BY ALL
 ), alone AS (
     SELECT DISTINCT experiment, run_id, true AS is_alone FROM collectives
 )
 SELECT runs.experiment, runs.run_id, scaling, nodes, ranks_per_node, runs.ranks, repeat, started_unix_s,
     is_alone,
     len(missing_ranks) AS silent_ranks, coalesce(recorded.ranks, 0) AS timed_ranks,
-    recorded.rate AS recorded, program.rate AS printed
+    recorded.rate AS recorded, rates, times
 FROM runs
 LEFT JOIN recorded USING (experiment, run_id)
 LEFT JOIN program USING (experiment, run_id)
@@ -46,7 +49,7 @@ class Measurement:
     """A completed run's throughput.
 
     `samples_per_s` is None when the run had to be left out, and `left_out` says why. `source` is
-    `steps` (the recorder's) or `printed` (the program's own numbers). `warm_up` is None without steps.
+    `steps` (the recorder's) or `printed` (the program's own numbers). `warm_up` counts these.
     """
 
     experiment: str
@@ -65,7 +68,7 @@ def measurements(tables: StudyTables) -> list[Measurement]:
     """Throughput of each completed run, in samples/s, by experiment, point and repeat.
 
     It is all ranks' samples over the slowest rank's summed step seconds, in the run's steady state. A
-    run without any steps has the mean of what its program printed. A run of which a rank's steps are
+    run without any steps has what its program printed (`printed_rate`). A run of which a rank's steps are
     missing is left out, since its samples are not all there, and so is one that never became steady.
     """
     return [
@@ -84,9 +87,15 @@ def _measurement(row: Mapping[str, Any], warm_up: WarmUp | None) -> Measurement:
         repeat=row["repeat"],
         started_unix_s=row["started_unix_s"],
     )
-    silent, ranks = row["silent_ranks"], row["ranks"]
-    if silent == ranks and row["printed"]:
-        return replace(run, samples_per_s=row["printed"], source="printed")
+    if row["silent_ranks"] == row["ranks"] and row["rates"]:
+        printed = printed_rate(row["rates"], row["times"])
+        return replace(
+            run,
+            samples_per_s=printed.samples_per_s,
+            source=None if printed.left_out else "printed",
+            left_out=printed.left_out,
+            warm_up=printed.warm_up,
+        )
     left_out = _left_out(row, warm_up)
     if left_out:
         return replace(run, left_out=left_out)

@@ -63,8 +63,10 @@ class WarmUp:
     left_out: bool = False
 
 
-def warm_up(step_s: Sequence[float] | Vector) -> WarmUp:
+def warm_up(step_s: Sequence[float] | Vector, of: str = "step") -> WarmUp:
     """Return the warm-up of a run from the seconds of its steps in order, of shape (steps,).
+
+    What is not a step's time but of another, such as a sample's by each `print`, is called so.
 
     Warm-up is slow: a run that becomes slower has none. A first step that clearly takes longer than any
     other is always warm-up: kernels are compiled and chosen in it.
@@ -77,15 +79,15 @@ def warm_up(step_s: Sequence[float] | Vector) -> WarmUp:
         raise ValueError("a step takes more than 0 s")
     if seconds.size < FEWEST_STEPS:
         steps = min(FIXED_STEPS, seconds.size // 2)
-        return WarmUp(steps, False, f"too few steps to tell: {seconds.size} of {FEWEST_STEPS}")
+        return WarmUp(steps, False, f"too few {of}s to tell: {seconds.size} of {FEWEST_STEPS}")
     logs = np.log(seconds)
     cuts = _cuts(logs)
     if not cuts:
         return WarmUp(0, True, "none found")
     begin = _steady_from(logs, cuts)
     if begin is not None:
-        return _cut_off(seconds, cuts[-1], begin)
-    return _approached(seconds, 1 if cuts[0] == 1 else 0)
+        return _cut_off(seconds, cuts[-1], begin, of)
+    return _approached(seconds, 1 if cuts[0] == 1 else 0, of)
 
 
 def _cuts(logs: Vector) -> list[int]:
@@ -154,34 +156,34 @@ def _trend(logs: Vector) -> float:
     return float(first.mean() - last.mean()) / error
 
 
-def _cut_off(seconds: Vector, slow: int, steps: int) -> WarmUp:
+def _cut_off(seconds: Vector, slow: int, steps: int, of: str) -> WarmUp:
     ratio = middle(np.sort(seconds[:slow])) / middle(np.sort(seconds[steps:]))
-    reason = f"the first {slow} steps took {ratio:.2f} times as long as the rest"
+    reason = f"the first {slow} {of}s took {ratio:.2f} times as long as the rest"
     if steps > slow:
         reason += " and became faster slowly, so as many again are left out"
     return WarmUp(steps, True, reason)
 
 
-def _approached(seconds: Vector, compiled: int) -> WarmUp:
+def _approached(seconds: Vector, compiled: int, of: str) -> WarmUp:
     """Return what is said of a run that became faster slowly; its first `compiled` steps do not count."""
     decay = fit_decay(seconds[compiled:])
     if decay is None:
-        return _refused(seconds.size, 3 * seconds.size)
+        return _refused(seconds.size, 3 * seconds.size, of)
     if DECAYS_WITHIN * decay.time_constant >= seconds.size:
-        return _refused(seconds.size, ceil(STEADY_AFTER * decay.time_constant))
+        return _refused(seconds.size, ceil(STEADY_AFTER * decay.time_constant), of)
     steps = min(compiled + ceil(DECAYS_WITHIN * decay.time_constant), seconds.size // 2)
     excess = float(seconds[steps:].mean()) / decay.steady_s
     return WarmUp(
         steps,
         True,
-        f"its steps became faster slowly; what they approach is fitted (in every "
-        f"{decay.time_constant:.0f} steps, what they take longer falls to 37 %)",
+        f"its {of}s became faster slowly; what they approach is fitted (in every "
+        f"{decay.time_constant:.0f} {of}s, what they take longer falls to 37 %)",
         max(1.0, excess),
     )
 
 
-def _refused(steps: int, wanted: int) -> WarmUp:
+def _refused(steps: int, wanted: int, of: str) -> WarmUp:
     reason = (
-        f"no steady state is seen: its steps become faster slowly; let it make {wanted} or more"
+        f"no steady state is seen: its {of}s become faster slowly; let it make {wanted} or more"
     )
     return WarmUp(steps // 2, False, reason, left_out=True)

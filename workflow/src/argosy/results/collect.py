@@ -12,7 +12,14 @@ from argosy.reading import NotReadError
 from argosy.results.errors import ResultsError
 from argosy.results.long_lines import without_long_lines
 from argosy.results.records import count_others, load_others, read_problem
-from argosy.results.rows import Completeness, Row, failure_rows, node_rows, run_row
+from argosy.results.rows import (
+    Completeness,
+    Row,
+    failure_rows,
+    node_rows,
+    printed_loss_rows,
+    run_row,
+)
 from argosy.results.scan import Found, NewRun, look
 from argosy.results.steps import Steps, write_steps
 from argosy.results.tables import (
@@ -153,6 +160,7 @@ def _make_tables(tables_dir: Path, found: Found, work: Path) -> None:
             others[new.key]["unreadable"] += new.timeline.unreadable
         rows: Mapping[str, Iterable[Row]] = {
             "runs": (run_row(run.folder, _completeness(run, steps, others)) for run in found.new),
+            "metrics": (row for run in found.new for row in printed_loss_rows(run.folder)),
             "nodes": (row for run in found.new for row in node_rows(run.folder)),
             "failures": (row for run in found.new for row in failure_rows(run.folder)),
             "timeline": (

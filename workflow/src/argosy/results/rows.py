@@ -11,6 +11,9 @@ from argosy.run_folder.models import Failure
 
 Row = dict[str, Any]
 
+PRINTED_LOSS = "loss in the output"
+"""The metric of a loss that was printed as NaN or infinite; its text is the line."""
+
 
 @dataclass(frozen=True)
 class Completeness:
@@ -83,6 +86,22 @@ def node_rows(run: MeasuredRun) -> Iterator[Row]:
     """Yield a row of the table `nodes` for each node of the run."""
     for node in run.current.nodes if run.current else ():
         yield _key(run) | {"node": node.node, "host": node.host} | node.machine.model_dump()
+
+
+def printed_loss_rows(run: MeasuredRun) -> Iterator[Row]:
+    """Yield a row of the table `metrics` for each rank of a completed run that printed a loss as NaN."""
+    if run.result is None or run.current is None:
+        return
+    for node in run.current.nodes:
+        for rank in node.ranks:
+            if rank.not_finite:
+                yield _key(run) | {
+                    "rank": rank.rank,
+                    "name": PRINTED_LOSS,
+                    "value_number": None,
+                    "value_text": rank.not_finite.text,
+                    "at_s": rank.not_finite.at - run.result.started,
+                }
 
 
 def failure_rows(run: MeasuredRun) -> Iterator[Row]:

@@ -179,6 +179,20 @@ class Machine(Record):
     engine: str | None = None
 
 
+class PrintedLoss(Record):
+    """The first loss that a rank printed as NaN or infinite; `at` is unix."""
+
+    text: str
+    at: float
+
+
+class RankOfNode(Record):
+    """A rank in node-<n>.json, as far as a report tells of it."""
+
+    rank: Whole
+    not_finite: PrintedLoss | None = None
+
+
 class NodeStatus(File):
     """node-<n>.json: what the agent of a node knew last."""
 
@@ -189,6 +203,7 @@ class NodeStatus(File):
     ended: float | None
     machine: Machine
     failure: Failure | None
+    ranks: list[RankOfNode] = []
 
 
 class Checkpoint(Record):

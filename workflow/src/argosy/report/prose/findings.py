@@ -233,12 +233,14 @@ def remarks(run: RunSummary) -> list[str]:
         )
     if run.is_steady is False and not run.left_out:
         said.insert(
-            0, f"The first {count(run.warm_up_steps or 0, 'step')} left out; {run.warm_up}."
+            0,
+            f"The first {count(run.warm_up_steps or 0, _counted(run))} left out; {run.warm_up}.",
         )
     if run.warm_up_excess is not None and run.warm_up_excess > 1:
         said.insert(
             0,
-            f"Its throughput is {percent(run.warm_up_excess - 1)} above that of the steps that count: "
+            f"Its throughput is {percent(run.warm_up_excess - 1)} above that of the {_counted(run)}s that "
+            f"count: "
             f"{run.warm_up}.",
         )
     if run.between_steps is not None and run.between_steps > MUCH_BETWEEN_STEPS:
@@ -251,6 +253,11 @@ def remarks(run: RunSummary) -> list[str]:
     if spread is not None and spread > CLOCKS_AGREE_S:
         said.append(f"Its nodes' clocks differ by {duration(spread)}.")
     return said
+
+
+def _counted(run: RunSummary) -> str:
+    """Return what a run's warm-up is counted in."""
+    return "print" if run.throughput_source == "printed" else "step"
 
 
 def _straggler(run: RunSummary, slow: Straggler) -> str:
@@ -358,15 +365,21 @@ def _interval_of(estimate: Estimate, runs: str) -> str:
 
 def warm_up(summary: Summary) -> str:
     """Return how much was left out of the runs as warm-up, and by what rule."""
+    runs = [run for run in summary.runs if run.warm_up_steps is not None]
+    has_steps = any(_counted(run) == "step" for run in runs)
+    source = "steps" if has_steps else "printed numbers"
     said = [
-        "Where a run becomes steady is found from its steps: the last change to a lower mean of the "
+        f"Where a run becomes steady is found from its {source}: the last change to a lower mean of the "
         "logarithm of their times that is not due to chance, after which they become no faster."
     ]
-    found = sorted(run.warm_up_steps for run in summary.runs if run.warm_up_steps is not None)
-    if found:
-        steps = f"{found[0]}" if found[0] == found[-1] else f"{found[0]} to {found[-1]}"
-        said.append(f"Left out of a run: {steps} steps.")
-    fitted = sum((run.warm_up_excess or 1) > 1 for run in summary.runs)
+    for noun in ("step", "print"):
+        found = sorted(run.warm_up_steps or 0 for run in runs if _counted(run) == noun)
+        if found:
+            most = count(found[-1], noun)
+            said.append(
+                f"Left out of a run: {most if found[0] == found[-1] else f'{found[0]} to {most}'}."
+            )
+    fitted = sum((run.warm_up_excess or 1) > 1 for run in runs)
     if fitted:
         said.append(
             f"Of {count(fitted, 'run')} the steady state is a fit: what an exponential approaches that "
@@ -379,5 +392,5 @@ def warm_up(summary: Summary) -> str:
             f"Left out whole, since no steady state is seen in them: {count(never, 'run')}."
         )
     if len(unknown) > never:
-        said.append(f"With too few steps to tell: {count(len(unknown) - never, 'run')}.")
+        said.append(f"With too few steps or prints to tell: {count(len(unknown) - never, 'run')}.")
     return " ".join(said)

@@ -34,8 +34,8 @@ def _of_runs(summary: Summary) -> Iterator[str]:
         yield warm_up(summary)
     if printed:
         yield (
-            f"The programs of {count(printed, 'run')} recorded no steps: the mean of the throughputs that "
-            "they printed stands for each, warm-up included."
+            f"The programs of {count(printed, 'run')} recorded no steps. Their throughput is the mean of "
+            "the numbers that they printed, each by the work that it stands for."
         )
     missing = sum((run.left_out or "").startswith("no steps of ") for run in runs)
     if missing:

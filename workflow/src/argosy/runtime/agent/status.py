@@ -25,6 +25,7 @@ class RankStatus:
     """How one rank ended; everything is None while it runs. `ended` is unix seconds.
 
     `heard`: whether a process of it handled the warning before the end of the job; None: there was none.
+    `not_finite` has the `text` of the first loss that the rank printed as NaN or infinite, and when (`at`).
     """
 
     rank: int
@@ -33,6 +34,7 @@ class RankStatus:
     signal: int | None = None
     ended: float | None = None
     heard: bool | None = None
+    not_finite: dict[str, object] | None = None
 
 
 class StatusFile:

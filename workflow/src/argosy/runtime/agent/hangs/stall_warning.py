@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 _BEGIN = re.compile(rb"\[[^]]*stall_inspector\.cc:\d+\] One or more tensors were submitted")
+_MARK = b"stall_inspector.cc"
 _SAME_LINE, _RANK = b"Missing ranks:", re.compile(rb"(\d+)!?: \[(.*)\]")
 _LONGEST = 120
 
@@ -27,7 +28,10 @@ class StallWarnings:
             lines: the lines that it completes.
             rest: what of it belongs to a line that has not ended.
         """
-        said = [line for line in lines if not self._is_of_warning(line.strip())]
+        if not self._inside and _MARK not in b"".join(lines):
+            said = lines
+        else:
+            said = [line for line in lines if not self._is_of_warning(line.strip())]
         # Horovod writes a warning in pieces; a progress bar, too, ends no line.
         unfinished = rest and not self._inside and not rest.startswith(b"[")
         return bool(said or unfinished or b"\r" in data)

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
-from typing import Any
+from typing import Sequence
 
 from ..coordination.failure import Failure
 from ..files import open_for_append, open_regular, write_all, write_cause
 from ..settings import Settings
 from ..step_rows import NoStepsError, read_steps
+from .needed_text import needed_text
+from .number_kinds import NumberKinds
 from .output import Trouble
-from .printed_numbers import NoNumberError, rate_record, refused
+from .printed_numbers import NoNumberError, rate_of, record, refused, unsearched
+from .terminal_text import shown
 
-# Throughput stands in short lines; a search in very long ones could take for ever (bytes).
+# Throughput stands in short lines; a search in very long ones could take for ever (characters).
 _LONGEST_LINE = 4096
+_MOST_LISTED = 1000
+"""Matches without a number, and lines that are not searched, that are written down; all are counted."""
+_CONTROLS = bytes([*range(9), *range(11, 32), 127])
+_COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
+
 _NO_STEPS = (
     "the program ended well but recorded no steps: use argosy_steps in it, "
     "or give the experiment a 'throughput' pattern"
@@ -24,13 +33,23 @@ _NO_MATCH = (
     "the program ended well, but the experiment's 'throughput' pattern {pattern} matched none of the "
     "{lines} lines of rank 0{unsearched}; see {log}"
 )
+_NOTHING_DONE = (
+    "the program ended well, but all {numbers} numbers that the experiment's 'throughput' pattern "
+    "{pattern} found are 0; see {log}"
+)
 _NO_NUMBER = (
-    "the program ended well, but what the experiment's 'throughput' pattern {pattern} found is no "
+    "the program ended well, but {count} of the {matches} matches of the experiment's 'throughput' pattern "
+    "{pattern} hold no number that can be read, and no throughput is made of the rest. What it found is no "
     "number: {found}; put the whole number, and nothing else, into its group"
 )
 _CUT = (
     "the experiment's 'throughput' pattern {pattern} takes {found}: a part of the number, so that what "
-    "was measured is wrong; put the whole number into its group, or match what stands before and after it"
+    "was measured is wrong ({count} of {matches} matches); put the whole number into its group, with its "
+    "sign, thousands, exponent, and k, M or G"
+)
+_TWO_KINDS = (
+    "the experiment's 'throughput' pattern {pattern} finds two kinds of numbers, and no throughput is made "
+    "of both: {one} and {other}; let it match the words around one kind alone"
 )
 
 
@@ -39,67 +58,117 @@ class PrintedThroughput:
 
     def __init__(self, settings: Settings, trouble: Trouble) -> None:
         self._pattern = settings.run.throughput
+        self._needed = needed_text(self._pattern) if self._pattern else b""
         self._path = printed_path(settings)
         self._trouble = trouble
         self._file: int | None = None
         self._settings = settings
-        self._lines = self._long_lines = 0
+        self._lines = self._long_lines = self._matches = self._refused = self._zeros = 0
         self._no_number: NoNumberError | None = None
+        self._kinds = NumberKinds()
 
-    def search(self, line: bytes) -> None:
-        """Write down each match that is a number, and whether it is one of samples per second."""
-        if self._pattern is None or not line.strip():
+    def search(self, lines: list[bytes]) -> None:
+        """Write down each match in lines that came together, and whether it is a throughput."""
+        if self._pattern is None or not lines:
             return
-        self._lines += 1
-        if len(line) > _LONGEST_LINE:
-            self._long_lines += 1
+        self._lines += sum(map(bool, map(bytes.strip, lines)))
+        text = b"".join(lines)
+        has_controls = _has_controls(text)
+        if has_controls and b"\x1b" in text:
+            text = _COLOUR.sub(b"", text)
+            lines, has_controls = text.splitlines(), _has_controls(text)
+        if self._needed not in text and not has_controls:
             return
-        for match in self._pattern.finditer(line.decode("utf-8", "replace")):
-            try:
-                self._write(rate_record(match))
-            except NoNumberError as problem:
-                if self._no_number is None or (problem.cut and not self._no_number.cut):
-                    self._no_number = problem
-                if problem.cut:
-                    self._write(refused(match))
+        records: list[str] = []
+        for line in lines:
+            if has_controls and _has_controls(line):
+                for each in shown(line.decode("utf-8", "replace").rstrip("\n")):
+                    records += self._search_in(each)
+            elif self._needed in line:
+                found = line.decode("utf-8", "replace").rstrip("\n")
+                for each in (found,) if found.isascii() else shown(found):
+                    records += self._search_in(each)
+        self._write(records)
 
     def failure(self) -> Failure | None:
         """Return the failure of a job whose ranks ended well without a measurement, or with a wrong one."""
-        cause = self._cut() or self._nothing()
+        has_steps = steps_recorded(self._settings)
+        cause = "" if has_steps else self._unread() or self._mixed() or self._nothing()
         return Failure(self._settings.node, None, cause, time.time()) if cause else None
 
-    def _cut(self) -> str:
+    def _search_in(self, line: str) -> list[str]:
+        assert self._pattern
+        if len(line) > _LONGEST_LINE:
+            self._long_lines += 1
+            is_listed = self._long_lines <= _MOST_LISTED
+            return [unsearched(len(line), time.monotonic())] if is_listed else []
+        if not self._pattern.search(line):
+            return []
+        records, rates = [], []
+        for match in self._pattern.finditer(line):
+            self._matches += 1
+            at = time.monotonic()
+            try:
+                rate = rate_of(match)
+            except NoNumberError as problem:
+                if self._is_listed(problem):
+                    records.append(refused(match, at))
+                continue
+            self._zeros += rate == 0
+            rates.append((match, rate))
+            records.append(record(rate, at))
+        if rates:
+            self._kinds.note(rates)
+        return records
+
+    def _is_listed(self, problem: NoNumberError) -> bool:
+        """Note a match without a number, and return whether it is written down."""
+        self._refused += 1
+        if self._no_number is None or (problem.cut and not self._no_number.cut):
+            self._no_number = problem
+        return self._refused <= _MOST_LISTED
+
+    def _unread(self) -> str:
         found = self._no_number
-        return self._say(_CUT, found=found) if found and found.cut else ""
+        if found is None:
+            return ""
+        sentence = _CUT if found.cut else _NO_NUMBER
+        return self._say(sentence, found=found, count=self._refused, matches=self._matches)
+
+    def _mixed(self) -> str:
+        groups = self._kinds.groups()
+        return self._say(_TWO_KINDS, one=groups[0], other=groups[1]) if groups else ""
 
     def _nothing(self) -> str:
-        if something_measured(self._settings):
+        if self._zeros < self._matches or something_else_measured(self._settings):
             return ""
         if self._settings.run.throughput is None:
             return _NO_STEPS
-        if self._no_number:
-            return self._say(_NO_NUMBER, found=self._no_number)
+        log = f"logs/{self._settings.attempt}/ranks/rank-0.log"
+        if self._matches:
+            return self._say(_NOTHING_DONE, numbers=self._matches, log=log)
         unsearched = f" ({self._long_lines} of them, over 4 KiB, were not searched)"
-        return self._say(
-            _NO_MATCH,
-            lines=self._lines,
-            unsearched=unsearched if self._long_lines else "",
-            log=f"logs/{self._settings.attempt}/ranks/rank-0.log",
-        )
+        unsearched = unsearched if self._long_lines else ""
+        return self._say(_NO_MATCH, lines=self._lines, unsearched=unsearched, log=log)
 
     def _say(self, sentence: str, **words: object) -> str:
         pattern = self._settings.run.throughput
         return sentence.format(pattern=repr(pattern.pattern if pattern else ""), **words)
 
-    def _write(self, record: dict[str, Any]) -> None:
-        record = {**record, "at": time.monotonic()}
+    def _write(self, records: Sequence[str]) -> None:
+        if not records:
+            return
         try:
             if self._file is None:
                 self._file = open_for_append(self._path)
-            write_all(self._file, json.dumps(record).encode() + b"\n")
+            write_all(self._file, "".join(records).encode())
         except OSError as error:
             self._pattern = None
             self._trouble(write_cause(error, self._path))
+
+
+def _has_controls(text: bytes) -> bool:
+    return len(text.translate(None, _CONTROLS)) < len(text)
 
 
 def printed_path(settings: Settings) -> str:
@@ -107,13 +176,14 @@ def printed_path(settings: Settings) -> str:
     return os.path.join(settings.records, "printed.jsonl")
 
 
-def something_measured(settings: Settings) -> bool:
-    """Return whether rank 0 printed a throughput or recorded a step."""
-    return (
-        _holds(printed_path(settings), "printed")
-        or _holds_steps(settings.steps_file(0))
-        or _holds(settings.lines_file(0), "collective")
-    )
+def steps_recorded(settings: Settings) -> bool:
+    """Return whether rank 0 recorded a step."""
+    return _holds_steps(settings.steps_file(0))
+
+
+def something_else_measured(settings: Settings) -> bool:
+    """Return whether rank 0 recorded an operation of all ranks, alone."""
+    return _holds(settings.lines_file(0), "collective")
 
 
 def _holds_steps(path: str) -> bool:

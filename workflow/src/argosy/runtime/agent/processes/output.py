@@ -9,6 +9,7 @@ from typing import Callable
 
 from ..files import open_for_append, write_all, write_cause
 from ..hangs.stall_warning import StallWarnings
+from .losses import NotFiniteLosses
 
 _CHUNK = 1 << 16
 # A line without an end is passed on in pieces of this size, so that memory stays bounded.
@@ -102,7 +103,8 @@ class OutputPump(threading.Thread):
         log_path: the file for the raw output.
         console: where lines with the rank's number go; None: nowhere, since the file has them.
         trouble: called with the cause when the file cannot be written.
-        line_seen: called with each line; a progress bar's, which overwrites itself, are told apart.
+        lines_seen: called with lines as they come; a progress bar's, which overwrites itself, are told
+            apart.
     """
 
     def __init__(
@@ -113,7 +115,7 @@ class OutputPump(threading.Thread):
         *,
         console: Console | None,
         trouble: Trouble,
-        line_seen: Callable[[bytes], None] | None = None,
+        lines_seen: Callable[[list[bytes]], None] | None = None,
     ) -> None:
         super().__init__(name=f"output-{rank}", daemon=True)
         self._prefix = b"[%d] " % rank
@@ -122,10 +124,11 @@ class OutputPump(threading.Thread):
         self._log: int | None = None
         self._console = console
         self._trouble = trouble
-        self._line_seen = line_seen
+        self._lines_seen = lines_seen
         self._splitter = LineSplitter()
         self._overwritten = LineSplitter()
         self.stall = StallWarnings()
+        self.losses = NotFiniteLosses()
         self.words = 0
         """How often the program has said something."""
         self.steps_word = ""
@@ -139,6 +142,7 @@ class OutputPump(threading.Thread):
             if not data:
                 break
             self._file(data)
+            self.losses.take(data)
             lines = self._splitter.feed(data)
             self.words += self.stall.take(data, lines, self._splitter.unfinished)
             self._pass_on(lines)
@@ -171,6 +175,5 @@ class OutputPump(threading.Thread):
                 self.steps_word = line.decode("utf-8", "replace").strip()
 
     def _show(self, data: bytes) -> None:
-        if self._line_seen:
-            for line in self._overwritten.feed(data.replace(b"\r", b"\n")):
-                self._line_seen(line)
+        if self._lines_seen:
+            self._lines_seen(self._overwritten.feed(data.replace(b"\r", b"\n")))

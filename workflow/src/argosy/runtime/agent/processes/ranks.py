@@ -65,7 +65,9 @@ class Rank:
         self._ended: float | None = None
         self.pump: OutputPump | None = None
 
-    def attach(self, console: Console, trouble: Trouble, seen: Callable[[bytes], None]) -> None:
+    def attach(
+        self, console: Console, trouble: Trouble, seen: Callable[[list[bytes]], None]
+    ) -> None:
         """Pass on the output; `seen` gets the lines of rank 0."""
         assert self.process.stdout
         rank = self.status.rank
@@ -75,7 +77,7 @@ class Rank:
             self.log,
             console=console if self._settings.echo else None,
             trouble=trouble,
-            line_seen=seen if rank == 0 else None,
+            lines_seen=seen if rank == 0 else None,
         )
         self.process.stdout.close()
         self.pump.start()
@@ -220,6 +222,8 @@ class Ranks:
     @property
     def statuses(self) -> list[RankStatus]:
         """How each rank is."""
+        for rank in self._ranks:
+            rank.status.not_finite = rank.pump.losses.found if rank.pump else None
         return [rank.status for rank in self._ranks]
 
     @property
@@ -272,7 +276,7 @@ class Ranks:
         meeting: MeetingPoint,
         console: Console,
         trouble: Trouble,
-        seen: Callable[[bytes], None],
+        seen: Callable[[list[bytes]], None],
         environment: Mapping[str, str],
     ) -> None:
         """Start them all, with `environment` besides. Raises StartError; those before it then run."""

@@ -1,0 +1,181 @@
+"""Whether a pattern finds numbers of one kind: rates of a rank and of all, of training and evaluation."""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, List, Match, NamedTuple, Sequence, Tuple
+
+_LEAST_RATIO = 1.25
+"""Of the groups' medians; what is nearer is one kind as far as a mean minds."""
+_APART = 0.95
+"""Of each group's numbers, on its own side of the middle between the medians."""
+_SLOW_START = 0.4
+"""Of all numbers: slow ones that come before all others may be as many and a warm-up."""
+_MOST_FORMS = 64
+_MOST_NUMBERS = 2000
+_MOST_TEXTS = 1000
+_LONGEST_TEXT = 60
+
+_WORD = re.compile(r"[^\W_]+")
+_DIGITS = re.compile(r"\d+")
+# Words that change from line to line and name no number.
+_NO_NAMES = re.compile(
+    r"a|an|and|at|by|for|from|in|is|now|of|on|or|per|so|the|then|to|was|with|yet"
+    r"|days?|hours?|hrs?|min(?:ute)?s?|sec(?:ond)?s?|ms|us|ns|eta|left"
+    r"|mon|tue|wed|thu|fri|sat|sun|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|am|pm|utc|cet"
+    r"|debug|info|warn(?:ing)?|error|critical|notice|nan|inf|none|null|true|false|yes|no|[kmgt]i?b"
+)
+
+Words = Tuple[str, ...]
+Feature = Tuple[object, ...]
+
+
+class _Form:
+    """Numbers whose line has the same words around them."""
+
+    def __init__(self, place: int, before: Words, after: Words, text: str) -> None:
+        self.text = text
+        self.features: set[Feature] = {("place", place)}
+        self.features |= {("before", word) for word in before} | {("after", word) for word in after}
+        self.numbers: List[float] = []
+        self.count, self.total = 0, 0.0
+        self.first, self.last = -1, -1
+
+    def note(self, number: float, place: int) -> None:
+        self.first = place if self.first < 0 else self.first
+        self.last = place
+        self.count += 1
+        self.total += number
+        if len(self.numbers) < _MOST_NUMBERS:
+            self.numbers.append(number)
+
+
+class Group(NamedTuple):
+    """Numbers of one kind: their mean, how many, and the text of the first."""
+
+    mean: float
+    numbers: int
+    text: str
+
+    def __str__(self) -> str:
+        numbers = "1 number" if self.numbers == 1 else f"{self.numbers} numbers, mean"
+        return f"{self.text!r} ({numbers} {self.mean:.6g})"
+
+
+class NumberKinds:
+    """Notes the numbers of a run with the words around them."""
+
+    def __init__(self) -> None:
+        self._forms: Dict[Tuple[int, Words, Words], _Form] = {}
+        self._named: Dict[str, _Form] = {}
+        self._texts: Dict[str, Words] = {}
+        self._noted = 0
+
+    def note(self, matches: Sequence[Tuple[Match[str], float]]) -> None:
+        """Take the numbers of one line, in order."""
+        begin, last = 0, len(matches) - 1
+        names: Dict[str, _Form] = {}
+        for place, (match, number) in enumerate(matches):
+            start, end = match.span(1)
+            until = len(match.string) if place == last else matches[place + 1][0].start()
+            before = self._words(match.string[begin:start])
+            form = self._form((place, before, self._words(match.string[end:until])), match)
+            begin = match.end()
+            self._noted += 1
+            if form and number > 0:
+                form.note(number, self._noted)
+                if before:
+                    names[before[-1]] = form
+        if len(names) > 1 and not self._named:
+            self._named = names
+
+    def groups(self) -> List[Group]:
+        """Return the two kinds of numbers that there are, the smaller ones first; empty: all are of one."""
+        every = [form for form in self._forms.values() if form.count]
+        forms = _after_slow_start(every)
+        found = [pair for each in self._splits(forms) if (pair := _apart(*each))]
+        if found:
+            low, high = max(found, key=lambda pair: pair[1].mean / pair[0].mean)
+            return [low, high]
+        # Two names in one line are two kinds, however near their numbers.
+        of_names = [
+            _group([form for form in every if ("before", name) in form.features])
+            for name in list(self._named)[:2]
+        ]
+        return sorted(of_names)
+
+    def _form(self, key: Tuple[int, Words, Words], match: Match[str]) -> _Form | None:
+        form = self._forms.get(key)
+        if form is None and len(self._forms) < _MOST_FORMS:
+            form = self._forms[key] = _Form(*key, _text(match))
+        return form
+
+    def _words(self, text: str) -> Words:
+        text = _DIGITS.sub("0", text)
+        found = self._texts.get(text)
+        if found is None:
+            found = _words(text)
+            if len(self._texts) < _MOST_TEXTS:
+                self._texts[text] = found
+        return found
+
+    @staticmethod
+    def _splits(forms: Sequence[_Form]) -> List[Tuple[List[_Form], List[_Form]]]:
+        features = sorted({feature for form in forms for feature in form.features}, key=str)
+        splits = []
+        for feature in features:
+            have = [form for form in forms if feature in form.features]
+            rest = [form for form in forms if feature not in form.features]
+            if have and rest:
+                splits.append((have, rest))
+        return splits
+
+
+def _words(text: str) -> Words:
+    found = (word.lower() for word in _WORD.findall(text) if not _DIGITS.search(word))
+    return tuple(word for word in found if len(word) > 1 and not _NO_NAMES.fullmatch(word))
+
+
+def _text(match: Match[str]) -> str:
+    start, end = match.span(1)
+    begin = max(0, start - _LONGEST_TEXT // 2)
+    return " ".join(match.string[begin : end + _LONGEST_TEXT // 2].split())
+
+
+def _group(forms: Sequence[_Form]) -> Group:
+    count = sum(form.count for form in forms)
+    first = min(forms, key=lambda form: form.first)
+    return Group(sum(form.total for form in forms) / max(count, 1), count, first.text)
+
+
+def _apart(one: Sequence[_Form], other: Sequence[_Form]) -> Tuple[Group, Group] | None:
+    """Return two groups of forms, the lower first, if nearly all of their numbers lie apart."""
+    low, high = sorted((one, other), key=_median)
+    below, above = _median(low), _median(high)
+    if above < _LEAST_RATIO * below:
+        return None
+    middle = (below * above) ** 0.5
+    under = [number < middle for form in low for number in form.numbers]
+    over = [number > middle for form in high for number in form.numbers]
+    if min(sum(under) / len(under), sum(over) / len(over)) < _APART:
+        return None
+    return _group(low), _group(high)
+
+
+def _after_slow_start(forms: Sequence[_Form]) -> Sequence[_Form]:
+    """Return the forms without those of a slow start: a warm-up may have words of its own."""
+    forms = sorted(forms, key=lambda form: form.first)
+    of_all = sum(form.count for form in forms)
+    for place in range(len(forms) - 1, 0, -1):
+        head, rest = forms[:place], forms[place:]
+        is_before = max(form.last for form in head) < rest[0].first
+        is_short = sum(form.count for form in head) <= _SLOW_START * of_all
+        slower = _median(rest) / _LEAST_RATIO
+        if is_before and is_short and all(_median([form]) < slower for form in head):
+            return rest
+    return forms
+
+
+def _median(forms: Sequence[_Form]) -> float:
+    numbers = sorted(number for form in forms for number in form.numbers)
+    return numbers[len(numbers) // 2]

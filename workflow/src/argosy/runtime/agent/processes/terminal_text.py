@@ -1,0 +1,61 @@
+"""What a terminal would show of a line: colours and other escapes away, overwritten text as it ends."""
+
+from __future__ import annotations
+
+import re
+
+_SPECIAL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]"
+)
+_STRING = r"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"
+_CONTROL = r"(?:\x1b\[|\x9b)(?P<numbers>[0-?]*)[ -/]*(?P<final>[@-~])"
+_ESCAPES = re.compile(rf"{_STRING}|{_CONTROL}|\x1b[ -/]*(?P<short>[0-~])")
+_UNSEEN = re.compile(
+    "[\x00-\x07\x0e-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]"
+)
+_DIVIDED = re.compile("[\r\n\x0b\x0c]")
+_BACKSPACES = re.compile("\b+")
+_MOVING = "ABEFGHdfsu"
+_MOST_STEPS = 255
+
+
+def shown(line: str) -> list[str]:
+    """Return the texts that a line of output shows on a terminal, one after the other.
+
+    A carriage return, and whatever else moves the cursor away, begins the next text. Backspaces that reach
+    the begin of a text do so, too; others let what follows overwrite what is there.
+    """
+    if not _SPECIAL.search(line):
+        return [line]
+    return [
+        _UNSEEN.sub("", text)
+        for part in _DIVIDED.split(_ESCAPES.sub(_as_text, line))
+        for text in _overwritten(part)
+    ]
+
+
+def _as_text(found: re.Match[str]) -> str:
+    """Return what does the same as an escape sequence, or nothing for one that moves nothing."""
+    final, numbers = found["final"], found["numbers"] or ""
+    if final in ("C", "D"):
+        steps = min(int(numbers) if numbers.isdigit() else 1, _MOST_STEPS)
+        return (" " if final == "C" else "\b") * steps
+    erases_all = final in ("J", "K") and numbers not in ("", "0")
+    is_away = (final and final in _MOVING) or found["short"] in ("8", "c", "D", "E", "M")
+    return "\r" if erases_all or is_away else ""
+
+
+def _overwritten(text: str) -> list[str]:
+    """Return what is seen in the end, after what was seen before each return to the begin."""
+    texts: list[str] = []
+    here: list[str] = []
+    place = begin = 0
+    for back in _BACKSPACES.finditer(text):
+        piece, steps = text[begin : back.start()], len(back[0])
+        here[place : place + len(piece)] = piece
+        place, begin = max(0, place + len(piece) - steps), back.end()
+        if place == 0 and steps > 1:
+            texts.append("".join(here))
+            here = []
+    here[place : place + len(text) - begin] = text[begin:]
+    return [*texts, "".join(here)]
