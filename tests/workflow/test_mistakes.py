@@ -144,7 +144,7 @@ def test_results_of_an_older_schema_are_told_and_kept(workspace: Workspace) -> N
     before = contents(folder)
     status, output = workspace.run(".venv/bin/argosy", "report", "results/local")
     assert status == 0, output
-    assert "1 that cannot be read" in output
+    assert "1 unreadable" in output
     status, output = workspace.run(".venv/bin/argosy", "summary", "results/local")
     assert status == 0, output
     said = " ".join(output.split())

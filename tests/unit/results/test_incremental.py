@@ -35,9 +35,9 @@ def say(results: Path) -> str:
 
 
 def test_one_new_run_is_read_alone(results: Path, tmp_path: Path) -> None:
-    assert say(results) == "13 runs to read, 0 as they were, 0 that cannot be read"
+    assert say(results) == "13 runs to read, 0 unchanged, 0 unreadable"
     completed(results, nodes=16)
-    assert say(results) == "1 runs to read, 13 as they were, 0 that cannot be read"
+    assert say(results) == "1 run to read, 13 unchanged, 0 unreadable"
     assert say(results) == "14 runs, none of them new"
     assert rows(results, results / "tables") == rows(results, tmp_path / "anew")
 
@@ -50,7 +50,7 @@ def test_a_changed_run_is_read_again_and_a_removed_one_is_gone(
     with next(run.glob("records/*/rank-1.jsonl")).open("a") as records:
         records.write('{"kind": "metric", "name": "added", "value": 1, "at": 1.0}\n')
     shutil.rmtree(results / "digits-mlp" / "nodes4-ranks2-repeat3")
-    assert say(results) == "1 runs to read, 11 as they were, 0 that cannot be read"
+    assert say(results) == "1 run to read, 11 unchanged, 0 unreadable"
     updated = rows(results, results / "tables")
     assert updated == rows(results, tmp_path / "anew")
     assert [row for row in updated["metrics"] if "added" in row]

@@ -22,7 +22,7 @@ INTERRUPTED = 130
 def run_and_leave(command: Callable[[], object]) -> NoReturn:
     """Run a command and end this process with its exit status (docs/commands.md)."""
     sys.stdout, sys.stderr = _ready(sys.stdout), _ready(sys.stderr)
-    status = _flushed(_status_of(command))
+    status = _flushed(status_of(command))
     if status == 0 and threading.active_count() == 1:
         # Python would take all modules apart first, which takes longer than many a command.
         os._exit(0)
@@ -38,7 +38,8 @@ def _ready(stream: TextIO | None) -> TextIO:
     return stream
 
 
-def _status_of(command: Callable[[], object]) -> int:
+def status_of(command: Callable[[], object]) -> int:
+    """Run a command; return its exit status, and print the mistake that ended it."""
     try:
         _check_folder()
         returned = command()

@@ -87,8 +87,8 @@ def collect(
 
 def _make_all(tables_dir: Path, found: Found, say: Callable[[str], None]) -> None:
     say(
-        f"{len(found.new)} runs to read, {len(found.kept)} as they were, "
-        f"{len(found.problems)} that cannot be read"
+        f"{len(found.new)} {'run' if len(found.new) == 1 else 'runs'} to read, "
+        f"{len(found.kept)} unchanged, {len(found.problems)} unreadable"
     )
     while not _made_tables(tables_dir, found):
         pass

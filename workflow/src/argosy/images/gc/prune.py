@@ -62,7 +62,7 @@ def prune(store: Store, project: Path, limits: Limits, say: Say, *, dry_run: boo
         ArgosyError: when a build is under way, an image.lock of the project cannot be read, or the store
             cannot be written to.
     """
-    # Who only looks changes nothing, and a lock is a file.
+    # A look holds nothing, as a lock would be a file.
     with nullcontext() if dry_run else _alone(store):
         locks = [read_lock(path) for path in _lock_files(project)]
         inventory = read_inventory(store)

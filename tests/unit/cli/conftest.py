@@ -1,0 +1,82 @@
+"""A small project with results, and commands that run in this process."""
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from study_files import sample_study
+
+from argosy.cli import app
+from argosy.cli.guard import status_of
+from argosy.report import write_report
+from argosy.results import collect
+
+SITE = "scheduler: local\ninterface: lo\nhardware:\n  cpu: {cores: 2, memory: 4G}\nqueues: {}\n"
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command left."""
+
+    status: int
+    out: str
+    err: str
+
+
+Argosy = Callable[..., Done]
+
+
+@pytest.fixture(scope="session")
+def made_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with the results and the report of one site; do not change it."""
+    project = tmp_path_factory.mktemp("made") / "project"
+    sample_study(project / "results/local")
+    results = project / "results/local"
+    for path in results.glob("*/*/run.json"):
+        if not path.parent.match("digits-mlp/nodes[12]-ranks2-repeat1"):
+            shutil.rmtree(path.parent)
+    runs = sorted(path.parent for path in results.glob("*/*/run.json"))
+    (results / "runs.txt").write_text(
+        "".join(f"{each.relative_to(project)}\n" for each in runs), encoding="utf-8"
+    )
+    collect(results, results / "tables")
+    write_report(results)
+    checkout = Path(__file__).parents[3]
+    for name in ("slurm/local/site.yaml", "containers/torch-cpu/Containerfile"):
+        (project / name).parent.mkdir(parents=True)
+        (project / name).write_bytes((checkout / name).read_bytes())
+    (project / "config").mkdir()
+    (project / "config/config.yaml").write_text("site: local\n")
+    (project / "Snakefile").write_text("# The rules.\n")
+    return project
+
+
+@pytest.fixture
+def argosy(capsys: pytest.CaptureFixture[str]) -> Argosy:
+    """Run a command in this process, in the current folder."""
+
+    def run(*arguments: str) -> Done:
+        capsys.readouterr()
+        status = status_of(lambda: app(arguments, standalone_mode=False, prog_name="argosy"))
+        said = capsys.readouterr()
+        return Done(status, said.out, said.err)
+
+    return run
+
+
+def snapshot(folder: Path) -> dict[str, tuple[int, int]]:
+    """Return each file's and folder's time and size."""
+    paths = [folder, *folder.rglob("*")]
+    return {str(path): (path.lstat().st_mtime_ns, path.lstat().st_size) for path in paths}
+
+
+def allow_all(folder: Path) -> None:
+    """Give back the permissions that a test has taken."""
+    folder.chmod(0o700)
+    for top, folders, _ in os.walk(folder):
+        for name in folders:
+            if not (path := Path(top) / name).is_symlink():
+                path.chmod(0o700)
