@@ -71,6 +71,14 @@ def test_scratch_that_cannot_be_used_names_its_key(records: Path, why: str) -> N
     assert f"can be made in {scratch}: {why}; `tmpdir` in slurm/kestrel/site.yaml" in line
 
 
+def test_words_of_a_preloaded_library_do_not_become_the_scratch_folder(records: Path) -> None:
+    preload = {"LD_PRELOAD": "/soft/of/the/login/node/libtracker.so"}
+    done = start(records, "bash", "-c", 'cd "$TMPDIR" && pwd', **preload)
+    assert "cannot be preloaded" in done.stderr
+    assert Path(done.stdout.strip()).parent == records.parent
+    assert [*records.parent.iterdir()] == [records]
+
+
 def test_a_command_that_ends_before_its_agent_has_begun(records: Path) -> None:
     done = start(records, "bash", "-c", "exit 7")
     assert done.returncode == 7

@@ -64,8 +64,10 @@ sweep() {
 scratch="${ARGOSY_TMPDIR:-/tmp}"
 # Scratch may be shared by nodes, and a lock there may count on one of them alone.
 folder="$scratch/argosy-node.$(uname -n)"
-if ! TMPDIR="$(mktemp -d "$folder.XXXXXX" 2>&1)"; then
-    refuse "no folder for temporary files can be made in $scratch: ${TMPDIR##*: }; \`tmpdir\` in $site_file names it"
+if ! TMPDIR="$(mktemp -d "$folder.XXXXXX" 2>/dev/null)"; then
+    # Tried again for its error message alone: a library of LD_PRELOAD may print, too, and that is no folder.
+    why="$(mktemp -d "$folder.XXXXXX" 2>&1 >/dev/null)" || true
+    refuse "no folder for temporary files can be made in $scratch: ${why##*: }; \`tmpdir\` in $site_file names it"
 fi
 export TMPDIR
 if { exec 9<"$TMPDIR" && flock -n 9; } 2>/dev/null; then
