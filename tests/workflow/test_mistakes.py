@@ -137,6 +137,18 @@ def test_an_unknown_site_names_those_there_are(workspace: Workspace) -> None:
     )
 
 
+def test_a_configuration_that_loses_the_site_of_the_profile(workspace: Workspace) -> None:
+    workspace.configure({"odd": experiment("true")})
+    before = contents(workspace.path / "results")
+    command = ("-n", "--profile", "slurm/testbed", "--config", "only=[odd]")
+    status, output = workspace.snakemake(*command)
+    assert status != 0
+    assert "so the runs would go to local\nhint: add site=testbed to --config" in output
+    assert contents(workspace.path / "results") == before
+    status, output = workspace.snakemake(*command, "site=testbed")
+    assert status == 0, output
+
+
 def test_results_of_an_older_schema_are_told_and_kept(workspace: Workspace) -> None:
     folder = workspace.run_dir("odd", RUN)
     result = folder / "result.json"

@@ -23,6 +23,7 @@ from argosy.jobs.driver import (
 )
 from argosy.jobs.outdated import describe_outdated
 from argosy.jobs.planning import Project, Target, plan_runs
+from argosy.jobs.profile_check import check_profile
 from argosy.jobs.program_check import check_programs
 from argosy.jobs.study_file import check_date, find_outdated, is_planned, study_text
 from argosy.schedulers import find_batch_system
@@ -56,6 +57,8 @@ def config_sources():
 try:
     STUDY = parse_config(config, config_sources())
     SITE = STUDY.site
+    if workflow.is_main_process and not workflow.modifier.skip_configfile:
+        check_profile(SITE, workflow.config_settings.config, sys.argv[1:])
     FACTS = read_site(Path("slurm") / SITE)
     SYSTEM = find_batch_system(FACTS.scheduler, f"slurm/{SITE}/site.yaml")
     WHERE = Target(SITE, STUDY.hardware, STUDY.queue)
