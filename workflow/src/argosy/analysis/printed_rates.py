@@ -103,9 +103,9 @@ def _two_kinds(rates: Vector) -> str | None:
         return None
     slow, fast = rates[is_slow], rates[~is_slow]
     return (
-        f"its printed numbers are of two kinds, {slow.size} around {slow.mean():.4g} and {fast.size} around "
-        f"{fast.mean():.4g}, and no throughput is made of both; let the pattern match, or the program "
-        "print, one kind alone"
+        f"its printed numbers are of two kinds, {slow.size} around {slow.mean():.4g} and {fast.size} "
+        f"around {fast.mean():.4g}, and no throughput is made of both; let the pattern match, or the "
+        "program print, one kind alone"
     )
 
 

@@ -60,7 +60,7 @@ def of_all(
 
 for section, functions in {
     STUDY: (
-        *(runs.status, runs.logs, runs.records),
+        *(runs.status, runs.logs, runs.records, runs.why),
         *(results.report, results.summary, results.figures, results.compare, predict),
     ),
     CLUSTERS: (sites.doctor,),

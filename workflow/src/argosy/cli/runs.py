@@ -159,14 +159,13 @@ def records(
     show_records(run, rank)
 
 
-@runs.command()
-def why(
-    run: Annotated[str, typer.Argument(help="EXPERIMENT/RUN, or a part of it that only it has.")],
-) -> None:
+def why(run: Annotated[str, typer.Argument(help=RUN_HELP)]) -> None:
     """Print what a run's result depends on, and why the run would be measured again."""
+    from argosy.cli.site_names import require_project
     from argosy.jobs.planning import Project
     from argosy.monitor.logs import find_run
     from argosy.monitor.why import describe_dependencies
 
+    require_project()
     workloads = Project(Path.cwd()).workloads_dir
     print("\n".join(describe_dependencies(find_run(run), workloads)))
