@@ -34,7 +34,10 @@ def test_amdahls_law() -> None:
     assert [law.law for law in laws.laws] == ["linear", "amdahl", "usl"]
     said = sentence(laws)
     assert said
-    assert said.startswith("Amdahl's law describes its runs: among 1 to 32 nodes it takes 5.")
+    assert said.startswith(
+        "Amdahl's law describes its runs: among 1 to 32 nodes the serial share of the smallest "
+        "size's time is 5."
+    )
     # Nobody measured what no number of ranks gives.
     assert "no number of ranks" not in said
     [best] = [law for law in laws.laws if law.is_best]
@@ -72,7 +75,9 @@ def test_gustafsons_law() -> None:
     laws = law_summaries("weak", runs(lambda n: 100 * (0.1 + 0.9 * n)))
     said = sentence(laws)
     assert said
-    assert said.startswith("Gustafson's law describes its runs: among 1 to 32 nodes it takes ")
+    assert said.startswith(
+        "Gustafson's law describes its runs: among 1 to 32 nodes the serial share"
+    )
 
 
 def test_no_loss() -> None:

@@ -9,8 +9,9 @@ from argosy.analysis.setups import Setup
 from argosy.analysis.statistics import Estimate
 from argosy.report import numbers
 from argosy.report.prose import findings as words
+from argosy.report.prose import sizes
 from argosy.report.summary.allreduces import AllreduceSummary
-from argosy.report.summary.models import ExperimentSummary, PointSummary
+from argosy.report.summary.models import ExperimentSummary, PointSummary, SizeRuns
 
 
 @pytest.mark.parametrize(
@@ -23,7 +24,7 @@ from argosy.report.summary.models import ExperimentSummary, PointSummary
         (9.999, "10.0"),
         (123.4, "123"),
         (12345.0, "12,300"),
-        (-1.5, "-1.50"),
+        (-1.5, "−1.50"),
     ],
 )
 def test_number(value: float | None, text: str) -> None:
@@ -175,6 +176,81 @@ def test_slower_computation_names_the_smaller_batch() -> None:
 def test_no_batch_is_named_that_is_not_smaller(batches: tuple[float | None, float | None]) -> None:
     *_, said = words.findings(with_loss(*batches))
     assert said.endswith("slower computation: a factor of 0.600 (0.550 to 0.650).")
+
+
+def sized(states: dict[str, int], nodes: int = 2, left_out: int = 0) -> SizeRuns:
+    return SizeRuns(nodes, 1, nodes, sum(states.values()), states, left_out)
+
+
+def test_lost_runs_are_told_beside_the_number_that_is_left() -> None:
+    found = replace(
+        experiment(
+            point(1, Estimate(5, 120.0, 114.0, 126.0), Estimate(5, 1.0)),
+            point(2, Estimate(2, 195.6, 190.0, 201.2), Estimate(2, 1.63, 1.5, 1.8)),
+        ),
+        sizes=[
+            sized({"completed": 5}, 1),
+            sized({"completed": 2, "failed": 3}, 2),
+            sized({"cancelled": 1, "failed": 1, "pending": 1}, 4),
+        ],
+    )
+    _, of_two, of_four = words.findings(found)
+    assert of_two.endswith(
+        "efficiency 82 %. Of its 5 runs, 3 failed: these numbers are of the others."
+    )
+    assert of_four == (
+        "4 nodes: no number, since of its 3 runs, 1 failed, 1 cancelled and 1 is pending."
+    )
+    assert [sizes.counted(found, one) for one in found.points] == ["5", "2 of 5"]
+
+
+def test_completed_runs_that_are_left_out_are_told_beside_the_number() -> None:
+    found = experiment(point(1, Estimate(2, 120.0, 114.0, 126.0), Estimate(2, 1.0)))
+    found = replace(found, sizes=[sized({"completed": 3, "pending": 2}, 1, left_out=1)])
+    assert (
+        "Of its 5 runs, 2 are pending and 1 completed without a throughput:"
+        in words.findings(found)[0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "batches", "steps", "said"),
+    [
+        (
+            "weak",
+            {1: 64, 2: 32},
+            100,
+            "weak, but a rank's batch does not stay the same: 64 samples on",
+        ),
+        ("weak", {1: 64, 2: 64, 4: 50}, 100, "weak, but a rank's batch does not stay"),
+        ("weak", {1: 64, 2: 64, 4: 62}, 100, None),
+        ("strong", {1: 64, 2: 32, 4: 16}, 100, None),
+        ("strong", {1: 3, 2: 1.5, 4: 1}, 100, None),
+        (
+            "strong",
+            {1: 64, 2: 64},
+            100,
+            "strong, but a rank's batch is not divided: 64 samples on 1 rank,",
+        ),
+        ("strong", {1: 64, 2: 64}, 100, "With more ranks a step is of more samples."),
+        ("strong", {1: 64, 2: 64}, None, "as many samples at each size, in fewer and larger steps"),
+        ("strong", {2: 64}, 100, None),
+    ],
+)
+def test_batches_that_are_not_of_the_kind_of_scaling_are_told(
+    kind: str, batches: dict[int, float], steps: int | None, said: str | None
+) -> None:
+    points = [
+        replace(
+            point(ranks, Estimate(3, 100.0), Estimate(3, 1.0)),
+            samples_per_step=float(batch),
+            steps=400 / ranks if steps is None else steps,
+        )
+        for ranks, batch in batches.items()
+    ]
+    found = sizes.batches(replace(experiment(*points), scaling=kind))
+    assert len(found) == (0 if said is None else 1)
+    assert said is None or said in found[0]
 
 
 def test_allreduces_alone_are_no_missing_throughput() -> None:

@@ -83,8 +83,8 @@ def _stopped(rates: Vector) -> str | None:
     if not zeros:
         return None
     return (
-        f"{zeros} of its {rates.size} printed numbers are 0 between others, so that their mean is no "
-        "throughput"
+        f"{zeros} of its {rates.size} printed numbers are 0 between others, so that their mean is "
+        "no throughput"
     )
 
 

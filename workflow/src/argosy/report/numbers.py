@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from argosy.analysis.statistics import Estimate
 
 NONE = "–"
+MINUS = "\u2212"
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -17,11 +18,16 @@ def number(value: float | None, digits: int = 3) -> str:
     # Rounded first: 99.96 has a digit more before the point then.
     rounded = float(f"{value:.{digits - 1}e}")
     decimals = digits - 1 - math.floor(math.log10(abs(rounded)))
-    return f"{rounded:,.{max(decimals, 0)}f}"
+    return _with_minus(f"{rounded:,.{max(decimals, 0)}f}")
 
 
 def percent(value: float | None, decimals: int = 0) -> str:
-    return NONE if value is None else f"{100 * value:.{decimals}f} %"
+    return NONE if value is None else _with_minus(f"{100 * value:.{decimals}f} %")
+
+
+def _with_minus(text: str) -> str:
+    """Return a number with the minus sign of printed text in place of a hyphen."""
+    return text.replace("-", MINUS)
 
 
 def interval(estimate: Estimate | None, digits: int = 3) -> str:
@@ -34,7 +40,8 @@ def interval(estimate: Estimate | None, digits: int = 3) -> str:
 def percent_interval(estimate: Estimate | None, decimals: int = 0) -> str:
     if estimate is None or estimate.low is None or estimate.high is None:
         return NONE
-    return f"{100 * estimate.low:.{decimals}f} to {percent(estimate.high, decimals)}"
+    low = _with_minus(f"{100 * estimate.low:.{decimals}f}")
+    return f"{low} to {percent(estimate.high, decimals)}"
 
 
 def probability(value: float) -> str:
@@ -63,3 +70,8 @@ def moment(unix: float | None) -> str:
 
 def count(amount: int, singular: str) -> str:
     return f"{amount} {singular}" if amount == 1 else f"{amount} {singular}s"
+
+
+def samples(mean: float) -> str:
+    """Return how many samples a step has: a whole number, but for a mean of several."""
+    return f"{mean:,.0f}" if mean.is_integer() else number(mean)

@@ -10,7 +10,8 @@ from rich.table import Table
 from argosy.report import numbers
 from argosy.report.prose import findings as words
 from argosy.report.prose import setups as setup_words
-from argosy.report.prose.experiments import sentences
+from argosy.report.prose import sizes
+from argosy.report.prose.experiments import sentences, warnings
 from argosy.report.summary.models import ExperimentSummary, PointSummary, read_summary
 from argosy.terminal import make_table
 
@@ -33,7 +34,7 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
         console.print(_table(experiment))
         for sentence in sentences(experiment):
             console.print(escape(sentence))
-        for sentence in words.left_out(content, experiment):
+        for sentence in warnings(content, experiment):
             console.print(escape(sentence), style="yellow")
         console.print()
     for sentence in setup_words.mixtures(content):
@@ -57,16 +58,16 @@ def _table(experiment: ExperimentSummary) -> Table:
     )
     table = number_table(title, _COLUMNS)
     for point in experiment.points:
-        table.add_row(*_cells(point))
+        table.add_row(*_cells(point, sizes.counted(experiment, point)))
     return table
 
 
-def _cells(point: PointSummary) -> tuple[str, ...]:
+def _cells(point: PointSummary, runs: str) -> tuple[str, ...]:
     rate, speed_up, accuracy = point.throughput_samples_per_s, point.speed_up, point.test_accuracy
     return (
         str(point.nodes),
         str(point.ranks),
-        str(rate.n) if rate else "0",
+        runs,
         numbers.number(rate.mean if rate else None),
         numbers.number(speed_up.mean if speed_up else None),
         numbers.interval(speed_up),

@@ -11,11 +11,12 @@ from argosy.report.page.overview import overview
 from argosy.report.prose import findings as words
 from argosy.report.prose import predictions as prediction_words
 from argosy.report.prose import setups as setup_words
+from argosy.report.prose import sizes
 from argosy.report.prose import stalls as stall_words
 from argosy.report.prose import timelines as timeline_words
-from argosy.report.prose.experiments import sentences
+from argosy.report.prose.experiments import sentences, warnings
 from argosy.report.prose.methods import methods
-from argosy.report.summary.laws import NAMES
+from argosy.report.summary.laws import NAMES, parameter_texts
 from argosy.report.summary.models import Summary
 
 _LISTED = 5
@@ -34,7 +35,8 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         link=lambda path: _link(to_results, path),
         states=words.states,
         sentences=sentences,
-        left_out=words.left_out,
+        warnings=warnings,
+        counted=sizes.counted,
         is_long=len(summary.experiments) > _LISTED,
         overview=overview,
         drawings=drawings,
@@ -46,6 +48,7 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         mixtures=setup_words.mixtures,
         methods=methods,
         law_names=NAMES,
+        parameter_texts=parameter_texts,
         contradicted=CONTRADICTED,
         stall_names=stall_words.part_names,
         metric_names=words.metric_names,

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from argosy.analysis.point_factors import NAMES
 from argosy.analysis.statistics import Estimate
-from argosy.report.numbers import number
+from argosy.report.numbers import MINUS, number
+from argosy.report.prose import sizes
 from argosy.report.prose import stalls as stall_words
 from argosy.report.summary.models import ExperimentSummary
 
@@ -37,9 +38,8 @@ def scaling_table(experiment: ExperimentSummary) -> str:
     columns = ("Nodes", "Ranks", "Runs", "Samples/s", "Speed-up", "Efficiency")
     rows = []
     for point in experiment.points:
-        rate = point.throughput_samples_per_s
-        size = (str(point.nodes), str(point.ranks), str(rate.n if rate else 0))
-        estimates = (rate, point.speed_up, point.efficiency)
+        size = (str(point.nodes), str(point.ranks), sizes.counted(experiment, point))
+        estimates = (point.throughput_samples_per_s, point.speed_up, point.efficiency)
         rows.append([*size, *map(_with_interval, estimates)])
     return _tabular(experiment, f"{experiment.scaling} scaling", columns, rows)
 
@@ -109,7 +109,7 @@ def _tabular(
         r"\toprule",
         rf"{' & '.join(columns)} \\",
         r"\midrule",
-        *(rf"{' & '.join(row)} \\" for row in rows),
+        *(rf"{' & '.join(row)} \\".replace(MINUS, "$-$") for row in rows),
         r"\bottomrule",
         r"\end{tabular}",
     ]

@@ -10,7 +10,8 @@ from argosy.analysis.slow_jobs import slow_jobs
 from argosy.analysis.statistics import Estimate, together
 from argosy.analysis.steady import OTHER
 from argosy.analysis.stragglers import Straggler
-from argosy.report.numbers import count, duration, interval, number, percent
+from argosy.report.numbers import count, duration, interval, number, percent, samples
+from argosy.report.prose import not_finite, sizes
 from argosy.report.prose.unused_gpus import unused_gpus
 from argosy.report.summary.allreduces import AllreduceSummary
 from argosy.report.summary.laws import Laws, MeasuredSizes, sentence
@@ -63,14 +64,14 @@ def size(experiment: ExperimentSummary, point: Size) -> str:
     return name_among(experiment.points, point)
 
 
-def name_among(sizes: Sequence[Size], one: Size) -> str:
+def name_among(among: Sequence[Size], one: Size) -> str:
     """Return a size by name: `2 nodes`, with its ranks where nodes alone would not tell."""
     nodes = count(one.nodes, "node")
-    return nodes if _same_width(sizes) else f"{nodes} with {count(one.ranks, 'rank')}"
+    return nodes if _same_width(among) else f"{nodes} with {count(one.ranks, 'rank')}"
 
 
-def _same_width(sizes: Sequence[Size]) -> bool:
-    return len({one.ranks_per_node for one in sizes}) <= 1
+def _same_width(among: Sequence[Size]) -> bool:
+    return len({one.ranks_per_node for one in among}) <= 1
 
 
 def phase_names(experiment: ExperimentSummary) -> list[str]:
@@ -110,6 +111,8 @@ def findings(experiment: ExperimentSummary) -> list[str]:
     return [
         _base_sentence(experiment, base) + alone,
         *(_comparison(experiment, base, other) for other in others),
+        *sizes.without_numbers(experiment),
+        *sizes.batches(experiment),
         *([unseen] if unseen else []),
         *([loss] if loss else []),
         *([law] if law else []),
@@ -248,6 +251,7 @@ def remarks(run: RunSummary) -> list[str]:
             f"{percent(run.between_steps)} of its steady time lies between steps, as validation and "
             "checkpoints do; throughput by steps does not contain it."
         )
+    said += not_finite.remarks(run)
     said += [_straggler(run, one) for one in run.stragglers]
     spread = run.clock_spread_s
     if spread is not None and spread > CLOCKS_AGREE_S:
@@ -295,7 +299,10 @@ def _base_sentence(experiment: ExperimentSummary, base: PointSummary) -> str:
     assert rate is not None
     spread = "one run, so no interval" if rate.n == 1 else _interval_of(rate, f"n = {rate.n}")
     verb = "gives" if base.nodes == 1 else "give"
-    return f"{size(experiment, base)} {verb} {number(rate.mean)} samples per second ({spread})."
+    return (
+        f"{size(experiment, base)} {verb} {number(rate.mean)} samples per second ({spread})."
+        f"{sizes.lost(experiment, base)}"
+    )
 
 
 def _comparison(experiment: ExperimentSummary, base: PointSummary, point: PointSummary) -> str:
@@ -305,7 +312,7 @@ def _comparison(experiment: ExperimentSummary, base: PointSummary, point: PointS
     return (
         f"{size(experiment, point)} {verb} {number(speed_up.mean)} times the throughput of "
         f"{size(experiment, base)} ({_spread(speed_up, base)}): "
-        f"efficiency {percent(efficiency.mean)}.{_no_gain(speed_up)}"
+        f"efficiency {percent(efficiency.mean)}.{_no_gain(speed_up)}{sizes.lost(experiment, point)}"
     )
 
 
@@ -339,13 +346,9 @@ def _smaller_batch(experiment: ExperimentSummary, base: PointSummary, largest: P
     if here is None or there is None or here > _SMALLER * there:
         return ""
     return (
-        f" Each rank's batch is {_samples(here)} samples there, against {_samples(there)} with "
+        f" Each rank's batch is {samples(here)} samples there, against {samples(there)} with "
         f"{size(experiment, base)}: smaller batches compute less efficiently."
     )
-
-
-def _samples(mean: float) -> str:
-    return f"{mean:,.0f}" if mean.is_integer() else number(mean)
 
 
 def _spread(speed_up: Estimate, base: PointSummary) -> str:
@@ -366,8 +369,8 @@ def _interval_of(estimate: Estimate, runs: str) -> str:
 def warm_up(summary: Summary) -> str:
     """Return how much was left out of the runs as warm-up, and by what rule."""
     runs = [run for run in summary.runs if run.warm_up_steps is not None]
-    has_steps = any(_counted(run) == "step" for run in runs)
-    source = "steps" if has_steps else "printed numbers"
+    counted = {_counted(run) for run in runs}
+    source = " or ".join(f"{noun}s" for noun in ("step", "print") if noun in counted)
     said = [
         f"Where a run becomes steady is found from its {source}: the last change to a lower mean of the "
         "logarithm of their times that is not due to chance, after which they become no faster."
@@ -392,5 +395,5 @@ def warm_up(summary: Summary) -> str:
             f"Left out whole, since no steady state is seen in them: {count(never, 'run')}."
         )
     if len(unknown) > never:
-        said.append(f"With too few steps or prints to tell: {count(len(unknown) - never, 'run')}.")
+        said.append(f"With too few {source} to tell: {count(len(unknown) - never, 'run')}.")
     return " ".join(said)

@@ -18,7 +18,10 @@ from argosy.analysis.laws import (
 )
 from argosy.analysis.measurements import Measurement
 from argosy.analysis.statistics import Estimate
-from argosy.report.numbers import interval, percent, percent_interval
+from argosy.report.numbers import interval, number, percent, percent_interval
+
+WIDE = 0.25
+"""An interval of a share that is wider determines none."""
 
 NAMES = {
     LINEAR.name: "linear",
@@ -35,7 +38,8 @@ class LawSummary:
     `is_best` is said of the simplest law that the runs do not contradict; where it is not also `is_alone`,
     they do not tell it from the universal law.
     Estimates have the number of runs; `high` is None where nothing bounds it. `at_one` is the
-    throughput of one rank. Sizes are ranks.
+    throughput of one rank. Sizes are ranks. `parameters` are the law's own, of one rank; `serial_share` is
+    the share of the smallest measured size's time that is serial, by Amdahl's law and Gustafson's.
     """
 
     law: str
@@ -48,6 +52,7 @@ class LawSummary:
     residual_sd: float | None = None
     r_squared: float | None = None
     lack_of_fit_p: float | None = None
+    serial_share: Estimate | None = None
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,18 @@ def _summary(found: Fit, choice: Choice) -> LawSummary:
         residual_sd=found.goodness.residual_sd,
         r_squared=found.goodness.r_squared,
         lack_of_fit_p=found.goodness.lack_of_fit_p,
+        serial_share=_serial_share(found),
     )
+
+
+def parameter_texts(law: LawSummary) -> list[str]:
+    """Return the parameters of a fitted law in words; of a serial fraction, what sentences say."""
+    if law.serial_share:
+        of = "the smallest size's time" if law.law == AMDAHL.name else "the time"
+        return [f"serial share of {of}: {_share_text(law.serial_share)}"]
+    return [
+        f"{name} {number(value.mean)} ({interval(value)})" for name, value in law.parameters.items()
+    ]
 
 
 def _estimate(found: Fit, one: Interval) -> Estimate:
@@ -125,29 +141,42 @@ def _linear(_: LawSummary, sizes: MeasuredSizes) -> str:
 
 
 def _amdahl(law: LawSummary, sizes: MeasuredSizes) -> str:
-    serial = _of_smallest(law.parameters["serial fraction"], sizes.fewest_ranks)
     return (
-        f"Amdahl's law describes its runs: among {sizes.said} it takes {percent(serial.mean, 1)} of "
-        f"the smallest size's time for serial ({percent_interval(serial, 1)})."
+        f"Amdahl's law describes its runs: among {sizes.said} the serial share of the smallest size's "
+        f"time is {_share_text(law.serial_share)}."
     )
 
 
-def _of_smallest(serial: Estimate, ranks: int) -> Estimate:
-    """Return the serial share of the smallest measured size's time: of one rank's, nothing was measured."""
+def _serial_share(found: Fit) -> Estimate | None:
+    """Return the serial share of the smallest measured size's time; one rank may not be measured."""
+    if "serial fraction" not in found.parameters:
+        return None
+    serial = _estimate(found, found.parameters["serial fraction"])
+    if found.law == GUSTAFSON.name:
+        # As it counts work, the share of a run's time is the same at each size.
+        return serial
+    ranks = min(found.sizes)
 
-    def share(of_one: float | None) -> float | None:
-        return None if of_one is None else of_one * ranks / (1 + of_one * (ranks - 1))
+    def share(of_one: float) -> float:
+        return of_one * ranks / (1 + of_one * (ranks - 1))
 
-    mean = share(serial.mean)
-    assert mean is not None
-    return Estimate(serial.n, mean, share(serial.low), share(serial.high))
+    ends = (None if end is None else share(end) for end in (serial.low, serial.high))
+    return Estimate(serial.n, share(serial.mean), *ends)
+
+
+def _share_text(share: Estimate | None) -> str:
+    """Return a share with its interval, or that so wide an interval determines none."""
+    assert share is not None
+    said = percent_interval(share, 1)
+    if share.low is not None and share.high is not None and share.high - share.low > WIDE:
+        return f"not determined ({said})"
+    return f"{percent(share.mean, 1)} ({said})"
 
 
 def _gustafson(law: LawSummary, sizes: MeasuredSizes) -> str:
-    serial = law.parameters["serial fraction"]
     return (
-        f"Gustafson's law describes its runs: among {sizes.said} it takes "
-        f"{percent(serial.mean, 1)} of the time for serial ({percent_interval(serial, 1)})."
+        f"Gustafson's law describes its runs: among {sizes.said} the serial share of the time is "
+        f"{_share_text(law.serial_share)}."
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from argosy.analysis.measurements import Point
+from argosy.analysis.not_finite import NotFinite
 from argosy.analysis.queue_waits import QueueWaits
 from argosy.analysis.setups import Setup
 from argosy.analysis.statistics import CONFIDENCE, Estimate
@@ -69,6 +70,18 @@ class PointSummary:
 
 
 @dataclass(frozen=True)
+class SizeRuns:
+    """All planned runs of a size: how many in which state, and how many completed ones are `left_out`."""
+
+    nodes: int
+    ranks_per_node: int
+    ranks: int
+    runs: int
+    states: dict[str, int]
+    left_out: int
+
+
+@dataclass(frozen=True)
 class StallSummary:
     """What a step at one size waits for: shares by part, which add up to 1, or why they are not known."""
 
@@ -123,6 +136,8 @@ class ExperimentSummary:
     """By size and message, smallest first; empty where no allreduces alone were timed."""
     container_costs: list[ContainerCostSummary] = field(default_factory=list)
     """By size, smallest first; empty where the same was not measured without a container."""
+    sizes: list[SizeRuns] = field(default_factory=list)
+    """The runs of each planned size, smallest first."""
 
 
 @dataclass(frozen=True)
@@ -143,8 +158,9 @@ class RunSummary:
     is_far_off: bool
     """Far off the other repeats of its point (`statistics.outliers`); it counts all the same."""
     warm_up_steps: int | None
+    """Of its steps, or of its printed numbers, that are left out as warm-up."""
     is_steady: bool | None
-    """Whether a steady state was reached; None without recorded steps."""
+    """Whether a steady state was reached; None without steps and printed numbers."""
     warm_up: str | None
     """What was found of the warm-up, in words."""
     warm_up_excess: float | None
@@ -170,6 +186,8 @@ class RunSummary:
     """Of the site's file."""
     waited_s: float | None = None
     """In the queue; None where there was none, or it is not known."""
+    not_finite: list[NotFinite] = field(default_factory=list)
+    """Metrics that it recorded, and losses that it printed, as NaN or infinite; the first in time first."""
     attempt: str | None = None
     """The attempt that was measured, `JOB.RESTART`: runs may share a job (`resources.same_allocation`)."""
 

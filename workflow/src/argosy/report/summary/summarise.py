@@ -12,7 +12,8 @@ from argosy.analysis.container_cost import ContainerCost, container_costs
 from argosy.analysis.factors import RankTimes
 from argosy.analysis.forecast import Measured, everything
 from argosy.analysis.laws import Refused
-from argosy.analysis.measurements import Measurement, Point, measurements
+from argosy.analysis.measurements import ALLREDUCES_ALONE, Measurement, Point, measurements
+from argosy.analysis.not_finite import not_finite
 from argosy.analysis.phases import StepTime, step_times
 from argosy.analysis.point_factors import point_factors
 from argosy.analysis.queue_waits import QueueWaits, queue_waits
@@ -43,6 +44,7 @@ from argosy.report.summary.models import (
     ProblemSummary,
     ProvenanceSummary,
     RunSummary,
+    SizeRuns,
     StallSummary,
     Summary,
 )
@@ -80,7 +82,8 @@ def summarise(tables_dir: Path, rates: Rates = NOT_KNOWN) -> Summary:
 
 _SITES = "SELECT DISTINCT site FROM runs ORDER BY site"
 _STATES = """
-SELECT experiment, state, count(*) AS runs FROM runs GROUP BY ALL ORDER BY experiment, state
+SELECT experiment, ranks, nodes, ranks_per_node, state, count(*) AS runs
+FROM runs GROUP BY ALL ORDER BY experiment, ranks, nodes, state
 """
 _RUNS = "SELECT * FROM runs ORDER BY experiment, ranks, nodes, repeat, run_id"
 _FAILURES = "SELECT * FROM failures ORDER BY experiment, run_id, attempt"
@@ -143,9 +146,11 @@ def _experiments(
     between: Mapping[Run, float],
     rates: Rates,
 ) -> list[ExperimentSummary]:
-    states: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    states: defaultdict[str, defaultdict[Point, Counter[str]]]
+    states = defaultdict(lambda: defaultdict(Counter))
     for row in tables.fetch(_STATES):
-        states[row["experiment"]][row["state"]] = row["runs"]
+        point = Point(row["ranks"], row["nodes"], row["ranks_per_node"])
+        states[row["experiment"]][point][row["state"]] = row["runs"]
     by_name: defaultdict[str, list[Measurement]] = defaultdict(list)
     for run in measured:
         by_name[run.experiment].append(run)
@@ -167,10 +172,12 @@ def _experiments(
         rates,
         everything(tables, measured, times, used),
     )
-    return [_experiment(found, name, dict(states[name])) for name in tables.setups]
+    return [_experiment(found, name, states[name]) for name in tables.setups]
 
 
-def _experiment(found: _Analysis, name: str, states: dict[str, int]) -> ExperimentSummary:
+def _experiment(
+    found: _Analysis, name: str, states: Mapping[Point, Counter[str]]
+) -> ExperimentSummary:
     named = found.setups[name]
     kind = named.setup.scaling
     runs = found.measured.get(name, [])
@@ -188,7 +195,7 @@ def _experiment(found: _Analysis, name: str, states: dict[str, int]) -> Experime
         named.experiment,
         named.setup,
         kind,
-        states,
+        dict(sum(states.values(), Counter[str]())),
         base,
         points,
         laws.laws,
@@ -199,6 +206,16 @@ def _experiment(found: _Analysis, name: str, states: dict[str, int]) -> Experime
         timelines=found.timelines.get(name, []),
         allreduces=allreduce_summaries(found.allreduces.get(name, ())),
         container_costs=[_container_cost(one) for one in found.container_costs.get(name, ())],
+        sizes=[_size(runs, point, of_point) for point, of_point in states.items()],
+    )
+
+
+def _size(runs: Sequence[Measurement], point: Point, states: Counter[str]) -> SizeRuns:
+    left_out = sum(
+        run.point == point and run.left_out not in (None, ALLREDUCES_ALONE) for run in runs
+    )
+    return SizeRuns(
+        point.nodes, point.ranks_per_node, point.ranks, states.total(), dict(states), left_out
     )
 
 
@@ -284,6 +301,7 @@ def _runs(
 ) -> list[RunSummary]:
     by_run = {(run.experiment, run.run_id): run for run in measured}
     far_off, slow_runs = _far_off(measured), _slow_runs(measured)
+    odd = not_finite(tables)
     kept = {*RunSummary.__dataclass_fields__}
     summaries = []
     for row in tables.fetch(_RUNS):
@@ -305,6 +323,7 @@ def _runs(
                 warm_up=run.warm_up.reason if run and run.warm_up else None,
                 warm_up_excess=run.warm_up.excess if run and run.warm_up else None,
                 between_steps=between.get((row["experiment"], row["run_id"])),
+                not_finite=odd.get((row["experiment"], row["run_id"]), []),
                 stragglers=list(tables.stragglers.get((row["experiment"], row["run_id"]), ())),
             )
         )

@@ -1,0 +1,108 @@
+"""What a reader should know of the sizes of an experiment beside their numbers: lost runs, batches."""
+
+from collections.abc import Mapping
+
+from argosy.report.numbers import count, samples
+from argosy.report.summary.models import ExperimentSummary, PointSummary, SizeRuns
+
+_ALIKE = 0.1
+"""Of a batch: an epoch's last one may be small."""
+_WHOLE = 1.0
+"""Sample: a batch is divided into whole ones."""
+_STATES = ("failed", "interrupted", "cancelled", "unfinished", "pending")
+
+
+def lost(experiment: ExperimentSummary, point: PointSummary) -> str:
+    """Return the sentence on the runs of a size that are not in its numbers, after a space; or nothing."""
+    found = _runs_of(experiment, point)
+    missing = _missing(found) if found else ""
+    if not found or not missing:
+        return ""
+    return f" Of its {count(found.runs, 'run')}, {missing}: these numbers are of the others."
+
+
+def counted(experiment: ExperimentSummary, point: PointSummary) -> str:
+    """Return how many runs a size's numbers are of: `5`, or `2 of 5`."""
+    n = point.throughput_samples_per_s.n if point.throughput_samples_per_s else 0
+    found = _runs_of(experiment, point)
+    return f"{n} of {found.runs}" if found and found.runs != n else str(n)
+
+
+def without_numbers(experiment: ExperimentSummary) -> list[str]:
+    """Return a sentence for each size of which no run completed, where others have."""
+    return [
+        f"{_name(experiment, one)}: no number, since of its {count(one.runs, 'run')}, {_missing(one)}."
+        for one in experiment.sizes
+        if experiment.base and not one.states.get("completed")
+    ]
+
+
+def batches(experiment: ExperimentSummary) -> list[str]:
+    """Return the sentence that the batches of ranks are not those of the kind of scaling; or nothing."""
+    known = {one.ranks: one for one in experiment.points if one.samples_per_step}
+    if len(known) < 2:
+        return []
+    base = known[min(known)]
+    others = [known[ranks] for ranks in sorted(known) if ranks != base.ranks]
+    stay = [one for one in others if _is_near(one, base, 1.0)]
+    told = ", ".join(
+        f"{samples(one.samples_per_step or 0)} samples on {count(one.ranks, 'rank')}"
+        for one in (base, *others)
+    )
+    if experiment.scaling == "weak":
+        if len(stay) == len(others):
+            return []
+        return [
+            f"The study is of kind weak, but a rank's batch does not stay the same: {told}. Set scale.kind "
+            "to strong if the problem is divided, or give each rank the same batch."
+        ]
+    if all(_is_near(one, base, base.ranks / one.ranks) for one in others):
+        return []
+    return [
+        f"The study is of kind strong, but a rank's batch is not divided: {told}. {_total(known)} Set "
+        "scale.kind to weak if the problem grows with the ranks."
+    ]
+
+
+def _total(known: Mapping[int, PointSummary]) -> str:
+    """Return whether all ranks together made the same number of samples at each size."""
+    totals = [
+        ranks * (one.samples_per_step or 0) * (one.steps or 0) for ranks, one in known.items()
+    ]
+    if min(totals) > 0 and max(totals) / min(totals) - 1 < _ALIKE:
+        return "All ranks together make as many samples at each size, in fewer and larger steps."
+    return "With more ranks a step is of more samples."
+
+
+def _is_near(one: PointSummary, base: PointSummary, share: float) -> bool:
+    assert one.samples_per_step and base.samples_per_step
+    expected = share * base.samples_per_step
+    slack = _ALIKE * expected if share == 1 else max(_WHOLE, _ALIKE * expected)
+    return abs(one.samples_per_step - expected) <= slack
+
+
+def _runs_of(experiment: ExperimentSummary, point: PointSummary) -> SizeRuns | None:
+    size = point.nodes, point.ranks_per_node
+    return next((one for one in experiment.sizes if (one.nodes, one.ranks_per_node) == size), None)
+
+
+def _missing(size: SizeRuns) -> str:
+    """Return `3 failed, 1 is pending`: the runs of a size that are in no number; empty: none."""
+    parts = [
+        f"{size.states[state]} {state}" if state != "pending" else _pending(size.states[state])
+        for state in _STATES
+        if size.states.get(state)
+    ]
+    if size.left_out:
+        parts.append(f"{size.left_out} completed without a throughput")
+    return ", ".join(parts[:-1]) + " and " + parts[-1] if len(parts) > 1 else "".join(parts)
+
+
+def _pending(runs: int) -> str:
+    return f"{runs} {'is' if runs == 1 else 'are'} pending"
+
+
+def _name(experiment: ExperimentSummary, size: SizeRuns) -> str:
+    nodes = count(size.nodes, "node")
+    is_alike = len({one.ranks_per_node for one in experiment.sizes}) == 1
+    return nodes if is_alike else f"{nodes} with {count(size.ranks, 'rank')}"
