@@ -16,6 +16,15 @@ def test_the_cause_names_rank_host_and_the_programs_last_line(fake: FakeStudy) -
     assert fake.only().note == "rank 1 (node 1, host1): exit code 1: ValueError: no data"
 
 
+def test_what_is_printed_after_the_exception_is_not_the_cause(fake: FakeStudy) -> None:
+    run = fake.plan(nodes=1)
+    ended_in(run, "7.0", "failed", {"node": 0, "rank": 0, "cause": "exit code 1", "at": 0})
+    log = run.path / "logs/7.0/ranks/rank-0.log"
+    raised = 'Traceback (most recent call last):\n  File "train.py", line 3\nValueError: no data\n'
+    log.write_text(f"{raised}wandb: Find logs at: ./wandb/logs\n{'=' * 60}\n")
+    assert fake.only().note == "rank 0 (node 0, host0): exit code 1: ValueError: no data"
+
+
 @pytest.mark.parametrize(
     ("state", "expected", "note"),
     [

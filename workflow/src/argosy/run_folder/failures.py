@@ -1,5 +1,6 @@
 """Why an attempt came to nothing, in words: one way for the driver, the live table and the report."""
 
+from argosy.run_folder.error_line import error_line
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.log_tail import last_line
 from argosy.run_folder.models import Failure, Verdict
@@ -26,7 +27,7 @@ def describe_failure(failure: Failure, host: str | None = None) -> str:
 def describe_verdict(run: RunFolder, verdict: Verdict) -> str:
     """Return who failed, on which host, and why, "" without a failure.
 
-    A program that ended by itself is quoted with its last line.
+    A program that ended by itself is quoted with its exception, or with its last line.
     """
     failure = verdict.failure
     if failure is None:
@@ -35,7 +36,7 @@ def describe_verdict(run: RunFolder, verdict: Verdict) -> str:
     host = hosts.get(failure.node) if failure.node is not None else None
     text = describe_failure(failure, host)
     if failure.rank is not None and failure.cause.startswith("exit code"):
-        said = last_line(run.rank_log(verdict.attempt, failure.rank), run.site)
+        said = error_line(run.rank_log(verdict.attempt, failure.rank), run.site)
         text += f": {said or 'it printed nothing'}"
     return text
 

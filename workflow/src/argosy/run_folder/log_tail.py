@@ -21,14 +21,18 @@ _NOTE = re.compile(
 A rank of torch.distributed that fails says so, and then warns that it left its group without a word.
 """
 
+_NO_WORDS = re.compile(r"^[\W_]+$|\(\+0x[0-9a-f]+\)|\[0x[0-9a-f]+\]$|^#\d+ +0x[0-9a-f]+ ")
+"""A rule of signs, or a frame of a native stack: `/lib/libc.so.6(+0x8bb) [0x7f]`, `#3 0x7f in main`."""
+
 
 def last_line(path: Path, top: Path) -> str:
     """Return the last line that says anything, without colours; "" when there is none.
 
-    Notes of libraries are passed over where something else was said.
+    Notes of libraries, rules and frames of C++ are passed over where something else was said.
     """
     said = list(_lines_from_the_end(tail(path, top, _LAST_LINE_BYTES).decode(errors="replace")))
-    return next((line for line in said if not _NOTE.match(line)), said[0] if said else "")
+    telling = (line for line in said if not _NOTE.match(line) and not _NO_WORDS.search(line))
+    return next(telling, said[0] if said else "")
 
 
 def _lines_from_the_end(text: str) -> Iterator[str]:

@@ -1,0 +1,132 @@
+"""Which line of a program's output is the cause: as Python and launchers print them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from argosy.run_folder.error_line import error_line
+
+CAUSE = "ValueError: batch size 33 is not divisible by 4"
+FAILS = 'raise ValueError("batch size 33 is not divisible by 4")'
+OF_TORCHRUN = """\
+W1128 03:31:44.438000 17 torch/distributed/elastic/api.py:1028] Sending process 23 closing signal
+E1128 03:31:44.440000 17 torch/distributed/elastic/api.py:1002] failed (exitcode: 1) local_rank: 0
+Traceback (most recent call last):
+  File "/opt/venv/bin/torchrun", line 8, in <module>
+    sys.exit(main())
+             ^^^^^^
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+/workloads/child.py FAILED
+------------------------------------------------------------
+Failures:
+  <NO_OTHER_FAILURES>
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  rank      : 0 (local_rank: 0)
+  exitcode  : 1 (pid: 22)
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+============================================================
+"""
+IN_A_BOX = """\
+╭─────────────── Traceback (most recent call last) ───────────────╮
+│ /workloads/train.py:3 in <module>                                │
+│ ❱ 3 main()                                                       │
+╰──────────────────────────────────────────────────────────────────╯
+"""
+
+
+def printed(program: str) -> str:
+    """What this Python prints that runs the program, and fails."""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode
+    return done.stdout + done.stderr
+
+
+def line_of(tmp_path: Path, text: str) -> str:
+    (tmp_path / "log").write_text(text)
+    return error_line(tmp_path / "log", tmp_path)
+
+
+OF_A_WORKER = (
+    f'import subprocess, sys; subprocess.run([sys.executable, "-c", {FAILS!r}], check=True)'
+)
+LATE_WORDS = (
+    "import atexit, sys; atexit.register(print, 'wandb: Find logs at: ./wandb', file=sys.stderr); "
+)
+
+
+@pytest.mark.parametrize(
+    ("program", "line"),
+    [
+        (FAILS, CAUSE),
+        (LATE_WORDS + FAILS, CAUSE),
+        (OF_A_WORKER, CAUSE),
+        (
+            r"raise RuntimeError('Error(s) in loading Net:\n\tMissing key(s): \"fc\"\n\tsize')",
+            'RuntimeError: Error(s) in loading Net: Missing key(s): "fc"',
+        ),
+        (r"raise OSError('no space\nleft\n')", "OSError: no space"),
+        (
+            "raise ExceptionGroup('in two tasks', [ValueError('shard 7'), OSError('shard 8')])",
+            "ExceptionGroup: in two tasks (2 sub-exceptions)",
+        ),
+        ("import sys\ntry: 1/0\nexcept Exception: raise KeyError('data')", "KeyError: 'data'"),
+        ("import sys; sys.exit('train.py: error: no --data')", "train.py: error: no --data"),
+        ("raise SystemExit('no data')", "no data"),
+        ("f(", "SyntaxError: '(' was never closed"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        (
+            "import sys, traceback\ntry: 1/0\nexcept Exception: traceback.print_exc()\n"
+            "sys.exit('train.py: error: no shard is whole')",
+            "train.py: error: no shard is whole",
+        ),
+        (
+            "import sys, traceback\ntry: 1/0\nexcept Exception: traceback.print_exc()\n"
+            "for step in range(99): print('step', step, file=sys.stderr)\nsys.exit(3)",
+            "step 98",
+        ),
+        (
+            "import atexit; atexit.register(lambda: 1/0); " + FAILS,
+            CAUSE,
+        ),
+    ],
+)  # fmt: skip
+def test_the_cause_in_what_python_prints(tmp_path: Path, program: str, line: str) -> None:
+    assert line_of(tmp_path, printed(program)) == line
+
+
+@pytest.mark.parametrize("sign", ["", "[rank0]: ", "(trainer pid=17) "])
+def test_torchrun_hides_no_cause(tmp_path: Path, sign: str) -> None:
+    first = "".join(f"{sign}{line}\n" for line in printed(FAILS).splitlines())
+    later = printed("raise RuntimeError('Connection closed by peer')")
+    assert line_of(tmp_path, first + later + OF_TORCHRUN) == CAUSE
+
+
+def test_without_the_words_of_a_child_the_launcher_is_quoted(tmp_path: Path) -> None:
+    assert line_of(tmp_path, OF_TORCHRUN).endswith("ChildFailedError: /workloads/child.py FAILED")
+
+
+def test_a_traceback_in_a_box(tmp_path: Path) -> None:
+    assert line_of(tmp_path, f"{IN_A_BOX}{CAUSE}\n\x1b[0m\nwandb: done\n") == CAUSE
+
+
+def test_lines_of_two_processes_in_each_other(tmp_path: Path) -> None:
+    one = [f"[rank0]: {line}" for line in printed(FAILS).splitlines()]
+    other = [f"[rank1]: {line}" for line in printed(FAILS).splitlines()]
+    mixed = [line for pair in zip(one, other, strict=True) for line in pair]
+    assert line_of(tmp_path, "\n".join(mixed)) == CAUSE
+
+
+@pytest.mark.parametrize("text", ["", "\n", "Traceback (most recent call last):\n"])
+def test_a_log_without_an_exception(tmp_path: Path, text: str) -> None:
+    assert line_of(tmp_path, text) == text.strip()
+
+
+def test_a_native_stack_is_no_cause(tmp_path: Path) -> None:
+    text = "Error: Timed out waiting for other nodes to start.\n"
+    text += "(raylet) /opt/core.so(+0x8bbdcb) [0x7f00]\n#3 0x7f00aa in main\n"
+    assert line_of(tmp_path, text) == "Error: Timed out waiting for other nodes to start."
