@@ -32,8 +32,8 @@ def describe_dependencies(folder: Path, workloads: Path) -> Iterator[str]:
         "launcher": spec.launcher or "unknown",
         "command": shlex.join(spec.command),
     }
-    variables = (f"{name}={value}" for name, value in spec.rank_environment.items())
-    lines = [*facts.items(), *(("variable", each) for each in variables)]
+    # A value may be a secret.
+    lines = [*facts.items(), *(("variable", name) for name in spec.rank_environment)]
     yield from (plain(f"{name:10}{value}") for name, value in lines)
     yield from _describe_programs(spec, result, programs)
     yield ""
