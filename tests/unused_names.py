@@ -27,6 +27,7 @@ READ_BY_OTHERS = {
     "argosy/images/interchange/members.py: Member._proc_": "called by tarfile",
     "argosy/images/interchange/streams.py: Hashing.readinto": "called by io.BufferedReader",
     "argosy/images/interchange/streams.py: Hashing.readable": "called by io",
+    "argosy/jobs/driver.py: ToldErrors.emit": "called by logging",
     "argosy/schedulers/local/__init__.py": "what BatchSystem asks for; the package is found by its name",
     "argosy/schedulers/slurm/__init__.py": "the same",
     "argosy/schedulers/slurm/log_words.py": "what LogWords asks for; nodes load it by its path",

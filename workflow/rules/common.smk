@@ -2,14 +2,17 @@ import atexit
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from snakemake.common.configfile import load_configfile
 from snakemake.exceptions import WorkflowError
 
 from argosy.errors import ArgosyError
+from argosy.files import read_paths
 from argosy.images.builder.recipe import image_inputs
 from argosy.images.interchange.sources import check_taken
 from argosy.images.store.lockfile import is_imported
@@ -17,6 +20,7 @@ from argosy.jobs.driver import (
     THIS_PROCESS,
     DriverLock,
     HandedOn,
+    ToldErrors,
     check_executor,
     check_until,
     put_commands_on_path,
@@ -26,6 +30,7 @@ from argosy.jobs.planning import Project, Target, plan_runs
 from argosy.jobs.profile_check import check_profile
 from argosy.jobs.program_check import check_programs
 from argosy.jobs.study_file import check_date, find_outdated, is_planned, study_text
+from argosy.monitor.failures import print_failures
 from argosy.schedulers import find_batch_system
 from argosy.schedulers.script_template import template_files
 from argosy.site.models import read_site
@@ -208,28 +213,56 @@ def costs_file(wildcards):
     return str(path) if path.is_file() else []
 
 
+TOLD_ERRORS = None
+
+
 def prepare_driver():
     """Refuse another executor than Argosy's, and keep other Snakemakes from this site's runs until this one ends.
 
     A workflow that uses this one as a module calls it in its own `onstart`.
     """
-    global DRIVER_LOCK  # It is released with the object.
+    # The lock is released with the object.
+    global DRIVER_LOCK, TOLD_ERRORS
     try:
         check_executor(workflow.executor_plugin.name)
         check_until(workflow.dag_settings.until)
         DRIVER_LOCK = DriverLock.take(Path(".snakemake"), SITE)
     except ArgosyError as problem:
         raise WorkflowError(problem.lines)
+    TOLD_ERRORS = ToldErrors()
+    logger.addHandler(TOLD_ERRORS)
 
 
 def report_failures():
     """Write the report of the runs there are, and end Snakemake's output with those that failed."""
-    argosy = [sys.executable, "-m", "argosy.cli"]
     folder = Path("results") / SITE
-    if (folder / "runs.txt").is_file():
-        costs = [f"--costs={path}" for path in [costs_file(None)] if path]
-        subprocess.run([*argosy, "report", str(folder), *costs])
-        # The next Snakemake makes the tables anew, of the runs that are asked for then.
-        for table in folder.glob("tables/runs.parquet"):
-            os.utime(table, (1_000_000_000, 1_000_000_000))
-        atexit.register(subprocess.run, [*argosy, "failures", SITE])
+    planned = folder / "runs.txt"
+    runs = read_paths(planned) if planned.is_file() else []
+    # Ctrl-C once more ends the report, and the causes are said all the same.
+    with suppress(KeyboardInterrupt):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if any((run / "attempts").is_dir() for run in runs):
+            costs = [f"--costs={path}" for path in [costs_file(None)] if path]
+            command = [
+                sys.executable,
+                "-m",
+                "argosy.cli",
+                "report",
+                str(folder),
+                *costs,
+            ]
+            # The terminal's Ctrl-C goes to this process alone, which ends that one.
+            subprocess.run(command, start_new_session=True)
+            # The next Snakemake makes the tables anew, of the runs that are asked for then.
+            for table in folder.glob("tables/runs.parquet"):
+                os.utime(table, (1_000_000_000, 1_000_000_000))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    atexit.register(end_output, folder)
+
+
+def end_output(folder):
+    """Print which runs failed."""
+    try:
+        print_failures(folder, TOLD_ERRORS)
+    except ArgosyError as problem:
+        print(f"error: {problem.lines}", file=sys.stderr)

@@ -1,12 +1,16 @@
 """What is said of the runs that came to nothing, when a workflow ends."""
 
+import logging
+import os
 import shutil
 import time
 from pathlib import Path
 
 import pytest
 from live_study import FakeStudy, ended_in, starts
+from study_files import RunFiles
 
+from argosy.jobs.driver import ToldErrors
 from argosy.monitor import failures
 from argosy.monitor.failures import Failed, describe, failed_runs
 
@@ -78,6 +82,52 @@ def test_the_log_of_an_older_job_is_not_shown_for_one_that_never_began(fake: Fak
     assert failures._log_of(run.path) is None
     (run.path / "logs/scheduler-7.log").write_text("slurmstepd: error\n")
     assert failures._log_of(run.path) == run.path / "logs/scheduler-7.log"
+
+
+def told(run: RunFiles, message: str) -> ToldErrors:
+    """What a Snakemake was told of a run, as its logger says it."""
+    errors = ToldErrors()
+    result = run.path / "result.json"
+    record = logging.makeLogRecord(
+        {
+            "levelno": logging.ERROR,
+            "msg": "Error in rule run",
+            "rule_name": "run",
+            "rule_msg": message,
+            "output": [str(result)],
+            "log": [],
+        }
+    )
+    errors.handle(record)
+    errors.handle(logging.makeLogRecord({"levelno": logging.ERROR, "msg": "no job's"}))
+    return errors
+
+
+def test_what_the_driver_was_told_counts_and_no_older_job(fake: FakeStudy) -> None:
+    run, other = (fake.plan(repeat=repeat) for repeat in (1, 2))
+    for each in (run, other):
+        fake.submitted(each, "7", scheduler="local")
+        ended_in(each, "7.0", "failed", FAILURE)
+        for path in (each.path / "job.json", each.attempt("7.0") / "verdict.json"):
+            os.utime(path, (1e9, 1e9))
+    planned = [run.path, other.path]
+    refused = "digits/nodes1-ranks1-repeat1: not in the store. "
+    (failed,) = failed_runs(fake.site, planned, told(run, refused))
+    assert failed == Failed("digits/nodes1-ranks1-repeat1", "not in the store")
+    # One whose job has ended since is told by its verdict.
+    os.utime(run.attempt("7.0") / "verdict.json")
+    (failed,) = failed_runs(fake.site, planned, told(run, "any"))
+    assert failed.cause.startswith("rank 0 (node 0, host0): killed by signal 9")
+    assert len(failed_runs(fake.site, planned)) == 2
+
+
+def test_a_run_that_was_never_submitted_has_the_cause_that_was_told(fake: FakeStudy) -> None:
+    run = fake.plan()
+    (failed,) = failed_runs(fake.site, [run.path], told(run, "sbatch: error: more than there is. "))
+    assert failed.cause == "sbatch: error: more than there is"
+    # Tried again, it has completed.
+    ended_in(run, "7.0", "completed")
+    assert failed_runs(fake.site, [run.path], told(run, "sbatch: error")) == []
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ left behind is attached to, not submitted again.
 
 import asyncio
 import re
+import signal
 import threading
 import time
 from collections.abc import AsyncGenerator, Collection, Sequence
@@ -178,7 +179,11 @@ class Executor(RemoteExecutor):
                 return
 
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
-        """End the jobs, or leave them to the next driver; called when Snakemake is interrupted."""
+        """End the jobs, or leave them to the next driver; called when Snakemake is interrupted.
+
+        Another Ctrl-C, which would leave jobs that are not cancelled, is passed over from here on.
+        """
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         if self._scheduler is None:
             return
         if self._leave:

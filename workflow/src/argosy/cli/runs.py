@@ -1,6 +1,5 @@
 """Commands for runs: what the workflow calls, and how to look at them while they run."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -109,17 +108,14 @@ def status(
 
 
 def failures(site: SiteArgument = None) -> None:
-    """Say which runs failed and why, and where the report is."""
+    """Say which runs failed and why, and where the report is; nothing where none failed."""
     from argosy.cli.site_names import results_of
-    from argosy.files import read_paths
-    from argosy.monitor.failures import describe, failed_runs
+    from argosy.monitor.failures import print_failures
 
     folder = results_of(site)
-    planned = folder / "runs.txt"
-    if not planned.is_file():
+    if not (folder / "runs.txt").is_file():
         raise ArgosyError(f"{folder}: no run is planned here", "run: snakemake")
-    if failed := failed_runs(folder, read_paths(planned)):
-        print("\n".join(describe(failed, folder / "report.html")), file=sys.stderr)
+    print_failures(folder)
 
 
 def logs(

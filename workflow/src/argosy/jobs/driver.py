@@ -6,10 +6,12 @@ Snakemake's own lock is a file that stays behind when its process is killed. Thi
 and goes with its process, so that after a crash the next start needs no `--unlock`.
 """
 
+import logging
 import os
 import socket
 import sys
 import tempfile
+import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,6 +83,34 @@ class HandedOn:
     def path(self) -> str:
         """Return the path by which it is read."""
         return f"/proc/{os.getpid()}/fd/{self.file.fileno()}"
+
+
+@dataclass(frozen=True)
+class JobError:
+    """A job of the workflow that failed, as Snakemake was told."""
+
+    rule: str
+    message: str
+    """The executor's; empty for a rule that runs here, whose log says why."""
+    outputs: tuple[str, ...]
+    logs: tuple[str, ...]
+
+
+class ToldErrors(logging.Handler):
+    """Remembers the jobs that failed while this Snakemake ran."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.began = time.time()
+        self.errors: list[JobError] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note a job's error among Snakemake's messages."""
+        said = vars(record)
+        if rule := said.get("rule_name"):
+            message = str(said.get("rule_msg") or "")
+            outputs, logs = (tuple(map(str, said.get(key) or ())) for key in ("output", "log"))
+            self.errors.append(JobError(str(rule), message, outputs, logs))
 
 
 class LockedError(ArgosyError):

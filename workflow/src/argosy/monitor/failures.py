@@ -1,10 +1,14 @@
 """The runs of a site that failed, each with its cause, for the end of a workflow."""
 
-from collections.abc import Collection, Iterator, Sequence
+import sys
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.errors import plain
+from argosy.files import read_paths
+from argosy.jobs.driver import JobError, ToldErrors
 from argosy.monitor.formatting import plural
 from argosy.monitor.newest import newest_job
 from argosy.monitor.sites import run_folders
@@ -32,6 +36,9 @@ CHECKS = (
 )
 """What such a cause speaks of, and the doctor's check that looks at it."""
 
+CLOCKS_S = 2.0
+"""How far the clocks of a shared file system and of this machine may differ."""
+
 PATIENCE_S = 5.0
 """How long the queue is waited for, which may know why a job ended."""
 
@@ -49,8 +56,28 @@ class Failed:
     log: Path | None = None
 
 
-def failed_runs(site: Path, planned: Collection[Path]) -> list[Failed]:
-    """Look at the runs below `site`, and return those of the `planned` ones that failed."""
+def print_failures(site: Path, told: ToldErrors | None = None) -> None:
+    """Say on standard error which runs failed and why; nothing where none did.
+
+    Args:
+        site: the folder results/<site>.
+        told: what the ending Snakemake was told; None: what the runs' folders say.
+    """
+    planned = read_paths(site / "runs.txt") if (site / "runs.txt").is_file() else []
+    lines = [*_describe_rules(told.errors if told else ())]
+    if failed := failed_runs(site, planned, told):
+        lines += describe(failed, site / "report.html")
+    if lines:
+        print("\n".join(map(plain, lines)), file=sys.stderr)
+
+
+def failed_runs(
+    site: Path, planned: Collection[Path], told: ToldErrors | None = None
+) -> list[Failed]:
+    """Look at the runs below `site`, and return those of the `planned` ones that failed.
+
+    Where `told` is given, older jobs of the runs do not count.
+    """
     views = {}
     if any(run_folders(site)):
         looked = Study(site).look(PATIENCE_S)
@@ -58,13 +85,68 @@ def failed_runs(site: Path, planned: Collection[Path]) -> list[Failed]:
     failed = [
         Failed(view.name, view.note or view.state, view.state in ENDED_EARLY, _log_of(folder))
         for folder, view in views.items()
-        if folder in planned and view.state in STATES
+        if folder in planned
+        and view.state in STATES
+        and (told is None or _is_touched(folder, told.began))
+    ]
+    # One that was tried again may have completed.
+    known = {each.name for each in failed} | {
+        view.name for view in views.values() if view.state is RunState.COMPLETED
+    }
+    causes = {
+        "/".join(Path(output).parts[-3:-1]): error.message
+        for error in (told.errors if told else ())
+        for output in error.outputs
+        if error.message
+    }
+    failed += [
+        Failed(name, _without_name(cause, name))
+        for name, cause in causes.items()
+        if name not in known
     ]
     return failed + [
         Failed("/".join(folder.parts[-2:]), "its folder is gone; `snakemake` plans it again")
         for folder in planned
         if not folder.exists()
     ]
+
+
+def _is_touched(folder: Path, since: float) -> bool:
+    """Return whether a job of the run was submitted or ended since a time (unix)."""
+    run = RunFolder(folder)
+    paths = [folder / "job.json"]
+    if job := newest_job(run, None):
+        paths += [run.attempt_dir(job.attempt) / "verdict.json"] if job.attempt else []
+    for path in paths:
+        # By hand, a job leaves no job.json.
+        with suppress(OSError):
+            if status_of(path, run.site).st_mtime >= since - CLOCKS_S:
+                return True
+    return False
+
+
+def _without_name(cause: str, name: str) -> str:
+    return cause.strip().rstrip(".").rpartition(f"{name}: ")[2]
+
+
+def _describe_rules(errors: Iterable[JobError]) -> Iterator[str]:
+    """Yield what the logs of rules that failed on this machine end with."""
+    for error in errors:
+        if not error.message:
+            lines = [line for log in error.logs for line in _last_error(Path(log))]
+            where = f"; see {error.logs[0]}" if error.logs else ""
+            yield f"The rule {error.rule} failed: {lines[0] if lines else 'no error is noted'}{where}"
+            yield from (f"    {line}" for line in lines[1:])
+
+
+def _last_error(log: Path) -> list[str]:
+    """Return the last error in a log and the hint below it."""
+    lines = last_lines(log, log.parent, LINES)
+    places = [place for place, line in enumerate(lines) if line.startswith("error: ")]
+    if not places:
+        return lines[-1:]
+    hint = [line for line in lines[places[-1] + 1 :] if line.startswith("hint: ")]
+    return [lines[places[-1]].removeprefix("error: "), *hint[:1]]
 
 
 def describe(failed: Sequence[Failed], report: Path) -> Iterator[str]:
