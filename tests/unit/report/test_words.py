@@ -25,6 +25,7 @@ from argosy.report.summary.models import ExperimentSummary, PointSummary, SizeRu
         (123.4, "123"),
         (12345.0, "12,300"),
         (-1.5, "−1.50"),
+        (-0.0, "0"),
     ],
 )
 def test_number(value: float | None, text: str) -> None:
@@ -48,6 +49,7 @@ def test_duration(seconds: float | None, text: str) -> None:
 def test_intervals() -> None:
     assert numbers.interval(Estimate(3, 1.63, 1.4821, 1.7912)) == "1.48 to 1.79"
     assert numbers.percent_interval(Estimate(3, 0.82, 0.74, 0.9)) == "74 to 90 %"
+    assert numbers.percent_interval(Estimate(3, 0.0, -0.02, -0.0001)) == "−2 to 0 %"
     assert numbers.interval(Estimate(1, 1.63)) == numbers.percent_interval(None) == "–"
 
 
@@ -195,22 +197,16 @@ def test_lost_runs_are_told_beside_the_number_that_is_left() -> None:
         ],
     )
     _, of_two, of_four = words.findings(found)
-    assert of_two.endswith(
-        "efficiency 82 %. Of its 5 runs, 3 failed: these numbers are of the others."
-    )
-    assert of_four == (
-        "4 nodes: no number, since of its 3 runs, 1 failed, 1 cancelled and 1 is pending."
-    )
+    assert of_two.endswith("efficiency 82 %. Only 2 of its 5 runs count: 3 failed.")
+    assert of_four == ("4 nodes: none of its 3 runs counts (1 failed, 1 cancelled and 1 pending).")
     assert [sizes.counted(found, one) for one in found.points] == ["5", "2 of 5"]
 
 
 def test_completed_runs_that_are_left_out_are_told_beside_the_number() -> None:
     found = experiment(point(1, Estimate(2, 120.0, 114.0, 126.0), Estimate(2, 1.0)))
     found = replace(found, sizes=[sized({"completed": 3, "pending": 2}, 1, left_out=1)])
-    assert (
-        "Of its 5 runs, 2 are pending and 1 completed without a throughput:"
-        in words.findings(found)[0]
-    )
+    [said] = words.findings(found)
+    assert "Only 2 of its 5 runs count: 2 pending and 1 completed without a throughput." in said
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,9 @@ def percent(value: float | None, decimals: int = 0) -> str:
 
 
 def _with_minus(text: str) -> str:
-    """Return a number with the minus sign of printed text in place of a hyphen."""
-    return text.replace("-", MINUS)
+    """Return a number with the minus sign of printed text in place of a hyphen; 0 has none."""
+    is_zero = not any(digit in text for digit in "123456789")
+    return text.replace("-", "" if is_zero else MINUS)
 
 
 def interval(estimate: Estimate | None, digits: int = 3) -> str:

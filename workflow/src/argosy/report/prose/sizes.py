@@ -18,7 +18,8 @@ def lost(experiment: ExperimentSummary, point: PointSummary) -> str:
     missing = _missing(found) if found else ""
     if not found or not missing:
         return ""
-    return f" Of its {count(found.runs, 'run')}, {missing}: these numbers are of the others."
+    n = found.states.get("completed", 0) - found.left_out
+    return f" Only {n} of its {count(found.runs, 'run')} count{'s' if n == 1 else ''}: {missing}."
 
 
 def counted(experiment: ExperimentSummary, point: PointSummary) -> str:
@@ -31,7 +32,7 @@ def counted(experiment: ExperimentSummary, point: PointSummary) -> str:
 def without_numbers(experiment: ExperimentSummary) -> list[str]:
     """Return a sentence for each size of which no run completed, where others have."""
     return [
-        f"{_name(experiment, one)}: no number, since of its {count(one.runs, 'run')}, {_missing(one)}."
+        f"{_name(experiment, one)}: none of its {count(one.runs, 'run')} counts ({_missing(one)})."
         for one in experiment.sizes
         if experiment.base and not one.states.get("completed")
     ]
@@ -87,19 +88,11 @@ def _runs_of(experiment: ExperimentSummary, point: PointSummary) -> SizeRuns | N
 
 
 def _missing(size: SizeRuns) -> str:
-    """Return `3 failed, 1 is pending`: the runs of a size that are in no number; empty: none."""
-    parts = [
-        f"{size.states[state]} {state}" if state != "pending" else _pending(size.states[state])
-        for state in _STATES
-        if size.states.get(state)
-    ]
+    """Return `3 failed and 1 pending`: the runs of a size that are in no number; empty: none."""
+    parts = [f"{size.states[state]} {state}" for state in _STATES if size.states.get(state)]
     if size.left_out:
         parts.append(f"{size.left_out} completed without a throughput")
     return ", ".join(parts[:-1]) + " and " + parts[-1] if len(parts) > 1 else "".join(parts)
-
-
-def _pending(runs: int) -> str:
-    return f"{runs} {'is' if runs == 1 else 'are'} pending"
 
 
 def _name(experiment: ExperimentSummary, size: SizeRuns) -> str:
