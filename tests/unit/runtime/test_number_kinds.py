@@ -71,6 +71,26 @@ def deep_speed(step: int) -> str:
             "mean 128",
             "mean 512",
         ),
+        # As near as two kinds can be, but always both in one line, or in turn.
+        (
+            "([0-9.]+) ?/s",
+            [
+                f"Train: {n} Loss: 6.{n} Time: 0.5s, {490 + n}.3/s (0.5s, {491 + n}.1/s)"
+                for n in range(5)
+            ],
+            "(5 numbers, mean 492.3)",
+            "(5 numbers, mean 493.1)",
+        ),
+        (
+            RATE,
+            [
+                f"{name}: {100 + n % 7}.5 samples/s"
+                for n in range(9)
+                for name in ("running", "current")
+            ],
+            "(9 numbers, mean",
+            "(9 numbers, mean",
+        ),
         (RATE, ["epoch 1: 100 img/s (train)", "epoch 1: 400 img/s (valid)"], "train", "valid"),
     ],
 )
@@ -101,13 +121,15 @@ def rate(mean: float = 512) -> str:
         ["Compiling: 31.0 img/s", "Warmup: 40.5 img/s"]
         + [f"step {n}: {rate()}" for n in range(20)],
         [f"{rate()} {rate()} {rate()}"],
-        ["step 7: 100 img/s, then 101 img/s"] * 3,
+        ["step 7: 100 img/s, then 101 img/s", "step 8: 100 img/s"] * 3,
         [f"[Sat Nov {n}] INFO {rate()}" for n in range(9)] + [f"[Tue Dec 1] WARNING {rate()}"] * 5,
         [f"saved model-{n}.pt, {rate()}" if n % 5 == 0 else f"it {n}: {rate()}" for n in range(50)],
         [f"node{n}: {rate()} loss {'nan' if n % 2 else n}" for n in range(20)],
         [f"{CHANCE.choice(['cat', 'dog', 'emu', 'fox'])}.tar: {rate()}" for n in range(50)],
         [f"{chr(97 + n % 26) * (2 + n % 9)}: {rate()}" for n in range(300)],
-        [f"Img/sec: {100 + n}.5 img/s and Img/sec: {101 + n} img/s" for n in range(5)],
+        [f"Img/sec: {100 + n}.5 img/s and Img/sec: {101 + n} img/s" for n in range(2)],
+        [f"{'saved, ' if n % 10 == 0 else ''}{rate()}" for n in range(50)],
+        [f"{'epoch' if n % 10 == 0 else 'batch'} {n}: {rate()}" for n in range(20)],
         [rate(), rate(80), rate()],
         [],
     ],

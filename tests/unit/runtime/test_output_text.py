@@ -2,11 +2,16 @@
 
 import re
 import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from argosy.runtime.agent.processes.losses import NotFiniteLosses
+from argosy.runtime.agent.processes.measurements import PrintedThroughput
 from argosy.runtime.agent.processes.needed_text import needed_text
+from argosy.runtime.agent.processes.output import LineSplitter
 from argosy.runtime.agent.processes.terminal_text import shown
 
 
@@ -115,3 +120,19 @@ def test_other_words_are_no_such_loss(line: str) -> None:
     losses = NotFiniteLosses()
     losses.take(f"{line}\n".encode())
     assert losses.found is None
+
+
+def test_lines_without_the_patterns_words_cost_little() -> None:
+    """Gigabytes of output must not hold a program back: hardly more than to divide it into lines."""
+    lines = [b"step %d loss 0.%d and other words\n" % (n, n) for n in range(2000)]
+    data, run = b"".join(lines), SimpleNamespace(throughput=re.compile("([0-9.]+) samples/s"))
+    printed = PrintedThroughput(cast(Any, SimpleNamespace(run=run, records="/nowhere")), print)
+
+    def seconds(act: Callable[[], object]) -> float:
+        began = time.process_time()
+        for _ in range(100):
+            act()
+        return time.process_time() - began
+
+    of_search = min(seconds(lambda: printed.search(lines)) for _ in range(3))
+    assert of_search < 3 * min(seconds(lambda: LineSplitter().feed(data)) for _ in range(3))

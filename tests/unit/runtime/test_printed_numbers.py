@@ -61,6 +61,8 @@ def found(pattern: str, line: str) -> float:
         (r"([0-9.]+)", "1234 Tokens/s", 1234.0),
         (r"([0-9.]+) ?k", "250 keys/s", 250.0),
         (r"([0-9.]+)", "100 GPUs", 100.0),
+        (r"([0-9.]+) B/s", "512 B/s", 512.0),
+        (r"ips ([0-9.]+)", "ips 512 B 64", 512.0),
     ],
 )
 def test_numbers(pattern: str, line: str, number: float) -> None:
@@ -115,6 +117,10 @@ def test_what_is_no_number(pattern: str, line: str, said: str) -> None:
         (r"([0-9.]+).*img/s", "2.05Mimg/s", "2.05"),
         (r"([0-9.]+[kKMT]?).*ens/s", "250Tokens/s", "250T"),
         (r"([0-9.]+).*img/s", "1.2万 img/s", "1.2"),
+        (r"([0-9.]+).*tok", "1.5m tok/s", "1.5"),
+        (r"([0-9.]+).*tok", "1.5B tok/s", "1.5"),
+        (r"([0-9.]+).*tok", "1.2 ktok/s", "1.2"),
+        (r"([0-9.]+)", "12.3 MB/s", "12.3"),
         (r"([0-9.]+)", "85.2%", "85.2"),
         (r"([0-9.]+)", "85.2 %", "85.2"),
         (r"([0-9.]+)", "3/7", "3"),

@@ -11,6 +11,10 @@ _APART = 0.95
 """Of each group's numbers, on its own side of the middle between the medians."""
 _SLOW_START = 0.4
 """Of all numbers: slow ones that come before all others may be as many and a warm-up."""
+_FEWEST_LINES = 3
+"""Of two kinds that are told by their names or places alone."""
+_IN_TURN = 0.8
+"""Changes from one name to the other for each number: 1 where each always follows the other."""
 _MOST_FORMS = 64
 _MOST_NUMBERS = 2000
 _MOST_TEXTS = 1000
@@ -35,6 +39,8 @@ class _Form:
 
     def __init__(self, place: int, before: Words, after: Words, text: str) -> None:
         self.text = text
+        self.name = before[-1] if before else ""
+        self.place = place
         self.features: set[Feature] = {("place", place)}
         self.features |= {("before", word) for word in before} | {("after", word) for word in after}
         self.numbers: List[float] = []
@@ -67,14 +73,17 @@ class NumberKinds:
 
     def __init__(self) -> None:
         self._forms: Dict[Tuple[int, Words, Words], _Form] = {}
-        self._named: Dict[str, _Form] = {}
+        self._named: List[str] = []
+        self._lines: Dict[int, int] = {}
+        self._newest, self._changes = "", 0
         self._texts: Dict[str, Words] = {}
         self._noted = 0
 
     def note(self, matches: Sequence[Tuple[Match[str], float]]) -> None:
         """Take the numbers of one line, in order."""
         begin, last = 0, len(matches) - 1
-        names: Dict[str, _Form] = {}
+        self._lines[len(matches)] = self._lines.get(len(matches), 0) + 1
+        names = set()
         for place, (match, number) in enumerate(matches):
             start, end = match.span(1)
             until = len(match.string) if place == last else matches[place + 1][0].start()
@@ -84,10 +93,11 @@ class NumberKinds:
             self._noted += 1
             if form and number > 0:
                 form.note(number, self._noted)
-                if before:
-                    names[before[-1]] = form
-        if len(names) > 1 and not self._named:
-            self._named = names
+                self._changes += bool(self._newest) and form.name != self._newest
+                self._newest = form.name
+                names.add(form.name)
+        if len(names - {""}) > 1 and not self._named:
+            self._named = sorted(names - {""})[:2]
 
     def groups(self) -> List[Group]:
         """Return the two kinds of numbers that there are, the smaller ones first; empty: all are of one."""
@@ -97,12 +107,31 @@ class NumberKinds:
         if found:
             low, high = max(found, key=lambda pair: pair[1].mean / pair[0].mean)
             return [low, high]
-        # Two names in one line are two kinds, however near their numbers.
-        of_names = [
-            _group([form for form in every if ("before", name) in form.features])
-            for name in list(self._named)[:2]
-        ]
-        return sorted(of_names)
+        # However near their numbers are.
+        return self._in_one_line(every) or self._in_turn(every)
+
+    def _in_one_line(self, forms: Sequence[_Form]) -> List[Group]:
+        """Return two kinds by two names in one line, or by as many numbers in each line."""
+        if self._named:
+            return sorted(
+                _group([form for form in forms if form.name == name]) for name in self._named
+            )
+        [(several, lines)] = self._lines.items() if len(self._lines) == 1 else [(1, 0)]
+        if several < 2 or lines < _FEWEST_LINES:
+            return []
+        first = [form for form in forms if form.place == 0]
+        rest = [form for form in forms if form.place]
+        return sorted(map(_group, (first, rest))) if first and rest else []
+
+    def _in_turn(self, forms: Sequence[_Form]) -> List[Group]:
+        """Return two kinds by two names, of which mostly one and then the other is printed."""
+        names = sorted({form.name for form in forms})
+        if len(names) != 2:
+            return []
+        groups = [_group([form for form in forms if form.name == name]) for name in names]
+        numbers = [group.numbers for group in groups]
+        in_turn = min(numbers) >= _FEWEST_LINES and self._changes >= _IN_TURN * sum(numbers)
+        return sorted(groups) if in_turn else []
 
     def _form(self, key: Tuple[int, Words, Words], match: Match[str]) -> _Form | None:
         form = self._forms.get(key)

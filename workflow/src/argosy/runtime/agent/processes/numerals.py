@@ -88,7 +88,7 @@ _PREFIX = (
 )
 _SCALED_BEHIND = re.compile(
     rf"{_PREFIX}| {_PREFIX}"
-    r"|[kKMGTPEB]i?(?![A-Za-z])"
+    r"|[kKMGTPEm]i?(?![A-Za-z])| ?[bB](?![A-Za-z/:=])(?! [-+]?[0-9])"
     r"|(?! ?[kKMGTPE] ?(?:[:=]| [0-9])) [kKMGTPE]i?(?![A-Za-z:=])(?! [-+]?[0-9])"
     rf"|(?!{_WORDS})k[A-Za-z]"
     r"|(?i: ?(?:thousand|million|billion|trillion|lakh|crore|mio|mrd|mn|bn)(?![a-z]))"

@@ -47,7 +47,10 @@ def number_of(match: Match[str]) -> float:
     try:
         return value(text)
     except UnclearError:
-        raise NoNumberError(f"{text}, whose comma may separate thousands or decimals") from None
+        unclear = (
+            f"{text}, whose comma may separate thousands or decimals: print a number without it"
+        )
+        raise NoNumberError(unclear) from None
     except ValueError:
         raise NoNumberError(text or f"nothing in {_shown(match, start, end)}") from None
 
