@@ -290,7 +290,7 @@ def test_without_slurm(workspace: ClusterWorkspace, tmp_path: Path) -> None:
     workspace.count([2])
     status, output = here.run(BIN / "snakemake", "--profile", "slurm/testbed")
     assert status != 0
-    assert f"{SITE}: scheduler: it is slurm, but there is no `sinfo` on this machine" in output
+    assert f"{SITE}: scheduler: it is slurm, but there is no `scontrol` on this machine" in output
 
 
 @pytest.mark.thorough

@@ -329,7 +329,7 @@ def test_this_machine_needs_no_profile(workspace: ClusterWorkspace) -> None:
 def test_where_there_is_no_slurm(workspace: ClusterWorkspace, tmp_path: Path) -> None:
     found = complaint(examine(workspace, command=("env", f"PATH={tmp_path}:/nowhere")))
     assert found["check"] == "queue main-cpu"
-    assert "there is no `sinfo` on this machine" in found["evidence"]
+    assert "there is no `scontrol` on this machine" in found["evidence"]
 
 
 def test_a_store_that_cannot_be_written_to(workspace: ClusterWorkspace) -> None:

@@ -160,9 +160,153 @@ def test_gpus_are_not_blamed_where_none_are_asked_for(tmp_path: Path) -> None:
     assert "gres" not in explain(folder, "Requested node configuration is not available")
 
 
-def test_a_full_queue_is_no_refusal() -> None:
-    assert wait_for("sbatch: error: QOSMaxSubmitJobPerUserLimit", has_jobs=False)
-    assert not wait_for("Invalid partition name specified", has_jobs=True)
+FAILED = "Batch job submission failed: "
+POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+PLACES = {
+    "time": "experiments.digits.resources.time",
+    "nodes": "experiments.digits.scale.nodes",
+    "mem": "experiments.digits.resources.memory_per_rank",
+    "cpus-per-task": "experiments.digits.resources.cpus_per_rank",
+    "account": "hardware.gpu.account",
+    "partition": "queues.accel.options.partition",
+    "qos": "queues.accel.options.qos",
+    "gres": "hardware.gpu.options.gres",
+    "reservation": "options.reservation",
+    "constraint": "options.constraint",
+    "nodelist": "options.nodelist",
+    "licenses": "options.licenses",
+    "wckey": "options.wckey",
+}
+
+
+@pytest.mark.parametrize(
+    ("said", "option"),
+    [
+        # The sentences of slurm_errno.h that sbatch may meet, in Slurm 22.05.
+        ("Invalid partition name specified", "partition"),
+        ("No partition specified or system default partition", "partition"),
+        ("User's group not permitted to use this partition", "partition"),
+        ("Requested nodes not in this partition", "nodelist"),
+        ("More processors requested than permitted", "cpus-per-task"),
+        ("CPU count specification invalid", "cpus-per-task"),
+        ("Node count specification invalid", "nodes"),
+        ("Requested partition configuration not available now", "partition"),
+        ("Required partition not available (inactive or drain)", "partition"),
+        ("Partition in DOWN state", "partition"),
+        ("Invalid node name specified", "nodelist"),
+        ("Invalid feature specification", "constraint"),
+        ("Invalid preferred feature specification", "constraint"),
+        ("Memory required by task is not available", "mem"),
+        ("Invalid account or account/partition combination specified", "account"),
+        ("Requested account has breached requested QOS usage threshold", "qos"),
+        ("Invalid license specification", "licenses"),
+        ("Requested time limit is invalid (missing or exceeds some limit)", "time"),
+        ("Access denied to requested reservation", "reservation"),
+        ("Requested reservation is invalid", "reservation"),
+        ("Invalid wckey specification", "wckey"),
+        ("Invalid qos specification", "qos"),
+        ("Invalid generic resource (gres) specification", "gres"),
+        ("Duplicate generic resource (gres) specification", "gres"),
+        ("Invalid GRES specification (with and without type identification)", "gres"),
+        ("Insufficient GRES available in allocation", "gres"),
+        (POLICY, "nodes"),
+        # A limit by its name says more than the sentence after it.
+        (f"QOSMaxWallDurationPerJobLimit; {FAILED}{POLICY}", "time"),
+        (f"AssocMaxWallDurationPerJobLimit; {FAILED}{POLICY}", "time"),
+        (f"QOSMaxNodePerUserLimit; {FAILED}{POLICY}", "nodes"),
+        (f"QOSMinNode; {FAILED}{POLICY}", "nodes"),
+        (f"AssocMaxCpuMinutesPerJobLimit; {FAILED}{POLICY}", "time"),
+        (f"QOSMaxCpuPerJobLimit; {FAILED}{POLICY}", "cpus-per-task"),
+        (f"QOSMaxGRESPerJob; {FAILED}{POLICY}", "gres"),
+        (f"MaxMemPerLimit; {FAILED}Memory required by task is not available", "mem"),
+        # What a plugin adds does not hide Slurm's own reason.
+        (f"note: the time limit of accel is 1 h; {FAILED}Invalid qos specification", "qos"),
+        (
+            f"your account is fine, see the partitions; {FAILED}Invalid feature specification",
+            "constraint",
+        ),
+    ],
+)
+def test_slurms_sentences_lead_to_their_own_key_first(
+    tmp_path: Path, said: str, option: str
+) -> None:
+    folder = planned(tmp_path, ASKED)
+    keys = explain(folder, said).partition(": Slurm refuses")[0].partition(", or ")[0]
+    assert keys.endswith(PLACES[option]) or f"{PLACES[option]} and " in keys, keys
+    assert not wait_for(said, has_jobs=False)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        f"AssocMaxSubmitJobLimit; {FAILED}{POLICY}",
+        f"QOSMaxSubmitJobPerUserLimit; {FAILED}{POLICY}",
+        f"AssocGrpSubmitJobsLimit; {FAILED}{POLICY}",
+        f"QOSGrpSubmitJobsLimit; allocation failure: {POLICY}",
+        f"MaxSubmitJobsPerAccount; {FAILED}{POLICY}",
+        "Slurm temporarily unable to accept job, sleeping and retrying",
+        f"{FAILED}Unable to create job record, try again",
+        f"{FAILED}System submissions disabled",
+        "Job can not start due to maintenance reservation.",
+        "RPC rate limit exceeded",
+        "[*] Too many simultaneous jobs in queue. --> Max job limits for user = 3 jobs",
+        "kestrel: you submit too fast, at most 10 submissions a minute",
+        "you have reached the maximum number of running jobs",
+        "your limit of 20 jobs is reached",
+        "Job limit exceeded; try again later",
+    ],
+)
+def test_what_time_mends_is_waited_for(said: str) -> None:
+    assert wait_for(said, has_jobs=False)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Requested time limit is invalid (missing or exceeds some limit)",
+        "too many nodes for a job of this queue",
+        "Max job size is 4 nodes",
+        "maximum job time is 24 h",
+        "maximum number of nodes per job is 8",
+        "please name your project and try again",
+        f"QOSMaxNodePerJobLimit; {FAILED}{POLICY}",
+        f"QOSMaxNodePerUserLimit; {FAILED}{POLICY}",
+        "jobs of this kind go to another queue",
+        "Requested reservation is invalid",
+        "Maximum memory of jobs here is 4G",
+    ],
+)
+def test_what_time_does_not_mend_is_refused(said: str) -> None:
+    assert not wait_for(said, has_jobs=True)
+
+
+def test_a_slurm_that_names_no_limit_means_perhaps_the_number_of_jobs() -> None:
+    assert wait_for(f"{FAILED}{POLICY}", has_jobs=True)
+    assert not wait_for(f"{FAILED}{POLICY}", has_jobs=False)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Requesting memory by node is not supported. Use --mem-per-cpu.",
+        "use --mem-per-gpu",
+        "--mem is not allowed here",
+        "please remove the --mem option",
+        f"--mem may not be used; {FAILED}Unspecified error",
+        "memory per cpu has to be said",
+    ],
+)
+def test_sites_that_want_memory_otherwise(tmp_path: Path, said: str) -> None:
+    line = explain(planned(tmp_path, ASKED), said)
+    assert line.startswith(
+        'slurm/here/site.yaml: options: write `mem-per-cpu: "{memory_per_cpu}M"`'
+    )
+    assert said in line
+
+
+def test_memory_that_is_too_much_is_the_run_s(tmp_path: Path) -> None:
+    said = "not enough memory on any node: at most 4000M"
+    assert "resources.memory_per_rank" in explain(planned(tmp_path, ASKED), said)
 
 
 def test_the_queue_in_one_line() -> None:

@@ -21,7 +21,9 @@ _TO_START = re.compile(
     r"Job \d+ to start at \S+ using (\d+) processors on nodes (\S+)(?: in partition (\S+))?"
 )
 _KEY = re.compile(r"(?:^|\s)([A-Z][A-Za-z_]*)=")
-_SETTING = re.compile(r"(\w+) *= (.*)")
+_SETTING = re.compile(r"(\w+) *= (.*)", re.DOTALL)
+_COLUMN = 26
+"""Where values begin in the answer of `scontrol show config`."""
 
 
 class UnreadableError(NoAnswerError):
@@ -104,10 +106,11 @@ def read_config(text: str) -> dict[str, str]:
     _, begun, settings = text.partition("Configuration data as of ")
     if not begun:
         raise UnreadableError("the answer has no settings", text)
+    lines = [line for each in settings.split("\n") if (line := _SETTING.fullmatch(each))]
     found: dict[str, str] = {}
-    for line in map(_SETTING.fullmatch, settings.split("\n")):
-        if line:
-            found.setdefault(line[1], line[2].strip())
+    # Slurm sets them in columns; the first of a key counts.
+    for line in sorted(lines, key=lambda line: line.start(2) < _COLUMN):
+        found.setdefault(line[1], line[2].strip())
     return found
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from argosy.reading import read_text, site_of
 from argosy.run_folder.folder import SCRIPT
-from argosy.run_folder.job_file import add_job, script_digest
+from argosy.run_folder.job_file import add_job, read_jobs, script_digest
 from argosy.run_folder.models import Job
 from argosy.schedulers.base import Listed, State, Status, job_name
 from argosy.schedulers.missing_images import missing_image
@@ -32,7 +32,7 @@ from argosy.schedulers.slurm.shared_jobs import (
     status_of_run,
     submit_shared,
 )
-from argosy.schedulers.slurm.submission import LostJobs, script_of, submit
+from argosy.schedulers.slurm.submission import LostJobs, find_new, script_of, submit
 
 PARALLEL_SUBMISSIONS = 4
 LONGEST_PAUSE_S = 60.0
@@ -216,6 +216,10 @@ class SlurmScheduler:
                 statuses[run] = self._last[run]
             elif job_id in by_id:
                 statuses[run] = _of_run(run, by_id[job_id])
+            elif job_id not in accounts and (job := _unnoted(run, listed)):
+                _note(run, job.job_id)
+                self._jobs[run] = job.job_id
+                statuses[run] = _of_run(run, job)
             else:
                 state = accounts.get(job_id, State.GONE)
                 statuses[run] = Status(state, job_id, self._last[run].restarts)
@@ -271,6 +275,12 @@ def _note(run_dir: Path, job_id: str) -> None:
     digest = script_digest(run_dir / SCRIPT)
     job = Job(scheduler="slurm", job_id=job_id, submitted=time.time(), script_sha256=digest)
     add_job(run_dir, job)
+
+
+def _unnoted(run_dir: Path, listed: Iterable[Listed]) -> Listed | None:
+    """Return the run's job that job.json does not name: a number in sbatch's answer was not the job's."""
+    noted = [job.job_id for job in read_jobs(run_dir)]
+    return find_new(run_dir, job_name(run_dir), noted, listed)
 
 
 def _of_run(run_dir: Path, job: Listed) -> Status:

@@ -1,0 +1,192 @@
+"""The driver's side of Slurm: submissions whose answer is lost, and jobs that only end."""
+
+import json
+from pathlib import Path
+
+import pytest
+from slurm_answers import answering, queue, stand_in
+
+from argosy.schedulers.base import State
+from argosy.schedulers.slurm.scheduler import SlurmScheduler
+
+NAME = "argosy-digits-nodes1-ranks1-repeat1"
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stand-ins for Slurm's commands: only their answers matter here."""
+    folder = tmp_path / "bin"
+    answering(folder, "squeue", queue())
+    stand_in(folder, "sacct", "exit 1")
+    stand_in(folder, "scancel", f'echo "$@" >>"{folder}/cancelled"')
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+    return folder
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    folder = tmp_path / "results/here/digits/nodes1-ranks1-repeat1"
+    folder.mkdir(parents=True)
+    (folder / "job.sbatch").write_text("#!/bin/bash\n")
+    return folder
+
+
+def row(run_dir: Path, job_id: str, state: str, name: str = NAME) -> tuple[str, ...]:
+    return (job_id, state, "None", "0", "n1", name, "0:01", "1:00", "1795836145", str(run_dir))
+
+
+def sbatch(tools: Path, script: str) -> None:
+    stand_in(tools, "sbatch", f'echo x >>"{tools}/submitted"; {script}')
+
+
+def times_submitted(tools: Path) -> int:
+    return len((tools / "submitted").read_text().splitlines())
+
+
+def job_ids(run_dir: Path) -> list[str]:
+    path = run_dir / "job.json"
+    return [job["job_id"] for job in json.loads(path.read_text())["jobs"]] if path.exists() else []
+
+
+LOST = {
+    "no number": "echo Welcome; echo to the cluster",
+    "two numbers": "echo 2026; echo 101",
+    "nothing": "true",
+    "no answer": "echo 'sbatch: error: Socket timed out on send/recv operation' >&2; exit 1",
+}
+
+
+@pytest.mark.parametrize("script", LOST.values(), ids=LOST)
+@pytest.mark.parametrize("state", ["PENDING", "RUNNING", "COMPLETING", "COMPLETED", "FAILED"])
+def test_a_job_whose_number_was_lost_is_found(
+    tools: Path, run_dir: Path, script: str, state: str
+) -> None:
+    """Jobs that were there before are others, and so are those of other runs in the same folder."""
+    before = row(run_dir, "90", "COMPLETED")
+    answering(tools, "squeue", queue(before))
+    sbatch(tools, script)
+    scheduler = SlurmScheduler(poll_s=0)
+    scheduler.submit([run_dir])
+    others = (row(run_dir, "102", "RUNNING", "mine"), row(run_dir.parent, "103", "RUNNING"))
+    answering(tools, "squeue", queue(before, row(run_dir, "101", state), *others))
+    status = scheduler.poll()[run_dir]
+    assert (status.job_id, job_ids(run_dir)) == ("101", ["101"])
+    assert times_submitted(tools) == 1
+
+
+@pytest.mark.parametrize("script", [LOST["no number"], LOST["nothing"]])
+def test_a_script_that_was_taken_and_is_nowhere_is_not_submitted_again(
+    tools: Path, run_dir: Path, script: str
+) -> None:
+    sbatch(tools, script)
+    scheduler = SlurmScheduler(poll_s=0)
+    scheduler.submit([run_dir])
+    states = [scheduler.poll()[run_dir] for _ in range(2)]
+    assert states[0].state is State.WAITING
+    assert states[1].state is State.REFUSED
+    assert "sbatch took the script and named no job" in states[1].reason
+    assert times_submitted(tools) == 1
+
+
+def test_a_submission_that_slurm_never_heard_of_is_made_again(tools: Path, run_dir: Path) -> None:
+    sbatch(tools, LOST["no answer"])
+    scheduler = SlurmScheduler(poll_s=0)
+    scheduler.submit([run_dir])
+    scheduler.poll()
+    sbatch(tools, "echo 101")
+    assert scheduler.poll()[run_dir].job_id == "101"
+    assert times_submitted(tools) == 2
+
+
+def test_a_lost_job_is_cancelled_with_the_others(tools: Path, run_dir: Path) -> None:
+    sbatch(tools, LOST["no number"])
+    scheduler = SlurmScheduler(poll_s=0)
+    scheduler.submit([run_dir])
+    answering(tools, "squeue", queue(row(run_dir, "101", "RUNNING")))
+    scheduler.cancel()
+    assert (tools / "cancelled").read_text() == "101\n"
+
+
+def test_a_number_that_is_no_job_s_does_not_hide_the_job(tools: Path, run_dir: Path) -> None:
+    sbatch(tools, "echo users today:; echo 17")
+    scheduler = SlurmScheduler(poll_s=0)
+    scheduler.submit([run_dir])
+    answering(tools, "squeue", queue(row(run_dir, "101", "RUNNING")))
+    status = scheduler.poll()[run_dir]
+    assert (status.state, status.job_id) == (State.RUNNING, "101")
+
+
+def test_a_wrapper_that_fails_after_sbatch_loses_no_job(tools: Path, run_dir: Path) -> None:
+    sbatch(tools, "echo 101; echo no mail >&2; exit 1")
+    scheduler = SlurmScheduler(poll_s=0)
+    scheduler.submit([run_dir])
+    assert job_ids(run_dir) == ["101"]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "state"),
+    [
+        ("completed", State.COMPLETED),
+        ("failed", State.FAILED),
+        ("interrupted", State.ENDING),
+        ("cancelled", State.ENDING),
+        (None, State.ENDING),
+    ],
+)
+@pytest.mark.parametrize("slurms", ["COMPLETING", "STAGE_OUT"])
+def test_a_run_is_done_before_its_job_is(
+    tools: Path, run_dir: Path, slurms: str, verdict: str | None, state: State
+) -> None:
+    """One that may go back into the queue is not."""
+    sbatch(tools, "echo 101")
+    scheduler = SlurmScheduler(poll_s=0)
+    scheduler.submit([run_dir])
+    answering(tools, "squeue", queue(row(run_dir, "101", slurms)))
+    if verdict:
+        conclude(run_dir, "101.0", verdict)
+    assert scheduler.poll()[run_dir].state is state
+
+
+def conclude(run_dir: Path, attempt: str, state: str) -> None:
+    """Leave an attempt's verdict."""
+    content = {
+        "schema_version": 2,
+        "run_id": "nodes1-ranks1-repeat1",
+        "attempt": attempt,
+        "state": state,
+        "started": 1.0,
+        "ended": 2.0,
+        "seconds": 1.0,
+        "hosts": ["n1"],
+        "failure": None,
+    }
+    folder = run_dir / "attempts" / attempt
+    folder.mkdir(parents=True)
+    (folder / "verdict.json").write_text(json.dumps(content))
+
+
+def test_a_new_job_is_not_attached_to_one_that_ends(tools: Path, run_dir: Path) -> None:
+    answering(tools, "squeue", queue(row(run_dir, "90", "COMPLETING")))
+    conclude(run_dir, "90.0", "failed")
+    sbatch(tools, "echo 101")
+    SlurmScheduler(poll_s=0).submit([run_dir])
+    assert job_ids(run_dir) == ["101"]
+    assert not (tools / "cancelled").exists()
+
+
+LIMIT = (
+    "echo 'sbatch: error: AssocMaxSubmitJobLimit' >&2; echo 'sbatch: error: Batch job submission failed: "
+    "Job violates accounting/QOS policy (job submit limit, user'\\''s size and/or time limits)' >&2; exit 1"
+)
+
+
+def test_a_full_limit_is_waited_for_without_a_job_of_the_study(tools: Path, run_dir: Path) -> None:
+    sbatch(tools, LIMIT)
+    scheduler = SlurmScheduler(poll_s=0)
+    scheduler.submit([run_dir])
+    status = scheduler.poll()[run_dir]
+    assert status.state is State.WAITING
+    assert "as many as the account allows a user (AssocMaxSubmitJobLimit)" in status.reason
+    sbatch(tools, "echo 101")
+    scheduler.poll()
+    assert job_ids(run_dir) == ["101"]
