@@ -1,4 +1,4 @@
-"""When a silent job is looked at, when that is a hang, and what is said of it."""
+"""Signs of life, the places of ranks, and what is said of them."""
 
 import subprocess
 import time
@@ -10,17 +10,14 @@ import pytest
 import step_files
 from agent_job import PYTHON
 
-from argosy.runtime.agent.coordination.failure import Failure
+from argosy.runtime.agent.coordination.failure import Failure, Finished
 from argosy.runtime.agent.hangs import activity
 from argosy.runtime.agent.hangs.activity import Activity
-from argosy.runtime.agent.hangs.judge import LEAST, PATIENT, HangJudge
 from argosy.runtime.agent.hangs.places import (
-    ENDED,
     IS,
     STOPPED,
     UNKNOWN,
     WAITS,
-    WORKS,
     Place,
     place_of,
     sentence,
@@ -30,119 +27,19 @@ from argosy.runtime.agent.hangs.stall_warning import StallWarnings
 from argosy.runtime.agent.transport.messages import Order, Report
 
 
-class Head:
-    """A judge of two nodes, second by second; the ranks of node n are at `places[n]`."""
-
-    def __init__(self, timeout: float | None, pace: float | None, *states: str) -> None:
-        self.judge = HangJudge(2, timeout)
-        self.pace = pace
-        self.places = [(Place(rank, state, "", "train.py:7"),) for rank, state in enumerate(states)]
-        self.clock = 1000.0
-        self.quiet = 0.0
-        self.looks: list[float] = []
-
-    def pass_time(self, seconds: float) -> Failure | None:
-        """The first failure within that time."""
-        for _ in range(round(seconds)):
-            self.clock += 1
-            self.quiet += 1
-            look = self.judge.look
-            for node, places in enumerate(self.places):
-                found = {"looked": look, "places": places} if look else {}
-                report = Report(node, quiet=self.quiet, pace=self.pace, **found)  # type: ignore[arg-type]
-                self.judge.note(report, self.clock)
-                failure = self.judge.judge(self.clock)
-                if failure:
-                    return failure
-            if self.judge.look and not look:
-                self.looks.append(self.quiet)
-        return None
-
-    def sign_of_life(self) -> None:
-        self.quiet = -1.0
-
-
-def test_quick_steps_are_missed_for_a_minute() -> None:
-    head = Head(None, 0.1, WAITS, IS)
-    failure = head.pass_time(70)
-    assert failure
-    assert failure.cause.startswith("hang: no step, collective or output for 6")
-    assert head.looks == [LEAST]
-
-
-def test_long_steps_are_missed_for_ten_of_them() -> None:
-    head = Head(None, 30.0, WAITS, IS)
-    assert head.pass_time(299) is None
-    assert head.pass_time(10)
-
-
-def test_before_the_first_step_there_is_half_an_hour() -> None:
-    head = Head(None, None, WAITS, IS)
-    assert head.pass_time(PATIENT - 1) is None
-    assert head.pass_time(10)
-
-
-def test_a_rank_that_works_without_steps_is_never_ended() -> None:
-    head = Head(None, None, WAITS, WORKS)
-    assert head.pass_time(20 * PATIENT) is None
-    assert len(head.looks) == 19
-
-
-def test_a_rank_that_works_gets_half_an_hour_where_steps_are_quick() -> None:
-    head = Head(None, 0.1, WAITS, WORKS)
-    assert head.pass_time(PATIENT - 1) is None
-    assert head.pass_time(LEAST + 10)
-
-
-def test_one_that_no_longer_works_is_found_at_the_next_look() -> None:
-    head = Head(None, 0.1, WAITS, WORKS)
-    assert head.pass_time(90) is None
-    head.places[1] = (Place(1, IS, "", "train.py:7"),)
-    assert head.pass_time(45)
-
-
-def test_a_sign_of_life_begins_anew_and_its_silence_is_allowed_twice() -> None:
-    head = Head(None, 0.1, WAITS, WORKS)
-    assert head.pass_time(100) is None
-    head.sign_of_life()
-    head.places[1] = (Place(1, IS, "", "train.py:7"),)
-    assert head.pass_time(190) is None
-    assert head.pass_time(20)
-
-
-def test_what_the_experiment_says_is_taken_at_its_word() -> None:
-    assert Head(5.0, 30.0, WAITS, WORKS).pass_time(8)
-    assert Head(5.0, None, WAITS, WORKS).pass_time(8)
-    assert Head(0.0, 0.1, WAITS, IS).pass_time(10_000) is None
-
-
-def test_a_node_that_does_not_answer_a_look_is_not_waited_for() -> None:
-    judge = HangJudge(2, 5.0)
-    failures = []
-    for second in range(40):
-        for node in (0, 1):
-            looked = judge.look if node == 0 else 0
-            places = (Place(0, WAITS, "allreduce", "train.py:7"),) if looked else ()
-            judge.note(Report(node, quiet=second, looked=looked, places=places), 100.0 + second)
-            failures.append(judge.judge(100.0 + second))
-    found = [failure for failure in failures if failure]
-    assert found[0].cause.endswith(": rank 0 waits in allreduce (train.py:7)")
-
-
-def test_a_node_whose_ranks_have_ended_is_no_sign_of_life() -> None:
-    judge = HangJudge(2, 5.0)
-    failure = None
-    for second in range(12):
-        judge.note(Report(0, quiet=second, looked=judge.look), 100.0 + second)
-        ended = Report(1, ended=True, looked=judge.look, places=(Place(1, ENDED),))
-        judge.note(ended, 100.0 + second)
-        failure = failure or judge.judge(100.0 + second)
-    assert failure and failure.cause.endswith("rank 1 has ended")
-
-
 def test_messages_carry_it() -> None:
-    place = Place(3, WAITS, "allreduce", "train.py:41")
-    report = Report(1, quiet=2.5, pace=0.25, looked=2, places=(place,), stall="rank 1 is missing")
+    place = Place(3, WAITS, "allreduce", "train.py:41", "0a1b", checked=True)
+    left = Finished(1, 2, 1.5)
+    report = Report(
+        1,
+        quiet=2.5,
+        pace=0.25,
+        looked=2,
+        places=(place,),
+        stall="rank 1",
+        missing=(1,),
+        finished=(left,),
+    )
     assert Report.decode(report.encode()) == report
     assert Order.decode(Order(start=True, look=4).encode()) == Order(start=True, look=4)
     failure = Failure(None, None, "hang", 1.0)
@@ -243,6 +140,7 @@ class Rank:
     pid: int
     steps_file: str
     lines_file: str = "none"
+    printed_file: str = "none"
     words: int = 0
 
 

@@ -23,7 +23,7 @@ WITH recorded AS (
     SELECT DISTINCT experiment, run_id, true AS is_alone FROM collectives
 )
 SELECT runs.experiment, runs.run_id, scaling, nodes, ranks_per_node, runs.ranks, repeat, started_unix_s,
-    is_alone,
+    is_alone, groups,
     len(missing_ranks) AS silent_ranks, coalesce(recorded.ranks, 0) AS timed_ranks,
     recorded.rate AS recorded, rates, times
 FROM runs
@@ -69,7 +69,8 @@ def measurements(tables: StudyTables) -> list[Measurement]:
 
     It is all ranks' samples over the slowest rank's summed step seconds, in the run's steady state. A
     run without any steps has what its program printed (`printed_rate`). A run of which a rank's steps are
-    missing is left out, since its samples are not all there, and so is one that never became steady.
+    missing is left out, since its samples are not all there, and so is one that never became steady, or
+    whose ranks never met.
     """
     return [
         _measurement(row, tables.warm_ups.get((row["experiment"], row["run_id"])))
@@ -87,7 +88,10 @@ def _measurement(row: Mapping[str, Any], warm_up: WarmUp | None) -> Measurement:
         repeat=row["repeat"],
         started_unix_s=row["started_unix_s"],
     )
-    if row["silent_ranks"] == row["ranks"] and row["rates"]:
+    silent, ranks = row["silent_ranks"], row["ranks"]
+    if (row["groups"] or 1) > 1:
+        return replace(run, left_out=_never_met(ranks, row["groups"]))
+    if silent == ranks and row["rates"]:
         printed = printed_rate(row["rates"], row["times"])
         return replace(
             run,
@@ -100,6 +104,14 @@ def _measurement(row: Mapping[str, Any], warm_up: WarmUp | None) -> Measurement:
     if left_out:
         return replace(run, left_out=left_out)
     return replace(run, samples_per_s=row["recorded"], source="steps")
+
+
+def _never_met(ranks: int, groups: int) -> str:
+    apart = "none was connected to another" if groups == ranks else f"they are {groups} groups"
+    return (
+        f"its {ranks} ranks never met ({apart}), so that each group did the whole work alone; tell the "
+        "program how many nodes and ranks there are, or say independent: true"
+    )
 
 
 def _left_out(row: Mapping[str, Any], warm_up: WarmUp | None) -> str | None:

@@ -75,6 +75,7 @@ def describe_run(plan: Plan) -> RunSpec:
         variant=run.variant and Variant(of=run.variant.of, data=run.variant.data),
         timeline=run.timeline,
         hang_timeout_s=run.hang_timeout,
+        independent=run.independent,
         gpus_per_rank=run.resources.gpus_per_rank or None,
         allocation=plan.allocation,
     )

@@ -58,6 +58,8 @@ def run_row(run: MeasuredRun, found: Completeness) -> Row:
         "resources": json.dumps(run.experiment.resources, sort_keys=True),
         "state": run.state,
         "attempt": current.name if current else None,
+        "groups": run.result.groups if run.result else None,
+        "independent": ran.independent,
         "pieces": len(run.pieces),
         "waited_s": run.waited_s,
         "started_unix_s": current.started if current else None,

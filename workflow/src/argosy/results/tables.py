@@ -61,6 +61,8 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "resources": "VARCHAR",
         "state": "VARCHAR",
         "attempt": "VARCHAR",
+        "groups": "INTEGER",
+        "independent": "BOOLEAN",
         "pieces": "INTEGER",
         "waited_s": "DOUBLE",
         "started_unix_s": "DOUBLE",

@@ -117,6 +117,8 @@ class RunSpec(File):
     timeline: Annotated[bool, Field(exclude_if=_left_out)] = False
     """Whether Horovod was to write one."""
     hang_timeout_s: Annotated[int | None, Field(exclude_if=_left_out)] = None
+    independent: Annotated[bool, Field(exclude_if=_left_out)] = False
+    """Whether the ranks are separate programs, which need not meet."""
     gpus_per_rank: Annotated[Whole | None, Field(exclude_if=_left_out)] = None
     allocation: Annotated[str | None, Field(exclude_if=_left_out)] = None
     """The folder of the job that the run shares, below that of the site."""
@@ -167,6 +169,8 @@ class Verdict(File):
     hosts: list[str | None]
     """By node; None for one that left no status."""
     failure: Failure | None
+    groups: Whole | None = None
+    """Into which the ranks fall that were connected to each other; 1: they have met; None: not known."""
 
 
 class Machine(Record):
@@ -204,6 +208,8 @@ class NodeStatus(File):
     machine: Machine
     failure: Failure | None
     ranks: list[RankOfNode] = []
+    silence: str | None = None
+    """Of the head: for how long no rank had got on when the job was ended, and where they were."""
 
 
 class Checkpoint(Record):

@@ -21,10 +21,11 @@ from typing import Any, Mapping, Sequence
 
 try:
     from . import host_files as files
-    from . import log_words
+    from . import log_words, meetings
 except ImportError:  # started by its path, which puts its folder first among Python's
     import host_files as files  # type: ignore[import-not-found, no-redef]
     import log_words  # type: ignore[import-not-found, no-redef]
+    import meetings  # type: ignore[import-not-found, no-redef]
 
 MOST_NODES = 100_000
 _MOST_RANKS = 1 << 31
@@ -55,6 +56,8 @@ class NodeReport:
     """Whether the launcher waited for it in vain (watch_end.py)."""
     unheard: tuple[int, ...] = ()
     """Its ranks that were warned and had no process that handles SIGUSR1."""
+    silence: str | None = None
+    """For how long the job did nothing when it was ended, and where its ranks were; of the head."""
 
     def concrete(self) -> bool:
         """Return whether the node knows a failure that is more than another node's silence."""
@@ -91,6 +94,10 @@ def main(arguments: Sequence[str]) -> int:
                 said = None if known_since(reports) + _AT_ONCE < ended - offset else said
             verdict = decide(run_id, attempt, reports, time.time(), said, scheduler=words.NAME)
             verdict.update(measured(attempt_dir))
+            if verdict["state"] == "completed":
+                records = os.path.join(run_dir, "records", attempt)
+                groups = meetings.groups_of_ranks(run, records)
+                verdict.update({} if groups is None else {"groups": groups})
         superseded = superseded_by(run_dir, attempt) or planned_anew(run, verdict)
         if superseded and verdict["state"] in ("completed", "interrupted", "cancelled"):
             verdict = overruled(verdict, superseded)
@@ -147,6 +154,7 @@ def read_report(
         failure=_checked_failure(status.get("failure"), nodes),
         log=log,
         unheard=_unheard(status),
+        silence=files.text(status.get("silence")),
     )
 
 
@@ -275,7 +283,9 @@ def decide(
     else:
         state = "failed" if failure else "completed"
     if said and state != "completed":
-        cause = "; ".join(filter(None, (said, _in_vain(reports, said), _ADVICE.get(said))))
+        silence = next((each.silence for each in reports if each.silence), None)
+        advice = (silence or _ADVICE[said]) if said in _ADVICE else None
+        cause = "; ".join(filter(None, (said, _in_vain(reports, said), advice)))
         ended = _failure(None, f"ended by {scheduler}: {cause}", now)
         state, failure = _ended_from_outside(state, failure, reports, said, ended)
     begin = min((report.started for report in reports if report.started), default=now)
@@ -392,7 +402,9 @@ def sentence(verdict: Mapping[str, Any]) -> str:
     text = f"argosy: run {verdict['run_id']} {verdict['state']}"
     failure = verdict["failure"]
     if failure is None:
-        return f"{text} after {verdict['seconds']:.1f} s"
+        groups = verdict.get("groups") or 1
+        apart = f"; its ranks never met: they are {groups} groups" if groups > 1 else ""
+        return f"{text} after {verdict['seconds']:.1f} s{apart}"
     node, rank = failure["node"], failure["rank"]
     if node is None:
         return f"{text}: {failure['cause']}"

@@ -206,6 +206,8 @@ class Experiment(Model):
     throughput: str | None = None
     environment: dict[Variable, Value] = {}
     """Variables of the ranks; they win over the site's."""
+    independent: Annotated[bool, Field(strict=True)] = False
+    """The ranks are separate programs: they need not be connected to each other."""
     hang_timeout: HangTimeout | None = None
     """How long no rank may make a step or print anything; None: as the run's own steps suggest."""
     timeline: bool = False
@@ -217,6 +219,16 @@ class Experiment(Model):
         """Refuse it with another launcher: its ranks write none."""
         if wanted and known.data.get("launcher") != "horovod":
             raise ValueError("is written by Horovod; leave it out, or say launcher: horovod")
+        return wanted
+
+    @field_validator("independent")
+    @classmethod
+    def of_plain_ranks(cls, wanted: bool, known: ValidationInfo) -> bool:
+        """Refuse it with another launcher: its ranks are told how to find each other."""
+        if wanted and known.data.get("launcher") != "plain":
+            raise ValueError(
+                "is for ranks that need not meet; say launcher: plain, or leave it out"
+            )
         return wanted
 
     @field_validator("throughput")

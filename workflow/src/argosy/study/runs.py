@@ -59,6 +59,8 @@ class Run(Model):
     """And this."""
     environment: Annotated[Mapping[str, str], Field(exclude_if=lambda names: not names)] = {}
     """And these."""
+    independent: Annotated[bool, Field(exclude_if=lambda wanted: not wanted)] = False
+    """Whether ranks need not meet; left out where they have to."""
 
     @property
     def run_id(self) -> str:

@@ -44,6 +44,10 @@ class Run:
     hang_timeout: float | None = None
     """Seconds of silence that count as a hang; 0: none do; None: as the ranks' own steps suggest."""
     gpus_per_rank: int = 0
+    time_limit: float | None = None
+    """Seconds that the job may take."""
+    independent: bool = False
+    """Whether the ranks are separate programs, which need not meet."""
 
     @property
     def has_master(self) -> bool:
@@ -280,10 +284,20 @@ def _checked_run(path: str, content: Mapping[str, Any]) -> Run:
     throughput = _throughput(path, content.get("throughput"))
     checkpoint_time = _checkpoint_time(path, content)
     has_timeline = content.get("timeline") is True
-    hang_timeout = _hang_timeout(path, content.get("hang_timeout_s"))
+    hang_timeout, time_limit = (
+        _seconds(path, name, content.get(name)) for name in ("hang_timeout_s", "time_limit_s")
+    )
     gpus = _gpus_per_rank(path, content.get("gpus_per_rank", 0))
     return Run(
-        tuple(command), variables, throughput, checkpoint_time, has_timeline, hang_timeout, gpus
+        tuple(command),
+        variables,
+        throughput,
+        checkpoint_time,
+        has_timeline,
+        hang_timeout,
+        gpus,
+        time_limit,
+        content.get("independent") is True,
     )
 
 
@@ -293,9 +307,9 @@ def _gpus_per_rank(path: str, value: object) -> int:
     return value
 
 
-def _hang_timeout(path: str, value: object) -> float | None:
+def _seconds(path: str, name: str, value: object) -> float | None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
-        raise SettingsError(f"{path}: hang_timeout_s is {value!r}: not a number of seconds")
+        raise SettingsError(f"{path}: {name} is {value!r}: not a number of seconds")
     return value
 
 

@@ -62,9 +62,15 @@ class StatusFile:
         """Say how the ranks are; the reserve is left for the end. Raises OSError."""
         write_json(self._path, self._content(RUNNING, ranks, None, None))
 
-    def end(self, state: str, ranks: Sequence[RankStatus], failure: Failure | None) -> None:
-        """Say how it ended, if need be in the space kept back. Raises OSError."""
+    def end(
+        self, state: str, ranks: Sequence[RankStatus], failure: Failure | None, silence: str = ""
+    ) -> None:
+        """Say how it ended, if need be in the space kept back. Raises OSError.
+
+        `silence` is where the job was that did nothing any more when it was ended.
+        """
         content = self._content(state, ranks, failure, time.time())
+        content["silence"] = silence or None
         self._reserve.write_json(self._path, content)
         self._reserve.drop()
 

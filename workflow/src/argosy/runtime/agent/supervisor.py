@@ -22,6 +22,7 @@ from .hangs.node_watch import NodeWatch
 from .job_token import take_secrets
 from .processes.children import adopt_orphans, children, end_children
 from .processes.guard import Guard
+from .processes.links import LinkWatch
 from .processes.measurements import PrintedThroughput
 from .processes.output import Console
 from .processes.ranks import Ranks, StartError
@@ -61,6 +62,7 @@ class Supervisor:
         )
         self._telemetry = telemetry_of(settings, self._console.say)
         self._watch = NodeWatch(found=self._events.put)
+        self._links: LinkWatch | None = None
         self._spare = children()
         self._sightings: list[Sighting] = []
         self._cancelled: tuple[int, float] | None = None
@@ -203,7 +205,7 @@ class Supervisor:
             self._end_ranks()
         if self._alone and self._ended and self._outcome is None:
             cancelled = self._cancelled[1] if self._cancelled else None
-            self._outcome = judge(self._sightings, cancelled)
+            self._outcome = judge(self._sightings, cancelled, self._ranks.finished)
 
     def _stopping(self) -> bool:
         return bool(self._sightings) or self._cancelled is not None or self._order.stop
@@ -216,9 +218,19 @@ class Supervisor:
             self._ranks.start(
                 meeting, self._console, self._trouble, self._printed.search, self._watch.open()
             )
+            self._watch_links()
         except StartError as error:
             self._see(self._own_failure(str(error)))
         self._update_status()
+
+    def _watch_links(self) -> None:
+        settings = self._settings
+        if settings.nodes * settings.ranks_per_node == 1 or settings.run.independent:
+            return
+        ports = (settings.head_port, self._channel.rendezvous[1])
+        ranks = {rank.number: rank.pid for rank in self._ranks.watched}
+        self._links = LinkWatch(settings, ranks, ports, self._order.master_port)
+        self._links.start()
 
     def _collect(self) -> None:
         # Ranks that end after the first failure end because of it, or because we stopped them;
@@ -244,11 +256,16 @@ class Supervisor:
     # ---- the end
 
     def _finish(self, outcome: Outcome) -> None:
+        if self._links and outcome.state == COMPLETED:
+            self._links.note(self._channel.met)
+            self._links.write()
         self._channel.close()
         self._watch.close()
         self._telemetry.stop()
         try:
-            self._status.end(outcome.state, self._ranks.statuses, outcome.failure)
+            self._status.end(
+                outcome.state, self._ranks.statuses, outcome.failure, self._channel.silence
+            )
         except OSError as error:
             self._console.say(
                 f"node {self._settings.node}: {write_cause(error, self._status.path)}"
@@ -293,6 +310,8 @@ class Supervisor:
             looked=self._watch.looked,
             places=self._watch.places,
             stall=self._watch.stall,
+            missing=self._watch.missing,
+            finished=self._ranks.finished if self._started else (),
         )
 
     def _update_status(self) -> None:

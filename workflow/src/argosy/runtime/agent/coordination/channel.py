@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import socket
 import time
-from typing import Callable
+from typing import Callable, Collection
 
 from ..rendezvous.kv_replica import KvReplica
 from ..rendezvous.local_server import serve_ranks
@@ -55,6 +57,7 @@ class Channel:
         self._call_agents: Callable[[], None] = lambda: None
         self._coordinator: Coordinator | None = None
         self._reserved: socket.socket | None = None
+        self._rendezvous: Rendezvous | None = None
         self.rendezvous: Endpoint = ("", 0)
         """Where this node's ranks find the others; known from `open` on."""
 
@@ -81,6 +84,16 @@ class Channel:
         if self._heartbeat:
             self._heartbeat.refresh(report)
 
+    @property
+    def met(self) -> Collection[int]:
+        """The ranks of this node that have found all others at its rendezvous."""
+        return self._rendezvous.met if self._rendezvous else ()
+
+    @property
+    def silence(self) -> str:
+        """How long the job is silent, and where, as the head knows; empty on other nodes."""
+        return self._coordinator.silence if self._coordinator else ""
+
     def close(self) -> None:
         """Report no more; the head still answers the others."""
         if self._heartbeat:
@@ -105,6 +118,7 @@ class Channel:
             accept=self._accept,
             changed=self._changed,
             hang_timeout=settings.run.hang_timeout,
+            time_limit=_time_limit(settings),
             master_port=self._reserved.getsockname()[1] if self._reserved else 0,
         )
         self._call_agents = serve_head(settings, self._coordinator, self._say)
@@ -115,7 +129,7 @@ class Channel:
     def _serve_ranks(self) -> None:
         settings = self._settings
         outbox = Outbox() if settings.nodes > 1 else None
-        rendezvous = Rendezvous(settings.node, outbox)
+        self._rendezvous = rendezvous = Rendezvous(settings.node, outbox)
         self.rendezvous = serve_ranks(settings, rendezvous, self._say)
         if outbox:
             KvReplica(
@@ -129,3 +143,18 @@ class Channel:
     def _wake(self) -> None:
         if self._heartbeat:
             self._heartbeat.wake()
+
+
+def _time_limit(settings: Settings) -> float | None:
+    """Return when the job will be ended (monotonic); None where that is not known.
+
+    Its script claims the run on this node as soon as it starts.
+    """
+    if settings.run.time_limit is None:
+        return None
+    try:
+        with open(os.path.join(settings.attempt_dir, "claim.json"), encoding="utf-8") as file:
+            began = float(json.load(file)["unix"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return time.monotonic() + began + settings.run.time_limit - time.time()

@@ -10,7 +10,7 @@ from typing import Callable, Sequence
 from ..hangs.judge import HangJudge
 from ..status import CANCELLED, COMPLETED, FAILED, INTERRUPTED
 from ..transport.messages import Order, Outcome, Report
-from .failure import VANISHED, WINDOW, Failure, Sighting, root_cause
+from .failure import VANISHED, WINDOW, Failure, Finished, Sighting, root_cause, window
 
 # A node that says nothing for so long is lost (seconds).
 HEARTBEAT_TIMEOUT_S = 5.0
@@ -45,6 +45,7 @@ class Coordinator:
         accept: asked when every rank ended well; a failure from it fails the job.
         changed: called when there are new orders.
         hang_timeout: what the experiment says of it, as `HangJudge` takes it.
+        time_limit: when the job will be ended (monotonic), as far as that is known.
         master_port: as in `Order`.
     """
 
@@ -56,9 +57,10 @@ class Coordinator:
         changed: Callable[[], None] = lambda: None,
         *,
         hang_timeout: float | None = None,
+        time_limit: float | None = None,
         master_port: int = 0,
     ) -> None:
-        self._hangs = HangJudge(nodes, hang_timeout)
+        self._hangs = HangJudge(nodes, hang_timeout, time_limit)
         self._nodes = [_Node() for _ in range(nodes)]
         self._missing = nodes
         self._start_timeout = start_timeout
@@ -68,6 +70,7 @@ class Coordinator:
         self._lock = threading.Lock()
         self._clock = self._swept = time.monotonic()
         self._sightings: list[Sighting] = []
+        self._finished: list[Finished] = []
         self._cancelled: float | None = None
         self._warned = False
         self._interrupted = False
@@ -92,6 +95,11 @@ class Coordinator:
         if failure.node is not None and 0 <= failure.node < len(self._nodes):
             self._nodes[failure.node].gone = True
         self.fail(failure)
+
+    @property
+    def silence(self) -> str:
+        """How long the job is silent, and where, as `HangJudge` says it."""
+        return self._hangs.silence
 
     def missing(self) -> list[int]:
         """Return the nodes that have not been heard of yet, unless that does not matter any more."""
@@ -166,6 +174,7 @@ class Coordinator:
         self._interrupted |= report.interrupted
         if report.cancelled and self._cancelled is None:
             self._cancelled = self._clock
+        self._finished += [each for each in report.finished if each not in self._finished]
         self._hangs.note(report, self._clock)
         for failure in report.failures:
             self._see(failure, self._clock)
@@ -182,8 +191,9 @@ class Coordinator:
         if self._cancelled is not None or self._sightings:
             # A failure gets time to be overtaken by its cause, or by the signal that cancels.
             first = min((each.seen for each in self._sightings), default=0.0)
-            if self._cancelled is not None or self._clock >= first + WINDOW:
-                self._outcome = judge(self._sightings, self._cancelled)
+            patience = WINDOW if self._finished else window(self._sightings)
+            if self._cancelled is not None or self._clock >= first + patience:
+                self._outcome = judge(self._sightings, self._cancelled, self._finished)
         elif all(node.ended for node in self._nodes) and self._interrupted:
             self._outcome = Outcome(INTERRUPTED)
         elif all(node.ended for node in self._nodes):
@@ -195,14 +205,16 @@ class Coordinator:
             start=not self._missing,
             stop=bool(self._sightings) or self._cancelled is not None,
             warn=self._warned,
-            failure=root_cause(self._sightings) if self._sightings else None,
+            failure=root_cause(self._sightings, self._finished) if self._sightings else None,
             outcome=self._outcome,
             look=self._hangs.look,
             master_port=self._master_port,
         )
 
 
-def judge(sightings: Sequence[Sighting], cancelled: float | None) -> Outcome:
+def judge(
+    sightings: Sequence[Sighting], cancelled: float | None, finished: Sequence[Finished] = ()
+) -> Outcome:
     """Return the outcome of a job that was cancelled (monotonic time) or failed or both.
 
     The signal that cancels a job reaches ranks and agents in any order, so a failure just before
@@ -211,4 +223,4 @@ def judge(sightings: Sequence[Sighting], cancelled: float | None) -> Outcome:
     first = min((each.seen for each in sightings), default=float("inf"))
     if cancelled is not None and cancelled <= first + WINDOW:
         return Outcome(CANCELLED)
-    return Outcome(FAILED, root_cause(sightings))
+    return Outcome(FAILED, root_cause(sightings, finished))

@@ -8,14 +8,17 @@ from typing import Any, Mapping, Sequence
 
 # Within this time of the first failure a later one may still turn out to be its cause (seconds).
 WINDOW = 1.0
+# Of ranks that only lost another one the cause may be a node, which is missed after some seconds.
+LOST_WINDOW = 6.0
 
 SIGNAL = "signal"  # killed from outside, or crashed
 OTHER = "other"  # no space, command not found: things that no other rank can bring about
 ABORT = "abort"  # SIGABRT: a library's way to give up, often because a peer is gone
-EXIT = "exit"  # a plain exit code: often HorovodInternalError because a peer is gone
+EXIT = "exit"  # a plain exit code
+LOST = "lost"  # the rank itself says that it has lost another one
 HUNG = "hung"  # nothing happens any more
 VANISHED = "vanished"  # a node that stopped answering
-_WEIGHT = {SIGNAL: 0, OTHER: 0, HUNG: 0, ABORT: 1, EXIT: 2, VANISHED: 3}
+_WEIGHT = {SIGNAL: 0, OTHER: 0, HUNG: 0, ABORT: 1, EXIT: 2, LOST: 3, VANISHED: 4}
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,20 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Finished:
+    """A rank that ended with exit code 0; `at` is unix."""
+
+    node: int
+    rank: int
+    at: float
+
+    @classmethod
+    def from_message(cls, message: Mapping[str, Any]) -> Finished:
+        """Return what `asdict` made a message of. Raises KeyError, TypeError or ValueError."""
+        return cls(int(message["node"]), int(message["rank"]), float(message["at"]))
+
+
+@dataclass(frozen=True)
 class Sighting:
     """A failure and when it came to the judge's notice, by the judge's monotonic clock."""
 
@@ -63,16 +80,17 @@ class Sighting:
     seen: float
 
 
-def root_cause(sightings: Sequence[Sighting]) -> Failure:
+def root_cause(sightings: Sequence[Sighting], finished: Sequence[Finished] = ()) -> Failure:
     """Return the failure that most likely brought about the others.
 
     When one rank dies its peers fail a moment later, and their reports may overtake its own: so
-    among those seen within `WINDOW` of the first, a kind that is not a consequence of another
+    among those seen within `window` of the first, a kind that is not a consequence of another
     wins, then the earliest. A vanished node counts from its last sign of life; if that was before
-    all else, the exit codes that followed are its consequences.
+    all else, the exit codes that followed are its consequences. Where all have lost another rank, it is
+    one that had `finished` before them.
     """
     first = min(sightings, key=lambda each: each.seen)
-    near = [each for each in sightings if each.seen <= first.seen + WINDOW]
+    near = [each for each in sightings if each.seen <= first.seen + window(sightings)]
 
     def order(each: Sighting) -> tuple[int, float]:
         weight = _WEIGHT.get(each.failure.kind, 0)
@@ -80,7 +98,18 @@ def root_cause(sightings: Sequence[Sighting]) -> Failure:
             weight = _WEIGHT[ABORT]
         return weight, each.seen
 
-    return min(near, key=order).failure
+    found = min(near, key=order).failure
+    before = [each for each in finished if each.at <= found.at and each.rank != found.rank]
+    if found.kind != LOST or not before:
+        return found
+    left = min(before, key=lambda each: each.at)
+    cause = f"it ended first, with exit code 0; then {found}"
+    return Failure(left.node, left.rank, cause, left.at)
+
+
+def window(sightings: Sequence[Sighting]) -> float:
+    """Return for how many seconds a failure may still turn out to be the consequence of another."""
+    return LOST_WINDOW if all(each.failure.kind == LOST for each in sightings) else WINDOW
 
 
 def signal_name(number: int) -> str:

@@ -46,6 +46,10 @@ class Watched(Protocol):
     def lines_file(self) -> str:
         """Where it records all else."""
 
+    @property
+    def printed_file(self) -> str:
+        """Where the throughput is written that it prints; empty: nowhere."""
+
 
 class Activity:
     """How long ago a rank of this node gave a sign of life, and how long its steps take."""
@@ -63,7 +67,7 @@ class Activity:
 
     @property
     def pace(self) -> float | None:
-        """The median of the steps and collectives seen so far, in seconds; None without any."""
+        """The median of the steps, collectives and times between prints so far, in seconds, or None."""
         return statistics.median(self._steps) if self._steps else None
 
     def look(self, ranks: Iterable[Watched]) -> None:
@@ -73,9 +77,9 @@ class Activity:
         self._looked = now
         ranks = list(ranks)
         recorded = [rank for rank in ranks if self._has_recorded(rank)]
-        self._learn_pace(recorded, now)
-        printed = [self._has_printed(rank) for rank in ranks]
-        if recorded or any(printed):
+        printed = [rank for rank in ranks if self._has_printed(rank)]
+        self._learn_pace([*recorded, *printed], now)
+        if recorded or printed:
             self.quiet, self._moved = 0.0, {}
         elif self.quiet > _CALM and now > self._moved_looked + _EVERY:
             self._moved_looked = now
@@ -106,7 +110,10 @@ class Activity:
             if not self._steps or now > self._pace_looked + _PACE_EVERY:
                 self._pace_looked = now
                 self._steps.extend(_seconds_of_last_steps(rank.steps_file))
-                self._steps.extend(_seconds_of_last_collectives(rank.lines_file))
+                collectives = _last_records(rank.lines_file, "collective", "seconds")
+                prints = _last_records(rank.printed_file, "printed", "at")
+                self._steps.extend(collectives)
+                self._steps.extend(prints[n] - prints[n - 1] for n in range(1, len(prints)))
 
     def _has_moved(self, ranks: Iterable[Watched]) -> bool:
         everybody = processes()
@@ -129,7 +136,8 @@ def _seconds_of_last_steps(path: str) -> list[float]:
         return []
 
 
-def _seconds_of_last_collectives(path: str) -> list[float]:
+def _last_records(path: str, kind: str, number: str) -> list[float]:
+    """Return a number of each of the last records of a kind."""
     try:
         with open(open_regular(path), "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
@@ -140,8 +148,8 @@ def _seconds_of_last_collectives(path: str) -> list[float]:
     for line in lines:
         try:
             record = json.loads(line)
-            if record["kind"] == "collective":
-                found.append(float(record["seconds"]))
+            if record["kind"] == kind:
+                found.append(float(record[number]))
         except (ValueError, KeyError, TypeError):
             continue
     return found

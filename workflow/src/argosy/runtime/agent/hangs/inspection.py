@@ -7,17 +7,50 @@ import time
 from dataclasses import dataclass, replace
 from typing import Callable, Mapping, Sequence
 
-from .places import ENDED, IS, STOPPED, UNKNOWN, WORKS, Place, is_library, place_of
-from .processes import Process, family, processes, runnable
+from ..sockets import connections, sockets_of
+from .loops import never_ends
+from .places import (
+    ENDED,
+    STOPPED,
+    UNKNOWN,
+    WAITS,
+    WORKS,
+    Place,
+    digest,
+    is_checked,
+    is_meeting,
+    is_of_torch,
+    place_of,
+    waits_for_own,
+)
+from .processes import (
+    Process,
+    bytes_moved,
+    calls_of_files,
+    command_line,
+    family,
+    processes,
+    threads,
+    wake_ups,
+)
 from .stacks import Dump, StackFolder
+from .syscalls import sleeps_for, waits_outside
 
-# How often stacks are taken, and the seconds between.
+LONGEST_SLEEP = 120.0
+"""A rank that sleeps for so many seconds more, at most, is taken to go on by itself."""
+
+# Seconds in which ranks are only watched; then, how often stacks are taken, and the seconds between.
+_UNDISTURBED = 2.0
 _TIMES, _PAUSE = 8, 0.25
 # Share of looks at which a thread that works is found at it. Those of Horovod and Gloo, which poll while
 # all ranks wait, are at one of seven.
 _LEAST_SHARE = 0.6
 # Page faults in a second: of memory that somebody takes and fills.
 _LEAST_FAULTS = 500.0
+# Bytes: of files and disks in a look; and of a socket's queues, which change while it carries data.
+_LEAST_BYTES, _LEAST_QUEUED = 1 << 20, 1 << 14
+# Of a thread that waits for one collective there are none; each that comes to an end has one or more.
+_LEAST_WAKE_UPS = 2
 
 
 @dataclass(frozen=True)
@@ -62,15 +95,28 @@ class Inspection(threading.Thread):
 
     def run(self) -> None:
         """Run the thread."""
-        first, began = _Look.take(self._subjects, self._folder), time.monotonic()
-        looks = [first]
+        # Who is asked for a stack wakes up for it and writes: what ranks do by themselves is seen before.
+        counted = [self._count()]
+        time.sleep(_UNDISTURBED)
+        counted.append(self._count())
+        looks = [_Look.take(self._subjects, self._folder)]
         for _ in range(_TIMES - 1):
             time.sleep(_PAUSE)
             looks.append(_Look.take(self._subjects, self._folder))
-        seconds = time.monotonic() - began
-        places = tuple(_place(subject, looks, seconds) for subject in self._subjects)
+        places = tuple(
+            _place(each, looks, *(counts[each.rank] for counts in counted))
+            for each in self._subjects
+        )
         stacks = {rank: f"pid {dump.pid}:\n{dump.text}" for rank, dump in looks[-1].dumps.items()}
         self._found(Finding(self._number, places, stacks))
+
+    def _count(self) -> Mapping[int, _Counts]:
+        everybody, registered = processes(), self._folder.registered()
+        families = {each.rank: family(everybody, each.pid or 0) for each in self._subjects}
+        return {
+            rank: _Counts.of(members, _program(members, registered))
+            for rank, members in families.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -78,12 +124,15 @@ class _Look:
     """All ranks at one moment.
 
     `first`: whether the first thread of the process by which a rank computes is running; `others`:
-    whether any other thread of the rank is.
+    whether any other thread of the rank is; `queued`: bytes on their way in a rank's sockets.
     """
 
     families: Mapping[int, list[Process]]
+    programs: Mapping[int, Process]
     first: Mapping[int, bool]
     others: Mapping[int, bool]
+    on_disk: Mapping[int, bool]
+    queued: Mapping[int, Mapping[int, int]]
     dumps: Mapping[int, Dump]
 
     @classmethod
@@ -92,17 +141,22 @@ class _Look:
         families = {each.rank: family(everybody, each.pid or 0) for each in subjects}
         registered = folder.registered()
         chosen = {rank: _program(members, registered) for rank, members in families.items()}
+        programs = {rank: each for rank, each in chosen.items() if each}
         # Before they are asked for their stacks, for which they have to run.
-        running = {rank: _running(members) for rank, members in families.items()}
-        first = {rank: each.pid in running[rank] for rank, each in chosen.items() if each}
+        running = {rank: _threads(members, b"R") for rank, members in families.items()}
+        on_disk = {rank: bool(_threads(members, b"D")) for rank, members in families.items()}
+        first = {rank: each.pid in running[rank] for rank, each in programs.items()}
         others = {rank: len(running[rank]) > first.get(rank, False) for rank in families}
-        awake = {each.pid for each in chosen.values() if each and not each.stopped}
+        awake = {each.pid for each in programs.values() if not each.stopped}
         dumps = folder.ask(awake & registered)
         return cls(
             families,
+            programs,
             first,
             others,
-            {rank: dumps[each.pid] for rank, each in chosen.items() if each and each.pid in dumps},
+            on_disk,
+            {rank: _queued(members) for rank, members in families.items()},
+            {rank: dumps[each.pid] for rank, each in programs.items() if each.pid in dumps},
         )
 
 
@@ -112,11 +166,23 @@ def _program(members: Sequence[Process], registered: set[int]) -> Process | None
     return max(with_stacks or members, key=lambda each: each.cpu_s, default=None)
 
 
-def _running(members: Sequence[Process]) -> set[int]:
-    return {thread for each in members for thread in runnable(each.pid)}
+def _threads(members: Sequence[Process], state: bytes) -> set[int]:
+    return {thread for each in members for thread in threads(each.pid, state)}
 
 
-def _place(subject: Subject, looks: Sequence[_Look], seconds: float) -> Place:
+def _queued(members: Sequence[Process]) -> Mapping[int, int]:
+    if not members:
+        return {}
+    try:
+        own = sockets_of(each.pid for each in members)
+    except OSError:
+        return {}
+    return {
+        each.inode: sum(each.queued) for each in connections(members[0].pid) if each.inode in own
+    }
+
+
+def _place(subject: Subject, looks: Sequence[_Look], before: _Counts, after: _Counts) -> Place:
     rank, last = subject.rank, looks[-1]
     members = last.families[rank]
     if not members:
@@ -124,10 +190,21 @@ def _place(subject: Subject, looks: Sequence[_Look], seconds: float) -> Place:
     if any(each.stopped for each in members):
         return Place(rank, STOPPED)
     dumps = complete([look.dumps[rank] for look in looks if rank in look.dumps])
-    place = place_of(rank, dumps[-1].frames) if dumps else Place(rank, UNKNOWN)
-    if place.state in (IS, UNKNOWN) and _gets_on(rank, looks, dumps, seconds):
+    if not dumps:
+        place, loops = Place(rank, UNKNOWN), False
+    else:
+        frames, loops = dumps[-1].frames, _loops(dumps, last.programs[rank])
+        place = place_of(rank, frames)
+        # A loop goes from line to line.
+        stack = digest([replace(each, line=0) for each in frames] if loops else frames)
+        place = replace(place, stack=stack, checked=is_checked(frames, place.call))
+    if _moves_data(rank, looks, before, after) or (not loops and _changes(dumps)):
         return replace(place, state=WORKS)
-    return place
+    if place.state == WAITS:
+        served = _is_served(place, dumps[-1], before, after)
+        return replace(place, state=WORKS) if served else place
+    works = not loops and _gets_on(rank, looks, dumps, before, after)
+    return replace(place, state=WORKS) if works else place
 
 
 def complete(dumps: Sequence[Dump]) -> list[Dump]:
@@ -151,25 +228,103 @@ def _functions(dump: Dump) -> tuple[tuple[str, str], ...]:
     return tuple((frame.file, frame.function) for frame in dump.frames)
 
 
-def _gets_on(rank: int, looks: Sequence[_Look], dumps: Sequence[Dump], seconds: float) -> bool:
-    """Return whether a rank computes, and is in no endless loop as far as is seen from outside.
+@dataclass(frozen=True)
+class _Counts:
+    """What a rank has done so far.
 
-    A loop in one function of the program takes one core, no new memory and calls no library that is
-    written in Python.
+    `wake_ups` are those of its program's first thread; `calls` are those of files, and `children` are
+    wake-ups, by process.
     """
-    if sum(look.others[rank] for look in looks) >= _LEAST_SHARE * len(looks):
-        return True
-    if sum(look.first.get(rank, False) for look in looks) < _LEAST_SHARE * len(looks):
+
+    moved: int
+    wake_ups: int
+    calls: Mapping[int, int]
+    children: Mapping[int, int]
+    page_faults: int
+
+    @classmethod
+    def of(cls, members: Sequence[Process], program: Process | None) -> _Counts:
+        pid = program.pid if program else 0
+        # Workers of a loader wake up now and then while they have nothing to do.
+        workers = {each.pid for each in members if _is_worker(each, program)}
+        return cls(
+            sum(bytes_moved(each.pid) for each in members),
+            wake_ups(pid),
+            {each.pid: calls_of_files(each.pid, each.pid == pid) for each in members},
+            {
+                each.pid: wake_ups(each.pid)
+                for each in members
+                if each.pid != pid and each.pid not in workers
+            },
+            sum(each.page_faults for each in members),
+        )
+
+
+def _is_worker(process: Process, program: Process | None) -> bool:
+    """Return whether a process was made by Python's multiprocessing, by whatever method."""
+    if program is None or process.pid == program.pid:
         return False
-    if not dumps:
-        # Of a program that is no Python nobody knows more.
+    words = command_line(process.pid)
+    return words == command_line(program.pid) or any("multiprocessing" in word for word in words)
+
+
+def _moves_data(rank: int, looks: Sequence[_Look], before: _Counts, after: _Counts) -> bool:
+    if after.moved - before.moved >= _LEAST_BYTES:
         return True
-    first, last = looks[0], looks[-1]
-    faults = (_faults(last.families[rank]) - _faults(first.families[rank])) / seconds
-    functions = {_functions(dump) for dump in dumps}
-    in_library = any(is_library(each.frames[0]) for each in dumps)
-    return in_library or len(functions) > 1 or faults > _LEAST_FAULTS
+    changes = (
+        abs(count - looks[n - 1].queued[rank].get(inode, 0))
+        for n in range(1, len(looks))
+        for inode, count in looks[n].queued[rank].items()
+    )
+    return max(changes, default=0) >= _LEAST_QUEUED
 
 
-def _faults(members: Sequence[Process]) -> int:
-    return sum(each.page_faults for each in members)
+def _changes(dumps: Sequence[Dump]) -> bool:
+    """Return whether a rank is at one place now and at another then."""
+    return len({dump.frames for dump in dumps}) > 1
+
+
+def _loops(dumps: Sequence[Dump], program: Process) -> bool:
+    """Return whether a rank is in a loop without an end."""
+    command = command_line(program.pid)
+    return len({_functions(dump) for dump in dumps}) == 1 and all(
+        never_ends(frame, command) for frame in {dump.frames[0] for dump in dumps}
+    )
+
+
+def _is_served(place: Place, dump: Dump, before: _Counts, after: _Counts) -> bool:
+    """Return whether a rank's collectives come to an end, one after another at the same place.
+
+    Ranks of PyTorch, and of Horovod for it, sleep while they wait for one, and wake up for the next. Those
+    who wait for others to appear ask again and again.
+    """
+    sleeps = is_of_torch(dump.frames) and not is_meeting(place.call)
+    return sleeps and after.wake_ups - before.wake_ups >= _LEAST_WAKE_UPS
+
+
+def _gets_on(
+    rank: int, looks: Sequence[_Look], dumps: Sequence[Dump], before: _Counts, after: _Counts
+) -> bool:
+    """Return whether a rank that is in no collective computes, reads, writes, or will wake up by itself."""
+    program, members = looks[-1].programs[rank], looks[-1].families[rank]
+    if any(sum(shares) >= _LEAST_SHARE * len(looks) for shares in _shares(rank, looks)):
+        return True
+    if any(look.on_disk[rank] for look in looks) or _grew(before.calls, after.calls):
+        return True
+    if after.page_faults - before.page_faults > _LEAST_FAULTS * _UNDISTURBED:
+        return True
+    if _grew(before.children, after.children):
+        return True
+    if any(0 < sleeps_for(each.pid) <= LONGEST_SLEEP for each in members):
+        return True
+    # Queues of threads and workers are asked every few seconds: those who fill them have to get on.
+    own = bool(dumps) and waits_for_own(dumps[-1].frames)
+    return not own and (waits_outside(program.pid) or after.wake_ups > before.wake_ups)
+
+
+def _shares(rank: int, looks: Sequence[_Look]) -> Sequence[Sequence[bool]]:
+    return [look.others[rank] for look in looks], [look.first.get(rank, False) for look in looks]
+
+
+def _grew(before: Mapping[int, int], after: Mapping[int, int]) -> bool:
+    return any(count > before.get(pid, count) for pid, count in after.items())

@@ -1,38 +1,50 @@
-"""The head's judgement of a silent job: when its ranks are looked at, and whether that is a hang."""
+"""The head's judgement of a silent job: when its ranks are looked at, and whether that is a hang.
+
+A run hangs when nothing gets on over time: no sign of life for a while, and then looks, some time apart, in
+which no rank gets on and each is where it was. A single sign of progress begins all anew.
+"""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Sequence
 
 from ..coordination.failure import HUNG, Failure
-from .places import WORKS, Place, sentence
+from .places import ENDED, WAITS, WORKS, Place, sentence
 
 if TYPE_CHECKING:
     from ..transport.messages import Report
 
-# Without a word of the experiment: seconds of silence before the ranks are looked at, at least; and at
-# the start, when libraries are loaded and models compiled, or while a rank works.
 LEAST = 60.0
-PATIENT = 1800.0
+"""Seconds of silence before the ranks are looked at, where the experiment says nothing of it."""
+LOOKS, APART = 3, 8.0
+"""So many looks, and so many seconds between them, have to find all ranks where they were."""
+CERTAIN = 15.0
+"""Seconds of silence before a look where ranks wait for one that has ended, or each for another."""
+BEFORE_THE_END = 20.0
+"""Seconds before the time limit at which a silent job is looked at once, to say where it is."""
 _STEPS = 10
 _LONGEST_SILENCES = 2
 # Seconds that nodes have for a look.
-_LOOK_TIME = 15.0
+_LOOK_TIME = 60.0
 # A node's report may be late, and the head itself may have been stopped; that is not the ranks' silence.
 _LONGEST_BEAT = 5.0
 
 
 @dataclass
 class _Node:
-    quiet: float = 0.0
+    report: Report | None = None
     at: float = 0.0
-    pace: float | None = None
     looked: int = 0
     places: tuple[Place, ...] = ()
-    stall: str = ""
-    ended: bool = False
+
+    @property
+    def runs(self) -> bool:
+        return self.report is None or not self.report.ended
+
+    def quiet(self, clock: float) -> float:
+        return (self.report.quiet if self.report else 0.0) + min(clock - self.at, _LONGEST_BEAT)
 
 
 class HangJudge:
@@ -41,78 +53,119 @@ class HangJudge:
     Args:
         nodes: how many there are.
         timeout: what the experiment says, in seconds; 0: there is no hang; None: it says nothing.
+        limit: the time of the clock at which the job will be ended; None: it is not known.
     """
 
-    def __init__(self, nodes: int, timeout: float | None) -> None:
+    def __init__(self, nodes: int, timeout: float | None, limit: float | None = None) -> None:
         self._nodes = [_Node() for _ in range(nodes)]
         self._timeout = timeout
-        self._longest = 0.0
-        self._quiet = 0.0
-        self._next_look: float | None = None
-        self._asked = 0.0
-        self._number = 0
+        self._limit = limit
+        self._longest = self._quiet = 0.0
+        self._next = self._asked = 0.0
+        self._number = self._still = 0
+        self._seen: tuple[tuple[int, str, str], ...] = ()
+        self._at_the_end = False
+        self._found = ""
         self.look = 0
         """The number of the look that is under way; 0: none is."""
+
+    @property
+    def silence(self) -> str:
+        """How long a job is silent, and where its ranks wait; empty where one gets on."""
+        return self._found and f"silent for {self._quiet:.0f} s; {self._found}"
 
     def note(self, report: Report, clock: float) -> None:
         """Take what a node says of its ranks."""
         node = self._nodes[report.node]
-        node.quiet, node.at, node.pace = report.quiet, clock, report.pace
-        node.ended |= report.ended
+        node.report, node.at = report, clock
         if report.looked > node.looked:
-            node.looked, node.places, node.stall = report.looked, report.places, report.stall
+            node.looked, node.places = report.looked, report.places
 
     def judge(self, clock: float) -> Failure | None:
         """Return the failure of a job that hangs; to be called with each report."""
-        quiet = self._silence(clock)
-        if quiet is None or self._timeout == 0:
+        running = [each for each in self._nodes if each.runs and each.report]
+        if not running or self._timeout == 0:
             return None
-        limit = self._limit()
+        quiet = min(each.quiet(clock) for each in running)
         if quiet < self._quiet - _LONGEST_BEAT:
-            # Somebody has given a sign of life; what was learned of that silence counts from now on.
-            if self._paces():
-                self._longest = max(self._longest, self._quiet)
-            self._next_look, self.look = None, 0
+            self._longest = max(self._longest, self._quiet)
+            self._begin_anew(0.0)
+            self.look, self._found = 0, ""
         self._quiet = quiet
         if self.look:
-            return self._end_look(quiet, limit, clock)
-        if quiet >= (self._next_look or limit):
+            return self._end_look(clock)
+        ends = self._limit is not None and clock >= self._limit - BEFORE_THE_END
+        self._at_the_end = ends and quiet >= CERTAIN
+        if self._at_the_end:
+            self._limit = None
+        if self._at_the_end or quiet >= max(self._next, self._patience()):
             self._number += 1
             self.look, self._asked = self._number, clock
         return None
 
-    def _silence(self, clock: float) -> float | None:
-        running = [node for node in self._nodes if not node.ended]
-        if not running:
-            return None
-        return min(node.quiet + min(clock - node.at, _LONGEST_BEAT) for node in running)
-
-    def _limit(self) -> float:
-        """Return seconds of silence that the job's own past does not explain."""
+    def _patience(self) -> float:
+        """Return the seconds of silence before a look."""
         if self._timeout is not None:
             return self._timeout
-        paces = self._paces()
-        if not paces:
-            return max(PATIENT, _LONGEST_SILENCES * self._longest)
-        return max(LEAST, _STEPS * max(paces), _LONGEST_SILENCES * self._longest)
+        reports = [each.report for each in self._nodes if each.report]
+        proof = any(each.finished for each in reports) or self._missing()
+        return CERTAIN if proof else self._unexplained()
 
-    def _paces(self) -> list[float]:
-        return [node.pace for node in self._nodes if node.pace is not None]
+    def _unexplained(self) -> float:
+        """Return seconds of silence that the job's own past does not explain."""
+        pace = max((each.report.pace or 0.0 for each in self._nodes if each.report), default=0.0)
+        return max(LEAST, _STEPS * pace, _LONGEST_SILENCES * self._longest)
 
-    def _end_look(self, quiet: float, limit: float, clock: float) -> Failure | None:
-        waiting = [node for node in self._nodes if node.looked < self.look]
+    def _end_look(self, clock: float) -> Failure | None:
+        waiting = [each for each in self._nodes if each.looked < self.look]
         if waiting and clock < self._asked + _LOOK_TIME:
             return None
-        looked = [node for node in self._nodes if node.looked == self.look]
-        places = [place for node in looked for place in node.places]
-        works = any(place.state == WORKS for place in places)
-        if works and self._timeout is None and (not self._paces() or quiet < PATIENT):
-            self.look, self._next_look = 0, quiet + limit
+        places = tuple(
+            place for each in self._nodes for place in each.places if each.looked == self.look
+        )
+        gets_on = not places or any(place.state == WORKS for place in places)
+        self.look, self._found = 0, "" if gets_on else self._where(places)
+        if self._timeout is not None:
+            return None if self._at_the_end else self._hang(places)
+        if gets_on or any(each.runs for each in waiting):
+            self._begin_anew(self._quiet + LEAST)
             return None
-        return Failure(None, None, self._cause(quiet, places), time.time(), HUNG)
+        # Not by lines: an endless loop goes from one to another.
+        seen = tuple((place.rank, place.state, place.stack) for place in places)
+        self._still = self._still + 1 if seen == self._seen else 1
+        self._seen, self._next = seen, self._quiet + APART
+        if self._would_have_said(places):
+            self._next = self._quiet + LEAST
+            return None
+        certain = self._still >= LOOKS - 1 and self._is_certain(places)
+        over_time = self._still >= LOOKS and self._quiet >= self._unexplained()
+        return self._hang(places) if certain or over_time else None
 
-    def _cause(self, quiet: float, places: list[Place]) -> str:
-        nothing = f"hang: no step, collective or output for {quiet:.0f} s"
+    def _begin_anew(self, at: float) -> None:
+        self._seen, self._still, self._next = (), 0, at
+
+    def _missing(self) -> set[int]:
+        """Return the ranks that Horovod misses."""
+        reports = (each.report for each in self._nodes if each.report)
+        return {rank for report in reports for rank in report.missing}
+
+    def _is_certain(self, places: Sequence[Place]) -> bool:
+        """Return whether ranks wait for one that has ended, or each has what another waits for."""
+        states = {place.state for place in places}
+        circle = states == {WAITS} and self._missing() >= {place.rank for place in places}
+        return circle or {ENDED, WAITS} <= states
+
+    def _would_have_said(self, places: Sequence[Place]) -> bool:
+        """Return whether all ranks wait in a Horovod that misses none of them."""
+        return all(place.checked for place in places) and not self._missing()
+
+    def _hang(self, places: Sequence[Place]) -> Failure:
+        cause = (
+            f"hang: no step, collective or output for {self._quiet:.0f} s: {self._where(places)}"
+        )
+        return Failure(None, None, cause, time.time(), HUNG)
+
+    def _where(self, places: Sequence[Place]) -> str:
         said = sentence(places) or "no rank could be looked at"
-        stall = next((f"; Horovod: {node.stall}" for node in self._nodes if node.stall), "")
-        return f"{nothing}: {said}{stall}"
+        reports = (each.report for each in self._nodes if each.report)
+        return said + next((f"; Horovod: {each.stall}" for each in reports if each.stall), "")

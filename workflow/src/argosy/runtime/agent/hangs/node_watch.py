@@ -37,6 +37,10 @@ class WatchedRank(Watched, Protocol):
     def stall(self) -> str:
         """Whom Horovod misses, as it has said in this rank's output; empty: nobody."""
 
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """The ranks that Horovod misses, by the same words."""
+
     def forget_stall(self) -> None:
         """Note that the stall is over."""
 
@@ -55,6 +59,7 @@ class NodeWatch:
         self._looked = 0.0
         self._finding = Finding(0, (), {})
         self._stall = ""
+        self._missing: tuple[int, ...] = ()
         self._asked = 0
         self._written = False
 
@@ -93,6 +98,11 @@ class NodeWatch:
         """Whom Horovod misses, as far as this node's ranks say."""
         return self._stall
 
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """The ranks that it misses."""
+        return self._missing
+
     def look(self, ranks: Sequence[WatchedRank]) -> None:
         """Look for signs of life, if it is time."""
         now = time.monotonic()
@@ -103,7 +113,8 @@ class NodeWatch:
         if self.quiet == 0:
             for rank in ranks:
                 rank.forget_stall()
-        self._stall = next((rank.stall for rank in ranks if rank.stall), "")
+        warned = next((rank for rank in ranks if rank.missing), None)
+        self._stall, self._missing = (warned.stall, warned.missing) if warned else ("", ())
 
     def obey(self, order: Order, ranks: Sequence[WatchedRank]) -> None:
         """Look at the ranks, or keep their stacks, as the head wants."""

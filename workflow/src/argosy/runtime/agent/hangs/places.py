@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import glob
+import hashlib
 import os
+import re
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any, Iterable, Mapping, Sequence
 
 from .stacks import Frame
@@ -15,7 +19,30 @@ STOPPED = "stopped"
 ENDED = "ended"
 UNKNOWN = "unknown"  # no Python, or one that does not answer
 
-_COLLECTIVES = ("/horovod/", "/torch/distributed/", "/tensorflow/python/distribute/")
+# Of libraries whose calls wait for other ranks.
+_COLLECTIVES = (
+    "/horovod/",
+    "/torch/distributed/",
+    "/torch/nn/parallel/",
+    "/tensorflow/python/distribute/",
+    "/tensorflow/python/ops/collective_ops",
+    "/jax/_src/distributed",
+    "/jax/experimental/multihost_utils",
+    "/mpi4py/",
+    "/deepspeed/comm/",
+)
+# Decorators stand around a function, and say nothing of what it does.
+_DECORATORS = re.compile(
+    r"_*(wrap|wrapper|wrapped|inner|decorat\w*|fn|func|call|call_impl|wrapped_call_impl)|__call__|<\w+>"
+)
+_DECORATORS_FILES = ("/contextlib.py", "/_contextlib.py", "/functools.py", "/c10d_logger.py")
+_OPERATIONS = re.compile(
+    r"all_?(reduce|gather|to_?all)|reduce|gather|scatter|broadcast|barrier|send|recv|init|join|synchronize"
+    r"|poll|shutdown|wait|new_group|rendezvous|sync_global|store"
+)
+_MEETINGS = re.compile(r"init|rendezvous|new_group|monitored")
+# A rank that waits for threads and processes of its own.
+_OWN = ("/multiprocessing/", "/queue.py", "/threading.py", "/concurrent/", "/torch/utils/data/")
 # Of libraries, and of Python itself: not what a researcher wrote.
 _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python", "/argosy/python/", "<frozen ")
 _MOST_GROUPS = 4
@@ -26,13 +53,16 @@ class Place:
     """Where a rank was when it was looked at.
 
     `call`: the operation in which it waits, or the library's function that the program has called;
-    `where`: file and line of the program itself.
+    `where`: file and line of the program itself; `stack`: a digest of the whole stack; `checked`: it waits
+    in a Horovod that would have said by now if a rank were missing.
     """
 
     rank: int
     state: str
     call: str = ""
     where: str = ""
+    stack: str = ""
+    checked: bool = False
 
     def message(self) -> dict[str, Any]:
         """Return the place as the agents tell each other."""
@@ -41,8 +71,10 @@ class Place:
     @classmethod
     def from_message(cls, message: Mapping[str, Any]) -> Place:
         """Return the reverse of `message`. Raises KeyError, TypeError or ValueError."""
-        texts = (str(message[name]) for name in ("state", "call", "where"))
-        return cls(int(message["rank"]), *texts)
+        state, call, where, stack = (
+            str(message[name]) for name in ("state", "call", "where", "stack")
+        )
+        return cls(int(message["rank"]), state, call, where, stack, message["checked"] is True)
 
 
 def place_of(rank: int, frames: Sequence[Frame]) -> Place:
@@ -53,12 +85,69 @@ def place_of(rank: int, frames: Sequence[Frame]) -> Place:
     inner = frames[: len(frames) if own is None else own]
     frame = frames[0 if own is None else own]
     where = f"{os.path.basename(frame.file)}:{frame.line}"
-    # The outermost is what the program called.
-    waits = [each.function for each in inner if any(part in each.file for part in _COLLECTIVES)]
+    waits = [each for each in inner if any(part in each.file for part in _COLLECTIVES)]
     if waits:
-        return Place(rank, WAITS, waits[-1], where)
-    called = f"{inner[-1].function} of {os.path.basename(inner[-1].file)}" if inner else ""
-    return Place(rank, IS, "" if own is None else called, where)
+        return Place(rank, WAITS, _operation(waits), where)
+    called = _called(inner)
+    function = f"{called.function} of {os.path.basename(called.file)}" if called else ""
+    return Place(rank, IS, "" if own is None else function, where)
+
+
+def _operation(waits: Sequence[Frame]) -> str:
+    """Return the name of the operation: of what the program called, decorators aside, if it names one."""
+    called = _called(waits)
+    if called is None:
+        return waits[-1].function
+    if _OPERATIONS.search(called.function):
+        return called.function
+    return f"{called.function} of {os.path.basename(called.file)}"
+
+
+def _called(frames: Sequence[Frame]) -> Frame | None:
+    """Return the outermost frame that is no decorator's; None without frames."""
+    own = [
+        each
+        for each in frames
+        if not _DECORATORS.fullmatch(each.function) and not each.file.endswith(_DECORATORS_FILES)
+    ]
+    return next(iter([*own[-1:], *frames[-1:]]), None)
+
+
+def is_of_torch(frames: Sequence[Frame]) -> bool:
+    """Return whether the innermost collective of a stack is PyTorch's, or Horovod's for it."""
+    found = (each.file for each in frames if any(part in each.file for part in _COLLECTIVES))
+    return "/torch/" in next(found, "")
+
+
+def is_meeting(call: str) -> bool:
+    """Return whether an operation waits until all ranks have come."""
+    return bool(_MEETINGS.search(call))
+
+
+def waits_for_own(frames: Sequence[Frame]) -> bool:
+    """Return whether a rank waits for threads or processes of its own."""
+    own = next((n for n, frame in enumerate(frames) if not is_library(frame)), len(frames))
+    return any(part in frame.file for frame in frames[:own] for part in _OWN)
+
+
+def is_checked(frames: Sequence[Frame], call: str) -> bool:
+    """Return whether a rank waits in a Horovod whose check says so, which is Argosy's."""
+    found = (each.file for each in frames if "/horovod/" in each.file)
+    packages = next(found, "").partition("/horovod/")[0]
+    return bool(packages) and not re.search("init|shutdown|join", call) and _speaks(packages)
+
+
+@lru_cache(maxsize=8)
+def _speaks(packages: str) -> bool:
+    notices = glob.glob(
+        f"{glob.escape(packages)}/horovod-*.dist-info/**/NOTICE.argosy", recursive=True
+    )
+    return bool(notices)
+
+
+def digest(frames: Sequence[Frame]) -> str:
+    """Return a few characters that differ for stacks that differ."""
+    return hashlib.sha256(repr(frames).encode()).hexdigest()[:16]
 
 
 def sentence(places: Iterable[Place]) -> str:

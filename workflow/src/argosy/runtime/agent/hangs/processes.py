@@ -58,14 +58,38 @@ def family(all_processes: dict[int, Process], pid: int) -> list[Process]:
     return found
 
 
-def runnable(pid: int) -> set[int]:
-    """Return the threads of a process that compute, or would if there were a core for them."""
+def threads(pid: int, state: bytes) -> set[int]:
+    """Return the threads of a process in a state.
+
+    `R` are those that compute, or would if there were a core for them; `D` those that wait for a disk.
+    """
     found = set()
     with contextlib.suppress(OSError):
         for name in os.listdir(f"/proc/{pid}/task"):
-            if _thread_state(pid, name) == b"R":
+            if _thread_state(pid, name) == state:
                 found.add(int(name))
     return found
+
+
+def wake_ups(pid: int) -> int:
+    """Return how often the first thread of a process has waited for something and gone on."""
+    return _counters(f"/proc/{pid}/task/{pid}/status", "voluntary_ctxt_switches")
+
+
+def calls_of_files(pid: int, first_thread: bool) -> int:
+    """Return how often a process, or its first thread, has read from or written to files."""
+    return _counters(
+        f"/proc/{pid}/task/{pid}/io" if first_thread else f"/proc/{pid}/io", "syscr", "syscw"
+    )
+
+
+def command_line(pid: int) -> list[str]:
+    """Return the words by which a process was started; none where it has ended."""
+    try:
+        with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
+            return file.read().split("\0")[:-1]
+    except OSError:
+        return []
 
 
 def _thread_state(pid: int, thread: str) -> bytes:

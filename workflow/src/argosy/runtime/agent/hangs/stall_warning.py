@@ -6,11 +6,14 @@ It is no sign of life, and says which ranks did not submit what (horovod/common/
 from __future__ import annotations
 
 import re
+import time
 
 _BEGIN = re.compile(rb"\[[^]]*stall_inspector\.cc:\d+\] One or more tensors were submitted")
 _MARK = b"stall_inspector.cc"
 _SAME_LINE, _RANK = b"Missing ranks:", re.compile(rb"(\d+)!?: \[(.*)\]")
 _LONGEST = 120
+# Seconds for which a warning counts: while ranks are missing, Horovod repeats it.
+_FRESH = 90.0
 
 
 class StallWarnings:
@@ -19,6 +22,7 @@ class StallWarnings:
     def __init__(self) -> None:
         self._inside = False
         self._missing: dict[int, str] = {}
+        self._at = 0.0
 
     def take(self, data: bytes, lines: list[bytes], rest: bytes) -> bool:
         """Return whether the program itself has said something.
@@ -39,8 +43,14 @@ class StallWarnings:
     @property
     def text(self) -> str:
         """Who is missing where, such as `rank 1 has not submitted allreduce.x`; empty: nobody."""
-        parts = [f"rank {rank} has not submitted {names}" for rank, names in self._missing.items()]
+        missing = {rank: self._missing[rank] for rank in self.missing}
+        parts = [f"rank {rank} has not submitted {names}" for rank, names in missing.items()]
         return "; ".join(parts[:4])
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """The ranks that are missing, as far as was said of late."""
+        return tuple(self._missing) if time.monotonic() < self._at + _FRESH else ()
 
     def _is_of_warning(self, line: bytes) -> bool:
         if _BEGIN.match(line):
@@ -50,6 +60,7 @@ class StallWarnings:
         if found:
             names = found.group(2).decode("ascii", "replace")
             self._missing[int(found.group(1))] = names[:_LONGEST]
+            self._at = time.monotonic()
             return True
         if self._inside and line.startswith(_SAME_LINE):
             return True

@@ -11,7 +11,16 @@ import subprocess
 import time
 from typing import Callable, Mapping, Sequence
 
-from ..coordination.failure import OTHER, Failure, ended_by_signal, ended_with_code
+from ..coordination.failure import (
+    ABORT,
+    EXIT,
+    LOST,
+    OTHER,
+    Failure,
+    Finished,
+    ended_by_signal,
+    ended_with_code,
+)
 from ..files import open_for_append
 from ..hangs.processes import Process, processes
 from ..settings import MeetingPoint, Settings, rank_environment
@@ -19,6 +28,8 @@ from ..status import RankStatus
 from ..transport.open_files import OpenFiles
 from .children import reap
 from .guard import Guard
+from .lost_peers import has_lost_another, last_lines, unreachable
+from .measurements import printed_path
 from .memory_limits import memory_kills, why_killed
 from .output import Console, OutputPump, Trouble
 from .warning import RankWarning
@@ -39,7 +50,7 @@ _LEFT = (
 # Seconds from SIGTERM to SIGKILL, from that to giving up, and for the last of the output.
 GRACE = 2.0
 _KILL_TIME = 3.0
-_DRAIN_TIME = 2.0
+_DRAIN_TIME, _LAST_LINES_TIME = 2.0, 0.5
 
 
 class StartError(Exception):
@@ -113,6 +124,11 @@ class Rank:
         return self._settings.lines_file(self.number)
 
     @property
+    def printed_file(self) -> str:
+        """Where the throughput is written that it prints; empty: it is not looked for."""
+        return printed_path(self._settings) if self.number == 0 else ""
+
+    @property
     def words(self) -> int:
         """How often it has printed something so far."""
         return self.pump.words if self.pump else 0
@@ -121,6 +137,11 @@ class Rank:
     def stall(self) -> str:
         """Whom Horovod misses, as it has said in this rank's output; empty: nobody."""
         return self.pump.stall.text if self.pump else ""
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """The ranks that Horovod misses, by the same words."""
+        return self.pump.stall.missing if self.pump else ()
 
     def forget_stall(self) -> None:
         """Note that the stall is over."""
@@ -188,6 +209,11 @@ class Rank:
                 cause, kind = self._steps_word(), OTHER
         else:
             return None
+        if kind in (ABORT, EXIT):
+            said = self._last_lines()
+            where = unreachable(said)
+            cause += f": {where}" if where else ""
+            kind = LOST if has_lost_another(said) else kind
         return Failure(self._settings.node, status.rank, cause, status.ended or time.time(), kind)
 
     def _want_of_memory(self, of_job_alone: bool = False) -> str:
@@ -201,6 +227,18 @@ class Rank:
         assert self.pump
         self.pump.join(_DRAIN_TIME)
         return self.pump.steps_word
+
+    def _last_lines(self) -> str:
+        if self.pump:
+            self.pump.join(_LAST_LINES_TIME)
+        return last_lines(self.log)
+
+    @property
+    def finished(self) -> Finished | None:
+        """How the rank ended, if that was with exit code 0."""
+        if self.status.exit_code != 0 or self.status.ended is None:
+            return None
+        return Finished(self._settings.node, self.number, self.status.ended)
 
 
 class Ranks:
@@ -232,6 +270,11 @@ class Ranks:
         if all(rank.status.ended is not None for rank in self._ranks):
             return False
         return self._stopped is None or time.monotonic() < self._stopped + GRACE + _KILL_TIME
+
+    @property
+    def finished(self) -> tuple[Finished, ...]:
+        """The ranks that ended with exit code 0."""
+        return tuple(rank.finished for rank in self._ranks if rank.finished)
 
     @property
     def interrupted(self) -> bool:

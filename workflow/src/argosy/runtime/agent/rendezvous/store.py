@@ -57,6 +57,8 @@ class Rendezvous:
         self._unconfirmed: dict[tuple[str, str, int], int] = {}
         self._unpacked: dict[bytes, bytes] = {}
         self._total = 0
+        self.met: set[int] = set()
+        """The ranks of this node that were connected to all others."""
 
     def get(self, path: str) -> bytes | None:
         """Return the value at /scope/key, None when there is none. Raises ValueError for a bad path."""
@@ -96,6 +98,8 @@ class Rendezvous:
         have said so: a second `hvd.init()` must not find the addresses of the first.
         """
         name, rank = _split(path)
+        if name.startswith("global") and rank_of(rank):
+            self.met.add(int(rank_of(rank)))
         with self._lock:
             scope = self._scopes.get(name)
             if not scope:

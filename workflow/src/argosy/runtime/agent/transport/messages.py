@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..coordination.failure import Failure
+from ..coordination.failure import Failure, Finished
 from ..hangs.places import Place
 from ..status import CANCELLED, COMPLETED, FAILED, INTERRUPTED
 
@@ -20,7 +20,8 @@ class Report:
     `warned`: it was told that the job will be ended soon; `interrupted`: a rank of it ended early
     for that, to be continued. `quiet`: seconds since a rank of it gave a sign of life; `pace`: the
     median of their steps in seconds; `looked`: the number of the last look at them, which found
-    `places`; `stall`: whom Horovod misses.
+    `places`; `stall` and `missing`: whom Horovod misses, in words and by number; `finished`: ranks that
+    ended with exit code 0 while others may go on.
     """
 
     node: int
@@ -35,12 +36,15 @@ class Report:
     looked: int = 0
     places: tuple[Place, ...] = ()
     stall: str = ""
+    missing: tuple[int, ...] = ()
+    finished: tuple[Finished, ...] = ()
 
     def encode(self) -> bytes:
         """Return the report as JSON."""
         lists = {
             "failures": [each.message() for each in self.failures],
             "places": [each.message() for each in self.places],
+            "finished": [asdict(each) for each in self.finished],
         }
         return _encode({**vars(self), **lists})
 
@@ -62,6 +66,8 @@ class Report:
                 looked=int(content["looked"]),
                 places=tuple(Place.from_message(each) for each in content["places"]),
                 stall=str(content["stall"]),
+                missing=tuple(int(each) for each in content["missing"]),
+                finished=tuple(Finished.from_message(each) for each in content["finished"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a report: {error!r}") from None

@@ -1,0 +1,159 @@
+"""Which ranks have been connected to each other, as far as their node sees it (docs/run-folder.md).
+
+Each end of a connection is noted with the rank that holds it. `meetings.py` puts the nodes' notes together.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import threading
+import time
+from typing import Collection, Mapping
+
+from ..files import write_json
+from ..hangs.processes import Process, family, processes
+from ..settings import SCHEMA_VERSION, Settings
+from ..sockets import LISTEN, connections, sockets_of
+
+# Until so many seconds after the start, and the seconds between two looks.
+_SCHEDULE = ((3.0, 0.1), (30.0, 0.25), (120.0, 1.0), (float("inf"), 15.0))
+# Noted of a rank; one of thousands of ranks may be connected to all of them.
+_MOST = 256
+_SHARED = re.compile(r"^\S+ \S+s \S+ (\S+) (\d+) +(?:/dev/shm/|/memfd:)", re.M)
+
+
+class LinkWatch(threading.Thread):
+    """Looks at the ranks' connections from their start on, often at first.
+
+    Args:
+        settings: of the node.
+        ranks: the process of each rank.
+        own_ports: of the agents, to which ranks speak as well.
+        master_port: where rank 0 listens by itself; 0: it does not.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        ranks: Mapping[int, int],
+        own_ports: Collection[int],
+        master_port: int,
+    ) -> None:
+        super().__init__(name="links", daemon=True)
+        self._path = os.path.join(settings.records, f"links-{settings.node}.json")
+        self._ranks = dict(ranks)
+        self._own_ports = {str(port) for port in own_ports}
+        self._master_port = str(master_port or "none")
+        self._network = _network()
+        self._links: dict[int, set[str]] = {rank: set() for rank in ranks}
+        self._seen: set[int] = set()
+        self._unclear = False
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        """Run the thread."""
+        began = time.monotonic()
+        while not all(len(links) >= _MOST for links in self._links.values()):
+            self._look()
+            age = time.monotonic() - began
+            if self._over.wait(next(pause for until, pause in _SCHEDULE if age < until)):
+                return
+
+    def note(self, ranks: Collection[int]) -> None:
+        """Note that ranks of this node have found the others through the agents' rendezvous."""
+        for rank in ranks:
+            if rank in self._links:
+                self._links[rank].add("rendezvous")
+
+    def write(self) -> None:
+        """Stop looking, and say what was seen; where that cannot be written, nobody claims anything."""
+        self._over.set()
+        self.join()
+        links = {str(rank): sorted(found)[:_MOST] for rank, found in self._links.items()}
+        full = any(len(found) > _MOST for found in self._links.values())
+        unclear = self._unclear or full or self._seen < set(self._ranks)
+        content = {"unclear": unclear, "links": links}
+        with contextlib.suppress(OSError):
+            write_json(self._path, {"schema_version": SCHEMA_VERSION, **content})
+
+    def _look(self) -> None:
+        everybody = processes()
+        members = _members(everybody, self._ranks)
+        table = connections(os.getpid())
+        for rank, found in members.items():
+            try:
+                own = sockets_of(found)
+            except PermissionError:
+                # It is about to end, or does not let itself be seen.
+                continue
+            self._seen.add(rank)
+            for each in table:
+                ends = (each.local, each.remote)
+                if each.inode in own and each.state != LISTEN and not self._is_agents(*ends):
+                    self._links[rank].add(self._named(*ends))
+            if len(self._ranks) > 1 and not self._links[rank]:
+                self._links[rank] |= self._shared(found)
+        # The ends of a short meeting stay for a minute, without an owner.
+        self._unclear |= any(
+            each.inode == 0 and self._master_port in map(_port, (each.local, each.remote))
+            for each in table
+        )
+
+    def _is_agents(self, local: str, remote: str) -> bool:
+        return bool({_port(local), _port(remote)} & self._own_ports) or _port(remote) == "0"
+
+    def _named(self, local: str, remote: str) -> str:
+        is_loop = remote.startswith(("127.", "::1:"))
+        return f"{self._network if is_loop else ''}>{local}>{remote}"
+
+    def _shared(self, pids: Collection[int]) -> set[str]:
+        found = set()
+        for pid in pids:
+            with (
+                contextlib.suppress(OSError),
+                open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as file,
+            ):
+                found |= {
+                    f"{self._network}>memory {one}:{two}"
+                    for one, two in _SHARED.findall(file.read())
+                }
+        return found
+
+
+def _members(everybody: Mapping[int, Process], ranks: Mapping[int, int]) -> Mapping[int, set[int]]:
+    """Return the processes of each rank; daemons that it has started are the agent's children by now."""
+    found = {
+        rank: {each.pid for each in family(dict(everybody), pid)} for rank, pid in ranks.items()
+    }
+    known = {pid for members in found.values() for pid in members}
+    for each in everybody.values():
+        if each.parent == os.getpid() and each.pid not in known:
+            rank = _rank_of(each.pid)
+            if rank in found:
+                found[rank] |= {one.pid for one in family(dict(everybody), each.pid)}
+    return found
+
+
+def _rank_of(pid: int) -> int:
+    """Return the rank that has started a process, by its variables; -1 where they do not say."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            name = re.search(rb"(?:^|\0)ARGOSY_RANK=(\d{1,9})\0", file.read())
+    except OSError:
+        return -1
+    return int(name[1]) if name else -1
+
+
+def _port(endpoint: str) -> str:
+    return endpoint.rpartition(":")[2]
+
+
+def _network() -> str:
+    """Return what tells this network's loop from that of another machine, or of another container."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()[:13] + os.readlink("/proc/self/ns/net")
+    except OSError:
+        return "unknown"

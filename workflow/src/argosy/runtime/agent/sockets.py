@@ -1,0 +1,74 @@
+"""TCP connections of processes, as /proc shows them (proc_pid_net(5), proc_pid_fd(5))."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Iterable
+
+LISTEN = 10
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A socket; `local` and `remote` are `ADDRESS:PORT`, `queued` bytes are on their way out and in."""
+
+    local: str
+    remote: str
+    state: int
+    inode: int
+    queued: tuple[int, int]
+
+
+def connections(pid: int) -> list[Connection]:
+    """Return all TCP sockets of the network in which a process lives; none where it has ended."""
+    found = []
+    for name in ("tcp", "tcp6"):
+        with (
+            contextlib.suppress(OSError),
+            open(f"/proc/{pid}/net/{name}", encoding="ascii") as file,
+        ):
+            next(file, "")
+            for line in file:
+                fields = line.split()
+                with contextlib.suppress(ValueError, IndexError):
+                    out, _, into = fields[4].partition(":")
+                    found.append(
+                        Connection(
+                            _endpoint(fields[1]),
+                            _endpoint(fields[2]),
+                            int(fields[3], 16),
+                            int(fields[9]),
+                            (int(out, 16), int(into, 16)),
+                        )
+                    )
+    return found
+
+
+def sockets_of(pids: Iterable[int]) -> set[int]:
+    """Return the inodes of the sockets that processes hold. Raises PermissionError."""
+    found = set()
+    for pid in pids:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for name in os.listdir(f"/proc/{pid}/fd"):
+                with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                    target = os.readlink(f"/proc/{pid}/fd/{name}")
+                    if target.startswith("socket:["):
+                        found.add(int(target[8:-1]))
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _endpoint(text: str) -> str:
+    """Return `10.0.0.1:80` of the kernel's `0100000A:0050`; an IPv4 address within IPv6 as IPv4."""
+    address, _, port = text.partition(":")
+    words = [int(address[n : n + 8], 16) for n in range(0, len(address), 8)]
+    packed = b"".join(struct.pack("=I", word) for word in words)
+    if len(packed) == 16 and packed[:12] == bytes(10) + b"\xff\xff":
+        packed = packed[12:]
+    family = socket.AF_INET if len(packed) == 4 else socket.AF_INET6
+    return f"{socket.inet_ntop(family, packed)}:{int(port, 16)}"

@@ -1,0 +1,101 @@
+"""Whether the ranks of a run have met: the notes of all nodes on their ranks' connections, put together.
+
+The notes were written inside the container: a value of another kind than it has to be counts as missing.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, Mapping
+
+try:
+    from . import host_files as files
+except ImportError:  # started by its path, which puts its folder first among Python's
+    import host_files as files  # type: ignore[import-not-found, no-redef]
+
+_MOST_RANKS = 1 << 20
+
+
+def groups_of_ranks(run: Mapping[str, Any], records: str) -> int | None:
+    """Return into how many groups the ranks fall that were connected to each other; 1: they have met.
+
+    None where that is not known, or not wanted: of ranks that are `independent`.
+    """
+    nodes, per_node = (
+        files.whole(run.get(name), _MOST_RANKS) for name in ("nodes", "ranks_per_node")
+    )
+    if not nodes or not per_node or nodes * per_node < 2 or run.get("independent") is True:
+        return None
+    links: dict[int, list[str]] = {}
+    clear = True
+    for node in range(nodes):
+        noted = files.try_object(os.path.join(records, f"links-{node}.json"))
+        clear = clear and noted.get("unclear") is False
+        mine = noted.get("links")
+        if not isinstance(mine, dict):
+            return None
+        for rank in range(node * per_node, (node + 1) * per_node):
+            found = mine.get(str(rank))
+            if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+                return None
+            links[rank] = found
+    groups = count_groups(links)
+    return groups if clear or groups == 1 else None
+
+
+def count_groups(links: Mapping[int, list[str]]) -> int | None:
+    """Return the number of groups, or None where a rank was connected to one that may be another rank.
+
+    A link is `NETWORK>LOCAL>REMOTE` as the rank that has it sees it, or any other name of what two share.
+    """
+    group = {rank: rank for rank in links}
+
+    def top(rank: int) -> int:
+        while group[rank] != rank:
+            rank = group[rank]
+        return rank
+
+    holders: dict[str, set[int]] = {}
+    for rank, names in links.items():
+        for name in names:
+            holders.setdefault(_both_ways(name), set()).add(rank)
+    for ranks in holders.values():
+        first, *others = sorted(ranks)
+        for other in others:
+            group[top(other)] = top(first)
+    found = len({top(rank) for rank in links})
+    return None if found > 1 and any(_may_have_met(rank, links, top) for rank in links) else found
+
+
+def _may_have_met(rank: int, links: Mapping[int, list[str]], top: Callable[[int], int]) -> bool:
+    """Return whether nobody held the other end of a connection that leads to where another group is."""
+    known = {_both_ways(name) for other, names in links.items() if other != rank for name in names}
+    elsewhere = {
+        _address(name, 1)
+        for other, names in links.items()
+        if top(other) != top(rank)
+        for name in names
+    }
+    return any(
+        _both_ways(name) not in known
+        and _reverse(name) not in links[rank]
+        and _address(name, 2) in elsewhere
+        for name in links[rank]
+        if name.count(">") == 2
+    )
+
+
+def _both_ways(name: str) -> str:
+    network, _, ends = name.partition(">")
+    return ">".join([network, *sorted(ends.split(">"))])
+
+
+def _reverse(name: str) -> str:
+    network, local, remote = name.split(">")
+    return f"{network}>{remote}>{local}"
+
+
+def _address(name: str, end: int) -> str:
+    """Return the network and address of an end; the name itself of what is no connection."""
+    parts = name.split(">")
+    return f"{parts[0]}>{parts[end].rpartition(':')[0]}" if len(parts) == 3 else name
