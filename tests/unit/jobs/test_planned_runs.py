@@ -159,7 +159,8 @@ def test_variables_of_an_experiment_reach_its_ranks_as_they_are(project: Project
 def test_horovod_says_whom_it_misses_before_that_counts_as_a_hang(
     project: Project, hang_timeout: int | None, environment: dict[str, str], told: str | None
 ) -> None:
-    asked = runs(repeats=1, launcher="horovod", hang_timeout=hang_timeout, environment=environment)
+    wanted = None if hang_timeout is None else f"{hang_timeout}s"
+    asked = runs(repeats=1, launcher="horovod", hang_timeout=wanted, environment=environment)
     (folder,) = planned(project, asked)
     run = json.loads((folder / "run.json").read_text())
     assert run["rank_environment"].get("HOROVOD_STALL_CHECK_TIME_SECONDS") == told

@@ -51,6 +51,23 @@ def test_durations_and_sizes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("resources: {time: 90}", "resources.time: write a duration with its unit: 90s, 30m"),
+        ("resources: {time: 1:30:00}", "resources.time: write a duration with its unit"),
+        ("resources: {time: 1.5}", "resources.time: write a duration with its unit"),
+        ("resources: {memory_per_rank: 16}", "memory_per_rank: write a size with its unit: 512M"),
+        ("hang_timeout: 300", "hang_timeout: write a duration with its unit"),
+        ("checkpoints: {warning: 120}", "checkpoints.warning: write a duration with its unit"),
+    ],
+)
+def test_a_number_without_a_unit_is_refused(written: str, message: str) -> None:
+    with pytest.raises(ArgosyError) as problem:
+        parse(f"{GOOD}    {written}\n")
+    assert message in str(problem.value)
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         (("image:", "imgae:"), "experiments.digits.imgae: no such key; did you mean image?"),
@@ -254,7 +271,7 @@ def test_a_timeline_is_part_of_a_runs_description_only_where_it_is_asked_for() -
 
 
 @pytest.mark.parametrize(
-    ("written", "seconds"), [("10m", 600), ("90", 90), ("off", 0), ("'off'", 0), ("0", 0)]
+    ("written", "seconds"), [("10m", 600), ("90s", 90), ("off", 0), ("'off'", 0), ("0", 0)]
 )
 def test_a_hang_timeout_is_a_duration_or_off(written: str, seconds: int) -> None:
     (run, *_) = expand(parse(GOOD + f"    hang_timeout: {written}\n"))

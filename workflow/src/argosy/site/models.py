@@ -32,7 +32,7 @@ from argosy.site.values import (
     keys_to_fill_in,
     printable,
 )
-from argosy.validated_units import Count, Mebibytes, Seconds
+from argosy.validated_units import AS_WRITTEN, Count, Mebibytes, Seconds
 from argosy.validation import describe
 
 LOCAL = "local"
@@ -220,7 +220,7 @@ def read_site(folder: Path) -> Site:
                 f"{path}: fill in {open_keys}: they still hold `{TO_FILL_IN}`",
                 "docs/porting.md says which command tells what belongs there",
             )
-        return Site.model_validate(content)
+        return Site.model_validate(content, context=AS_WRITTEN)
     except yaml.YAMLError as problem:
         raise ArgosyError(f"{path}: is not YAML: {' '.join(str(problem).split())}") from None
     except ValidationError as problem:

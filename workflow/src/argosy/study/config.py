@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from argosy.errors import ArgosyError
 from argosy.study.models import Config
+from argosy.validated_units import AS_WRITTEN
 from argosy.validation import finding
 
 Location = tuple[int | str, ...]
@@ -39,7 +40,7 @@ def parse_config(values: Mapping[str, Any], sources: Sequence[Source]) -> Config
         ArgosyError: with one line that names the file, each wrong key, its value and the remedy.
     """
     try:
-        return Config.model_validate(values)
+        return Config.model_validate(values, context=AS_WRITTEN)
     except ValidationError as problem:
         found = [(_said_by(error["loc"], sources), error) for error in problem.errors()]
         parts = [

@@ -20,8 +20,7 @@ from pydantic import (
 
 from argosy.study.command_launchers import refuse_launchers
 from argosy.study.image_names import ARCHIVES, image_name, is_taken
-from argosy.units import seconds
-from argosy.validated_units import Count, Mebibytes, Seconds
+from argosy.validated_units import Count, Mebibytes, Seconds, written_seconds
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -109,11 +108,11 @@ def words(line: Any) -> Any:
         raise ValueError(f"cannot be split into words: {problem}") from problem
 
 
-def off_or_seconds(value: Any) -> Any:
+def off_or_seconds(value: Any, info: ValidationInfo) -> Any:
     """`off`, which YAML may hand on as false, is 0 seconds: never."""
-    if value is False or value == "off":
+    if value in (0, "off"):
         return 0
-    return seconds(value)
+    return written_seconds(value, info)
 
 
 def long_enough(value: int) -> int:
