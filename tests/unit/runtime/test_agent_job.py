@@ -145,6 +145,42 @@ def test_a_program_that_measures_nothing_has_failed(job: Any) -> None:
     assert job.output(0).endswith(f"argosy: node 0: {cause}\n")
 
 
+INTERRUPTED_AT_ITS_END = """
+import os, sys
+if "ARGOSY_RESTORED" not in os.environ:
+    exec({work!r})
+    sys.exit(75)
+"""
+
+
+@pytest.mark.parametrize(
+    ("work", "throughput", "measured"),
+    [
+        (RECORD_A_STEP, None, True),
+        ("print('7 samples/s')", "([0-9.]+) samples/s", True),
+        ("pass", None, False),
+        ("print('no rate')", "([0-9.]+) samples/s", False),
+    ],
+)
+def test_what_was_measured_before_an_interruption_counts(
+    job: Any, work: str, throughput: str | None, measured: bool
+) -> None:
+    run = {
+        "nodes": 1,
+        "checkpoints": {"warning_s": 10, "requeues": 3},
+        "throughput": throughput,
+    }
+    program = INTERRUPTED_AT_ITS_END.format(work=work)
+    before = job(program, **run).start()
+    assert before.wait() == [75], before.outputs()
+    empty = job(program, **run).start(ARGOSY_RESUME=f"{before.attempt}/step-1")
+    assert empty.wait() == [0 if measured else 1], empty.outputs()
+    claim = {"continues": {"attempt": before.attempt, "step": 1}}
+    (empty.attempt_dir / "claim.json").write_text(json.dumps(claim))
+    last = job(program, **run).start(ARGOSY_RESUME=f"{empty.attempt}/step-1")
+    assert last.wait() == [0 if measured else 1], last.outputs()
+
+
 def test_throughput_is_found_in_the_output_of_rank_0(job: Any) -> None:
     program = "print('Img/sec: 10.5 and Img/sec: 11\\nImg/sec: 12', end='')"
     job = job(program, ranks_per_node=2, throughput="Img/sec: (\\S+)").start()

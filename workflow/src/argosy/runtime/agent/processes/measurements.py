@@ -6,6 +6,7 @@ import json
 import os
 import re
 import time
+from dataclasses import replace
 from typing import Sequence
 
 from ..coordination.failure import Failure
@@ -140,7 +141,8 @@ class PrintedThroughput:
         return self._say(_TWO_KINDS, one=groups[0], other=groups[1]) if groups else ""
 
     def _nothing(self) -> str:
-        if self._zeros < self._matches or something_else_measured(self._settings):
+        measured = something_else_measured(self._settings) or measured_before(self._settings)
+        if self._zeros < self._matches or measured:
             return ""
         if self._settings.run.throughput is None:
             return _NO_STEPS
@@ -208,3 +210,28 @@ def _kind(line: str) -> object:
     except ValueError:
         return None
     return record.get("kind") if isinstance(record, dict) else None
+
+
+def measured_before(settings: Settings) -> bool:
+    """Return whether an attempt measured something that this one goes on from.
+
+    An attempt that was interrupted after its last step leaves nothing to the next one.
+    """
+    attempt, seen = settings.resume.partition("/")[0], set()
+    while attempt and attempt not in seen:
+        seen.add(attempt)
+        earlier = replace(settings, attempt=attempt)
+        if _holds(printed_path(earlier), "printed") or _holds_steps(earlier.steps_file(0)):
+            return True
+        attempt = _continued(os.path.join(earlier.attempt_dir, "claim.json"))
+    return False
+
+
+def _continued(claim: str) -> str:
+    """Return the attempt whose checkpoint an attempt went on from; empty for none."""
+    try:
+        with open(open_regular(claim), encoding="utf-8", errors="replace") as file:
+            attempt = json.load(file)["continues"]["attempt"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
+    return attempt if isinstance(attempt, str) and os.path.basename(attempt) == attempt else ""
