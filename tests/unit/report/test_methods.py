@@ -99,3 +99,15 @@ def test_where_nothing_was_measured_nothing_was_made(tmp_path: Path) -> None:
     results = tmp_path / "site"
     plan(results)
     assert methods(summary_of(results)) == []
+
+
+def test_a_program_that_nobody_watches_is_named(tmp_path: Path) -> None:
+    results = tmp_path / "site"
+    run = plan(results, "own", command="mytool", native=True)
+    run.execute()
+    run.steps()
+    contained = plan(results, "contained", command="mytool")
+    contained.execute()
+    contained.steps()
+    said = " ".join(methods(summary_of(results)))
+    assert "No file of the program of own is watched" in said

@@ -390,3 +390,25 @@ def test_two_images_of_one_name_are_refused() -> None:
         ArgosyError, match=r"experiments.others.image: .* would both be called team-tool-1"
     ):
         parse(both)
+
+
+def test_what_a_command_line_can_say_is_taken_as_it_is_meant() -> None:
+    one = {"image": "i", "command": "c", "scale": {"nodes": ["1", "2"], "repeats": "3"}}
+    resources = {"gpus_per_rank": "1", "cpus_per_rank": "2", "same_allocation": "true"}
+    values = {"only": "one", "experiments": {"one": {**one, "resources": resources}}}
+    config = parse_config(values, [])
+    assert config.only == ("one",)
+    experiment = config.experiments["one"]
+    assert (experiment.scale.nodes, experiment.scale.repeats) == ((1, 2), 3)
+    asked = experiment.resources
+    assert (asked.gpus_per_rank, asked.cpus_per_rank, asked.same_allocation) == (1, 2, True)
+    values["experiments"]["one"]["scale"] = {"nodes": 2}
+    assert parse_config(values, []).experiments["one"].scale.nodes == (2,)
+
+
+@pytest.mark.parametrize("nodes", [[], {}, None, "many", ["²"], [True], ["-1"], 1.5])
+def test_no_message_speaks_of_what_is_python_s_own(nodes: Any) -> None:
+    one = {"image": "i", "command": "c", "scale": {"nodes": nodes}}
+    with pytest.raises(ArgosyError, match=r"scale\.nodes") as problem:
+        parse_config({"experiments": {"one": one}}, [])
+    assert "tuple" not in str(problem.value).lower()

@@ -31,6 +31,19 @@ def _has_no_unit(value: Any, info: ValidationInfo) -> bool:
     return isinstance(value, int | float) and info.context == AS_WRITTEN
 
 
-Count = Annotated[int, Field(ge=1, strict=True)]
+def from_text(value: object) -> object:
+    """Return the number or truth value that a text is.
+
+    Snakemake hands nested values of `--config` on as text.
+    """
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    return int(text) if text.isdecimal() and text.isascii() else _TRUTH.get(text, value)
+
+
+_TRUTH = {"true": True, "false": False}
+
+Count = Annotated[int, BeforeValidator(from_text), Field(ge=1, strict=True)]
 Seconds = Annotated[int, BeforeValidator(written_seconds), Field(ge=1)]
 Mebibytes = Annotated[int, BeforeValidator(written_mebibytes), Field(ge=1)]

@@ -1,6 +1,7 @@
 """Pydantic's findings in one line for the researcher: file, key, value, remedy."""
 
 import difflib
+import re
 import reprlib
 import types
 from collections.abc import Mapping
@@ -11,6 +12,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 _LONGEST_VALUE = 200
+_OF_LISTS = ("tuple_type", "too_short", "too_long")
+"""Pydantic's messages that speak of Python's tuples."""
 RENAMED = {"needs": "resources", "forbidden": "unsupported_options", "room": "cache_size"}
 """Keys by the names that earlier versions gave them."""
 
@@ -32,6 +35,8 @@ def finding(error: ErrorDetails, model: type[BaseModel]) -> str:
     if error["type"] == "extra_forbidden":
         return f"{key}: no such key; {_hint(error['loc'], model)}"
     message = error["msg"].removeprefix("Value error, ")
+    if error["type"] in _OF_LISTS:
+        message = re.sub("tuple", "list", message, flags=re.IGNORECASE)
     return f"{key}: {message[:1].lower()}{message[1:]} (it is {_shown(error['input'])})"
 
 

@@ -20,7 +20,7 @@ from pydantic import (
 
 from argosy.study.command_launchers import refuse_launchers
 from argosy.study.image_names import ARCHIVES, image_name, is_taken
-from argosy.validated_units import Count, Mebibytes, Seconds, written_seconds
+from argosy.validated_units import Count, Mebibytes, Seconds, from_text, written_seconds
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -33,7 +33,7 @@ Runtime = Literal["udocker", "native"]
 
 def several(value: object) -> object:
     """Accept one of something for a list of it."""
-    return [value] if isinstance(value, str) else value
+    return [value] if isinstance(value, (str, int)) else value
 
 
 def distinct_runtimes(values: tuple[Runtime, ...]) -> tuple[Runtime, ...]:
@@ -150,7 +150,7 @@ class Scale(Model):
     """Which points are measured: every node count, each `repeats` times as jobs of its own."""
 
     kind: Literal["strong", "weak"] = "strong"
-    nodes: Annotated[tuple[Count, ...], Field(min_length=1)]
+    nodes: Annotated[tuple[Count, ...], BeforeValidator(several), Field(min_length=1)]
     ranks_per_node: Count = 1
     repeats: Count = 3
 
@@ -167,14 +167,14 @@ class Resources(Model):
     """What one rank needs, and the wall time of one run."""
 
     cpus_per_rank: Count = 1
-    gpus_per_rank: Annotated[int, Field(ge=0, strict=True)] = 0
+    gpus_per_rank: Annotated[int, BeforeValidator(from_text), Field(ge=0, strict=True)] = 0
     memory_per_rank: Mebibytes = 2048
     """MiB."""
     time: Annotated[Seconds, Field(ge=60)] = 1800
     """Seconds."""
-    same_allocation: Annotated[bool, Field(strict=True, exclude_if=lambda wanted: not wanted)] = (
-        False
-    )
+    same_allocation: Annotated[
+        bool, BeforeValidator(from_text), Field(strict=True, exclude_if=lambda wanted: not wanted)
+    ] = False
     """All runs of a repeat are measured in one job, one after another on the same nodes.
 
     Left out where it is not asked for: that must not look like a change of the runs there are.
@@ -186,7 +186,7 @@ class Checkpoints(Model):
 
     warning: Annotated[Seconds, Field(ge=1)] = 120
     """Seconds before the time limit at which the ranks get SIGUSR1."""
-    requeues: Annotated[int, Field(ge=0, strict=True)] = 10
+    requeues: Annotated[int, BeforeValidator(from_text), Field(ge=0, strict=True)] = 10
     """How often a run that was interrupted goes back into the queue by itself."""
 
 
@@ -297,7 +297,9 @@ class Config(Model):
     """Which of the site's queues to use; None: the first that takes the job."""
     experiments: Annotated[dict[ExperimentName, Experiment], Field(min_length=1)]
     studies: Studies = Studies()
-    only: Annotated[tuple[ExperimentName, ...], Field(min_length=1)] | None = None
+    only: (
+        Annotated[tuple[ExperimentName, ...], BeforeValidator(several), Field(min_length=1)] | None
+    ) = None
     """The experiments that are run; None: all. Files given by --configfile add to those of config.yaml."""
 
     @property

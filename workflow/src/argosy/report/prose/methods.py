@@ -47,6 +47,16 @@ def _of_runs(summary: Summary) -> Iterator[str]:
             f"(seed {', '.join(map(str, seeds))}), so that what an hour has of its own falls on all sizes "
             f"alike. {_started(runs)}"
         )
+    unwatched = [
+        each.experiment
+        for each in summary.experiments
+        if each.setup.is_native and not each.setup.programs
+    ]
+    if unwatched:
+        yield (
+            f"No file of the program of {', '.join(unwatched)} is watched: where the program has changed, "
+            "the experiment is not measured again by itself."
+        )
     slow = sum(bool(run.stragglers) for run in runs)
     if slow:
         yield (
