@@ -48,6 +48,7 @@ def check(workloads: Path, command: str, native: bool = False, **variables: str)
         ("bash -c 'python3 /workloads/trian.py; true'", "did you mean /workloads/train.py"),
         ("bash -c 'cd /workloads && python3 trian.py'", "did you mean /workloads/train.py"),
         ("python3 /workloads/train.py --config=/workloads/configs/bse.yaml", "configs/base.yaml"),
+        ("/workloads/quite/else", "no such file or folder"),
         ("torchrun /workloads/quite/else.py", "/workloads is containers/workloads"),
     ],
 )
@@ -63,6 +64,7 @@ def test_what_a_container_would_not_find_is_refused(
     [
         "python3 /workloads/train.py --data /workloads/configs",
         "python3 /workloads/app",
+        "python3 /workloads/train.py --data /workloads/weather/1981",
         "bash -c 'test -f /workloads/extra.yaml && echo yes'",
         "bash -c 'python3 /workloads/$PROGRAM.py /workloads/*.py'",
         "python3 -m torch.distributed.run /workloads/train.py",

@@ -40,24 +40,28 @@ def _missing(run: Run, program: Program) -> Iterator[tuple[str, Path]]:
     """Yield the key of the study and the path of what is not there."""
     for name, value in run.environment.items():
         yield from ((f"environment.{name}", path) for path in _missing_in(value, program))
+    started = [word for word in run.command[1:] if word[:1] != "-"][:1]
     for word in run.command:
-        yield from (("command", path) for path in _missing_in(word, program))
+        is_program = word in (run.command[0], *started)
+        yield from (("command", path) for path in _missing_in(word, program, is_program))
         yield from (("command", path) for path in _misspelt(word, program))
     yield from (("command", path) for path in _missing_program(run, program))
     for module in MODULE.findall(" ".join(run.command)):
         yield from (("command", path) for path in _missing_module(module, program))
 
 
-def _missing_in(word: str, program: Program) -> Iterator[Path]:
+def _missing_in(word: str, program: Program, is_program: bool = False) -> Iterator[Path]:
     """Yield paths in `/workloads` that a word names and that are not there.
 
-    Without a container a program may make files there, and a shell may look whether one is there: of these
-    only programs count.
+    Data may be made later, so of others than programs those count that are similar to what is there. Without
+    a container a program may make files there, and a shell may look whether one is there.
     """
-    all_count = not program.project and not _OF_A_SHELL.search(word)
+    is_plain = not program.project and not _OF_A_SHELL.search(word)
     for path in map(Path, program.named(word)):
         is_whole = not _COMPLETED_LATER.search(str(path)[len(program.workloads) :])
-        if is_whole and (all_count or path.suffix in PROGRAMS) and not path.exists():
+        if not is_whole or path.exists():
+            continue
+        if path.suffix in PROGRAMS or (is_plain and (is_program or _similar(path))):
             yield path
 
 
