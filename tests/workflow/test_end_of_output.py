@@ -87,3 +87,20 @@ def test_ctrl_c_twice_leaves_no_traceback(
     output, _ = process.communicate(timeout=60)
     assert process.returncode != 0
     assert "Traceback" not in output and "Exception ignored" not in output, output
+
+
+def test_a_run_that_cannot_be_submitted_is_told_why(
+    make_workspace: Callable[[str], Workspace],
+) -> None:
+    workspace = make_workspace("refused")
+    workspace.configure(study("bash -c 'echo the older cause >&2; exit 3'"))
+    status, output = workspace.snakemake()
+    assert status != 0 and "the older cause" in output, output
+    jobs = workspace.run_dir("quick", RUN) / "job.json"
+    jobs.write_text("{")
+    os.utime(jobs, (1e9, 1e9))
+    status, output = workspace.snakemake()
+    end = output.partition(LAST_OF_SNAKEMAKE)[2]
+    assert status != 0 and "Traceback" not in output, output
+    assert "1 run failed:" in end and "job.json" in end, output
+    assert "the older cause" not in end and "exit code 3" not in end, output

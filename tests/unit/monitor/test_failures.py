@@ -12,7 +12,7 @@ from study_files import RunFiles
 
 from argosy.jobs.driver import ToldErrors
 from argosy.monitor import failures
-from argosy.monitor.failures import Failed, describe, failed_runs
+from argosy.monitor.failures import Failed, describe, failed_runs, print_failures
 
 FAILURE = {"node": 0, "rank": 0, "cause": "killed by signal 9 (SIGKILL)", "at": 1.0}
 
@@ -119,6 +119,28 @@ def test_what_the_driver_was_told_counts_and_no_older_job(fake: FakeStudy) -> No
     (failed,) = failed_runs(fake.site, planned, told(run, "any"))
     assert failed.cause.startswith("rank 0 (node 0, host0): killed by signal 9")
     assert len(failed_runs(fake.site, planned)) == 2
+
+
+def test_a_rule_of_this_machine_is_told_by_the_last_error_of_its_log(
+    fake: FakeStudy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = fake.plan()
+    (fake.site / "runs.txt").write_text(f"{run.path}\n")
+    log = tmp_path / "preflight.log"
+    log.write_text("asking\nerror: sbatch: too much memory\nhint: ask for less\nlast words\n")
+    errors = ToldErrors()
+    record = {
+        "levelno": logging.ERROR,
+        "rule_name": "preflight",
+        "rule_msg": None,
+        "log": [str(log)],
+    }
+    errors.handle(logging.makeLogRecord(record))
+    print_failures(fake.site, errors)
+    assert capsys.readouterr().err.splitlines() == [
+        f"The rule preflight failed: sbatch: too much memory; see {log}",
+        "    hint: ask for less",
+    ]
 
 
 def test_a_run_that_was_never_submitted_has_the_cause_that_was_told(fake: FakeStudy) -> None:

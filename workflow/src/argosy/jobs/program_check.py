@@ -53,8 +53,8 @@ def _missing(run: Run, program: Program) -> Iterator[tuple[str, Path]]:
 def _missing_in(word: str, program: Program, is_program: bool = False) -> Iterator[Path]:
     """Yield paths in `/workloads` that a word names and that are not there.
 
-    Data may be made later, so of others than programs those count that are similar to what is there. Without
-    a container a program may make files there, and a shell may look whether one is there.
+    Data may be made later, so of others than programs those count that are similar to what is there.
+    Without a container a program may make files there, and a shell may look whether one is there.
     """
     is_plain = not program.project and not _OF_A_SHELL.search(word)
     for path in map(Path, program.named(word)):
