@@ -73,10 +73,13 @@ def test_a_job_that_is_moved_while_it_waits_measures_nothing(workspace: ClusterW
     assert "the job asked for the partition main and Slurm gave it high" in output, output
 
 
-def test_memory_that_counts_as_cpus_is_said(workspace: ClusterWorkspace) -> None:
+@pytest.mark.parametrize("of_all", ["", "MaxMemPerCPU=500"])
+def test_memory_that_counts_as_cpus_is_said(workspace: ClusterWorkspace, of_all: str) -> None:
     workspace.count([1], resources={"memory_per_rank": "1900M"})
     edit_site(workspace, queues__main__options__partition="dear")
-    with configured(workspace, "PartitionName=dear Nodes=ALL MaxTime=1-0 MaxMemPerCPU=500"):
+    own = "" if of_all else "MaxMemPerCPU=500"
+    lines = f"{of_all}\nPartitionName=dear Nodes=ALL MaxTime=1-0 {own}"
+    with configured(workspace, lines):
         driver = workspace.drive()
         output = workspace.end(driver)
     assert driver.returncode == 0, output

@@ -93,6 +93,8 @@ def argument(value: str) -> str:
     """Accept a long option of srun, with its value."""
     if not value.startswith("--"):
         raise ValueError("write an option with two dashes and '=', such as --cpu-bind=cores")
+    if value.startswith("--cluster"):
+        raise ValueError(f"not for a site to set: {OF_THE_RUN['clusters']}")
     return value
 
 

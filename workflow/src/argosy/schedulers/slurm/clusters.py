@@ -6,14 +6,17 @@ import re
 from argosy.errors import ArgosyError
 from argosy.schedulers.slurm.answers import read_config
 from argosy.schedulers.slurm.commands import Patience, SlurmError, call
+from argosy.schedulers.slurm.option_keys import ScriptOptions
 
+CONFIG = ("scontrol", "show", "config")
 _VARIABLE = re.compile(r"(?:SLURM|SBATCH|SALLOC|SRUN|SQUEUE|SACCT|SINFO|SCANCEL|SCONTROL)_CLUSTERS")
+_OPTION = re.compile(r"^#SBATCH\s(?:.*\s)?(?:--cluster|-M).*$", re.MULTILINE)
 _REMEDY = "work on a login node of that cluster, or let SLURM_CONF name its slurm.conf"
 
 
 def cluster_name(patience: Patience) -> str:
     """Return the name that the commands' cluster has. Raises SlurmError."""
-    return read_config(patience.ask("scontrol", "show", "config")).get("ClusterName", "")
+    return read_config(patience.ask(*CONFIG)).get("ClusterName", "")
 
 
 def check_variables() -> None:
@@ -38,6 +41,20 @@ def check_variables() -> None:
                 f"{name} is {value}{than}: Argosy works with one cluster",
                 f"unset {name}; {_REMEDY}",
             )
+
+
+def check_script(options: ScriptOptions) -> None:
+    """Refuse a script that a site's template sends to another cluster.
+
+    Raises:
+        ArgosyError: naming the template.
+    """
+    if found := _OPTION.search(options.text):
+        template = options.site_file.replace("site.yaml", "job.sbatch.j2")
+        raise ArgosyError(
+            f"{template}: it writes `{found[0]}`: Argosy works with one cluster",
+            f"take that line away; {_REMEDY}",
+        )
 
 
 def check_cluster(job_id: str, cluster: str) -> None:

@@ -68,14 +68,18 @@ class ScriptOptions:
         return f"slurm/{self._site_name}/site.yaml"
 
     @cached_property
+    def text(self) -> str:
+        """The script; empty without one."""
+        try:
+            return read_text(self.run_dir / SCRIPT, site_of(self.run_dir))
+        except OSError:
+            return ""
+
+    @cached_property
     def values(self) -> Mapping[str, str | None]:
         """The options by their long names; None: it takes no value. Empty without a script."""
-        try:
-            text = read_text(self.run_dir / SCRIPT, site_of(self.run_dir))
-        except OSError:
-            return {}
         found = {}
-        for line in text.splitlines():
+        for line in self.text.splitlines():
             if line.startswith("#SBATCH --"):
                 name, equals, value = _unquoted(line).removeprefix("--").partition("=")
                 found[name] = value if equals else None

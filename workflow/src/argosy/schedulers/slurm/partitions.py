@@ -24,12 +24,19 @@ class Partition:
     """MiB that count as one CPU: for more memory Slurm gives, and charges, more CPUs."""
 
 
-def read_partitions(text: str) -> list[Partition]:
-    """Return the partitions of the answer to QUESTION. Raises UnreadableError."""
+def read_partitions(text: str, of_all: str = "") -> list[Partition]:
+    """Return the partitions of the answer to QUESTION.
+
+    Args:
+        of_all: the cluster's MaxMemPerCPU, for partitions without one.
+
+    Raises:
+        UnreadableError: when what was printed is no answer.
+    """
     records = read_records(text, "PartitionName")
     if not records:
         raise UnreadableError("Slurm lists no partition", text)
-    return [_partition(each) for each in records]
+    return [_partition(each, of_all) for each in records]
 
 
 def of_script(values: Mapping[str, str | None], partitions: list[Partition]) -> Partition | None:
@@ -41,7 +48,7 @@ def of_script(values: Mapping[str, str | None], partitions: list[Partition]) -> 
     return next(fitting, None)
 
 
-def _partition(record: Mapping[str, str]) -> Partition:
+def _partition(record: Mapping[str, str], memory_per_cpu: str) -> Partition:
     span = spans.seconds(record.get("MaxTime", ""))
     return Partition(
         record["PartitionName"],
@@ -49,7 +56,7 @@ def _partition(record: Mapping[str, str]) -> Partition:
         math.inf if span is None else span / 60,
         _most(record.get("MaxNodes", "")),
         record.get("State", ""),
-        _most(record.get("MaxMemPerCPU", "")),
+        _most(record.get("MaxMemPerCPU", memory_per_cpu)),
     )
 
 

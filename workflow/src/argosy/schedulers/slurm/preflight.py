@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,7 +13,7 @@ from argosy.schedulers.missing_images import check_images
 from argosy.schedulers.slurm import nodes, partitions
 from argosy.schedulers.slurm.allocation import more_cpus, other_partition
 from argosy.schedulers.slurm.answers import columns, read_config, read_records
-from argosy.schedulers.slurm.clusters import check_variables
+from argosy.schedulers.slurm.clusters import CONFIG, check_script, check_variables
 from argosy.schedulers.slurm.commands import MissingError, NoAnswerError, Patience, SlurmError
 from argosy.schedulers.slurm.nodes import read_nodes
 from argosy.schedulers.slurm.option_keys import ScriptOptions
@@ -28,6 +29,7 @@ from argosy.schedulers.slurm.shared_jobs import split_shared, write_script
 from argosy.schedulers.slurm.shortages import Shortage, Wait, find_shortage
 
 T = TypeVar("T")
+
 
 NOT_YET = re.compile(r"invalid time specified|reservation not usable now", re.IGNORECASE)
 
@@ -61,15 +63,24 @@ def check_scripts(scripts: Iterable[Path], say: Say) -> list[Accepted]:
     if not shapes:
         return []
     first = next(iter(shapes.values()))
-    known = questions.put(first, *partitions.QUESTION, read=read_partitions)
-    if named := first.cluster_name:
-        here = questions.put(first, "scontrol", "show", "config", read=read_config)["ClusterName"]
-        if here != named:
-            raise ArgosyError(
-                f"{first.site_file}: cluster_name: is {named}, and Slurm's commands here speak to {here}",
-                f"choose the site of {here}, or work on a login node of {named}",
-            )
+    config = questions.put(first, *CONFIG, read=read_config)
+    _check_cluster(first, config.get("ClusterName", ""))
+    known = questions.put(
+        first,
+        *partitions.QUESTION,
+        read=partial(read_partitions, of_all=config.get("MaxMemPerCPU", "")),
+    )
     return [_check(options, known, questions) for options in shapes.values()]
+
+
+def _check_cluster(options: ScriptOptions, here: str) -> None:
+    """Refuse a site of another cluster than the one that Slurm's commands speak to."""
+    named = options.cluster_name
+    if named and here != named:
+        raise ArgosyError(
+            f"{options.site_file}: cluster_name: is {named}, and Slurm's commands here speak to {here}",
+            f"choose the site of {here}, or work on a login node of {named}",
+        )
 
 
 def _job_folders(run_dirs: Iterable[Path]) -> list[Path]:
@@ -131,6 +142,7 @@ def _check(options: ScriptOptions, known: list[Partition], questions: _Questions
         ArgosyError: when Slurm refuses it, or would let it wait for ever.
     """
     script = options.run_dir / "job.sbatch"
+    check_script(options)
     partition = partitions.of_script(options.values, known)
     if partition:
         _check_limits(options, partition)

@@ -64,6 +64,7 @@ class SlurmScheduler:
         self._last: dict[Path, Status] = {}
         self._suspected: dict[Path, Status] = {}
         self._lost = LostJobs()
+        self._seen: set[str] = set()
         self._silent_since: float | None = None
         self._took: deque[float] = deque(maxlen=ANSWERS)
         self.pause_s = poll_s
@@ -206,6 +207,7 @@ class SlurmScheduler:
 
     def _look_up(self, listed: list[Listed]) -> dict[Path, Status]:
         by_id = {job.job_id: job for job in listed}
+        self._seen.update(by_id.keys() & {*self._jobs.values()})
         forgotten = {
             run: job_id for run, job_id in self._jobs.items() if job_id and job_id not in by_id
         }
@@ -216,7 +218,7 @@ class SlurmScheduler:
                 statuses[run] = self._last[run]
             elif job_id in by_id:
                 statuses[run] = _of_run(run, by_id[job_id])
-            elif job_id not in accounts and (job := _unnoted(run, listed)):
+            elif job_id not in {*accounts, *self._seen} and (job := _unnoted(run, listed)):
                 _note(run, job.job_id)
                 self._jobs[run] = job.job_id
                 statuses[run] = _of_run(run, job)

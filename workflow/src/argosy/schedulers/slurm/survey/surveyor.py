@@ -13,6 +13,7 @@ from argosy.schedulers.base import BusyError, SchedulerError, State
 from argosy.schedulers.cluster_facts import ClusterFacts, LookJob, NodeKind, QueueFacts
 from argosy.schedulers.slurm import spans
 from argosy.schedulers.slurm.answers import read_accounts, read_config, read_records
+from argosy.schedulers.slurm.clusters import CONFIG
 from argosy.schedulers.slurm.commands import MissingError, NoAnswerError, Patience, SlurmError, call
 from argosy.schedulers.slurm.options import directive
 from argosy.schedulers.slurm.partitions import QUESTION
@@ -27,7 +28,6 @@ from argosy.schedulers.slurm.survey.records import number
 
 T = TypeVar("T")
 
-_CONFIG = ("scontrol", "show", "config")
 _ACCOUNTS = ("sacctmgr", "--parsable", "show")
 
 SURVEY_S = 60.0
@@ -56,7 +56,7 @@ class SlurmSurveyor:
                 "Slurm lists no partition or no node here",
                 "`scontrol show partition` and `scontrol show node` say what it shows to you",
             )
-        config = questions.ask("settings of the cluster", *_CONFIG, read=read_config) or {}
+        config = questions.ask("settings of the cluster", *CONFIG, read=read_config) or {}
         kinds = kinds_by_partition(nodes)
         notes = _closed(partitions)
         queues = _queues(partitions, kinds, _qos_minutes(config, questions))
@@ -82,7 +82,7 @@ class SlurmSurveyor:
 
     def cluster_name(self) -> str:
         """Return the name in Slurm's own configuration."""
-        return _needed(Questions(ANSWER_S), *_CONFIG, read=read_config).get("ClusterName", "")
+        return _needed(Questions(ANSWER_S), *CONFIG, read=read_config).get("ClusterName", "")
 
     def look_options(
         self, kind: NodeKind, queue: QueueFacts, account: str | None, nodes: int
