@@ -77,6 +77,7 @@ class ClusterWorkspace(Workspace):
                 "count": {
                     "runtime": "native",
                     "launcher": "plain",
+                    "independent": True,
                     "command": f"{sys.executable} {COUNT} --steps {steps}",
                     "scale": {"nodes": nodes, "repeats": repeats},
                     "resources": {"time": "10m", **more.pop("resources", {})},

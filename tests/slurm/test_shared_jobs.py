@@ -42,6 +42,7 @@ def configure(study: ClusterWorkspace, repeats: int = 1, program: str = "", **mo
             "count": {
                 "runtime": "native",
                 "launcher": "plain",
+                "independent": True,
                 "command": f"bash -c {program!r}" if program else command,
                 "scale": {"nodes": [*NODES], "repeats": repeats},
                 "resources": {"time": "5m", "same_allocation": True, **more.pop("resources", {})},

@@ -34,6 +34,7 @@ def test_each_node_unpacks_the_image_once_and_keeps_it(
             "count": {
                 "image": "torch-cpu",
                 "launcher": "plain",
+                "independent": True,
                 "command": "python3 /workloads/count.py --steps 3",
                 "scale": {"nodes": [2], "repeats": 2},
                 "resources": {"time": "10m"},

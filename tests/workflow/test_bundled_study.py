@@ -38,6 +38,7 @@ def bundle(make_workspace: Callable[[str], Workspace]) -> Path:
     scored: dict[str, Any] = {
         "image": "small",
         "launcher": "plain",
+        "independent": True,
         "command": f"python3 /workloads/{PROGRAM.name}",
         "scale": {"nodes": [1, 2], "repeats": 1},
         "resources": {"time": "10m"},

@@ -29,6 +29,7 @@ def spool(project: Path, tmp_path: Path) -> Workspace:
                 "runtime": "native",
                 "command": ["python3", "/workloads/hello.py"],
                 "launcher": "plain",
+                "independent": True,
                 "throughput": "([0-9]+) samples/s",
                 "scale": {"nodes": [1, 2], "ranks_per_node": 2, "repeats": 2},
                 "resources": {"cpus_per_rank": 3, "memory_per_rank": "100M", "time": "2m"},

@@ -21,8 +21,8 @@ RUN = "nodes1-ranks2-repeat1"
 @pytest.mark.parametrize(
     "where",
     [
-        {"runtime": "native", "launcher": "plain"},
-        {"image": "torch-cpu", "launcher": "plain"},
+        {"runtime": "native", "launcher": "plain", "independent": True},
+        {"image": "torch-cpu", "launcher": "plain", "independent": True},
         {"image": "torch-cpu", "launcher": "horovod"},
     ],
     ids=["native", "container", "horovod"],

@@ -29,6 +29,7 @@ def test_known_waits_come_back(workspace: Workspace) -> None:
             "waiting": {
                 "runtime": "native",
                 "launcher": "plain",
+                "independent": True,
                 "command": f"python3 /workloads/waiting.py {options}",
                 "scale": {"kind": "weak", "nodes": [2], "ranks_per_node": 2, "repeats": 1},
                 "resources": {"time": "2m"},

@@ -1,5 +1,6 @@
 """Throughput of runs whose numbers are known by construction."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,32 @@ def test_steps_that_took_no_time_give_no_throughput(tmp_path: Path) -> None:
     run.steps(step_s=0.0, warm_up_s=0.0)
     [found] = measured(tmp_path)
     assert found.left_out == "no samples in its steady state"
+
+
+@pytest.mark.parametrize(
+    ("groups", "apart"),
+    [(4, "none was connected to another"), (2, "they are 2 groups"), (1, None), (None, None)],
+)
+def test_a_run_whose_ranks_never_met_is_left_out(
+    tmp_path: Path, groups: int | None, apart: str | None
+) -> None:
+    run = completed(tmp_path, nodes=2, ranks_per_node=2)
+    path = run.path / "result.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "groups": groups}))
+    [found] = measured(tmp_path)
+    assert (found.samples_per_s is None) == bool(apart)
+    if apart:
+        assert found.left_out and found.left_out.startswith(f"its 4 ranks never met ({apart})")
+
+
+def test_what_ranks_print_that_never_met_is_left_out(tmp_path: Path) -> None:
+    run = plan(tmp_path, nodes=2)
+    run.execute()
+    run.printed([100.0, 104.0])
+    path = run.path / "result.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "groups": 2}))
+    [found] = measured(tmp_path)
+    assert (found.samples_per_s, found.source) == (None, None)
 
 
 def test_a_run_without_any_measurement_is_left_out(tmp_path: Path) -> None:

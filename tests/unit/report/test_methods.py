@@ -47,6 +47,15 @@ def test_printed_throughputs_and_missing_ranks_are_told(tmp_path: Path) -> None:
     assert "records of their ranks are missing: 1 run." in said
 
 
+def test_independent_ranks_are_told(tmp_path: Path) -> None:
+    results = tmp_path / "site"
+    run = completed(results, nodes=2)
+    asked = run.path / "run.json"
+    asked.write_text(json.dumps({**json.loads(asked.read_text()), "independent": True}))
+    said = " ".join(methods(summary_of(results)))
+    assert "The ranks of digits are independent of each other, as the experiment says" in said
+
+
 def test_the_order_of_submission_is_told_with_its_seed(tmp_path: Path) -> None:
     results = tmp_path / "site"
     for repeat in (1, 2):

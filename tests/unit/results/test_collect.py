@@ -76,6 +76,8 @@ def test_a_completed_run(results: Path) -> None:
         "image_digest": "sha256:" + "ab" * 32,
         "programs": "{}",
         "failure": None,
+        "groups": None,
+        "independent": False,
         "pieces": 1,
         "unreadable_records": 0,
         "repeated_steps": 0,

@@ -117,6 +117,10 @@ def test_a_number_without_a_unit_is_refused(written: str, message: str) -> None:
         ),
         (("scale:", "timeline: maybe\n    scale:"), "experiments.digits.timeline: input should be"),
         (
+            ("scale:", "independent: true\n    scale:"),
+            "experiments.digits.independent: is for ranks that need not meet; say launcher: plain",
+        ),
+        (
             ("scale:", "environment: {A B: c}\n    scale:"),
             "a variable's name has letters, digits and '_'",
         ),
@@ -268,6 +272,15 @@ def test_a_timeline_is_part_of_a_runs_description_only_where_it_is_asked_for() -
     assert '"timeline":true' in other.model_dump_json()
     assert Run.model_validate_json(other.model_dump_json()) == other
     assert not Run.model_validate_json(without.model_dump_json()).timeline
+
+
+def test_independent_ranks_are_part_of_a_description_only_where_they_are_asked_for() -> None:
+    plain = GOOD.replace("scale:", "launcher: plain\n    scale:")
+    asked = plain.replace("scale:", "independent: true\n    scale:")
+    without, other = (expand(parse(text))[0] for text in (plain, asked))
+    assert "independent" not in without.model_dump_json()
+    assert '"independent":true' in other.model_dump_json()
+    assert Run.model_validate_json(other.model_dump_json()) == other
 
 
 @pytest.mark.parametrize(

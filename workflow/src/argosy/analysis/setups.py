@@ -16,7 +16,7 @@ from argosy.results.tables import Run, fetch
 Found = TypeVar("Found")
 
 _QUERY = """
-SELECT experiment, run_id, state, scaling, timeline, command, launcher, is_native, hardware,
+SELECT experiment, run_id, state, scaling, timeline, command, launcher, independent, is_native, hardware,
     throughput_pattern, environment, own_variables, resources, image_name, image_digest, programs,
     started_unix_s
 FROM runs ORDER BY started_unix_s NULLS LAST, experiment, run_id
@@ -50,6 +50,8 @@ class Setup:
     variables: Mapping[str, str]
     own_variables: tuple[str, ...]
     programs: Mapping[str, str] = field(default_factory=dict)
+    independent: bool = False
+    """Whether the ranks are separate programs, which need not be connected to each other."""
 
     @property
     def key(self) -> str:
@@ -141,7 +143,7 @@ def _with_programs(
 def differences(one: Setup, other: Setup) -> list[Difference]:
     """Return what two setups differ in, what decides the work first; programs only where both are known."""
     own = {f"variable {name}" for name in (*one.own_variables, *other.own_variables)}
-    of_work = {"command", "kind of scaling", "timeline", "throughput pattern", *own}
+    of_work = {"command", "kind of scaling", "timeline", "throughput pattern", "ranks", *own}
     if not (one.programs and other.programs):
         one, other = replace(one, programs={}), replace(other, programs={})
     ours, theirs = dict(told(one)), dict(told(other))
@@ -164,6 +166,8 @@ def told(setup: Setup) -> Iterator[tuple[str, str]]:
     for name in ("image", "launcher", "hardware"):
         if getattr(setup, name) is not None:
             yield name, getattr(setup, name)
+    if setup.independent:
+        yield "ranks", "independent of each other"
     if setup.is_native:
         yield "runtime", "native"
     for name, amount in sorted(setup.resources.items()):
@@ -194,6 +198,7 @@ def _setup(row: Mapping[str, Any]) -> Setup:
         },
         own_variables=tuple(row["own_variables"]),
         programs=_object(row["programs"]),
+        independent=row["independent"],
     )
 
 

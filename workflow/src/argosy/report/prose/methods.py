@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from argosy.analysis.blocks import FEWEST_PAIRS, are_blocks
 from argosy.analysis.slow_jobs import unseen_share
 from argosy.report.numbers import count, percent
-from argosy.report.prose.findings import warm_up
+from argosy.report.prose.findings import listed, warm_up
 from argosy.report.summary.models import (
     ExperimentSummary,
     PointSummary,
@@ -36,6 +36,12 @@ def _of_runs(summary: Summary) -> Iterator[str]:
         yield (
             f"The programs of {count(printed, 'run')} recorded no steps. Their throughput is the mean of "
             "the numbers that they printed, each by the work that it stands for."
+        )
+    apart = [each.experiment for each in summary.experiments if each.setup.independent]
+    if apart:
+        yield (
+            f"The ranks of {listed(apart)} are independent of each other, as the experiment says: nothing "
+            "was exchanged, and their samples are added up."
         )
     missing = sum((run.left_out or "").startswith("no steps of ") for run in runs)
     if missing:
