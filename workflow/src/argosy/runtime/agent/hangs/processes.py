@@ -58,6 +58,15 @@ def family(all_processes: dict[int, Process], pid: int) -> list[Process]:
     return found
 
 
+def with_children(pid: int) -> list[int]:
+    """Return a process and what its first thread has started, and so on; cheaper than `processes`."""
+    found = [pid]
+    for each in found:
+        with contextlib.suppress(OSError), open(f"/proc/{each}/task/{each}/children") as file:
+            found += map(int, file.read().split())
+    return found
+
+
 def threads(pid: int, state: bytes) -> set[int]:
     """Return the threads of a process in a state.
 

@@ -13,12 +13,17 @@ import time
 from typing import Collection, Mapping
 
 from ..files import write_json
-from ..hangs.processes import Process, family, processes
+from ..hangs.processes import Process, family, processes, with_children
 from ..settings import SCHEMA_VERSION, Settings
 from ..sockets import LISTEN, connections, sockets_of
 
-# Until so many seconds after the start, and the seconds between two looks.
-_SCHEDULE = ((3.0, 0.1), (30.0, 0.25), (120.0, 1.0), (float("inf"), 15.0))
+# Until so many seconds after the start, and the seconds between two looks at the ranks' own sockets.
+_SCHEDULE = ((1.5, 0.1), (30.0, 0.25), (120.0, 1.0), (float("inf"), 15.0))
+# Of a core, for whole looks where no socket of a rank is new: the kernel's table of connections alone
+# takes 6 ms, and all processes of a node as long.
+_SHARE = 0.002
+# Seconds between whole looks at the very start, of programs that do little more than meet.
+_AT_FIRST, _OFTEN = 1.5, 0.25
 # Noted of a rank; one of thousands of ranks may be connected to all of them.
 _MOST = 256
 _SHARED = re.compile(r"^\S+ \S+s \S+ (\S+) (\d+) +(?:/dev/shm/|/memfd:)", re.M)
@@ -49,14 +54,20 @@ class LinkWatch(threading.Thread):
         self._network = _network()
         self._links: dict[int, set[str]] = {rank: set() for rank in ranks}
         self._seen: set[int] = set()
+        self._known: set[int] = set()
         self._unclear = False
         self._over = threading.Event()
 
     def run(self) -> None:
         """Run the thread."""
-        began = time.monotonic()
+        began, next_whole = time.monotonic(), 0.0
         while not all(len(links) >= _MOST for links in self._links.values()):
-            self._look()
+            now = time.monotonic()
+            if self._has_new_sockets() or now >= next_whole:
+                spent = time.thread_time()
+                self._look()
+                pause = (time.thread_time() - spent) / _SHARE
+                next_whole = now + (pause if now > began + _AT_FIRST else _OFTEN)
             age = time.monotonic() - began
             if self._over.wait(next(pause for until, pause in _SCHEDULE if age < until)):
                 return
@@ -78,9 +89,19 @@ class LinkWatch(threading.Thread):
         with contextlib.suppress(OSError):
             write_json(self._path, {"schema_version": SCHEMA_VERSION, **content})
 
+    def _has_new_sockets(self) -> bool:
+        """Return whether a rank, or what it has started, holds a socket that it did not hold before."""
+        pids = {each for pid in self._ranks.values() for each in with_children(pid)}
+        try:
+            sockets = sockets_of(pids)
+        except PermissionError:
+            return False  # one is about to end
+        is_new = not sockets <= self._known
+        self._known = sockets
+        return is_new
+
     def _look(self) -> None:
-        everybody = processes()
-        members = _members(everybody, self._ranks)
+        members = _members(processes(), self._ranks)
         table = connections(os.getpid())
         for rank, found in members.items():
             try:
