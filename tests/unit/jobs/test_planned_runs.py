@@ -10,6 +10,7 @@ import pytest
 from run_files import verdict
 
 from argosy.errors import ArgosyError
+from argosy.jobs.description import describe_run
 from argosy.jobs.outdated import OTHER_PLAN, Programs, describe_outdated
 from argosy.jobs.planning import Project, Target, plan_runs, write_runs
 from argosy.run_folder.folder import RunFolder
@@ -85,7 +86,7 @@ def program(project: Project, text: str) -> Path:
 def measured_with(project: Project, folder: Path) -> None:
     """A result of what the run is planned for, with the program as it is."""
     spec = RunFolder(folder).spec
-    programs = Programs(project.workloads_dir).of(spec).digests()
+    programs = Programs(project.workloads_dir).of(spec)
     assert [*programs] == ["/workloads/train.py"]
     result = verdict(spec=spec.spec, programs=programs)
     (folder / "result.json").write_text(json.dumps(result.content()))
@@ -235,3 +236,18 @@ def test_the_order_of_submission_decides_nothing_else(project: Project) -> None:
     ]
     # What was measured has the order of its own time.
     assert submissions[0] == before != submissions[2]
+
+
+def test_a_file_that_no_longer_counts_is_compared_by_itself(project: Project) -> None:
+    project.workloads_dir.mkdir(parents=True)
+    for name in ("train.py", "beside.py"):
+        (project.workloads_dir / name).write_text("")
+    [plan] = plan_runs(project, Target("local"), runs("python3 /workloads/train.py", repeats=1), {})
+    spec = describe_run(plan)
+    both = runs("python3 /workloads/train.py /workloads/beside.py", repeats=1)
+    [wider] = plan_runs(project, Target("local"), both, {})
+    before = Programs(project.workloads_dir).of(describe_run(wider))
+    assert {*before} == {"/workloads/train.py", "/workloads/beside.py"}
+    assert Programs(project.workloads_dir).changed(before, spec) == []
+    (project.workloads_dir / "beside.py").write_text("# Another.\n")
+    assert Programs(project.workloads_dir).changed(before, spec) == ["/workloads/beside.py"]

@@ -156,7 +156,7 @@ def test_a_result_of_another_program_is_not_this_run_s(tmp_path: Path) -> None:
     asked = run_files.run_spec(command=["python3", "/workloads/train.py"])
     (run_dir / "run.json").write_text(json.dumps(asked.content()))
     (run_dir / "job.sbatch").write_text("#!/bin/bash\n")
-    programs = Programs(program.parent).of(asked).digests()
+    programs = Programs(program.parent).of(asked)
     submitted(run_dir)
     verdict(run_dir, "7.0", "completed", programs=programs)
     program.write_text("2")

@@ -27,7 +27,7 @@ def measured(fake: FakeStudy, workloads: Path, command: str = COMMAND) -> Path:
     run = fake.plan(command=command)
     run.execute()
     folder = RunFolder(run.path)
-    programs = Programs(workloads).of(folder.spec).digests()
+    programs = Programs(workloads).of(folder.spec)
     result = folder.result
     assert result
     content = {**result.content(), "spec": folder.spec.spec, "programs": programs}
@@ -42,7 +42,7 @@ def said(folder: Path, workloads: Path) -> str:
 def test_a_result_that_holds(fake: FakeStudy, workloads: Path) -> None:
     folder = measured(fake, workloads)
     text = said(folder, workloads)
-    digest = Programs(workloads).of(RunFolder(folder).spec).digests()["/workloads/train.py"]
+    digest = Programs(workloads).of(RunFolder(folder).spec)["/workloads/train.py"]
     assert f"program   {digest[7:19]}  /workloads/train.py" in text
     assert "/workloads/beside.py" in text and "  has changed" not in text
     assert f"command   {COMMAND}" in text and "result    of attempt" in text

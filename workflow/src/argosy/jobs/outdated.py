@@ -8,7 +8,7 @@ from pathlib import Path
 from argosy.errors import plain
 from argosy.reading import site_of
 from argosy.run_folder.models import OtherVersionError, RunFolderError, RunSpec, Verdict, read_model
-from argosy.runtime.program_files import Program
+from argosy.runtime.program_files import Program, changed
 
 OTHER_PLAN = "what is asked for has changed"
 DAMAGED = "its result cannot be read"
@@ -20,14 +20,26 @@ class Programs:
     """The user's programs as they are now; each is read once."""
 
     workloads: Path
-    _read: dict[str, Program] = field(default_factory=dict)
+    _digests: dict[str, dict[str, str]] = field(default_factory=dict)
 
-    def of(self, spec: RunSpec) -> Program:
-        """Return the program of a run (`runtime/program_files.py`)."""
+    def of(self, spec: RunSpec) -> dict[str, str]:
+        """Return digests of the files that a run's program is made of (`runtime/program_files.py`)."""
         key = repr((spec.command, spec.rank_environment, spec.runtime))
-        if key not in self._read:
-            self._read[key] = Program(spec.content(), str(self.workloads))
-        return self._read[key]
+        if key not in self._digests:
+            self._digests[key] = self._program(spec).digests()
+        return self._digests[key]
+
+    def changed(self, before: Mapping[str, str], spec: RunSpec) -> list[str]:
+        """Return the files of `before` that differ or are gone, whether or not they count today."""
+        now, program = self.of(spec), self._program(spec)
+        return [
+            name
+            for name in changed(before, now)
+            if name in now or program.digest(name) != before[name]
+        ]
+
+    def _program(self, spec: RunSpec) -> Program:
+        return Program(spec.content(), str(self.workloads))
 
 
 def why_outdated(folder: Path, spec: RunSpec, programs: Programs) -> str | None:
@@ -53,7 +65,7 @@ def why_outdated(folder: Path, spec: RunSpec, programs: Programs) -> str | None:
 
 def changed_programs(result: Verdict, spec: RunSpec, programs: Programs) -> list[str]:
     """Return the files of the program of `spec` that are not those of a result or verdict."""
-    return [] if result.programs is None else programs.of(spec).changed(result.programs)
+    return [] if result.programs is None else programs.changed(result.programs, spec)
 
 
 def describe_outdated(outdated: Mapping[str, str]) -> list[str]:

@@ -46,9 +46,9 @@ def describe_dependencies(folder: Path, workloads: Path) -> Iterator[str]:
 
 def _describe_programs(spec: RunSpec, result: Verdict | None, programs: Programs) -> Iterator[str]:
     """Yield the program's files with their digests; those of the result, where they differ from today's."""
-    now = programs.of(spec).digests()
+    now = programs.of(spec)
     before = (result and result.programs) or {}
-    changed = {*programs.of(spec).changed(before)}
+    changed = {*programs.changed(before, spec)}
     for name in sorted({*now, *changed}):
         word = "  has changed" if name in changed else ""
         yield plain(f"{'program':10}{_short(now.get(name, 'gone')):{_DIGITS}}  {name}{word}")

@@ -43,7 +43,7 @@ _FOLDER_OF_ITS_OWN = re.compile(r"""["']?(?:\$\([^()]*\)|\$?\{\w+\}|\$\w+)["']?/
 """Before a name: where a program finds itself."""
 _END_OF_WORD = re.compile(r"[\s:;,'\"=&|()<>]+")
 MODULE = re.compile(r"(?:^|\s)-m[ =]?([^\W\d][\w.]*)")
-_OF_THE_SYSTEM = ("/bin/", "/etc/", "/lib", "/opt/", "/proc/", "/sbin/", "/sys/", "/usr/")
+_OF_THE_SYSTEM = ("/bin/", "/etc/", "/lib/", "/lib64/", "/proc/", "/sbin/", "/sys/", "/usr/")
 
 Roots = Tuple[str, ...]
 """Folders in which Python looks for modules."""
@@ -82,29 +82,18 @@ class Program:
         self._waiting: List[Tuple[str, Roots]] = []
 
     def digests(self) -> dict[str, str]:
-        """Return digests of all its files by their names, in order; they are read once."""
-        if self._found:
-            return self._found
+        """Return digests of all its files by their names, in order."""
         for word in (*self.command, *self.variables):
             self._add_started(word, self.bases)
         self._add_modules(" ".join(self.command), self.bases)
         self._follow()
-        for folder in (*self.bases, *self.path):
+        for folder in self.bases:
             if self._is_in(folder, self.workloads) and not any(
                 name.startswith(self.name(folder) + "/") for name in self._found
             ):
                 self._waiting += [(path, (_above(path),)) for path in _settings_in(folder)]
                 self._follow()
         return dict(sorted(self._found.items()))
-
-    def changed(self, before: Mapping[str, str]) -> List[str]:
-        """Return the files of `before` that differ or are gone, whether or not they count today."""
-        now = self.digests()
-        return [
-            name
-            for name in changed(before, now)
-            if name in now or self.digest(name) != before[name]
-        ]
 
     def digest(self, name: str) -> Optional[str]:
         """Return the digest of the file that has a name; None without one."""
