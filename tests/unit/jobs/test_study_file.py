@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -62,13 +63,18 @@ def test_the_same_study_is_planned_once(project: Project, tmp_path: Path) -> Non
     assert [*tmp_path.glob("results/*")] == []
 
 
-def test_programs_read_what_is_handed_on_and_no_folder_has_it(tmp_path: Path) -> None:
-    before = {*Path(os.environ.get("TMPDIR", "/tmp")).iterdir()}
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_programs_read_what_is_handed_on_and_no_folder_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: bool
+) -> None:
+    if not in_memory:
+        monkeypatch.delattr(os, "memfd_create")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     held = HandedOn.of("a study: ä\n")
     for _ in range(2):
         done = subprocess.run(["cat", held.path], capture_output=True, text=True, cwd=tmp_path)
         assert done.stdout == "a study: ä\n", done.stderr
-    assert before >= {*Path(os.environ.get("TMPDIR", "/tmp")).iterdir()}
+    assert [*tmp_path.iterdir()] == []
 
 
 @pytest.mark.parametrize("study", sorted(path.name for path in (ROOT / "config").glob("*.yaml")))

@@ -8,6 +8,8 @@ import duckdb
 import pytest
 from study_files import completed, plan, sample_study
 
+from argosy.cli.results import report
+from argosy.errors import ArgosyError
 from argosy.results import collect
 from argosy.results.tables import COLUMNS, TABLES_VERSION, fetch, open_tables
 
@@ -139,15 +141,31 @@ def test_tables_that_cannot_be_used_are_made_again_and_that_is_said(
     assert rows(results, results / "tables") == rows(results, tmp_path / "anew")
 
 
+def spoil(path: Path) -> None:
+    """Change a table between its beginning and its end, where no reader looks first."""
+    content = bytearray(path.read_bytes())
+    content[200 : len(content) // 2] = bytes(len(content) // 2 - 200)
+    path.write_bytes(content)
+
+
+def test_a_report_of_a_damaged_table_makes_it_again(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    say(results)
+    spoil(results / "tables/steps.parquet")
+    with pytest.raises(ArgosyError, match=r"a table is damaged .*argosy report"):
+        report(results, from_tables=True)
+    report(results)
+    assert "the tables are made again from the run folders" in capsys.readouterr().err
+    report(results, from_tables=True)
+
+
 def test_a_table_that_is_damaged_within_is_made_again_and_that_is_said(
     results: Path, tmp_path: Path
 ) -> None:
     say(results)
     completed(results, nodes=16)
-    path = results / "tables/steps.parquet"
-    content = bytearray(path.read_bytes())
-    content[200 : len(content) // 2] = bytes(len(content) // 2 - 200)
-    path.write_bytes(content)
+    spoil(results / "tables/steps.parquet")
     said = lines(results)
     assert said[0].startswith("1 runs to read"), said
     assert said[1].endswith("all runs are read again"), said

@@ -39,6 +39,8 @@ def report(
     costs: CostsOption = None,
 ) -> None:
     """Write report.html, summary.json and summary.csv of all runs of a site."""
+    import duckdb
+
     from argosy.cli.site_names import results_of
     from argosy.report import Rates, write_report
     from argosy.results import collect
@@ -49,9 +51,18 @@ def report(
         from argosy.site.costs import read_costs
 
         rates = Rates(**read_costs(costs).model_dump())
+    tables = folder / "tables"
     if not from_tables:
-        collect(folder, folder / "tables", say=say)
-    written = write_report(folder, rates)
+        collect(folder, tables, say=say)
+    try:
+        written = write_report(folder, rates)
+    except duckdb.Error as problem:
+        damage = f"{tables}: a table is damaged ({str(problem).splitlines()[0]})"
+        if from_tables:
+            raise ArgosyError(damage, f"make the tables again: argosy report {folder}") from None
+        say(f"{damage}: the tables are made again from the run folders")
+        collect(folder, tables, say=say, anew=True)
+        written = write_report(folder, rates)
     say(f"wrote {written.html}")
 
 

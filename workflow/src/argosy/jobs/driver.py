@@ -10,11 +10,11 @@ import logging
 import os
 import socket
 import sys
-import tempfile
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO
 
 from filelock import FileLock, Timeout
@@ -66,22 +66,25 @@ def put_commands_on_path() -> None:
 
 @dataclass(frozen=True)
 class HandedOn:
-    """A text for programs that this process starts, in an open file that has no name in any folder."""
+    """A text for programs that this process starts, in memory: no folder has a file of it."""
 
     file: IO[bytes]
 
     @classmethod
     def of(cls, text: str) -> "HandedOn":
         """Hold `text` as long as this object lives."""
-        # By the name that the kernel gives an open file, programs of the same user open it anew.
-        file = tempfile.TemporaryFile()  # noqa: SIM115
+        # Some builds of Python are for C libraries that lack it.
+        if hasattr(os, "memfd_create"):
+            file = os.fdopen(os.memfd_create("study"), "w+b")
+        else:
+            file = TemporaryFile()  # noqa: SIM115
         file.write(text.encode())
         file.flush()
         return cls(file)
 
     @property
     def path(self) -> str:
-        """Return the path by which it is read."""
+        """Return the path by which programs of the same user open it."""
         return f"/proc/{os.getpid()}/fd/{self.file.fileno()}"
 
 

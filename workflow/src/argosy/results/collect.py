@@ -52,6 +52,8 @@ def collect(
     tables_dir: Path,
     runs: Sequence[Path] | None = None,
     say: Callable[[str], None] = lambda line: None,
+    *,
+    anew: bool = False,
 ) -> None:
     """Bring the tables of the runs below `results_dir` (results/<site>) in `tables_dir` up to date.
 
@@ -61,6 +63,7 @@ def collect(
     Args:
         runs: the run folders to be in the tables; None: every folder of a run below `results_dir`.
         say: is told what is done.
+        anew: read all runs, whatever the tables hold.
 
     Raises:
         ResultsError: when `results_dir` is missing, or `tables_dir` is a link; the old tables stay.
@@ -69,7 +72,7 @@ def collect(
     if not results_dir.is_dir():
         raise ResultsError(f"{results_dir}: no such folder", "run an experiment first")
     _check_no_link(tables_dir)
-    old = _read_tables(tables_dir, say)
+    old = None if anew else _read_tables(tables_dir, say)
     found = look(results_dir, runs, old.fingerprints if old else {})
     if old and _is_up_to_date(old, found):
         say(f"{len(found.kept)} runs, none of them new")
