@@ -2,6 +2,7 @@
 
 import random
 import re
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -91,6 +92,17 @@ def deep_speed(step: int) -> str:
             "(9 numbers, mean",
             "(9 numbers, mean",
         ),
+        # Behind many lines with words of their own.
+        (
+            RATE,
+            [
+                f"{chr(97 + n % 26) * 4} {chr(97 + n // 26) * 3}: {100 + n % 5} img/s"
+                for n in range(300)
+            ]
+            + [f"total: {300 + n} img/s" for n in range(5)],
+            "(300 numbers",
+            "(5 numbers, mean 302)",
+        ),
         (RATE, ["epoch 1: 100 img/s (train)", "epoch 1: 400 img/s (valid)"], "train", "valid"),
     ],
 )
@@ -136,3 +148,11 @@ def rate(mean: float = 512) -> str:
 )
 def test_ordinary_output_is_of_one_kind(lines: Sequence[str]) -> None:
     assert kinds(RATE, lines) == []
+
+
+def test_many_forms_are_compared_in_no_time() -> None:
+    words = ["".join(CHANCE.choices("abcdefghij", k=5)) for _ in range(200)]
+    lines = [f"{' '.join(CHANCE.sample(words, 9))} {rate()}" for _ in range(30_000)]
+    began = time.process_time()
+    assert kinds(RATE, lines) == []
+    assert time.process_time() - began < 20

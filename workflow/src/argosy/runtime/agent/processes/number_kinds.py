@@ -16,7 +16,7 @@ _FEWEST_LINES = 3
 _IN_TURN = 0.8
 """Changes from one name to the other for each number: 1 where each always follows the other."""
 _MOST_FORMS = 64
-_MOST_NUMBERS = 2000
+_MOST_NUMBERS = 300
 _MOST_TEXTS = 1000
 _LONGEST_TEXT = 60
 
@@ -134,8 +134,12 @@ class NumberKinds:
         return sorted(groups) if in_turn else []
 
     def _form(self, key: Tuple[int, Words, Words], match: Match[str]) -> _Form | None:
+        """Return the form of a number; of many forms, one by the words next to it alone."""
+        if key not in self._forms and len(self._forms) >= _MOST_FORMS:
+            place, before, after = key
+            key = place, before[-1:], after[:1]
         form = self._forms.get(key)
-        if form is None and len(self._forms) < _MOST_FORMS:
+        if form is None and len(self._forms) < 2 * _MOST_FORMS:
             form = self._forms[key] = _Form(*key, _text(match))
         return form
 

@@ -200,6 +200,9 @@ def value(text: str) -> float:
         ValueError: it is none.
     """
     text = plain(text.strip())
+    if text.count(".") > 1:
+        # A sentence ends behind the number.
+        text = text.rstrip(".")
     found = _NUMBER.fullmatch(text)
     if found is None or not re.search("[0-9]", found["whole"] + found["rest"]):
         return float(text)
