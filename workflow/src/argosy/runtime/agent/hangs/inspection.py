@@ -30,6 +30,7 @@ from .processes import (
     command_line,
     family,
     processes,
+    read_process,
     threads,
     wake_ups,
 )
@@ -51,6 +52,10 @@ _LEAST_FAULTS = 500.0
 _LEAST_BYTES, _LEAST_QUEUED = 1 << 20, 1 << 14
 # Of a thread that waits for one collective there are none; each that comes to an end has one or more.
 _LEAST_WAKE_UPS = 2
+
+
+Families = Mapping[int, "list[Process]"]
+"""The processes of each rank."""
 
 
 @dataclass(frozen=True)
@@ -96,13 +101,15 @@ class Inspection(threading.Thread):
     def run(self) -> None:
         """Run the thread."""
         # Who is asked for a stack wakes up for it and writes: what ranks do by themselves is seen before.
-        counted = [self._count()]
+        counted = [self._count(self._families())]
         time.sleep(_UNDISTURBED)
-        counted.append(self._count())
-        looks = [_Look.take(self._subjects, self._folder)]
+        families = self._families()
+        counted.append(self._count(families))
+        sockets = {rank: _sockets(members) for rank, members in families.items()}
+        looks = [_Look.take(families, sockets, self._folder)]
         for _ in range(_TIMES - 1):
             time.sleep(_PAUSE)
-            looks.append(_Look.take(self._subjects, self._folder))
+            looks.append(_Look.take(families, sockets, self._folder))
         places = tuple(
             _place(each, looks, *(counts[each.rank] for counts in counted))
             for each in self._subjects
@@ -110,9 +117,12 @@ class Inspection(threading.Thread):
         stacks = {rank: f"pid {dump.pid}:\n{dump.text}" for rank, dump in looks[-1].dumps.items()}
         self._found(Finding(self._number, places, stacks))
 
-    def _count(self) -> Mapping[int, _Counts]:
-        everybody, registered = processes(), self._folder.registered()
-        families = {each.rank: family(everybody, each.pid or 0) for each in self._subjects}
+    def _families(self) -> Families:
+        everybody = processes()
+        return {each.rank: family(everybody, each.pid or 0) for each in self._subjects}
+
+    def _count(self, families: Families) -> Mapping[int, _Counts]:
+        registered = self._folder.registered()
         return {
             rank: _Counts.of(members, _program(members, registered))
             for rank, members in families.items()
@@ -127,7 +137,7 @@ class _Look:
     whether any other thread of the rank is; `queued`: bytes on their way in a rank's sockets.
     """
 
-    families: Mapping[int, list[Process]]
+    families: Families
     programs: Mapping[int, Process]
     first: Mapping[int, bool]
     others: Mapping[int, bool]
@@ -136,15 +146,19 @@ class _Look:
     dumps: Mapping[int, Dump]
 
     @classmethod
-    def take(cls, subjects: Sequence[Subject], folder: StackFolder) -> _Look:
-        everybody = processes()
-        families = {each.rank: family(everybody, each.pid or 0) for each in subjects}
+    def take(cls, known: Families, sockets: Mapping[int, set[int]], folder: StackFolder) -> _Look:
+        # All of a machine's processes would take long to look through on one that is busy.
+        families = {
+            rank: list(filter(None, (read_process(each.pid) for each in members)))
+            for rank, members in known.items()
+        }
         registered = folder.registered()
         chosen = {rank: _program(members, registered) for rank, members in families.items()}
         programs = {rank: each for rank, each in chosen.items() if each}
         # Before they are asked for their stacks, for which they have to run.
-        running = {rank: _threads(members, b"R") for rank, members in families.items()}
-        on_disk = {rank: bool(_threads(members, b"D")) for rank, members in families.items()}
+        states = {rank: _threads(members) for rank, members in families.items()}
+        running = {rank: found.get("R", set()) for rank, found in states.items()}
+        on_disk = {rank: "D" in found for rank, found in states.items()}
         first = {rank: each.pid in running[rank] for rank, each in programs.items()}
         others = {rank: len(running[rank]) > first.get(rank, False) for rank in families}
         awake = {each.pid for each in programs.values() if not each.stopped}
@@ -155,7 +169,7 @@ class _Look:
             first,
             others,
             on_disk,
-            {rank: _queued(members) for rank, members in families.items()},
+            {rank: _queued(members, sockets[rank]) for rank, members in families.items()},
             {rank: dumps[each.pid] for rank, each in programs.items() if each.pid in dumps},
         )
 
@@ -166,20 +180,24 @@ def _program(members: Sequence[Process], registered: set[int]) -> Process | None
     return max(with_stacks or members, key=lambda each: each.cpu_s, default=None)
 
 
-def _threads(members: Sequence[Process], state: bytes) -> set[int]:
-    return {thread for each in members for thread in threads(each.pid, state)}
+def _threads(members: Sequence[Process]) -> Mapping[str, set[int]]:
+    found: dict[str, set[int]] = {}
+    for each in members:
+        for thread, state in threads(each.pid).items():
+            found.setdefault(state, set()).add(thread)
+    return found
 
 
-def _queued(members: Sequence[Process]) -> Mapping[int, int]:
-    if not members:
-        return {}
+def _sockets(members: Sequence[Process]) -> set[int]:
     try:
-        own = sockets_of(each.pid for each in members)
+        return sockets_of(each.pid for each in members)
     except OSError:
-        return {}
-    return {
-        each.inode: sum(each.queued) for each in connections(members[0].pid) if each.inode in own
-    }
+        return set()
+
+
+def _queued(members: Sequence[Process], sockets: set[int]) -> Mapping[int, int]:
+    table = connections(members[0].pid) if members and sockets else []
+    return {each.inode: sum(each.queued) for each in table if each.inode in sockets}
 
 
 def _place(subject: Subject, looks: Sequence[_Look], before: _Counts, after: _Counts) -> Place:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LEAST = 60.0
 """Seconds of silence before the ranks are looked at, where the experiment says nothing of it."""
-LOOKS, APART = 3, 8.0
+LOOKS, APART = 3, 6.0
 """So many looks, and so many seconds between them, have to find all ranks where they were."""
 CERTAIN = 15.0
 """Seconds of silence before a look where ranks wait for one that has ended, or each for another."""

@@ -67,16 +67,15 @@ def with_children(pid: int) -> list[int]:
     return found
 
 
-def threads(pid: int, state: bytes) -> set[int]:
-    """Return the threads of a process in a state.
+def threads(pid: int) -> dict[int, str]:
+    """Return the states of a process's threads.
 
     `R` are those that compute, or would if there were a core for them; `D` those that wait for a disk.
     """
-    found = set()
+    found = {}
     with contextlib.suppress(OSError):
         for name in os.listdir(f"/proc/{pid}/task"):
-            if _thread_state(pid, name) == state:
-                found.add(int(name))
+            found[int(name)] = _thread_state(pid, name)
     return found
 
 
@@ -101,12 +100,12 @@ def command_line(pid: int) -> list[str]:
         return []
 
 
-def _thread_state(pid: int, thread: str) -> bytes:
+def _thread_state(pid: int, thread: str) -> str:
     try:
         with open(f"/proc/{pid}/task/{thread}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0]
+            return file.read().rpartition(b")")[2].split()[0].decode()
     except (OSError, IndexError):
-        return b""
+        return ""
 
 
 def bytes_moved(pid: int) -> int:
