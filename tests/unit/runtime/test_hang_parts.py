@@ -73,6 +73,59 @@ def test_messages_carry_it() -> None:
             Place(0, IS, "", "runpy.py:88"),
         ),
         ([], Place(0, UNKNOWN)),
+        (
+            [
+                Frame("/x/site-packages/torch/distributed/distributed_c10d.py", 9, "all_reduce"),
+                Frame("/x/site-packages/torch/distributed/c10d_logger.py", 81, "wrapper"),
+                Frame("/workloads/train.py", 6, "<module>"),
+            ],
+            Place(0, WAITS, "all_reduce", "train.py:6"),
+        ),
+        (
+            [
+                Frame("/x/site-packages/torch/distributed/distributed_c10d.py", 9, "_rendezvous_helper"),
+                Frame("/x/site-packages/torch/distributed/distributed_c10d.py", 9, "init_process_group"),
+                Frame("/x/site-packages/torch/distributed/c10d_logger.py", 81, "wrapper"),
+                Frame("/x/site-packages/torch/distributed/c10d_logger.py", 95, "wrapper"),
+                Frame("/usr/lib/python3.11/contextlib.py", 81, "inner"),
+                Frame("/workloads/train.py", 6, "<module>"),
+            ],
+            Place(0, WAITS, "init_process_group", "train.py:6"),
+        ),
+        (
+            [
+                Frame("/x/site-packages/torch/nn/parallel/distributed.py", 9, "_sync_buffers"),
+                Frame("/x/site-packages/torch/nn/parallel/distributed.py", 9, "forward"),
+                Frame("/x/site-packages/torch/nn/modules/module.py", 9, "_call_impl"),
+                Frame("/workloads/train.py", 6, "<module>"),
+            ],
+            Place(0, WAITS, "forward of distributed.py", "train.py:6"),
+        ),
+        (
+            [
+                Frame("/x/site-packages/horovod/torch/mpi_ops.py", 9, "synchronize"),
+                Frame("/x/site-packages/horovod/torch/optimizer.py", 9, "step"),
+                Frame("/x/site-packages/torch/optim/lr_scheduler.py", 9, "wrapper"),
+                Frame("/workloads/train.py", 6, "<module>"),
+            ],
+            Place(0, WAITS, "step of optimizer.py", "train.py:6"),
+        ),
+        (
+            [
+                Frame("/x/site-packages/jax/_src/distributed.py", 9, "initialize"),
+                Frame("/workloads/train.py", 6, "<module>"),
+            ],
+            Place(0, WAITS, "initialize", "train.py:6"),
+        ),
+        (
+            [
+                Frame("/x/site-packages/torch/autograd/graph.py", 9, "_engine_run_backward"),
+                Frame("/x/site-packages/torch/_tensor.py", 9, "backward"),
+                Frame("/x/site-packages/torch/utils/_contextlib.py", 9, "decorate_context"),
+                Frame("/workloads/train.py", 6, "<module>"),
+            ],
+            Place(0, IS, "backward of _tensor.py", "train.py:6"),
+        ),
     ],
 )  # fmt: skip
 def test_the_place_is_the_programs_own_line(frames: Sequence[Frame], place: Place) -> None:

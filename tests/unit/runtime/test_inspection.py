@@ -74,6 +74,47 @@ def test_a_sleep_does_not_get_on(look: Look) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import time\nwhile time.time() > 0: time.sleep(1)\n",
+        "import time\nfor _ in range(100): time.sleep(1)\n",
+        "import time\ntime.sleep(100)\n",
+        "import subprocess\nsubprocess.run(['sleep', '100'])\n",
+        "number = 1\nwhile number: number = number * 3 % 1000003\n",
+        "while True: sum(range(10_000_000))\n",
+        "import os\nos.mkfifo('pipe')\nopen('pipe').read()\n",
+        "import fcntl, os\none, other = open('lock', 'w'), open('lock')\n"
+        "fcntl.flock(one, fcntl.LOCK_EX)\nfcntl.flock(other, fcntl.LOCK_EX)\n",
+        "import socket\nserver = socket.create_server(('127.0.0.1', 0))\n"
+        "socket.create_connection(server.getsockname()).recv(1)\n",
+        "import time\nwhile True:\n    open('/proc/self/stat').read(1)\n    time.sleep(0.1)\n",
+    ],
+    ids="asks counts sleeps child computes call opens lock network reads".split(),
+)  # fmt: skip
+def test_what_may_end_by_itself_gets_on(
+    look: Look, program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    look(program, WORKS)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import threading\nthreading.Event().wait()\n",
+        "import threading\nwhile not threading.Event().wait(0.3): pass\n",
+        "import queue\nqueue.Queue().get()\n",
+        "import time\ntime.sleep(1000)\n",
+        "import subprocess\nsubprocess.run(['sleep', '1000'])\n",
+        "import os\nos.read(os.pipe()[0], 1)\n",
+    ],
+    ids=["event", "asks its own", "queue", "sleeps", "child sleeps", "pipe"],
+)
+def test_what_cannot_end_by_itself_does_not_get_on(look: Look, program: str) -> None:
+    look(program, IS)
+
+
 def test_a_validation_in_many_functions_works(look: Look) -> None:
     look(
         """
