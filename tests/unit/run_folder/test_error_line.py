@@ -106,6 +106,15 @@ def test_torchrun_hides_no_cause(tmp_path: Path, sign: str) -> None:
     assert line_of(tmp_path, first + later + OF_TORCHRUN) == CAUSE
 
 
+def test_a_process_that_ended_before_it_answered_hides_no_cause(tmp_path: Path) -> None:
+    long = tmp_path / ("a-long-name-of-a-scratch-folder" * 4)
+    long.mkdir()
+    program = "import tempfile, multiprocessing as m; tempfile.tempdir = {!r}; m.Manager()"
+    assert line_of(tmp_path, printed(program.format(str(long)))) == "OSError: AF_UNIX path too long"
+    alone = "import pickle; pickle.loads(b'')"
+    assert line_of(tmp_path, printed(alone)) == "EOFError: Ran out of input"
+
+
 def test_without_the_words_of_a_child_the_launcher_is_quoted(tmp_path: Path) -> None:
     assert line_of(tmp_path, OF_TORCHRUN).endswith("ChildFailedError: /workloads/child.py FAILED")
 

@@ -16,11 +16,11 @@ _HEADER = re.compile(
 )
 _BOX = re.compile(r"╭.*Traceback \(most recent call last\).*╮$")
 _IGNORED = "Exception ignored in"
-_OF_A_LAUNCHER = re.compile(
-    r"(?:[\w.]+\.)?"
-    r"(?:ChildFailedError|CalledProcessError|ProcessExitedException|ProcessRaisedException)\b"
+_OF_ANOTHER_PROCESS = re.compile(
+    r"(?:[\w.]+\.)?(?:ChildFailedError|CalledProcessError|ProcessExitedException|ProcessRaisedException"
+    r"|EOFError|BrokenPipeError|BrokenProcessPool|ConnectionResetError)\b"
 )
-"""Exceptions of torchrun and its like: a process that they had started failed, for its own reason."""
+"""Exceptions of torchrun and its like: a process that they had started or listened to has ended."""
 _LAST_WORD = re.compile(r"(?:[\w./-]+: )?(?:error|fatal): ", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]{2}")
 
@@ -36,8 +36,8 @@ class _Raised:
 def error_line(path: Path, top: Path) -> str:
     """Return why the program ended that printed this log, in one line; "" where it printed nothing.
 
-    This is the exception of the last traceback. After a launcher's own traceback it is the first exception
-    that a process of it raised. Without a traceback near the end it is the last line.
+    This is the exception of the last traceback. Where that only says that another process has ended, it is
+    the first exception that says more. Without a traceback near the end it is the last line.
     """
     lines = [
         _shown(line) for line in tail(path, top, TAIL_BYTES).decode(errors="replace").split("\n")
@@ -45,9 +45,10 @@ def error_line(path: Path, top: Path) -> str:
     raised = [*_exceptions(lines)]
     if not raised or _goes_on_after(lines, raised[-1].line):
         return last_line(path, top)
-    if _OF_A_LAUNCHER.match(raised[-1].text):
+    if _OF_ANOTHER_PROCESS.match(raised[-1].text):
         return next(
-            (each.text for each in raised if not _OF_A_LAUNCHER.match(each.text)), raised[-1].text
+            (each.text for each in raised if not _OF_ANOTHER_PROCESS.match(each.text)),
+            raised[-1].text,
         )
     return raised[-1].text
 
