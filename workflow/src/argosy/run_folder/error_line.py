@@ -14,7 +14,7 @@ MOST_LINES_AFTER = 30
 _HEADER = re.compile(
     r"(?P<prefix>.*?)(?:\+ )?(?:Exception Group )?Traceback \(most recent call last\):$"
 )
-_BOX = re.compile(r"╭.*Traceback \(most recent call last\).*╮$")
+_BOX = re.compile(r"\s*╭[─ ]*Traceback \(most recent call last\)[─ ]*╮$")
 _IGNORED = "Exception ignored in"
 _OF_ANOTHER_PROCESS = re.compile(
     r"(?:[\w.]+\.)?(?:ChildFailedError|CalledProcessError|ProcessExitedException|ProcessRaisedException"
@@ -65,7 +65,7 @@ def _exceptions(lines: Sequence[str]) -> Iterator[_Raised]:
         if header := _HEADER.match(line):
             last = _after_frames(lines, number + 1, header["prefix"])
             prefix = header["prefix"]
-        elif _BOX.search(line):
+        elif _BOX.match(line):
             last, prefix = _after_box(lines, number + 1), ""
         else:
             continue
