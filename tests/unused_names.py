@@ -24,6 +24,7 @@ READ_BY_OTHERS = {
     "argosy/runtime/agent/status.py: RankStatus.local_rank": "a field of status.json",
     "argosy/cli/commands.py: Command.": "called by typer",
     "argosy/cli/commands.py: Group.": "called by typer",
+    "argosy/terminal.py: _Console.on_broken_pipe": "called by rich",
     "argosy/images/interchange/members.py: Member._proc_": "called by tarfile",
     "argosy/images/interchange/streams.py: Hashing.readinto": "called by io.BufferedReader",
     "argosy/images/interchange/streams.py: Hashing.readable": "called by io",

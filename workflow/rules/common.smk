@@ -12,7 +12,7 @@ from snakemake.common.configfile import load_configfile
 from snakemake.exceptions import WorkflowError
 
 from argosy.errors import ArgosyError
-from argosy.files import read_paths
+from argosy.files import apply_umask, read_paths
 from argosy.images.builder.recipe import image_inputs
 from argosy.images.interchange.sources import check_taken
 from argosy.images.store.lockfile import is_imported
@@ -44,6 +44,10 @@ PROJECT = Path.cwd()
 
 put_commands_on_path()
 provide_notes_folder()
+try:
+    apply_umask()
+except ArgosyError as problem:
+    raise WorkflowError(problem.lines)
 
 
 def config_sources():

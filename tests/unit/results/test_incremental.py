@@ -63,7 +63,7 @@ def test_a_planned_run_that_was_carried_out(results: Path, tmp_path: Path) -> No
     run = plan(results, "digits-mlp", 8, 2, 1)
     run.execute()
     run.steps()
-    assert say(results).startswith("1 runs to read")
+    assert say(results).startswith("1 run to read")
     assert rows(results, results / "tables") == rows(results, tmp_path / "anew")
 
 

@@ -2,21 +2,57 @@
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from argosy.errors import ArgosyError
+from argosy.reading import read_text
+
+UMASK_VARIABLE = "ARGOSY_UMASK"
+PRIVATE = 0o077
+
+
+def umask() -> int:
+    """Return the permissions that new files of results are without: ARGOSY_UMASK, or all but the user's.
+
+    Raises:
+        ArgosyError: for a value that is none, keeps the user out, or lets others change batch scripts.
+    """
+    text = os.environ.get(UMASK_VARIABLE, "")
+    if not text:
+        return PRIVATE
+    if not re.fullmatch(r"0?0[0-7][0-7]", text):
+        raise ArgosyError(
+            f"{UMASK_VARIABLE}={text}: not an umask in octal", "027 lets your group read results"
+        )
+    if int(text, 8) & 0o022 != 0o022:
+        raise ArgosyError(
+            f"{UMASK_VARIABLE}={text}: others could change your batch scripts",
+            "027 lets your group read results, 022 lets everybody",
+        )
+    return int(text, 8)
+
+
+def apply_umask() -> None:
+    """Let this process and its children make files as ARGOSY_UMASK says, where it is set."""
+    if os.environ.get(UMASK_VARIABLE):
+        os.umask(umask())
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Give a temporary path beside `path`; what is written there replaces `path` when all went well.
 
-    The file keeps the private mode of a temporary file (0600), as others may share the file system.
+    Others may share the file system: only the user can read the file, or whom ARGOSY_UMASK allows to.
     """
+    mode = 0o666 & ~umask()
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.fchmod(descriptor, mode)
     os.close(descriptor)
     temporary = Path(name)
     try:
@@ -35,7 +71,7 @@ def write_text(path: Path, text: str) -> None:
 
 def read_paths(path: Path) -> list[Path]:
     """Return the paths that a file lists, one on each line: a command line has no room for thousands."""
-    return [Path(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [Path(line) for line in read_text(path, path.parent).splitlines()]
 
 
 def write_json(path: Path, value: Any) -> None:

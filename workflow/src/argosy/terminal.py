@@ -1,8 +1,10 @@
 """Tables in a terminal: one style for all commands, in which no word is broken."""
 
+import errno
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from rich import box
 from rich.cells import cell_len
@@ -19,9 +21,15 @@ _GAP = 2
 _INDENT = 2
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> NoReturn:
+        """Leave it to the command how it ends, where rich would exit with 1."""
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
 def make_console() -> Console:
     """Return what commands print to: as wide as the terminal or COLUMNS says, wide enough in a pipe."""
-    console = Console(highlight=False)
+    console = _Console(highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PIPED_WIDTH
     return console

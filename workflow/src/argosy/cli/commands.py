@@ -67,6 +67,13 @@ def _usage_of(argument: Any) -> str:
 class Group(TyperGroup):
     """A group of commands that lists them by section, and suggests only those that it lists."""
 
+    def make_context(self, *arguments: Any, **more: Any) -> Any:
+        """Read the command line; the help may be printed here."""
+        try:
+            return super().make_context(*arguments, **more)
+        except BrokenPipeError:
+            raise OutputClosedError from None
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command that is named."""
         try:

@@ -14,6 +14,7 @@ from typer.exceptions import TyperException
 
 from argosy.cli.commands import OutputClosedError, explain_usage
 from argosy.errors import ArgosyError, explained, is_of_the_surroundings, plain
+from argosy.files import apply_umask
 
 MISTAKE = 2
 INTERRUPTED = 130
@@ -42,6 +43,7 @@ def status_of(command: Callable[[], object]) -> int:
     """Run a command; return its exit status, and print the mistake that ended it."""
     try:
         _check_folder()
+        apply_umask()
         returned = command()
         return returned if isinstance(returned, int) else 0
     except OutputClosedError:
@@ -91,7 +93,7 @@ def _flushed(status: int) -> int:
             stream.flush()
         except OSError as problem:
             silence(stream)
-            if stream is sys.stdout and problem.errno != errno.EPIPE:
+            if stream is sys.stdout and problem.errno != errno.EPIPE and status != MISTAKE:
                 status = _tell(ArgosyError(f"standard output: {problem.strerror}"))
     return status
 

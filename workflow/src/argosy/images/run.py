@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     log = options.log_dir / f"node-{os.environ.get('ARGOSY_NODE', '0')}.log"
     # Not by way of a link that an earlier program of the run may have put there.
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
-    with os.fdopen(os.open(log, flags, 0o600), "ab", buffering=0) as stream:
+    with os.fdopen(os.open(log, flags, 0o666), "ab", buffering=0) as stream:
         try:
             return run_image(
                 options.digest,

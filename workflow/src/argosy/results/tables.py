@@ -16,7 +16,7 @@ import duckdb
 
 from argosy import __version__
 from argosy.errors import plain_texts
-from argosy.files import replacing
+from argosy.files import replacing, umask
 from argosy.reading import NotReadError, check_regular
 from argosy.results.errors import ResultsError
 
@@ -298,7 +298,7 @@ def write_tables(
             target = files.enter_context(replacing(tables_dir / f"{table}.parquet"))
             if table in parts and not kept:
                 parts[table].replace(target)
-                target.chmod(0o600)
+                target.chmod(0o666 & ~umask())
                 continue
             queries = [_new_rows(table, table in parts)]
             if kept:

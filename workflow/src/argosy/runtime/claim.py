@@ -73,11 +73,11 @@ def make_folders(run_dir: str, attempt: str) -> None:
         OSError: the run's folder cannot be written to.
     """
     for kind in ("attempts", "records", "checkpoints"):
-        os.makedirs(os.path.join(run_dir, kind), mode=0o700, exist_ok=True)
-        os.mkdir(os.path.join(run_dir, kind, attempt), 0o700)
-    os.makedirs(os.path.join(run_dir, "logs", attempt), mode=0o700, exist_ok=True)
-    os.mkdir(os.path.join(run_dir, "logs", attempt, "ranks"), 0o700)
-    os.makedirs(os.path.join(run_dir, "output"), mode=0o700, exist_ok=True)
+        os.makedirs(os.path.join(run_dir, kind), files.FOLDER_MODE, exist_ok=True)
+        os.mkdir(os.path.join(run_dir, kind, attempt), files.FOLDER_MODE)
+    os.makedirs(os.path.join(run_dir, "logs", attempt), files.FOLDER_MODE, exist_ok=True)
+    os.mkdir(os.path.join(run_dir, "logs", attempt, "ranks"), files.FOLDER_MODE)
+    os.makedirs(os.path.join(run_dir, "output"), files.FOLDER_MODE, exist_ok=True)
 
 
 def describe(spec: str, found: tuple[str, dict[str, Any]] | None) -> dict[str, Any]:

@@ -20,6 +20,8 @@ from typing import Any, Mapping, TextIO
 SCHEMA_VERSION = 2  # of each JSON file of a run (docs/run-folder.md)
 MOST_JSON = 1 << 20  # bytes
 MOST_LOG = 4 << 20
+_UMASK = int(os.environ.get("ARGOSY_UMASK", "077"), 8)
+FOLDER_MODE, _FILE_MODE = 0o777 & ~_UMASK, 0o666 & ~_UMASK
 _LONGEST_NUMBER = 40  # digits; Python takes the square of their count to read more
 
 
@@ -133,13 +135,14 @@ def text(value: object, longest: int = 2000) -> str | None:
 
 
 def write_text(path: str, content: str) -> None:
-    """Replace a file at once, or make it: private, and never by way of a link. Raises OSError."""
+    """Replace a file at once, or make it, never by way of a link. Raises OSError."""
     folder, name = os.path.split(path)
     temporary = ""
     try:
         # O_EXCL and O_NOFOLLOW, by a name that nobody can guess.
         descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
         with open(descriptor, "w", encoding="utf-8") as file:
+            os.fchmod(descriptor, _FILE_MODE)
             file.write(content)
             file.flush()
             os.fsync(descriptor)

@@ -31,6 +31,8 @@ else
     fi
 fi
 export ARGOSY_NODE
+# A launcher may start tasks with the umask of the login node.
+umask "${ARGOSY_UMASK:-077}"
 
 site_file="${ARGOSY_SITE_FILE:-site.yaml}"
 

@@ -386,7 +386,7 @@ def earlier_verdict(attempt_dir: str, attempt: str) -> dict[str, Any] | None:
 
 def publish(verdict: Mapping[str, Any], run_dir: str, attempt_dir: str) -> None:
     """Write the verdict, and last the result, if there is one. Raises OSError."""
-    os.makedirs(attempt_dir, mode=0o700, exist_ok=True)
+    os.makedirs(attempt_dir, files.FOLDER_MODE, exist_ok=True)
     # Agents that were killed leave behind the space that they kept back for this moment.
     records = os.path.join(run_dir, "records", str(verdict["attempt"]))
     for reserve in glob.glob(os.path.join(glob.escape(records), ".reserve-*")):

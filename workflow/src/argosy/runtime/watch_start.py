@@ -148,7 +148,7 @@ class Start:
         if failure is None:
             return False
         with contextlib.suppress(OSError):
-            os.makedirs(self._attempt_dir, mode=0o700, exist_ok=True)
+            os.makedirs(self._attempt_dir, files.FOLDER_MODE, exist_ok=True)
             files.write_object(os.path.join(self._attempt_dir, NOT_STARTED), failure)
         return True
 

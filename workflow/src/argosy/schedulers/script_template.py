@@ -18,6 +18,7 @@ from jinja2 import (
 )
 
 from argosy.errors import ArgosyError
+from argosy.files import umask
 from argosy.schedulers.batch_system import BatchSystem
 
 BASE = "base.sbatch.j2"
@@ -91,6 +92,7 @@ def _environment(system: BatchSystem, site_dir: Path) -> Environment:
         autoescape=False,
     )
     environment.globals["log_words"] = system.LOG_WORDS
+    environment.globals["umask"] = f"{umask():03o}"
     environment.filters["directive"] = system.directive
     environment.filters["q"] = lambda value: shlex.quote(str(value))
     environment.filters["lenient"] = lenient

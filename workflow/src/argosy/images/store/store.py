@@ -60,7 +60,7 @@ class Store:
         Raises:
             ArgosyError: when others than its owner may write to it, as what lies there runs as the user.
         """
-        store = cls(Path(os.environ.get(STORE_VARIABLE) or project / ".argosy").resolve())
+        store = cls(Path(os.path.realpath(os.environ.get(STORE_VARIABLE) or project / ".argosy")))
         with suppress(OSError):
             if problem := others_may_write(store.path.stat()):
                 raise ArgosyError(

@@ -11,6 +11,9 @@ import stat
 import tempfile
 from typing import Any, Mapping
 
+# Whom this node's files are kept from. A container engine may set an umask of its own: this is the job's.
+UMASK = int(os.environ.get("ARGOSY_UMASK", "077"), 8)
+FOLDER_MODE, _FILE_MODE = 0o777 & ~UMASK, 0o666 & ~UMASK
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -23,9 +26,12 @@ def write_cause(error: OSError, path: str) -> str:
 
 
 def open_for_append(path: str) -> int:
-    """Return a descriptor of a file that only the user can read. Raises OSError, also for a link."""
+    """Return a descriptor of a file that only the user, or whom ARGOSY_UMASK allows to, can read.
+
+    Raises OSError, also for a link.
+    """
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    return _regular(os.open(path, flags, 0o600), path)
+    return _regular(os.open(path, flags, _FILE_MODE), path)
 
 
 def open_regular(path: str) -> int:
@@ -58,6 +64,7 @@ def write_json(path: str, value: Mapping[str, Any]) -> None:
     descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
     try:
         try:
+            os.fchmod(descriptor, _FILE_MODE)
             write_all(descriptor, json.dumps(value, indent=1).encode() + b"\n")
             os.fsync(descriptor)
         finally:

@@ -16,7 +16,7 @@ from .coordination.channel import Channel
 from .coordination.coordinator import judge
 from .coordination.failure import Failure, Sighting, signal_name
 from .events import Event, EventQueue, HeadLostEvent, SignalEvent, TroubleEvent
-from .files import open_for_append, write_cause
+from .files import FOLDER_MODE, UMASK, open_for_append, write_cause
 from .hangs.inspection import Finding
 from .hangs.node_watch import NodeWatch
 from .job_token import take_secrets
@@ -107,9 +107,9 @@ class Supervisor:
     def _prepare(self) -> None:
         path = self._settings.records
         try:
-            os.makedirs(path, mode=0o700, exist_ok=True)
+            os.makedirs(path, FOLDER_MODE, exist_ok=True)
             path = self._settings.logs
-            os.makedirs(path, mode=0o700, exist_ok=True)
+            os.makedirs(path, FOLDER_MODE, exist_ok=True)
             path = self._status.path
             self._status.begin()
         except OSError as error:
@@ -327,5 +327,6 @@ def main() -> int:
     except (SettingsError, OSError) as error:
         print(f"argosy: {error}", flush=True)
         return 2
+    os.umask(UMASK)
     adopt_orphans()
     return Supervisor(settings, Guard.start()).run()

@@ -101,7 +101,7 @@ class Checkpoint:
 
     def __enter__(self) -> str:
         if self._top:
-            os.makedirs(self._top, mode=0o700, exist_ok=True)
+            os.makedirs(self._top, exist_ok=True)
         self._folder = tempfile.mkdtemp(prefix=".new-", dir=self._top or None)
         return self._folder
 
@@ -117,6 +117,8 @@ class Checkpoint:
             return
         self._describe()
         _sync_tree(self._folder)
+        # Made for us alone until it is whole.
+        os.chmod(self._folder, 0o777 & ~int(os.environ.get("ARGOSY_UMASK", "077"), 8))
         place = os.path.join(self._top, f"step-{self._step:09d}")
         shutil.rmtree(place, ignore_errors=True)
         os.rename(self._folder, place)

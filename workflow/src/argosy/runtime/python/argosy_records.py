@@ -35,6 +35,8 @@ MOST_STEP = 2**31 - 1
 
 _WORD_MASK = 2**64 - 1
 _FLUSH_SECONDS = 1.0
+# Whom records are kept from.
+_FILE_MODE = 0o666 & ~int(os.environ.get("ARGOSY_UMASK", "077"), 8)
 _FILE = "ARGOSY_STEPS_FILE"
 _OWNER = "ARGOSY_STEPS_OWNER"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -117,7 +119,7 @@ class _File:
         self._end = 0
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
-            self._file = os.open(path, flags, 0o600)
+            self._file = os.open(path, flags, _FILE_MODE)
         except FileExistsError:
             raise RuntimeError(
                 f"argosy_steps: {path} exists: only one program of a rank can record its steps"

@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 
 import argosy
+from argosy.files import umask
 from argosy.run_folder.folder import SCRIPT
 from argosy.run_folder.job_file import add_job, newest_job, read_jobs, script_digest
 from argosy.run_folder.models import Job
@@ -115,9 +116,10 @@ def _start(run_dir: Path) -> str:
     """Start the run's script in a session of its own; the job's id."""
     job_id = f"local-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}-{time.monotonic_ns() % 10**6}"
     log = run_dir / "logs" / f"{job_id}.0" / "job.log"
-    log.parent.parent.mkdir(exist_ok=True, mode=0o700)
-    log.parent.mkdir(mode=0o700)
-    with log.open("xb") as output:
+    log.parent.parent.mkdir(exist_ok=True, mode=0o777 & ~umask())
+    log.parent.mkdir(mode=0o777 & ~umask())
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with os.fdopen(os.open(log, flags, 0o666 & ~umask()), "wb") as output:
         process = subprocess.Popen(
             ["bash", run_dir / SCRIPT],
             stdin=subprocess.DEVNULL,

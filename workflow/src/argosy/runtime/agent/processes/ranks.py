@@ -21,7 +21,7 @@ from ..coordination.failure import (
     ended_by_signal,
     ended_with_code,
 )
-from ..files import open_for_append
+from ..files import UMASK, open_for_append
 from ..hangs.processes import Process, processes
 from ..settings import MeetingPoint, Settings, rank_environment
 from ..status import RankStatus
@@ -382,6 +382,7 @@ def _environment(settings: Settings, local_rank: int, meeting: MeetingPoint) -> 
         ARGOSY_LOCAL_RANK=str(local_rank),
         ARGOSY_STEPS_FILE=settings.steps_file(rank),
         ARGOSY_OUTPUT=settings.output,
+        ARGOSY_UMASK=f"{UMASK:03o}",
         ARGOSY_CHECKPOINTS=os.path.join(settings.checkpoints, settings.attempt),
     )
     if settings.run.checkpoint_time is not None:
