@@ -1,32 +1,16 @@
 """A small project with results, and commands that run in this process."""
 
-import os
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from command_line import Argosy, Done
 from study_files import sample_study
 
 from argosy.cli import app
 from argosy.cli.guard import status_of
 from argosy.report import write_report
 from argosy.results import collect
-
-SITE = "scheduler: local\ninterface: lo\nhardware:\n  cpu: {cores: 2, memory: 4G}\nqueues: {}\n"
-
-
-@dataclass(frozen=True)
-class Done:
-    """What a command left."""
-
-    status: int
-    out: str
-    err: str
-
-
-Argosy = Callable[..., Done]
 
 
 @pytest.fixture(scope="session")
@@ -65,18 +49,3 @@ def argosy(capsys: pytest.CaptureFixture[str]) -> Argosy:
         return Done(status, said.out, said.err)
 
     return run
-
-
-def snapshot(folder: Path) -> dict[str, tuple[int, int]]:
-    """Return each file's and folder's time and size."""
-    paths = [folder, *folder.rglob("*")]
-    return {str(path): (path.lstat().st_mtime_ns, path.lstat().st_size) for path in paths}
-
-
-def allow_all(folder: Path) -> None:
-    """Give back the permissions that a test has taken."""
-    folder.chmod(0o700)
-    for top, folders, _ in os.walk(folder):
-        for name in folders:
-            if not (path := Path(top) / name).is_symlink():
-                path.chmod(0o700)

@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from conftest import Argosy
+from command_line import Argosy
 
 ARGOSY = (sys.executable, "-m", "argosy")
 PRINTING = (

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-
-from conftest import Argosy, allow_all
+from command_line import Argosy, allow_all
 
 COMMANDS = (
     *(("status",), ("summary",), ("failures",)),
@@ -176,6 +175,7 @@ def run_all(project: Path, argosy: Argosy, name: str, spoil: Callable[[Path], No
     each_command(argosy, place.broken, place.restored)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("junk", JUNK)
@@ -186,6 +186,7 @@ def test_a_damaged_file(project: Path, argosy: Argosy, name: str, junk: str) -> 
     run_all(project, argosy, name, spoil)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "spoil"),
@@ -201,6 +202,7 @@ def test_something_else_in_a_files_place(
     run_all(project, argosy, name, spoil)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FOLDERS)
 @pytest.mark.parametrize("spoil", [remove, to_file, to_loop, forbidden, read_only])

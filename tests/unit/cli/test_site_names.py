@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from conftest import Argosy, snapshot
+from command_line import Argosy, snapshot
 
 RESULTS = {
     "tables": (),

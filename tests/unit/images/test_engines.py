@@ -4,7 +4,7 @@ import pytest
 
 from argosy.errors import ArgosyError, plain
 from argosy.images.engines import landlock
-from argosy.images.engines.choice import Trial, best, caution
+from argosy.images.engines.choice import Trial, best, caution, without_log_frame
 
 
 def test_the_quickest_of_those_that_work() -> None:
@@ -63,3 +63,22 @@ def test_who_is_traced_already_is_told_so() -> None:
         best(trials)
     with pytest.raises(ArgosyError, match=r"or for the package 'proot'"):
         best([Trial("runc", said="unshare failed"), Trial("proot", said="not installed")])
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "2026-11-28T03:29:59.806522Z: cgroups in hybrid mode not supported",
+            "cgroups in hybrid mode not supported",
+        ),
+        ("2026-11-28T03:29:59+01:00: no", "no"),
+        (
+            'time="2026-11-28T03:29:59Z" level=error msg="runc run failed: \\"x\\" is no file"',
+            'runc run failed: "x" is no file',
+        ),
+        ("crun: clone: Operation not permitted", "crun: clone: Operation not permitted"),
+    ],
+)
+def test_what_an_engine_says_is_shown_without_its_logs_frame(line: str, said: str) -> None:
+    assert without_log_frame(line) == said

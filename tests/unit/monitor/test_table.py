@@ -53,6 +53,22 @@ def test_every_run_is_a_line(study: FakeStudy) -> None:
     assert words[5][1] == "completed"
 
 
+@pytest.mark.parametrize("width", range(50, 120, 3))
+@pytest.mark.parametrize("room", [None, 40])
+def test_a_measure_without_room_is_left_out_and_none_is_cut(
+    study: FakeStudy, width: int, room: int | None
+) -> None:
+    snapshot = study.study().look(1.0)
+    whole = {word for line in printed(snapshot, Layout(room=room), 400) for word in line.split()}
+    lines = printed(snapshot, Layout(room=room), width)
+    head = next(line for line in lines if line.startswith("run"))
+    assert set(head.split()) <= whole
+    place = head.index("time") + len("time")
+    for line in lines:
+        if " running " in line or " completed " in line:
+            assert set(line[place:].split()) <= whole
+
+
 def test_another_program_gets_whole_names(study: FakeStudy) -> None:
     lines = printed(study.study().look(5), Layout(grouped=False), width=400)
     (failed,) = [line for line in lines if "failed  " in line]

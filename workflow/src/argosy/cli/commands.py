@@ -160,7 +160,8 @@ def explain_usage(problem: TyperException) -> ArgosyError:
     """Return what is wrong with a command line, and what to type."""
     context: Any = getattr(problem, "ctx", None)
     if context is None:
-        return ArgosyError(problem.format_message())
+        said = problem.format_message().rstrip(".")
+        return ArgosyError(f"argosy: {said[:1].lower()}{said[1:]}", "see: argosy COMMAND --help")
     option = getattr(problem, "option_name", "")
     said = (problem.message if option else problem.format_message()).strip().rstrip(".")
     # What pydantic says of a value, without its own explanation.

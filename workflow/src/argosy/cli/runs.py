@@ -119,7 +119,7 @@ def failures(site: SiteArgument = None) -> None:
 
 
 def logs(
-    run: Annotated[str, typer.Argument(help=RUN_HELP)],
+    run: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)],
     rank: Annotated[
         int | None, typer.Option(metavar="N", help="Show what this rank printed.")
     ] = None,
@@ -142,7 +142,7 @@ def logs(
 
 
 def records(
-    run: Annotated[str, typer.Argument(help=RUN_HELP)],
+    run: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)],
     rank: Annotated[
         int | None, typer.Option(metavar="N", help="Show what this rank recorded.")
     ] = None,

@@ -109,7 +109,7 @@ def _folder_called(site: str) -> Path:
 
 def _no_results(site: str, folder: Path) -> ArgosyError:
     """Return what is wrong with a folder that was named as one of results."""
-    if meant := [*_below(folder), *_above(folder)]:
+    if meant := [*_below(folder)] or [*_above(folder)]:
         what = "a file" if folder.is_file() else "no folder of a site's results"
         what = what if folder.exists() else "not there"
         return ArgosyError(f"{folder}: this is {what}", f"did you mean {some(meant)}?")
@@ -143,6 +143,5 @@ def _above(folder: Path) -> Iterator[str]:
     """Yield the folder of results that a folder, or a file, lies in."""
     for place in folder.parents:
         with suppress(OSError):
-            if has_results(place):
+            if place.parent.name == RESULTS.name and has_results(place):
                 yield str(place)
-                return

@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -31,6 +32,9 @@ STYLES = {
 ALARM = "bold red"
 GAP = "  "
 MEASURES = ("left", "steps", "samples/s", "nodes")
+_LEAST_WANTED = (3, 0, 1, 2)
+"""Of the measures, those that go first where there is no room."""
+_ANY = 10_000
 
 
 @dataclass(frozen=True)
@@ -91,8 +95,7 @@ def _table(views: Sequence[RunView], layout: Layout, head: bool = True) -> Table
     table.add_column("state", no_wrap=True, header_style="dim")
     table.add_column("job", justify="right", no_wrap=True, header_style="dim")
     table.add_column("time", justify="right", no_wrap=True, header_style="dim")
-    measures = Text(_measures(MEASURES, widths), no_wrap=True, overflow="ellipsis")
-    table.add_column(measures, header_style="dim")
+    table.add_column(_Details(MEASURES, widths, Text(), is_line=True), header_style="dim")
     experiment = None
     for view in views:
         if layout.grouped and view.experiment != experiment:
@@ -108,23 +111,52 @@ def _table(views: Sequence[RunView], layout: Layout, head: bool = True) -> Table
     return table
 
 
-def _details(view: RunView, widths: Sequence[int], layout: Layout) -> Text:
+def _details(view: RunView, widths: Sequence[int], layout: Layout) -> "_Details":
     """Measures of what runs or ran; words for what waits or failed."""
-    measured = view.state in (RunState.RUNNING, RunState.COMPLETED)
-    text = Text()
-    if measured:
-        silent = "magenta" if view.progress.silent_s else ""
-        text.append(_measures(_cells(view), widths), style=silent)
-        text.append(GAP if view.note else "")
+    words = Text()
     if view.reason:
-        text.append(
-            f"{'! ' if view.stuck else ''}{plain(view.reason)}", ALARM if view.stuck else "bold"
-        )
-        text.append(": " if view.note else "")
-    text.append(plain(view.note))
-    if layout.room or measured:
-        text.no_wrap, text.overflow = True, "ellipsis"
-    return text
+        said = f"{'! ' if view.stuck else ''}{plain(view.reason)}"
+        words.append(said, ALARM if view.stuck else "bold")
+        words.append(": " if view.note else "")
+    words.append(plain(view.note))
+    if view.state not in (RunState.RUNNING, RunState.COMPLETED):
+        return _Details((), widths, words, is_line=layout.room is not None)
+    style = "magenta" if view.progress.silent_s else ""
+    return _Details(_cells(view), widths, words, style, is_line=layout.room is not None)
+
+
+@dataclass(frozen=True)
+class _Details:
+    """A cell of measures and words: a measure that has no room is left out, and none is cut."""
+
+    cells: Sequence[str]
+    widths: Sequence[int]
+    words: Text
+    style: str = ""
+    is_line: bool = False
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(1, max(1, self._text(_ANY).cell_len))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield self._text(options.max_width)
+
+    def _text(self, room: int) -> Text:
+        measures = _measures(self.cells, _fitting_widths(self.widths, room)) if self.cells else ""
+        text = Text.assemble((measures, self.style), GAP if measures and self.words else "")
+        text.append_text(self.words)
+        if self.is_line:
+            text.no_wrap, text.overflow = True, "ellipsis"
+        return text
+
+
+def _fitting_widths(widths: Sequence[int], room: int) -> Sequence[int]:
+    """Return the measures' widths, 0 for those that are left out as there is no room."""
+    kept = [*widths]
+    for place in _LEAST_WANTED:
+        if sum(kept) + len(GAP) * (sum(map(bool, kept)) - 1) > room:
+            kept[place] = 0
+    return kept
 
 
 def _cells(view: RunView) -> tuple[str, ...]:
@@ -152,7 +184,7 @@ def _widths(views: Sequence[RunView]) -> list[int]:
 def _measures(cells: Sequence[str], widths: Sequence[int]) -> str:
     """Return numbers to the right, the nodes at the end to the left."""
     padded = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True) if width]
-    if widths[-1]:
+    if widths[-1] and padded:
         padded[-1] = cells[-1]
     return GAP.join(padded).rstrip()
 

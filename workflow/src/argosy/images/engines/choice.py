@@ -239,10 +239,10 @@ def _said(engine: str, text: str) -> str:
     """Return what tells most of what an engine printed: of proot the beginning, after which it guesses."""
     if engine in UNISOLATED_ENGINES:
         return next((line.strip() for line in text.splitlines() if line.strip()), "")[:_TOLD]
-    return _without_log_frame(" ".join(text.split()))[-_TOLD:]
+    return without_log_frame(" ".join(text.split()))[-_TOLD:]
 
 
-def _without_log_frame(line: str) -> str:
+def without_log_frame(line: str) -> str:
     """Return what an engine said, without the time and the level of its log."""
     if found := re.search(r'\bmsg="((?:[^"\\]|\\.)*)"', line):
         return found[1].replace('\\"', '"')
