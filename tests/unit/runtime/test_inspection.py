@@ -90,7 +90,7 @@ def test_a_sleep_does_not_get_on(look: Look) -> None:
         "socket.create_connection(server.getsockname()).recv(1)\n",
         "import time\nwhile True:\n    open('/proc/self/stat').read(1)\n    time.sleep(0.1)\n",
     ],
-    ids="asks counts sleeps child computes call opens lock network reads".split(),
+    ids=["asks", "counts", "sleeps", "child", "computes", "call", "opens", "lock", "network", "reads"],
 )  # fmt: skip
 def test_what_may_end_by_itself_gets_on(
     look: Look, program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
