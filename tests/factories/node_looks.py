@@ -55,7 +55,29 @@ def met(**speeds: float | str) -> NodeLook:
         name: {"problem": speed} if isinstance(speed, str) else {"bytes_per_s": speed}
         for name, speed in speeds.items()
     }
-    return look(node="n2", meeting={"interfaces": found})
+    tried = {name: speed if isinstance(speed, str) else "" for name, speed in speeds.items()}
+    meeting = {"interfaces": found, "peers": {"n1": tried}}
+    return look(node="n2", number=1, nodes=2, meeting=meeting)
+
+
+def among(number: int, nodes: int, interfaces: tuple[str, ...], **lost: str) -> NodeLook:
+    """A node among several, which reaches all others over all interfaces but for `lost`, a word by node."""
+    peers = {
+        f"n{other}": {
+            name: lost.get(f"n{other}", "") if name == interfaces[0] else "" for name in interfaces
+        }
+        for other in range(nodes)
+        if other != number
+    }
+    fast = {name: {"bytes_per_s": 1e9} for name in interfaces} if number == 1 else {}
+    return look(
+        node=f"n{number}",
+        number=number,
+        nodes=nodes,
+        interfaces=[interface(name) for name in interfaces],
+        scratch=[folder("/tmp")],
+        meeting={"interfaces": fast, "peers": peers},
+    )
 
 
 def kind(name: str = "cpu", **more: Any) -> NodeKind:

@@ -1,6 +1,11 @@
 """Each planted fault is named by one check, with its key and what to do, and a right site has no fault."""
 
 import json
+import os
+import re
+import shutil
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
@@ -235,6 +240,66 @@ def firewall(study: ClusterWorkspace) -> Iterator[None]:
         first.administer("ip", "route", "delete", "blackhole", "10.88.0.2/32")
 
 
+def another_folder(name: str, number: int = 2) -> Plant:
+    """A node has a file system of its own where the project has that folder, and can write to it."""
+
+    @contextmanager
+    def planted(study: ClusterWorkspace) -> Iterator[None]:
+        path = study.path / name
+        path.mkdir(exist_ok=True)
+        node = study.slurm.node(number)
+        node.administer("mount", "-t", "tmpfs", "-o", "mode=1777", "none", str(path))
+        try:
+            yield
+        finally:
+            node.administer("umount", str(path))
+
+    return planted
+
+
+@contextmanager
+def shut_off(study: ClusterWorkspace) -> Iterator[None]:
+    """The third of the nodes answers nobody on the fast network; the first two reach each other."""
+    edit(interface="hs0")(study)
+    third = study.slurm.node(3)
+    others = [f"10.88.0.{number}/32" for number in (1, 2, 4)]
+    for other in others:
+        third.administer("ip", "route", "add", "blackhole", other)
+    try:
+        yield
+    finally:
+        for other in others:
+            third.administer("ip", "route", "delete", "blackhole", other)
+
+
+@contextmanager
+def read_only(study: ClusterWorkspace) -> Iterator[None]:
+    """No node can write into the project."""
+    path = str(study.path)
+    for node in study.slurm.nodes:
+        node.administer("mount", "--bind", path, path)
+        node.administer("mount", "-o", "remount,bind,ro", path)
+    try:
+        yield
+    finally:
+        for node in study.slurm.nodes:
+            node.administer("umount", path)
+
+
+@contextmanager
+def without_python(study: ClusterWorkspace) -> Iterator[None]:
+    """One node has no Python that runs."""
+    programs = {str(Path(each).resolve()) for each in (sys.executable, "/usr/bin/python3")}
+    second = study.slurm.node(2)
+    for each in programs:
+        second.administer("mount", "--bind", "/bin/false", each)
+    try:
+        yield
+    finally:
+        for each in programs:
+            second.administer("umount", each)
+
+
 FROM_NODES: list[tuple[str, Plant, str, tuple[str, ...]]] = [
     ("no such interface", edit(interface="hsn7"), "interface", ("has no hsn7",)),
     (
@@ -264,6 +329,16 @@ FROM_NODES: list[tuple[str, Plant, str, tuple[str, ...]]] = [
         "images.folder",
         ("images.folder: it is /no/disk",),
     ),
+    ("a node that is shut off", shut_off, "interface", ("node3", "over hs0", "they do over eth0")),
+    (
+        "another results folder",
+        another_folder("results"),
+        "files",
+        ("on node2", "results is another folder than"),
+    ),
+    ("another project", another_folder("."), "nodes cpu", ("node2 does not see",)),
+    ("read-only project", read_only, "nodes cpu", ("cannot write to it",)),
+    ("no Python", without_python, "nodes cpu", ("node2 has no Python",)),
     ("results", hide("results"), "files", ("on node2", "results")),
     ("store", hide("store"), "files", ("on node2", "is not there")),
     (
@@ -310,7 +385,7 @@ def test_a_right_site_has_no_fault(workspace: ClusterWorkspace) -> None:
     driver = workspace.start(BIN / "argosy", "doctor", "testbed", "--no-job")
     output = workspace.end(driver)
     assert "ok       profile: slurm/testbed/config.yaml chooses this site\n" in output
-    assert output.splitlines()[-1].startswith("8 checks: 1 unknown, 7 ok")
+    assert output.splitlines()[-1].startswith("9 checks: 1 unknown, 8 ok")
 
 
 def test_one_fault_of_all_queues_is_said_once(workspace: ClusterWorkspace) -> None:
@@ -348,3 +423,94 @@ def test_a_job_that_never_starts(workspace: ClusterWorkspace) -> None:
 def test_a_site_that_is_not_there(workspace: ClusterWorkspace) -> None:
     found = complaint(examine(workspace, site="kestrel"))
     assert "there is no such site" in found["evidence"]
+
+
+@pytest.mark.thorough
+def test_a_site_that_says_no_limits_is_looked_at_by_several_nodes(
+    workspace: ClusterWorkspace,
+) -> None:
+    edit_site(workspace, queues__main__limits=[])
+    found = {each["check"]: each for each in examine(workspace)}
+    assert {each["verdict"] for each in found.values()} == {"ok"}
+    assert "node1, node2, node3, node4 reach each other both ways" in found["interface"]["evidence"]
+    assert "no other node was tried" in found["interface"]["evidence"]
+
+
+@pytest.mark.thorough
+def test_only_as_many_nodes_are_looked_at_as_are_free(workspace: ClusterWorkspace) -> None:
+    workspace.slurm.run("sbatch", "--exclusive", "-N1", "--nodelist=node4", "--wrap=sleep 300")
+    found = {each["check"]: each for each in examine(workspace)}
+    assert "node1, node2, node3 reach each other" in found["interface"]["evidence"]
+
+
+def test_jobs_of_the_look_leave_nothing_in_the_project(workspace: ClusterWorkspace) -> None:
+    examine(workspace)
+    for folder in (workspace.path, workspace.path / "results"):
+        assert not [*folder.glob(".argosy-look-*")]
+
+
+def test_runs_that_get_nowhere_are_said_by_the_doctor_too(workspace: ClusterWorkspace) -> None:
+    edit_site(workspace, queues__main__only_by_name=True)
+    found = complaint(examine(workspace, "--no-job"))
+    assert found["check"] == "runs"
+    assert (
+        "no queue takes 1 node for 10m on cpu: main: only for runs that name it"
+        in found["evidence"]
+    )
+    assert "write `queue: main`" in found["remedy"]
+
+
+def test_runs_that_slurm_refuses_are_said_with_their_key(workspace: ClusterWorkspace) -> None:
+    edit_site(workspace, hardware__cpu__options={"constraint": "moon"})
+    # The queue itself is asked with the same options, so it tells; a run's own are asked besides.
+    assert complaint(examine(workspace, "--no-job"))["check"] == "queue main-cpu"
+    edit_site(workspace, hardware__cpu__options={})
+    workspace.count([1, 2], resources={"memory_per_rank": "90G"})
+    edit_site(workspace, hardware__cpu__memory=None)
+    found = complaint(examine(workspace, "--no-job"))
+    assert found["check"] == "runs"
+    assert "experiments.count.resources.memory_per_rank" in found["evidence"]
+
+
+def shadow(study: ClusterWorkspace, program: str, script: str) -> tuple[str, ...]:
+    """A command that runs with a script in a program's place; `$REAL` is the program."""
+    folder = study.path.parent / "shadow"
+    folder.mkdir()
+    real = shutil.which(program)
+    (folder / program).write_text(f"#!/bin/sh\nREAL={real}\n{script}\n")
+    (folder / program).chmod(0o755)
+    return ("env", f"PATH={folder}:{os.environ['PATH']}")
+
+
+@pytest.mark.thorough
+def test_what_nodes_wrote_counts_before_a_queue_that_answers_slowly(
+    workspace: ClusterWorkspace,
+) -> None:
+    slow = shadow(workspace, "squeue", 'sleep 60; exec "$REAL" "$@"')
+    found = examine(workspace, "--wait", "15s", command=slow)
+    assert {each["verdict"] for each in found} == {"ok"}
+
+
+@pytest.mark.thorough
+def test_a_job_that_no_waiting_helps_is_given_up_at_once(workspace: ClusterWorkspace) -> None:
+    held = shadow(workspace, "squeue", "echo 'PENDING|AssocGrpCPUMinutesLimit'")
+    workspace.slurm.run("sbatch", "--exclusive", "-N4", "--wrap=sleep 60")
+    began = time.monotonic()
+    found = complaint(examine(workspace, "--wait", "90s", command=held))
+    assert time.monotonic() - began < 60
+    assert (found["check"], found["verdict"]) == ("nodes cpu", "wrong")
+    assert "the account's budget does not suffice" in found["evidence"]
+    assert workspace.slurm.run("squeue", "-h", "-n", "argosy-doctor-main-cpu").stdout == ""
+
+
+@pytest.mark.thorough
+def test_whoever_waits_for_slurm_is_told_and_it_goes_on(workspace: ClusterWorkspace) -> None:
+    workspace.slurm.controller.pause()
+    try:
+        driver = workspace.start(BIN / "argosy", "doctor", "testbed", "--no-job")
+        time.sleep(45)
+    finally:
+        workspace.slurm.controller.resume()
+    output = workspace.end(driver)
+    assert driver.returncode == 0, output
+    assert re.search(r"Slurm has not answered for \d+ s .*; asking again, for 10m at most", output)

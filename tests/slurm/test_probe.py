@@ -160,6 +160,52 @@ def test_typed_gpus_and_slices(workspace: ClusterWorkspace) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize(
+    "closed",
+    [
+        # The partitions that are left make room for others, are short, or both.
+        ("main", "high"),
+        ("main", "high", "low"),
+        ("main", "high", "short"),
+    ],
+)
+def test_a_cluster_whose_partitions_are_all_aside(
+    workspace: ClusterWorkspace, closed: tuple[str, ...]
+) -> None:
+    for each in closed:
+        workspace.slurm.run("scontrol", "update", f"partitionname={each}", "state=down")
+    try:
+        probe(workspace)
+        found = site(workspace)["queues"]
+        assert any(not entry.get("only_by_name") for entry in found.values())
+        run_there(workspace)
+    finally:
+        for each in closed:
+            workspace.slurm.run("scontrol", "update", f"partitionname={each}", "state=up")
+
+
+@pytest.mark.thorough
+def test_a_cluster_whose_partitions_are_all_short(workspace: ClusterWorkspace) -> None:
+    for each in ("main", "low", "high"):
+        workspace.slurm.run("scontrol", "update", f"partitionname={each}", "maxtime=60")
+    try:
+        said = probe(workspace)
+        assert "config/config.yaml: 6 runs have a place" in said
+        run_there(workspace)
+    finally:
+        for each in ("main", "low", "high"):
+            workspace.slurm.run("scontrol", "update", f"partitionname={each}", "maxtime=1-0")
+
+
+@pytest.mark.thorough
+def test_a_probe_says_where_runs_will_not_get(workspace: ClusterWorkspace) -> None:
+    workspace.count([1, 8])
+    said = probe(workspace)
+    assert "no queue takes 8 nodes for 10m on a100" in said
+    assert "change scale.nodes" in said
+
+
+@pytest.mark.thorough
 def test_an_account_that_jobs_do_not_have_by_themselves(
     accounts: Cluster, make_cluster_workspace: MakeWorkspace
 ) -> None:

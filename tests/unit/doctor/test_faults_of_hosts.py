@@ -32,10 +32,11 @@ SITE = Site.model_validate(
 def test_clocks_that_differ(tmp_path: Path, ahead_s: float, verdict: str) -> None:
     met = {"ib0": {"bytes_per_s": 1e9, "clock_ahead_s": ahead_s, "clock_within_s": 0.1}}
     seen = {"scratch": [folder("/tmp")], "interfaces": [interface("ib0")]}
-    looks = (look(**seen), look(node="n2", meeting={"interfaces": met}, **seen))
+    meeting = {"interfaces": met, "peers": {"n1": {"ib0": ""}}}
+    looks = (look(**seen), look(node="n2", number=1, meeting=meeting, **seen))
     looked = Looked("main-cpu", looks)
     place = Place(SITE, "main", "cpu", tmp_path)
-    found = {each.check: each for each in check_nodes("slurm/x/site.yaml", place, looked)}
+    found = {each.check: each for each in check_nodes("slurm/x/site.yaml", place, looked, "ib0")}
     assert found["clocks"].verdict == verdict
     # Of what no node has answered nothing is said to be well.
     assert found["environment"].verdict == "wrong" or found["engine"].verdict == "unknown"

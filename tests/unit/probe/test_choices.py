@@ -143,6 +143,7 @@ def test_what_will_be_in_the_way_is_said() -> None:
     )
     second = look(
         node="n2",
+        number=1,
         meeting={
             "interfaces": {
                 "ib0": {"bytes_per_s": 1.0, "clock_ahead_s": -70.0, "clock_within_s": 0.1}

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 import argosy
-from argosy.probe.looks import read_looks
+from argosy.probe.looks import read_looks, read_problems
+from argosy.runtime import node_look
 
 RUNTIME = Path(argosy.__file__).parent / "runtime"
 QUESTIONS = {
     "nodes": 1,
     "secret": "0" * 32,
+    "marked": [],
     "suffixes": ["i"],
     "scratch": ["/tmp", "/nowhere"],
     "folders": ["/", "/nowhere"],
@@ -85,6 +87,51 @@ def test_a_node_without_python_says_so(tmp_path: Path) -> None:
     done = look_at(tmp_path, "/nowhere/python")
     assert done.returncode == 3
     assert "has no Python" in done.stderr
+    assert "has no Python" in read_problems(tmp_path, 1)[0]
+
+
+def test_a_look_that_fails_says_so_and_keeps_nobody_waiting(tmp_path: Path) -> None:
+    (tmp_path / "python").write_text(
+        '#!/bin/sh\ncase "$*" in *version_info*) echo 3.6.8;; *) exit 9;; esac\n'
+    )
+    (tmp_path / "python").chmod(0o755)
+    assert look_at(tmp_path, str(tmp_path / "python")).returncode == 9
+    assert "ended with exit status 9" in read_problems(tmp_path, 1)[0]
+
+
+def test_a_folder_is_the_one_that_whoever_asks_has(tmp_path: Path) -> None:
+    same, other = tmp_path / "same", tmp_path / "other"
+    for each in (same, other):
+        each.mkdir()
+    questions = {"secret": "s" * 32, "marked": [str(same), str(other)]}
+    (same / f".argosy-look-{'s' * 32}").write_text("s" * 32)
+    assert node_look.seen(str(same), True, questions, 3) == ""
+    assert (same / f".argosy-look-{'s' * 32}-3").read_text() == "s" * 32
+    node_look.SHOWN_S = 0.3
+    assert node_look.seen(str(other), True, questions, 3).startswith("is another folder than")
+    # Where this machine could leave nothing, nothing is compared.
+    questions["marked"] = []
+    assert node_look.seen(str(other), False, questions, 3) == ""
+
+
+def test_three_nodes_try_each_other_both_ways(tmp_path: Path) -> None:
+    questions = {**QUESTIONS, "nodes": 2, "paths": {}, "commands": {}, "outside": []}
+    (tmp_path / "questions.json").write_text(json.dumps(questions))
+    running = [
+        subprocess.Popen(
+            [sys.executable, RUNTIME / "node_look.py", tmp_path / "questions.json", tmp_path],
+            env={"PATH": "/usr/bin:/bin", "ARGOSY_NODE": str(number), "ARGOSY_NODES": "3"},
+        )
+        for number in range(3)
+    ]
+    assert [each.wait(60) for each in running] == [0, 0, 0]
+    looks = read_looks(tmp_path, 4)
+    assert [look.number for look in looks] == [0, 1, 2]
+    assert {look.nodes for look in looks} == {3}
+    for look in looks:
+        assert look.meeting.problem == ""
+        for found in look.meeting.peers.values():
+            assert set(found.values()) <= {""}
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"node": 1}', "null"])

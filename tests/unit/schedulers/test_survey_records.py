@@ -3,12 +3,21 @@
 The lines are written after the versions' manuals and release notes: which keys came and went.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from argosy.schedulers.cluster_facts import NodeKind
 from argosy.schedulers.slurm.answers import read_config, read_records
 from argosy.schedulers.slurm.survey.nodes import kinds_by_partition, read_nodes
-from argosy.schedulers.slurm.survey.partitions import in_order, queue_of, refused_account
+from argosy.schedulers.slurm.survey.partitions import (
+    in_order,
+    is_for_tests,
+    queue_of,
+    read_qos,
+    refused_account,
+    with_ways_in,
+)
 
 NODE = {
     "20.11": (
@@ -173,8 +182,11 @@ def test_a_partition_is_a_queue_with_its_limits(form: str) -> None:
     assert (queue.nodes, queue.minutes, queue.aside) == (8, 2880, "")
     unlimited = queue_of(partition(form, time="UNLIMITED", nodes="4"), of_gpu, 1, {})
     assert (unlimited.nodes, unlimited.minutes) == (4, None)
-    by_qos = queue_of(partition(form, qos="short"), of_gpu, 1, {"short": 720.0})
-    assert (by_qos.minutes, by_qos.origin) == (720, "scontrol show partition gpu, QoS short")
+    limits = read_qos([["short", "12:00:00", "cpu=64,node=3", "node=2"], ["normal", "", "", ""]])
+    by_qos = queue_of(partition(form, qos="short"), of_gpu, 1, limits)
+    assert (by_qos.minutes, by_qos.nodes) == (720, 2)
+    assert by_qos.origin == "scontrol show partition gpu, QoS short"
+    assert queue_of(partition(form, qos="normal"), of_gpu, 1, limits).nodes == 8
 
 
 @pytest.mark.parametrize(
@@ -189,6 +201,78 @@ def test_a_partition_is_a_queue_with_its_limits(form: str) -> None:
 )
 def test_which_partitions_are_for_those_who_name_them(more: dict[str, str], why: str) -> None:
     assert queue_of(partition(**more), [], 1, {}).aside == why
+
+
+NAMES_FOR_TESTS = """
+dev dev-g gh-dev dev_cpu_il dev-gpu-h100 gpu-dev development devel develbooster debug gpu-debug
+debug-scaling cpudebug test gputest testing standard96:test tests acc_interactive express
+gpuA100x4-interactive gpuTest TESTGPU GPUtest debug2 dcgp_usr_dbg qdev
+"""
+OTHER_NAMES = """
+latest contest fastest greatest attested device devices video-device expression normal batch
+testimony gpuA100x4 main GPU-latest preempt boost_usr_prod regular protest large deviant
+"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    NAMES_FOR_TESTS.split(),
+)
+def test_names_of_partitions_for_tests(name: str) -> None:
+    assert is_for_tests(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    OTHER_NAMES.split(),
+)
+def test_names_that_only_look_like_it(name: str) -> None:
+    assert not is_for_tests(name)
+
+
+SHORT = {"time": "01:00:00"}
+PREEMPTED = {"mode": "REQUEUE", "tier": "0"}
+
+
+@pytest.mark.parametrize(
+    ("partitions", "gpus_only", "by_name"),
+    [
+        # Of each: all are aside, and those with the weakest reason are then open.
+        ({"genoa": SHORT, "devel": SHORT}, "", {"devel"}),
+        ({"genoa": SHORT, "rome": SHORT}, "", set()),
+        ({"low": PREEMPTED}, "", set()),
+        ({"low": PREEMPTED, "test": {}}, "", {"test"}),
+        ({"low": PREEMPTED, "short": SHORT}, "", {"low"}),
+        ({"test": SHORT, "debug": {}}, "", set()),
+        ({"main": {}, "test": {}, "low": PREEMPTED}, "", {"test", "low"}),
+        # Jobs without a GPU have one way only.
+        ({"main": {}, "short": SHORT}, "main", set()),
+        ({"main": {}, "short": SHORT, "low": PREEMPTED}, "main", {"low"}),
+    ],
+)
+def test_jobs_that_name_no_queue_get_to_each_kind_of_nodes(
+    partitions: dict[str, dict[str, str]], gpus_only: str, by_name: set[str]
+) -> None:
+    [kind] = kinds(node("25.05"))["gpu"]
+    queues = [
+        replace(queue_of(partition(name=name, **more), [kind], 1, {}), gpus_only=name == gpus_only)
+        for name, more in partitions.items()
+    ]
+    found = with_ways_in(queues, [kind])
+    assert {each.name for each in found if each.aside} == by_name
+    for each in found:
+        assert bool(each.reserve and not each.aside) == ("no better way" in each.origin)
+
+
+def test_a_kind_of_nodes_that_only_a_partition_aside_leads_to() -> None:
+    [cpu] = kinds(node("25.05", gres="(null)"))["gpu"]
+    [gpu] = kinds(node("25.05"))["gpu"]
+    main = queue_of(partition(name="main"), [cpu], 1, {})
+    both = queue_of(partition(name="gpu-debug"), [gpu], 1, {})
+    assert [each.aside for each in with_ways_in([main, both], [cpu, gpu])] == ["", ""]
+    wide = queue_of(partition(name="low", **PREEMPTED), [cpu, gpu], 1, {})
+    found = {each.name: each.aside for each in with_ways_in([main, both, wide], [cpu, gpu])}
+    assert (found["low"], bool(found["gpu-debug"])) == ("", True)
 
 
 def test_the_default_partition_is_tried_first_and_those_aside_last() -> None:

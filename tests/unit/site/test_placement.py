@@ -20,11 +20,19 @@ def where(placement: Placement) -> tuple[str | None, str | None]:
     return placement.hardware_name, placement.queue_name
 
 
-def refusal(facts: Site, request: Request, **wanted: str | None) -> str:
+def refused(facts: Site, request: Request, **wanted: str | None) -> ArgosyError:
     with pytest.raises(ArgosyError) as problem:
         place(facts, request, **{"hardware": None, "queue": None, **wanted})
     assert "\n" not in str(problem.value)
-    return str(problem.value)
+    return problem.value
+
+
+def refusal(facts: Site, request: Request, **wanted: str | None) -> str:
+    return refused(facts, request, **wanted).problem
+
+
+def remedy(facts: Site, request: Request, **wanted: str | None) -> str:
+    return refused(facts, request, **wanted).hint
 
 
 def queue_of(text: str) -> Site:
@@ -50,10 +58,10 @@ def test_what_is_named_is_taken() -> None:
 
 
 def test_what_is_named_and_not_there_is_refused() -> None:
-    assert refusal(site(), ask(), hardware="mig") == (
-        "hardware: the site has no mig; there are cpu, gpu"
-    )
-    assert refusal(site(), ask(), queue="x") == "queue: the site has no x; there are short, long"
+    assert refusal(site(), ask(), hardware="mig") == "hardware: the site has no mig"
+    assert remedy(site(), ask(), hardware="mig") == "there are cpu, gpu"
+    assert refusal(site(), ask(), queue="x") == "queue: the site has no x"
+    assert remedy(site(), ask(), queue="x") == "there are short, long"
     facts = site("queues: {a: {hardware: [cpu]}}")
     assert refusal(facts, ask(), hardware="gpu", queue="a").endswith("gpu: not behind the queue a")
     assert refusal(facts, ask(gpus=1)).endswith("on gpu: none leads to this hardware")
@@ -102,6 +110,17 @@ def test_some_queues_are_never_chosen_by_themselves() -> None:
     facts = queue_of("only_by_name: true")
     assert refusal(facts, ask()).endswith("main: only for runs that name it")
     assert where(place(facts, ask(), None, "main")) == ("cpu", "main")
+
+
+def test_a_refusal_has_a_remedy() -> None:
+    by_name = queue_of("only_by_name: true, limits: [{nodes: 2, time: 1h}]")
+    assert remedy(by_name, ask()).startswith("write `queue: main` into config.yaml")
+    # A name would not help here.
+    assert remedy(by_name, ask(nodes=3)).startswith("change scale.nodes of the experiment")
+    assert remedy(by_name, ask(hours=2)).startswith("change resources.time of the experiment")
+    assert "resources.gpus_per_rank" in remedy(queue_of("gpus_only: true"), ask())
+    nowhere = site("queues: {a: {hardware: [cpu]}}")
+    assert "queues.*.hardware" in remedy(nowhere, ask(gpus=1))
 
 
 def test_a_queue_for_gpus_takes_nothing_else() -> None:

@@ -121,6 +121,8 @@ def probe(
     finds what can only be seen from the inside. With --again the exit status is 1 where something differs.
     """
     from argosy.cli.site_names import require_project
+    from argosy.doctor.printing import print_finding
+    from argosy.doctor.study_runs import check_places
     from argosy.probe.probing import Probe
     from argosy.units import span
 
@@ -133,6 +135,8 @@ def probe(
         raise typer.Exit(1 if differences else 0)
     for line in found.write():
         print(line)
+    placed, _ = check_places(Path.cwd(), name)
+    print_finding(placed)
 
 
 for function, name in (

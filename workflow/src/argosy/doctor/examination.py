@@ -1,18 +1,30 @@
 """All checks of a site in their order: what cannot be known after a fault is not guessed at."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.doctor import login_checks
 from argosy.doctor.findings import Finding, ok, unknown, wrong
 from argosy.doctor.node_checks import check_nodes, questions_of
-from argosy.doctor.places import Place, alike, check_place, places_of, to_look_at
+from argosy.doctor.places import (
+    Look,
+    Place,
+    alike,
+    check_place,
+    choose_look,
+    places_of,
+    to_look_at,
+)
+from argosy.doctor.study_runs import check_places, check_with_scheduler
+from argosy.doctor.trial import CHECK as TRIAL
 from argosy.doctor.trial import Trial
 from argosy.errors import ArgosyError
 from argosy.images.store.store import Store
+from argosy.probe.interfaces import choose_interface
 from argosy.probe.look_jobs import Planned, look_at
 from argosy.schedulers import find_batch_system
+from argosy.schedulers.base import NotAnsweredError
 from argosy.schedulers.batch_system import BatchSystem
 from argosy.site.models import Site, read_site
 
@@ -66,43 +78,95 @@ class Examination:
         yield from self._on_the_cluster(site, system, store)
 
     def _on_the_cluster(self, site: Site, system: BatchSystem, store: Store) -> Iterator[Finding]:
-        surveyor = system.make_surveyor()
-        if surveyor is None:
+        if system.make_surveyor() is None:
             return
-        places = places_of(site, self.project.absolute() / FOLDER / self.name / "doctor")
-        found = [(place, check_place(self.site_file, place, system)) for place in places]
-        yield from alike(found)
-        good = [place for place, finding in found if finding.verdict == "ok"]
+        good = yield from self._ask(site, system)
         if not good:
             yield unknown("nodes", "not looked at, as no queue takes a job now")
-            return
-        if self.wait_s is None:
+        elif self.wait_s is None:
             yield unknown("nodes", "not looked at (--no-job)")
+        else:
+            yield from self._look(system, store, good, self.wait_s)
+
+    def _ask(self, site: Site, system: BatchSystem) -> Generator[Finding, None, list[Look]]:
+        """Ask the scheduler; return what to look at."""
+        folder = self.project.absolute() / FOLDER / self.name / "doctor"
+        try:
+            found = [
+                (place, check_place(self.site_file, place, system, self.say))
+                for place in places_of(site, folder)
+            ]
+            yield from alike(found)
+            good = [place for place, finding in found if finding.verdict == "ok"]
+            yield from self._of_runs(system, [finding for _, finding in found], good)
+            return [
+                choose_look(self.site_file, place, system, self.say) for place in to_look_at(good)
+            ]
+        except NotAnsweredError as problem:
+            yield wrong("scheduler", problem.problem, problem.hint)
+            return []
+
+    def _of_runs(
+        self, system: BatchSystem, of_queues: list[Finding], good: list[Place]
+    ) -> Iterator[Finding]:
+        """Yield whether the runs that are asked for get there; a fault of a queue is not said again."""
+        placed, plans = check_places(self.project, self.name)
+        open_to = {(place.queue, place.hardware) for place in good}
+        wanted = {(each.placement.queue_name, each.placement.hardware_name) for each in plans}
+        if any(placed.evidence.startswith(each.evidence) for each in of_queues):
             return
+        if wanted - open_to:
+            names = ", ".join(sorted(f"{queue}-{hardware}" for queue, hardware in wanted - open_to))
+            yield unknown(
+                placed.check, f"first mend what is said of the queues they go to: {names}"
+            )
+            return
+        folder = self.project.absolute() / FOLDER / self.name / "doctor" / "runs"
+        said = [*check_with_scheduler(system, self.project, plans, folder, self.say)]
+        yield from said or [placed]
+
+    def _look(
+        self, system: BatchSystem, store: Store, looks: list[Look], wait_s: float
+    ) -> Iterator[Finding]:
+        """Look at nodes from the inside, and train on some of those that are right."""
+        surveyor = system.make_surveyor()
+        assert surveyor
         (self.project / "results").mkdir(exist_ok=True)
-        looked_at = [*to_look_at(good)]
+        places = [each.place for each in looks]
         planned = [
-            Planned(each.name, _options(each, system), each.look().request.nodes, each.folder)
-            for each in looked_at
+            Planned(
+                each.place.name, _options(each, system), each.nodes, each.most, each.place.folder
+            )
+            for each in looks
         ]
-        questions = questions_of(site, self.project.absolute(), store.path)
-        by_name = {
-            each.name: each for each in look_at(planned, questions, surveyor, self.wait_s, self.say)
-        }
+        questions = questions_of(places[0].site, self.project.absolute(), store.path)
+        looked = look_at(planned, questions, surveyor, wait_s, self.say)
+        by_name = {each.name: each for each in looked}
+        interface = str(choose_interface(looked).value)
         told: set[Finding] = set()
-        is_right = True
-        for place in looked_at:
-            for finding in check_nodes(self.site_file, place, by_name[place.name]):
+        right: list[tuple[int, Place]] = []
+        for place in places:
+            found = [*check_nodes(self.site_file, place, by_name[place.name], interface)]
+            for finding in found:
                 # What is true of all nodes is said once.
                 if finding not in told and not _is_told(finding, told):
                     yield finding
                 told.add(finding)
-                is_right &= finding.verdict != "wrong"
-        if self.trains and is_right:
-            place = max(looked_at, key=lambda each: min(2, each.nodes))
-            yield from Trial(
-                self.project, self.name, place, system, self.wait_s, self.say
-            ).findings()
+            if all(each.verdict != "wrong" for each in found) and by_name[place.name].looks:
+                right.append((min(2, len(by_name[place.name].looks)), place))
+        if self.trains:
+            yield from self._train(system, right, wait_s)
+
+    def _train(
+        self, system: BatchSystem, right: list[tuple[int, Place]], wait_s: float
+    ) -> Iterator[Finding]:
+        """Train on the largest of the places at which nothing is wrong."""
+        if not right:
+            yield unknown(TRIAL, "not tried: mend first what is wrong, or unknown, of all nodes")
+            return
+        nodes, place = max(right, key=lambda each: each[0])
+        trial = Trial(self.project, self.name, place, nodes, system, wait_s, self.say)
+        yield from trial.findings()
 
 
 def _is_told(finding: Finding, told: set[Finding]) -> bool:
@@ -110,5 +174,5 @@ def _is_told(finding: Finding, told: set[Finding]) -> bool:
     return finding.verdict == "ok" and finding.check in {each.check for each in told}
 
 
-def _options(place: Place, system: BatchSystem) -> dict[str, str | None]:
-    return {**system.script_options(place.look()), "output": "job.log"}
+def _options(look: Look, system: BatchSystem) -> dict[str, str | None]:
+    return {**system.script_options(look.place.look(look.nodes)), "output": "job.log"}

@@ -1,13 +1,15 @@
 """What nodes found when they looked at themselves, held against the site's file."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from argosy.doctor.findings import Finding, ok, unknown, warning, wrong
+from argosy.doctor.network_checks import check_network
 from argosy.doctor.places import Place
-from argosy.probe.look_jobs import Looked, Questions
-from argosy.probe.looks import Connection, NodeLook
+from argosy.probe.look_jobs import Looked
+from argosy.probe.looks import NodeLook
+from argosy.probe.questions import Questions
 from argosy.site.models import Site
 from argosy.units import amount
 
@@ -39,20 +41,28 @@ def _parts(store: Path) -> list[str]:
     return [str(each) for each in parts if each.is_dir()] or [str(store)]
 
 
-def check_nodes(site_file: str, place: Place, looked: Looked) -> Iterator[Finding]:
-    """Yield a finding for each thing that runs need of nodes."""
+def check_nodes(site_file: str, place: Place, looked: Looked, interface: str) -> Iterator[Finding]:
+    """Yield a finding for each thing that runs need of nodes.
+
+    Args:
+        interface: the one that all kinds of nodes are best reached by; `?` where none is known.
+    """
     name = f"nodes {place.hardware}"
-    if not looked.looks:
-        yield unknown(name, looked.problem)
-        return
     if looked.problem:
-        yield wrong(name, looked.problem, "see the log of its job")
+        if not looked.is_fault:
+            yield unknown(name, looked.problem)
+        else:
+            yield wrong(name, looked.problem, _remedy_without_looks(place))
+    if not looked.looks:
+        return
     site, looks = place.site, looked.looks
     yield _architecture(site_file, place, looks[0])
-    yield from _network(site_file, site, looks)
+    yield from check_network(site_file, site, looks, interface)
     yield from _folders(site_file, site, looks)
     missing = [*_paths(looks)]
-    yield from missing or [ok("files", "nodes see the project, its results and the store")]
+    yield from missing or [
+        ok("files", "nodes and this machine have the same project, results and store")
+    ]
     environment = [*_environment(looks)]
     yield from environment or [ok("environment", f"{sys.executable} runs on nodes")]
     if not missing and not environment:
@@ -60,6 +70,13 @@ def check_nodes(site_file: str, place: Place, looked: Looked) -> Iterator[Findin
     yield from _clocks(looks)
     if place.site.hardware[place.hardware].gpus:
         yield _gpus(place, looks[0])
+
+
+def _remedy_without_looks(place: Place) -> str:
+    return (
+        f"see {place.folder}, where its script and its log lie. The project, with logs/ and results/, "
+        "has to lie on a file system that all nodes share and can write to"
+    )
 
 
 def _architecture(site_file: str, place: Place, look: NodeLook) -> Finding:
@@ -73,72 +90,6 @@ def _architecture(site_file: str, place: Place, look: NodeLook) -> Finding:
             f"write {look.architecture}",
         )
     return ok(check, f"{look.node} is {said}")
-
-
-# ---- the network
-
-
-def _network(site_file: str, site: Site, looks: tuple[NodeLook, ...]) -> Iterator[Finding]:
-    check = "interface"
-    if site.host_suffix:
-        lost = [look.node for look in looks if site.host_suffix not in look.suffixes]
-        if lost:
-            yield wrong(
-                check,
-                f"{site_file}: host_suffix: {lost[0]}{site.host_suffix} has no address",
-                "write the suffix that `getent hosts` knows, or leave it out and name `interface`",
-            )
-            return
-    names = {each.name for look in looks for each in look.interfaces}
-    lacking = [
-        look.node for look in looks if site.interface not in {each.name for each in look.interfaces}
-    ]
-    if lacking and not site.host_suffix:
-        yield wrong(
-            check,
-            f"{site_file}: interface: {lacking[0]} has no {site.interface} with an address that leads to "
-            f"another node",
-            f"nodes have {', '.join(sorted(names)) or 'none'}",
-        )
-        return
-    if len(looks) < 2:
-        yield unknown(check, "one node was looked at; two would show whether they reach each other")
-        return
-    yield _meeting(site_file, site, looks[1])
-
-
-def _meeting(site_file: str, site: Site, second: NodeLook) -> Finding:
-    check, found = "interface", second.meeting.interfaces
-    if second.meeting.problem:
-        return wrong(
-            check, second.meeting.problem, "results/ has to lie on a file system that nodes share"
-        )
-    one = found.get(site.interface or "")
-    if one is None:
-        return unknown(
-            check, f"{site.interface} is not on both nodes; names of nodes lead elsewhere"
-        )
-    good = [name for name, each in found.items() if not each.problem]
-    if one.problem:
-        over = (
-            f"they do over {', '.join(good)}" if good else "nor over any other: a firewall, perhaps"
-        )
-        return wrong(
-            check,
-            f"{site_file}: interface: two nodes do not reach each other over {site.interface} "
-            f"({one.problem}); {over}",
-            f"write {_fastest(found)}"
-            if good
-            else "ask the site which ports are open between nodes",
-        )
-    return ok(
-        check, f"two nodes reach each other over {site.interface}, {amount(int(one.bytes_per_s))}/s"
-    )
-
-
-def _fastest(found: Mapping[str, Connection]) -> str:
-    good = {name: each.bytes_per_s for name, each in found.items() if not each.problem}
-    return max(good, key=lambda name: good[name])
 
 
 # ---- folders

@@ -9,6 +9,7 @@ from argosy.doctor.findings import Finding, ok, warning, wrong
 from argosy.errors import ArgosyError
 from argosy.files import write_text
 from argosy.run_folder.folder import SCRIPT
+from argosy.schedulers.base import Accepted, NotAnsweredError, Say
 from argosy.schedulers.batch_system import BatchSystem
 from argosy.schedulers.job_request import JobRequest
 from argosy.site.models import Site
@@ -18,6 +19,9 @@ SMALL_MEMORY = 500
 """MiB for a look."""
 
 LOOK_S = 120
+MOST_LOOKED_AT = 4
+"""Nodes of a kind. Free ones cost some seconds, and one of them may be shut off from the others."""
+
 MOST_NAMES = 6
 
 
@@ -37,10 +41,10 @@ class Place:
         return f"{self.queue}-{self.hardware}"
 
     @property
-    def nodes(self) -> int:
-        """Return how many nodes the site's file lets a job have there; 1 where it says nothing."""
+    def limit(self) -> int | None:
+        """Return how many nodes the site's file lets a job have there; None where it does not say."""
         limits = self.site.queues[self.queue].limits
-        return (limits[-1].nodes or 1) if limits else 1
+        return limits[-1].nodes if limits else None
 
     def largest(self) -> list[JobRequest]:
         """Return the largest jobs that the site's file lets through: by a node's size, and by nodes.
@@ -54,13 +58,13 @@ class Place:
             self._request(
                 1, hardware.cores or 1, hardware.gpus, hardware.memory or SMALL_MEMORY, time
             ),
-            self._request(self.nodes, 1, gpus, SMALL_MEMORY, time),
+            self._request(self.limit or 1, 1, gpus, SMALL_MEMORY, time),
         ]
 
-    def look(self) -> JobRequest:
-        """Return a small job, of two nodes where there may be two."""
+    def look(self, nodes: int) -> JobRequest:
+        """Return a small job."""
         gpus = min(1, self.site.hardware[self.hardware].gpus)
-        return self._request(min(2, self.nodes), 1, gpus, SMALL_MEMORY, LOOK_S)
+        return self._request(nodes, 1, gpus, SMALL_MEMORY, LOOK_S)
 
     def _request(self, nodes: int, cpus: int, gpus: int, memory: int, time: int) -> JobRequest:
         hardware, queue = self.site.hardware[self.hardware], self.site.queues[self.queue]
@@ -106,15 +110,18 @@ def alike(found: Sequence[tuple[Place, Finding]]) -> Iterator[Finding]:
         yield replace(first, evidence=f"{first.evidence} (the same for {others}{more})")
 
 
-def check_place(site_file: str, place: Place, system: BatchSystem) -> Finding:
-    """Ask whether the scheduler takes the largest jobs that the site's file lets through."""
+def check_place(site_file: str, place: Place, system: BatchSystem, say: Say) -> Finding:
+    """Ask whether the scheduler takes the largest jobs that the site's file lets through.
+
+    Raises:
+        NotAnsweredError: when it does not answer.
+    """
     check = f"queue {place.name}"
     for request in place.largest():
         try:
-            options = _options(site_file, request, system)
-            lines = "\n".join(system.directive(name, value) for name, value in options.items())
-            write_text(place.folder / SCRIPT, f"#!/bin/bash\n{lines}\ntrue\n")
-            [accepted] = system.check_scripts([place.folder / SCRIPT], lambda _: None)
+            accepted = _ask(site_file, place.folder, request, system, say)
+        except NotAnsweredError:
+            raise
         except ArgosyError as problem:
             return wrong(check, problem.problem, problem.hint or "change that key")
         if accepted.wait:
@@ -125,6 +132,45 @@ def check_place(site_file: str, place: Place, system: BatchSystem) -> Finding:
     nodes = "1 node" if wide.nodes == 1 else f"{wide.nodes} nodes"
     gpus = f", {whole.gpus} GPUs" if whole.gpus else ""
     return ok(check, f"{system.NAME} takes {nodes}, and {cores}, {whole.memory}M{gpus} of one")
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a place is looked at: by a job of so many nodes, and up to `most` where they are free."""
+
+    place: Place
+    nodes: int
+    most: int
+
+
+def choose_look(site_file: str, place: Place, system: BatchSystem, say: Say) -> Look:
+    """Return a look at two nodes or more where the scheduler would start one: they show whether they meet.
+
+    Raises:
+        NotAnsweredError: when it does not answer.
+    """
+    most = min(MOST_LOOKED_AT, place.limit or MOST_LOOKED_AT)
+    alone = Look(place, 1, 1)
+    if most < 2:
+        return alone
+    try:
+        accepted = _ask(site_file, place.folder, place.look(2), system, say)
+    except NotAnsweredError:
+        raise
+    except ArgosyError:
+        return alone
+    return alone if accepted.wait else Look(place, 2, most)
+
+
+def _ask(
+    site_file: str, folder: Path, request: JobRequest, system: BatchSystem, say: Say
+) -> Accepted:
+    """Ask whether the scheduler takes a job. Raises ArgosyError where it does not."""
+    options = _options(site_file, request, system)
+    lines = "\n".join(system.directive(name, value) for name, value in options.items())
+    write_text(folder / SCRIPT, f"#!/bin/bash\n{lines}\ntrue\n")
+    [accepted] = system.check_scripts([folder / SCRIPT], say)
+    return accepted
 
 
 def _options(site_file: str, request: JobRequest, system: BatchSystem) -> Mapping[str, str | None]:

@@ -17,7 +17,7 @@ def print_findings(findings: Iterable[Finding], *, as_json: bool) -> bool:
     for each in findings:
         found.append(each)
         if not as_json:
-            _print(each)
+            print_finding(each)
     wrong = [each for each in found if each.verdict == "wrong"]
     if as_json:
         print(json.dumps([asdict(each) for each in found], indent=2))
@@ -31,7 +31,8 @@ def print_findings(findings: Iterable[Finding], *, as_json: bool) -> bool:
     return bool(wrong)
 
 
-def _print(finding: Finding) -> None:
+def print_finding(finding: Finding) -> None:
+    """Print one, with what to do below it."""
     print(f"{finding.verdict:<{WIDTH}} {finding.check}: {plain(finding.evidence)}")
     if finding.remedy:
         print(f"{'':<{WIDTH}} hint: {plain(finding.remedy)}")

@@ -17,10 +17,12 @@ from argosy.errors import ArgosyError
 from argosy.images.store.lockfile import ImageLock, read_lock
 from argosy.jobs.planning import Project, Target, plan_runs, write_runs
 from argosy.jobs.verdicts import read_ending
+from argosy.probe.look_jobs import LONGEST_SILENCE_S
 from argosy.reading import read_object
 from argosy.run_folder.folder import RunFolder
 from argosy.schedulers.base import Scheduler, SchedulerError, State, Status
 from argosy.schedulers.batch_system import BatchSystem
+from argosy.schedulers.waiting import speaking
 from argosy.study.models import Checkpoints, Resources
 from argosy.study.runs import Run
 
@@ -49,6 +51,7 @@ class Trial:
         project: the project's folder.
         site: its name.
         place: the queue and the kind of nodes.
+        nodes: how many, one rank on each.
         system: the site's scheduler.
         wait_s: how long the job may wait in the queue.
         say: told of waits.
@@ -57,6 +60,7 @@ class Trial:
     project: Path
     site: str
     place: Place
+    nodes: int
     system: BatchSystem
     wait_s: float
     say: Callable[[str], None]
@@ -99,7 +103,7 @@ class Trial:
         queue = self.place.site.queues[self.place.queue]
         return Run(
             experiment=_EXPERIMENT,
-            nodes=min(2, self.place.nodes),
+            nodes=self.nodes,
             ranks_per_node=1,
             repeat=1,
             scaling="strong",
@@ -116,25 +120,33 @@ class Trial:
         """Submit the job and wait for its end; None where it did not start in time."""
         scheduler = self.system.make_scheduler(POLL_S)
         try:
-            scheduler.submit([folder])
+            with speaking(self.say, "the scheduler to take the job"):
+                scheduler.submit([folder])
             return self._followed(scheduler, folder)
         except BaseException:
             scheduler.cancel()
             raise
 
     def _followed(self, scheduler: Scheduler, folder: Path) -> Status | None:
-        began = spoke = time.monotonic()
+        began = spoke = asked = time.monotonic()
+        silent_s = 0.0
         while True:
-            status = scheduler.poll()[folder]
+            with speaking(self.say, "the scheduler's word on the job"):
+                status = scheduler.poll()[folder]
+            now = time.monotonic()
+            # While the scheduler says nothing, the job may have run long ago.
+            silent_s += now - asked if scheduler.trouble else 0.0
+            asked = now
             if not status.state.active:
                 return status
-            now = time.monotonic()
-            if status.state not in (State.RUNNING, State.ENDING) and now - began > self.wait_s:
+            waited_s = now - began - min(silent_s, LONGEST_SILENCE_S)
+            if status.state not in (State.RUNNING, State.ENDING) and waited_s > self.wait_s:
                 scheduler.cancel()
                 return None
             if now - spoke > WORD_S:
                 spoke = now
-                self.say(f"job {status.job_id}: {status.state.value}, for {now - began:.0f} s")
+                state = scheduler.trouble or status.state.value
+                self.say(f"job {status.job_id}: {state}, for {now - began:.0f} s")
             time.sleep(scheduler.pause_s)
 
 

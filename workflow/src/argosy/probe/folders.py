@@ -3,8 +3,8 @@
 import os
 from collections.abc import Sequence
 
-from argosy.probe.look_jobs import SCRATCH
 from argosy.probe.looks import NodeLook, Scratch
+from argosy.probe.questions import SCRATCH
 from argosy.probe.values import Value
 from argosy.site.values import FOLDER
 from argosy.units import amount

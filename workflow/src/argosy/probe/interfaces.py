@@ -1,9 +1,11 @@
 """Which interface leads from node to node, as nodes have tried."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from argosy.probe.look_jobs import Looked
-from argosy.probe.looks import Connection
+from argosy.probe.looks import NodeLook
 from argosy.probe.values import Value
 from argosy.site.values import TO_FILL_IN
 from argosy.units import amount
@@ -12,23 +14,45 @@ ALIKE = 1.3
 """Two interfaces whose speeds differ by less are of one speed."""
 
 
-def _meetings(looked: Iterable[Looked]) -> list[Mapping[str, Connection]]:
-    """Return what the second nodes found, of each kind that had two."""
-    return [look.meeting.interfaces for each in looked for look in each.looks[1:]]
+@dataclass(frozen=True)
+class Way:
+    """One node's try to reach another over an interface that both have; `problem` is empty where it did."""
+
+    start: str
+    end: str
+    interface: str
+    problem: str
+
+
+def ways_of(looks: Iterable[NodeLook]) -> list[Way]:
+    """Return all tries of nodes to reach each other."""
+    return [
+        Way(look.node, peer, name, problem)
+        for look in looks
+        for peer, found in look.meeting.peers.items()
+        for name, problem in found.items()
+    ]
 
 
 def choose_interface(looked: Sequence[Looked]) -> Value:
-    """Return the fastest interface over which the two nodes of every kind met."""
-    meetings = _meetings(looked)
-    if not meetings:
+    """Return the fastest interface over which the nodes of every kind met, those made for it first."""
+    looks = [look for each in looked for look in each.looks]
+    tries = [found for look in looks for found in look.meeting.peers.values()]
+    if not tries:
         return _only_interface(looked)
-    reached = {
-        name: min(meeting[name].bytes_per_s for meeting in meetings)
-        for name in set.intersection(*(set(each) for each in meetings))
-        if all(not meeting[name].problem for meeting in meetings)
-    }
-    names = sorted({name for meeting in meetings for name in meeting})
-    tried = ", ".join(f"{name} {_slowest(name, meetings)}" for name in names)
+    problems = {name: said for found in tries for name, said in found.items() if said}
+    speeds: dict[str, float] = {}
+    for look in looks:
+        for name, found in look.meeting.interfaces.items():
+            speeds[name] = min(found.bytes_per_s, speeds.get(name, math.inf))
+    everywhere = set.intersection(*(set(found) for found in tries))
+    reached = {name: speeds.get(name, 0.0) for name in everywhere - problems.keys()}
+    tried = ", ".join(
+        f"{name} ({problems[name]})"
+        if name in problems
+        else f"{name} {amount(int(speeds.get(name, 0)))}/s"
+        for name in sorted({name for found in tries for name in found})
+    )
     if not reached:
         return Value(TO_FILL_IN, f"over none of them two nodes reached each other: {tried}")
     fast = {
@@ -42,15 +66,6 @@ def choose_interface(looked: Sequence[Looked]) -> Value:
     alike = [name for name, speed in reached.items() if speed * ALIKE >= best]
     chosen = min(alike, key=lambda name: (name not in fast, -reached[name], name))
     return Value(chosen, f"two nodes reached each other over it: {tried}")
-
-
-def _slowest(name: str, meetings: Sequence[Mapping[str, Connection]]) -> str:
-    """Return what is wrong with an interface on some nodes, or else the least of its speeds."""
-    found = [meeting[name] for meeting in meetings if name in meeting]
-    problems = [each.problem for each in found if each.problem]
-    if problems:
-        return f"({problems[0]})"
-    return f"{amount(int(min(each.bytes_per_s for each in found)))}/s"
 
 
 def _only_interface(looked: Sequence[Looked]) -> Value:

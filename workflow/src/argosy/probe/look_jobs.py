@@ -1,21 +1,22 @@
 """Small jobs that look at nodes from the inside."""
 
 import json
-import os
 import re
 import secrets
 import shutil
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from argosy.files import write_text
-from argosy.probe.looks import NodeLook, read_looks
-from argosy.schedulers.base import BusyError, SchedulerError
+from argosy.probe.looks import NodeLook, read_looks, read_problems
+from argosy.probe.marks import Marks
+from argosy.probe.questions import Questions
+from argosy.schedulers.base import BusyError, NotNowError, Say, SchedulerError, State, Status
 from argosy.schedulers.cluster_facts import LookJob, Surveyor
+from argosy.schedulers.waiting import speaking
 
 RUNTIME = Path(__file__).parents[1] / "runtime"
 PYTHONS = (
@@ -23,10 +24,6 @@ PYTHONS = (
     *(f"python3.{minor}" for minor in range(14, 5, -1)),
     "/usr/libexec/platform-python",
 )
-SUFFIXES = ("i", "-ib", "ib", "-ib0", "-hsn", "-hsn0", "-opa", "-eth")
-"""Of nodes' names on their fast network, as sites have them."""
-
-SCRATCH = ("/tmp", "/var/tmp", "/scratch", "/lscratch", "/localscratch", "/local", "/dev/shm")
 POLL_S = 1.0
 WORD_S = 15.0
 """Nobody waits for longer without a word."""
@@ -34,76 +31,64 @@ WORD_S = 15.0
 SHOWN_LATE_S = 20.0
 """How long a shared file system may take to show what nodes wrote."""
 
-Say = Callable[[str], None]
+LONGEST_SILENCE_S = 300.0
+"""How long the scheduler may give no answer about a job that has left nothing yet."""
 
-
-@dataclass(frozen=True)
-class Questions:
-    """What nodes are asked besides what every look finds.
-
-    Args:
-        folders: those that nodes may lack.
-        scratch: folders for temporary files, which may hold variables.
-        suffixes: of a node's name on other networks.
-        outside: hosts and ports.
-        paths: folders that nodes need, and whether they have to write there.
-        commands: programs to run on a node, by name.
-    """
-
-    folders: Sequence[str] = ()
-    scratch: Sequence[str] = ()
-    suffixes: Sequence[str] = ()
-    outside: Sequence[tuple[str, int]] = ()
-    paths: Mapping[str, bool] = field(default_factory=dict)
-    commands: Mapping[str, Sequence[str]] = field(default_factory=dict)
-
-
-def of_any_cluster() -> Questions:
-    """Return what is worth asking where nothing is known."""
-    return Questions(
-        folders=_folders_here(), scratch=SCRATCH, suffixes=SUFFIXES, outside=_outside()
-    )
+OF_LAUNCHER = re.compile(r"\w+: error: .*Exited with exit code \d+")
+"""A launcher's last line says less than those of what it started."""
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A job for nodes of a kind, by the kind's name; its folder is made when it is submitted."""
+    """A job for nodes of a kind, by the kind's name; its folder is made when it is submitted.
+
+    It takes up to `most` nodes where they are free.
+    """
 
     name: str
     options: Mapping[str, str | None]
     nodes: int
+    most: int
     folder: Path
 
 
 @dataclass(frozen=True)
 class Looked:
-    """What was learned of a kind of nodes from the inside; without all looks, why not."""
+    """What was learned of a kind of nodes from the inside; without all looks, why not.
+
+    `is_fault`: the problem is of the site or the nodes, and no matter of waiting longer.
+    """
 
     name: str
     looks: tuple[NodeLook, ...] = ()
     problem: str = ""
+    is_fault: bool = False
 
 
 @dataclass
 class _Pending:
+    """A job that is to look at nodes, and for how long the scheduler has answered nothing about it.
+
+    Its number is empty as long as the scheduler takes no more jobs.
+    """
+
     name: str
     job: LookJob
+    marks: Marks
     job_id: str = ""
-    """Empty as long as the scheduler takes no more jobs; `busy` says why."""
-    busy: str = ""
+    status: Status = Status(State.WAITING)
+    silent_s: float = 0.0
+    began: float = field(default_factory=time.monotonic)
 
-    def submit(self, surveyor: Surveyor) -> None:
-        """Submit the job, if the scheduler takes it. Raises SchedulerError."""
-        try:
-            self.job_id = surveyor.submit(self.job)
-        except BusyError as problem:
-            self.busy = str(problem)
+    @property
+    def looks(self) -> list[NodeLook]:
+        """What its nodes have written so far."""
+        return read_looks(self.job.folder, self.job.most)
 
-    def state(self, surveyor: Surveyor) -> str | None:
-        """Return as `Surveyor.waits_for`, of a job that is perhaps not submitted yet."""
-        if not self.job_id:
-            self.submit(surveyor)
-        return surveyor.waits_for(self.job_id) if self.job_id else self.busy
+    @property
+    def waited_s(self) -> float:
+        """How long it has had, but for the time in which the scheduler answered nothing."""
+        return time.monotonic() - self.began - self.silent_s
 
 
 def look_at(
@@ -112,24 +97,42 @@ def look_at(
     """Submit all jobs, wait for them together, and return what they found.
 
     Args:
-        wait_s: after that many seconds jobs that have not ended are cancelled.
+        wait_s: after that many seconds jobs that have not ended are cancelled. Time in which the scheduler
+            gives no answer is not counted.
     """
     found: list[Looked] = []
     pending: list[_Pending] = []
+    written: list[_Pending] = []
     try:
         for each in planned:
-            one = _Pending(each.name, _job(each, questions))
-            try:
-                one.submit(surveyor)
+            one = _write(each, questions)
+            written.append(one)
+            if refused := _submit(one, surveyor, say):
+                found.append(refused)
+            else:
                 pending.append(one)
-            except SchedulerError as problem:
-                found.append(Looked(each.name, problem=f"its job was refused: {problem}"))
         return found + _wait(pending, surveyor, wait_s, say)
     except BaseException:
         # Interrupted, for one: nothing is left in the queue. Those that have ended are not minded.
         for one in filter(lambda each: each.job_id, pending):
             say(f"cancelling job {one.job_id}{_cancel(one.job_id, surveyor)}")
         raise
+    finally:
+        for one in written:
+            one.marks.remove(one.job.most)
+
+
+def _submit(one: _Pending, surveyor: Surveyor, say: Say) -> Looked | None:
+    """Submit a job, or note why the scheduler takes no more for now; return why it never will."""
+    try:
+        with speaking(say, f"the scheduler to take a job for {one.name}"):
+            one.job_id = surveyor.submit(one.job)
+    except BusyError as problem:
+        one.status = Status(State.WAITING, reason=str(problem))
+    except SchedulerError as problem:
+        is_fault = not isinstance(problem, NotNowError)
+        return Looked(one.name, problem=f"its job was not taken: {problem}", is_fault=is_fault)
+    return None
 
 
 def _cancel(job_id: str, surveyor: Surveyor) -> str:
@@ -141,110 +144,138 @@ def _cancel(job_id: str, surveyor: Surveyor) -> str:
     return ""
 
 
-def _job(planned: Planned, questions: Questions) -> LookJob:
+def _write(planned: Planned, questions: Questions) -> _Pending:
     """Write what the nodes are asked into the job's new folder, which they share with this machine."""
     folder = planned.folder
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, mode=0o700)
     asked = folder / "questions.json"
-    content = {"nodes": planned.nodes, "secret": secrets.token_hex(16), **asdict(questions)}
+    marks = Marks(secrets.token_hex(16), questions.paths)
+    content = {
+        "nodes": planned.nodes,
+        "secret": marks.secret,
+        "marked": marks.leave(),
+        **asdict(questions),
+    }
     write_text(asked, json.dumps(content))
     look = str(RUNTIME / "node_look.py")
     command = ("bash", str(RUNTIME / "look-node.sh"), look, str(asked), str(folder), "--")
-    return LookJob(planned.options, planned.nodes, folder, (*command, sys.executable, *PYTHONS))
-
-
-def _outside() -> list[tuple[str, int]]:
-    """Return host and port of the index of packages that pip is set to, if it is set to one."""
-    try:
-        said = subprocess.run(
-            [sys.executable, "-m", "pip", "config", "list"],
-            capture_output=True,
-            text=True,
-            timeout=20,
-        ).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return []
-    found = re.search(r"index[-_]url='(https?)://(?:[^@/']*@)?([\w.-]+)(?::(\d+))?", said)
-    if not found:
-        return []
-    return [(found[2], int(found[3] or (443 if found[1] == "https" else 80)))]
-
-
-def _folders_here() -> list[str]:
-    """Return folders of this machine that nodes may lack: home, and what the user's variables name."""
-    named = (os.environ.get(name, "") for name in ("HOME", "WORK", "SCRATCH", "PROJECT"))
-    return sorted({each for each in named if each.startswith("/") and Path(each).is_dir()})
+    job = LookJob(
+        planned.options,
+        planned.nodes,
+        planned.most,
+        folder,
+        (*command, sys.executable, *PYTHONS),
+    )
+    return _Pending(planned.name, job, marks)
 
 
 def _wait(pending: Sequence[_Pending], surveyor: Surveyor, wait_s: float, say: Say) -> list[Looked]:
     began = said = time.monotonic()
     found: dict[str, Looked] = {}
-    states: dict[str, str] = {}
     while len(found) < len(pending):
-        waited = time.monotonic() - began
         for each in pending:
-            if each.name in found:
-                continue
-            try:
-                state = each.state(surveyor)
-            except SchedulerError as problem:
-                found[each.name] = Looked(each.name, problem=f"its job was refused: {problem}")
-                continue
-            if state is None:
-                found[each.name] = _collect(each)
-            elif waited > wait_s:
-                found[each.name] = _give_up(each, state, waited, surveyor)
-            else:
-                states[each.name] = state
+            if each.name not in found and (looked := _look_in(each, surveyor, wait_s, say)):
+                found[each.name] = looked
         if left := [each for each in pending if each.name not in found]:
-            if time.monotonic() - said > WORD_S or waited < POLL_S:
-                said = time.monotonic()
-                say(_words(left, states[left[0].name], waited, wait_s))
+            now = time.monotonic()
+            if now - said > WORD_S or now - began < POLL_S:
+                said = now
+                say(_words(left, now - began, wait_s))
             time.sleep(POLL_S)
     return list(found.values())
 
 
-def _words(left: Sequence[_Pending], state: str, waited: float, wait_s: float) -> str:
-    doing = f"waits: {state}" if state else "runs"
+def _look_in(each: _Pending, surveyor: Surveyor, wait_s: float, say: Say) -> Looked | None:
+    """Return what a job has found, or why nothing is to be waited for; None while there is.
+
+    What nodes have written counts before anything that the scheduler says.
+    """
+    if _is_whole(each):
+        return _collect(each)
+    if not each.job_id and (refused := _submit(each, surveyor, say)):
+        return refused
+    asked = time.monotonic()
+    try:
+        with speaking(say, f"the scheduler's word on the job for {each.name}"):
+            each.status = surveyor.status(each.job_id) if each.job_id else each.status
+    except SchedulerError as problem:
+        each.silent_s += time.monotonic() - asked + POLL_S
+        if each.silent_s > LONGEST_SILENCE_S:
+            words = f"the scheduler has said nothing of it for {each.silent_s:.0f} s ({problem})"
+            return _give_up(each, words, surveyor)
+        return None
+    if not each.status.state.active:
+        return _collect(each)
+    return _tired_of(each, each.status, surveyor, wait_s)
+
+
+def _tired_of(each: _Pending, status: Status, surveyor: Surveyor, wait_s: float) -> Looked | None:
+    """Give a job up where waiting does not help, or took too long; None where there is still time."""
+    if status.stuck:
+        words = f"waiting will not help its job: {status.stuck}"
+        return _give_up(each, words, surveyor, is_fault=True)
+    if each.waited_s <= wait_s:
+        return None
+    waited = f"{each.waited_s:.0f} s"
+    if not each.job_id:
+        words = f"its job was not submitted in {waited}: {status.reason}"
+    elif status.reason:
+        words = f"its job waited for {waited} and was cancelled: {status.reason}"
+    else:
+        words = f"its job ran for {waited} and was cancelled"
+    return _give_up(each, words, surveyor)
+
+
+def _is_whole(each: _Pending) -> bool:
+    looks = each.looks
+    return len(looks) >= max((look.nodes for look in looks), default=each.job.nodes)
+
+
+def _words(left: Sequence[_Pending], waited: float, wait_s: float) -> str:
+    first = left[0]
+    if first.status == Status(State.WAITING):
+        doing = "is not known to run yet: the scheduler does not answer"
+    else:
+        doing = f"waits: {first.status.reason}" if first.status.reason else "runs"
     more = f", and {len(left) - 1} more" if len(left) > 1 else ""
-    job = f"job {left[0].job_id}" if left[0].job_id else "a job"
+    job = f"job {first.job_id}" if first.job_id else "a job"
     return (
-        f"{job} on {left[0].name} {doing}{more} "
+        f"{job} on {first.name} {doing}{more} "
         f"({waited:.0f} s; given up after {wait_s:.0f} s, --wait)"
     )
 
 
-def _give_up(each: _Pending, state: str, waited: float, surveyor: Surveyor) -> Looked:
-    if not each.job_id:
-        return Looked(each.name, problem=f"its job was not submitted in {waited:.0f} s: {state}")
-    not_cancelled = _cancel(each.job_id, surveyor)
-    looks = tuple(read_looks(each.job.folder, each.job.nodes))
-    if len(looks) == each.job.nodes:
-        return Looked(each.name, looks)
-    return Looked(
-        each.name,
-        looks,
-        f"its job {'waited' if state else 'ran'} for {waited:.0f} s and was cancelled"
-        + (f": {state}" if state else "")
-        + not_cancelled,
-    )
+def _give_up(each: _Pending, problem: str, surveyor: Surveyor, *, is_fault: bool = False) -> Looked:
+    """Cancel a job, and return what it left; it may have come to its end meanwhile."""
+    not_cancelled = _cancel(each.job_id, surveyor) if each.job_id else ""
+    if _is_whole(each):
+        return _collect(each)
+    return Looked(each.name, tuple(each.looks), problem + not_cancelled, is_fault)
 
 
-def _collect(pending: _Pending) -> Looked:
+def _collect(each: _Pending) -> Looked:
     """Return what a job that has ended left, as soon as the file system shows it."""
-    job = pending.job
+    job = each.job
     until = time.monotonic() + SHOWN_LATE_S
     log = job.folder / "job.log"
-    looks = read_looks(job.folder, job.nodes)
-    while len(looks) < job.nodes and not log.exists() and time.monotonic() < until:
+    while not _is_whole(each) and not log.exists() and time.monotonic() < until:
         time.sleep(POLL_S)
-        looks = read_looks(job.folder, job.nodes)
-    if len(looks) == job.nodes:
-        return Looked(pending.name, tuple(looks))
+    looks = tuple(each.marks.checked(each.looks, SHOWN_LATE_S))
+    if _is_whole(each):
+        return Looked(each.name, looks)
+    return Looked(each.name, looks, _why_not_all(each, log), is_fault=True)
+
+
+def _why_not_all(each: _Pending, log: Path) -> str:
+    """Return why a job that has ended left less than it should."""
+    if said := read_problems(each.job.folder, each.job.most):
+        return "; ".join(said)
     if not log.exists():
-        problem = f"its job left nothing in {job.folder}: nodes may not share that folder"
-    else:
-        said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        problem = f"its job failed: {said[-1] if said else 'it said nothing'}; see {log}"
-    return Looked(pending.name, tuple(looks), problem)
+        where = each.job.folder
+        return f"its job left nothing in {where}: nodes do not see it, or cannot write to it"
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    if own := [line for line in lines if line.startswith("argosy: ")]:
+        return "; ".join(line.removeprefix("argosy: ") for line in dict.fromkeys(own))
+    rest = [line for line in lines if not OF_LAUNCHER.search(line)] or lines
+    return f"its job failed: {rest[-1].strip() if rest else 'it said nothing'}; see {log}"

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -51,9 +52,12 @@ class Connection(Part):
 
 
 class Meeting(Part):
-    """How two nodes met: of node 1, its connections."""
+    """How a node met the others."""
 
     interfaces: Mapping[str, Connection] = {}
+    """Of node 1: how fast node 0 is over each interface that both have."""
+    peers: Mapping[str, Mapping[str, str]] = {}
+    """By the name of each other node and by interface: why it was not reached; empty where it was."""
     problem: str = ""
 
 
@@ -68,6 +72,9 @@ class NodeLook(Part):
     """A node from the inside."""
 
     node: str
+    number: int = 0
+    nodes: int = 1
+    """How many look together."""
     architecture: str
     kernel: str
     system: str
@@ -89,6 +96,15 @@ class NodeLook(Part):
     pythons: tuple[str, ...]
     unix: float
     meeting: Meeting = Meeting()
+
+
+def read_problems(folder: Path, nodes: int) -> list[str]:
+    """Return why nodes of a job could not look, in their own words."""
+    found = []
+    for number in range(nodes):
+        with suppress(OSError):
+            found.append(read_text(folder / f"{number}.problem", folder).strip())
+    return found
 
 
 def read_looks(folder: Path, nodes: int) -> list[NodeLook]:

@@ -12,7 +12,8 @@ import argosy
 from argosy.errors import ArgosyError, plain
 from argosy.files import write_text
 from argosy.probe.drift import find_drift
-from argosy.probe.look_jobs import Looked, Planned, look_at, of_any_cluster
+from argosy.probe.look_jobs import Looked, Planned, look_at
+from argosy.probe.questions import of_any_cluster
 from argosy.probe.site_draft import SiteDraft, draft_site
 from argosy.probe.site_text import plain as plain_keys
 from argosy.probe.site_text import site_text
@@ -105,14 +106,15 @@ class Probe:
             return []
         planned, away = [], []
         for kind in facts.kinds:
-            queue = next(each for each in facts.queues if kind.name in each.kinds)
+            leading = [each for each in facts.queues if kind.name in each.kinds]
+            queue = max(leading, key=lambda each: min(2, each.nodes))
             nodes = min(2, kind.usable, queue.nodes)
             if not nodes:
                 away.append(Looked(kind.name, problem="none of its nodes takes jobs now"))
                 continue
             options = surveyor.look_options(kind, queue, facts.account, nodes)
             place = self.project / FOLDER / self.name / kind.name
-            planned.append(Planned(kind.name, options, nodes, place))
+            planned.append(Planned(kind.name, options, nodes, nodes, place))
         return away + look_at(planned, of_any_cluster(), surveyor, self.wait_s, _say)
 
     def _summary(self, draft: SiteDraft, took_s: float) -> Iterator[str]:

@@ -1,18 +1,27 @@
 # bash look-node.sh FOLDER LOOK.PY ARGUMENT... -- PYTHON...: what the launcher of a probe's job starts once
 # on each node. The first PYTHON that runs here looks at the node (node_look.py); all that run are told.
 #
-# ARGOSY_NODE_VARIABLE names the variable in which the launcher tells the number of the node.
+# ARGOSY_NODE_VARIABLE names the variable in which the launcher tells the number of the node, and
+# ARGOSY_NODES_VARIABLE that in which it tells how many there are.
 set -u
 umask 077
 
 variable="${ARGOSY_NODE_VARIABLE:-}"
 number="${variable:+${!variable:-}}"
+variable="${ARGOSY_NODES_VARIABLE:-}"
+nodes="${variable:+${!variable:-}}"
 command=()
 while [ "$#" -gt 0 ] && [ "$1" != -- ]; do
     command+=("$1")
     shift
 done
 shift
+
+folder="${command[-1]}"
+if ! [ -d "$folder" ]; then
+    echo "argosy: $(uname -n) does not see $folder" >&2
+    exit 4
+fi
 
 running=()
 for python in "$@"; do
@@ -23,7 +32,16 @@ for python in "$@"; do
     fi
 done
 if [ -z "${chosen:-}" ]; then
-    echo "argosy: node $(uname -n) has no Python" >&2
+    said="$(uname -n) has no Python that runs; asked for were: $*"
+    echo "argosy: $said" >&2
+    # The other nodes wait for this one no longer.
+    echo "$said" >"$folder/${number:-0}.problem"
     exit 3
 fi
-ARGOSY_PYTHONS="$(printf '%s\n' "${running[@]}")" ARGOSY_NODE="${number:-0}" exec "$chosen" -I -S "${command[@]}"
+ARGOSY_PYTHONS="$(printf '%s\n' "${running[@]}")" ARGOSY_NODE="${number:-0}" ARGOSY_NODES="$nodes" \
+    "$chosen" -I -S "${command[@]}"
+status=$?
+if [ "$status" -ne 0 ]; then
+    echo "the look at $(uname -n) ended with exit status $status; see job.log" >"$folder/${number:-0}.problem"
+fi
+exit "$status"

@@ -1,9 +1,9 @@
 """Look at a node of a cluster from the inside, and write down what is there.
 
 ``python3 node_look.py QUESTIONS FOLDER``: QUESTIONS is a JSON file, FOLDER one that all nodes of the job
-share. Each node writes FOLDER/<number>.json. Node 0 listens on each of its interfaces, node 1 tries them
-all; who does not know the job's secret is not answered. Runs by any Python from 3.6 on, since it is what
-a node has.
+share. Each node writes FOLDER/<number>.json. All listen on each of their interfaces and connect to all
+others, so that each way is tried; node 1 measures how fast node 0 is. Who does not know the job's secret is
+not answered. Runs by any Python from 3.6 on, since it is what a node has.
 """
 
 import contextlib
@@ -25,11 +25,14 @@ import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 PATIENCE_S = 40.0
-"""How long the two nodes wait for each other."""
+"""How long nodes wait for each other."""
 CONNECT_S = 4.0
 SEND_S = 1.0
 """How long bytes are sent over each interface to see how fast it is."""
 COMMAND_S = 20.0
+SHOWN_S = 10.0
+"""How long a shared file system may take to show a new file."""
+MARK = ".argosy-look-"
 NAMES_S = 10.0
 CHUNK = b"\0" * (1 << 18)
 
@@ -42,11 +45,15 @@ def main(arguments: List[str]) -> int:
     with open(arguments[0], encoding="utf-8") as file:
         questions = json.load(file)
     folder, number = arguments[1], int(os.environ.get("ARGOSY_NODE") or 0)
-    found = look(questions)
-    if questions["nodes"] > 1:
-        meeting = listening if number == 0 else connecting
-        found["meeting"] = meeting(folder, found["interfaces"], questions)
+    nodes = int(os.environ.get("ARGOSY_NODES") or questions["nodes"])
+    found = look(questions, number)
+    found.update(number=number, nodes=nodes)
+    there = []  # type: List[int]
+    if nodes > 1:
+        there, found["meeting"] = meet(folder, number, nodes, found, questions["secret"])
     write(os.path.join(folder, "%d.json" % number), found)
+    # Those that are slower still try to reach this one.
+    wait_for_all(folder, there, "%d.json")
     return 0
 
 
@@ -58,7 +65,7 @@ def write(path: str, content: Dict[str, Any]) -> None:
     os.replace(temporary, path)
 
 
-def look(questions: Dict[str, Any]) -> Dict[str, Any]:
+def look(questions: Dict[str, Any], number: int) -> Dict[str, Any]:
     """Return what this node has."""
     name = socket.gethostname().partition(".")[0]
     return {
@@ -71,7 +78,10 @@ def look(questions: Dict[str, Any]) -> Dict[str, Any]:
         "interfaces": interfaces(),
         "suffixes": within(NAMES_S, addresses_of_suffixes, name, questions["suffixes"]) or {},
         "scratch": [scratch(folder) for folder in questions["scratch"] + scratch_variables()],
-        "paths": {each: seen(each, writes) for each, writes in questions["paths"].items()},
+        "paths": {
+            each: seen(each, writes, questions, number)
+            for each, writes in questions["paths"].items()
+        },
         "commands": {name: told_by(command) for name, command in questions["commands"].items()},
         "absent": [each for each in questions["folders"] if not os.path.isdir(each)],
         "user_namespaces": has_user_namespaces(),
@@ -162,37 +172,90 @@ def addresses_of_suffixes(name: str, suffixes: List[str]) -> Dict[str, str]:
     return found
 
 
-def listening(
-    folder: str, found: List[Dict[str, Any]], questions: Dict[str, Any]
-) -> Dict[str, Any]:
-    """Let the other node try all interfaces; return when it has."""
-    servers = {}
+def meet(
+    folder: str, number: int, nodes: int, found: Dict[str, Any], secret: str
+) -> Tuple[List[int], Dict[str, Any]]:
+    """Listen, and try to reach all others; return those that listen, and what came of it."""
+    places = listen(found["interfaces"], secret)
+    write(
+        os.path.join(folder, "listening-%d.json" % number),
+        {"node": found["node"], "places": places},
+    )
+    others = [each for each in range(nodes) if each != number]
+    there = wait_for_all(folder, others, "listening-%d.json")
+    own = {each["name"]: each["address"] for each in found["interfaces"]}
+    peers = {}  # type: Dict[int, Dict[str, Any]]
+    for other in there:
+        with open(os.path.join(folder, "listening-%d.json" % other), encoding="utf-8") as file:
+            peers[other] = json.load(file)
+    tried = try_all(own, peers, secret)
+    meeting = {"peers": {peers[other]["node"]: tried[other] for other in peers}}  # type: Dict[str, Any]
+    if number == 1 and 0 in peers:
+        # One at a time, when the others have tried, so that each has the whole network.
+        meeting["interfaces"] = {
+            name: try_interface(own[name], peers[0]["places"][name], secret, SEND_S)
+            for name in tried[0]
+        }
+    missing = [str(other) for other in others if other not in there]
+    if missing:
+        meeting["problem"] = (
+            "node %s of the job did not begin to listen, or its files are not seen on %s"
+            % (" and ".join(missing), found["node"])
+        )
+    return there, meeting
+
+
+def listen(found: List[Dict[str, Any]], secret: str) -> Dict[str, Any]:
+    """Answer on each interface from now on; return address and port of each."""
+    places = {}
     for each in found:
         server = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         server.bind((each["address"], 0))
-        server.listen(8)
-        servers[each["name"]] = server
-        serving = threading.Thread(target=serve, args=(server, questions["secret"]), daemon=True)
-        serving.start()
-    places = {name: server.getsockname()[:2] for name, server in servers.items()}
-    write(os.path.join(folder, "listening.json"), {"places": places})
-    other = os.path.join(folder, "1.json")
-    wait_for(other)
-    return {"other_wrote": os.path.exists(other)}
+        server.listen(64)
+        places[each["name"]] = server.getsockname()[:2]
+        threading.Thread(target=serve, args=(server, secret), daemon=True).start()
+    return places
+
+
+def try_all(
+    own: Dict[str, str], peers: Dict[int, Dict[str, Any]], secret: str
+) -> Dict[int, Dict[str, str]]:
+    """Return by node and interface why it was not reached, or an empty text; all are tried at once."""
+    found = {}  # type: Dict[int, Dict[str, str]]
+    trying = []
+
+    def note(other: int, name: str, place: List[Any]) -> None:
+        found[other][name] = try_interface(own[name], place, secret, 0).get("problem", "")
+
+    for other, peer in peers.items():
+        found[other] = {name: "not tried to the end" for name in peer["places"] if name in own}
+        for name in found[other]:
+            way = (other, name, peer["places"][name])
+            trying.append(threading.Thread(target=note, args=way, daemon=True))
+    for each in trying:
+        each.start()
+    for each in trying:
+        each.join(3 * CONNECT_S)
+    return found
 
 
 def serve(server: socket.socket, secret: str) -> None:
-    """Answer who knows the secret: the time of this node, then bytes for a second."""
+    """Answer who knows the secret."""
     while True:
         connection, _ = server.accept()
-        with connection, contextlib.suppress(OSError):
-            connection.settimeout(CONNECT_S)
-            if read_exactly(connection, len(secret)) != secret.encode():
-                continue
-            connection.sendall(struct.pack("d", time.time()))
-            until = time.monotonic() + SEND_S
-            while time.monotonic() < until:
-                connection.sendall(CHUNK)
+        threading.Thread(target=answer, args=(connection, secret), daemon=True).start()
+
+
+def answer(connection: socket.socket, secret: str) -> None:
+    """Send the time of this node, then bytes until the other has enough."""
+    with connection, contextlib.suppress(OSError):
+        connection.settimeout(CONNECT_S)
+        if read_exactly(connection, len(secret)) != secret.encode():
+            return
+        connection.sendall(struct.pack("d", time.time()))
+        until = time.monotonic() + SEND_S
+        while time.monotonic() < until:
+            connection.sendall(CHUNK)
 
 
 def read_exactly(connection: socket.socket, size: int) -> bytes:
@@ -206,30 +269,11 @@ def read_exactly(connection: socket.socket, size: int) -> bytes:
     return content
 
 
-def connecting(
-    folder: str, found: List[Dict[str, Any]], questions: Dict[str, Any]
-) -> Dict[str, Any]:
-    """Try to reach node 0 over each interface that both have."""
-    path = os.path.join(folder, "listening.json")
-    if not wait_for(path):
-        return {"problem": "node 0 did not begin to listen, or its files are not seen here"}
-    with open(path, encoding="utf-8") as file:
-        places = json.load(file)["places"]
-    own = {each["name"]: each["address"] for each in found}
-    return {
-        "interfaces": {
-            name: try_interface(own[name], tuple(place), questions["secret"])
-            for name, place in places.items()
-            if name in own
-        }
-    }
-
-
-def try_interface(own: str, place: Tuple[str, int], secret: str) -> Dict[str, Any]:
+def try_interface(own: str, place: List[Any], secret: str, seconds: float) -> Dict[str, Any]:
     """Return how fast bytes come from a place, and how far its clock is ahead; or what is wrong."""
     try:
         began = time.monotonic()
-        with socket.create_connection(place, CONNECT_S, (own, 0)) as connection:
+        with socket.create_connection((place[0], place[1]), CONNECT_S, (own, 0)) as connection:
             connected = time.monotonic() - began
             asked = time.time()
             connection.sendall(secret.encode())
@@ -238,16 +282,16 @@ def try_interface(own: str, place: Tuple[str, int], secret: str) -> Dict[str, An
             if len(told) < 8:
                 return {"problem": "the connection ended"}
             began, count = time.monotonic(), 0
-            while True:
+            while time.monotonic() < began + seconds:
                 got = len(connection.recv(1 << 20))
                 if not got:
                     break
                 count += got
-            seconds = time.monotonic() - began
+            took = time.monotonic() - began
             ahead = struct.unpack("d", told)[0] - (asked + answered) / 2
             return {
                 "connect_s": connected,
-                "bytes_per_s": count / max(seconds, 1e-6),
+                "bytes_per_s": count / max(took, 1e-6),
                 "clock_ahead_s": ahead,
                 "clock_within_s": (answered - asked) / 2,
             }
@@ -255,14 +299,17 @@ def try_interface(own: str, place: Tuple[str, int], secret: str) -> Dict[str, An
         return {"problem": problem.strerror or str(problem)}
 
 
-def wait_for(path: str) -> bool:
-    """Wait until a file is there; whether it is."""
+def wait_for_all(folder: str, nodes: List[int], name: str) -> List[int]:
+    """Wait until each of these nodes has written its file or given up; return those that have."""
     until = time.monotonic() + PATIENCE_S
-    while not os.path.exists(path) and time.monotonic() < until:
+    while True:
         # Some network file systems show a new file when its folder is read.
-        os.listdir(os.path.dirname(path))
+        names = os.listdir(folder)
+        there = [node for node in nodes if name % node in names]
+        given_up = [node for node in nodes if "%d.problem" % node in names]
+        if {*there, *given_up} == {*nodes} or time.monotonic() > until:
+            return there
         time.sleep(0.1)
-    return os.path.exists(path)
 
 
 # ---- folders
@@ -303,16 +350,33 @@ def scratch(written: str) -> Dict[str, Any]:
     return found
 
 
-def seen(folder: str, writes: bool) -> str:
-    """Return what is wrong with a folder that is needed here; empty where nothing is."""
+def seen(folder: str, writes: bool, questions: Dict[str, Any], number: int) -> str:
+    """Return what is wrong with a folder that is needed here; empty where nothing is.
+
+    It is to be the one that whoever asks has, whose mark is in it, and what is written here it finds there.
+    """
     if not os.path.isdir(folder):
         return "is not there"
+    mark = os.path.join(folder, MARK + questions["secret"])
+    if folder in questions["marked"] and not shows(mark, questions["secret"]):
+        return "is another folder than that of this name on the login node"
     if writes:
         try:
-            os.rmdir(tempfile.mkdtemp(prefix=".argosy-look-", dir=folder))
+            with open("%s-%d" % (mark, number), "w", encoding="utf-8") as file:
+                file.write(questions["secret"])
         except OSError as problem:
             return "cannot be written to: %s" % (problem.strerror or problem)
     return ""
+
+
+def shows(path: str, content: str) -> bool:
+    """Return whether a file has that content, now or soon."""
+    until = time.monotonic() + SHOWN_S
+    while first_line(path) != content:
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.2)
+    return True
 
 
 def told_by(command: List[str]) -> Dict[str, Any]:

@@ -10,6 +10,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
+from argosy.errors import ArgosyError
+
 Say = Callable[[str], None]
 
 BETWEEN_RUNS_S = 60
@@ -25,8 +27,16 @@ class SchedulerError(Exception):
     """The scheduler could not do what it was asked; the text is its own, in one line."""
 
 
-class BusyError(SchedulerError):
+class NotNowError(SchedulerError):
+    """It could not be done now, and perhaps later: nothing is known to be wrong with the job."""
+
+
+class BusyError(NotNowError):
     """The scheduler takes no more jobs of the user for now: the same may be asked again later."""
+
+
+class NotAnsweredError(ArgosyError):
+    """The scheduler has not answered for as long as it is asked: nothing is known of the jobs."""
 
 
 class State(Enum):

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from argosy.schedulers.base import Status
+
 
 @dataclass(frozen=True)
 class NodeKind:
@@ -47,6 +49,8 @@ class QueueFacts:
     """Why jobs that do not name it should not go there; empty: they may."""
     gpus_only: bool
     origin: str
+    reserve: int = 0
+    """How strong a reason there is to try others before it; 0: none."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +78,13 @@ class LookJob:
     options: Mapping[str, str | None]
     """Of its script, as the scheduler names them; None: it takes no value."""
     nodes: int
+    most: int
+    """It may have as many nodes, where they are free."""
     folder: Path
     """Where it runs and its output lies, in `job.log`."""
     command: tuple[str, ...]
-    """Without the number of the node, which the variable ARGOSY_NODE_VARIABLE names."""
+    """Without the number of the node, and of nodes, which the variables name that ARGOSY_NODE_VARIABLE and
+    ARGOSY_NODES_VARIABLE name."""
 
 
 class Surveyor(Protocol):
@@ -105,8 +112,8 @@ class Surveyor(Protocol):
     def submit(self, job: LookJob) -> str:
         """Submit a job, and return its number. Raises SchedulerError; BusyError: it may be taken later."""
 
-    def waits_for(self, job_id: str) -> str | None:
-        """Return in words what a job waits for, empty while it runs; None: it has ended."""
+    def status(self, job_id: str) -> Status:
+        """Return how a job is, with what it waits for in words. Raises SchedulerError without an answer."""
 
     def cancel(self, job_id: str) -> None:
         """End a job, as far as the scheduler answers."""

@@ -1,6 +1,6 @@
 """Where on a site a job goes: the kind of node by what its ranks need, then a queue that takes it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from argosy.errors import ArgosyError
@@ -71,19 +71,30 @@ def _choose_queue(site: Site, request: Request, hardware: str, wanted: str | Non
     if wanted:
         candidates = [wanted]
     why = {
-        name: next(
-            _refusals(site.queues[name], site.hardware[hardware], request, name == wanted), None
-        )
+        name: [*_refusals(site.queues[name], site.hardware[hardware], request, name == wanted)]
         for name in candidates
     }
-    for name, reason in why.items():
-        if reason is None:
+    for name, refusals in why.items():
+        if not refusals:
             return name
-    reasons = "; ".join(f"{name}: {reason}" for name, reason in why.items())
+    reasons = "; ".join(f"{name}: {refusals[0].words}" for name, refusals in why.items())
     raise ArgosyError(
         f"no queue takes {_nodes(request.nodes)} for {duration(request.time)} on {hardware}: "
-        f"{reasons or 'none leads to this hardware'}"
+        f"{reasons or 'none leads to this hardware'}",
+        _remedy(why),
     )
+
+
+def _remedy(why: Mapping[str, Sequence["_Refusal"]]) -> str:
+    """Return what to do: the queues that would take the job by name, or else what to ask less of."""
+    by_name = [name for name, found in why.items() if found == [_ONLY_BY_NAME]]
+    if by_name:
+        others = f" (or {', '.join(by_name[1:])})" if by_name[1:] else ""
+        return f"write `queue: {by_name[0]}`{others} into config.yaml: jobs get there by its name alone"
+    keys = dict.fromkeys(each.key for found in why.values() for each in found if each.key)
+    if not keys:
+        return "name it in `queues.*.hardware` of the site's file"
+    return f"change {' or '.join(keys)} of the experiment, or the site's file where the site allows more"
 
 
 def _known(key: str, name: str | None, known: list[str]) -> None:
@@ -100,22 +111,38 @@ def _lacks(hardware: Hardware, request: Request) -> Iterator[str]:
         yield f"{hardware.memory} MiB a node of {request.memory} needed"
 
 
-def _refusals(queue: Queue, hardware: Hardware, request: Request, named: bool) -> Iterator[str]:
+@dataclass(frozen=True)
+class _Refusal:
+    """Why a queue does not take a job, and the experiment's key that decides it; empty: none does."""
+
+    words: str
+    key: str = ""
+
+
+_ONLY_BY_NAME = _Refusal("only for runs that name it")
+
+
+def _refusals(
+    queue: Queue, hardware: Hardware, request: Request, named: bool
+) -> Iterator[_Refusal]:
     if queue.only_by_name and not named:
-        yield "only for runs that name it"
+        yield _ONLY_BY_NAME
     if queue.gpus_only and not request.gpus:
-        yield "takes no jobs without GPUs"
+        yield _Refusal("takes no jobs without GPUs", "resources.gpus_per_rank")
     whole = queue.whole_nodes_from
     if whole is not None and whole <= request.nodes and request.gpus < hardware.gpus:
-        yield (
+        yield _Refusal(
             f"jobs of {_nodes(whole)} or more have to use all {hardware.gpus} GPUs of each, "
-            f"not {request.gpus}"
+            f"not {request.gpus}",
+            "resources.gpus_per_rank",
         )
     limit = next((each for each in queue.limits if each.holds(request.nodes)), None)
     if limit is None and queue.limits:
-        yield f"at most {_nodes(queue.limits[-1].nodes or 0)}"
+        yield _Refusal(f"at most {_nodes(queue.limits[-1].nodes or 0)}", "scale.nodes")
     if limit and limit.time is not None and request.time > limit.time:
-        yield f"at most {duration(limit.time)} with {_nodes(request.nodes)}"
+        yield _Refusal(
+            f"at most {duration(limit.time)} with {_nodes(request.nodes)}", "resources.time"
+        )
 
 
 def _nodes(count: int) -> str:

@@ -5,7 +5,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from argosy.schedulers.base import SchedulerError
+from argosy.schedulers.base import NotNowError, SchedulerError
 
 TIMEOUT_S = 100.0
 """A command that takes longer got no answer. Without munge Slurm tries for some 50 s before it says so."""
@@ -40,7 +40,7 @@ class SlurmError(SchedulerError):
     printed = ""
 
 
-class NoAnswerError(SlurmError):
+class NoAnswerError(SlurmError, NotNowError):
     """slurmctld did not answer: what was asked may or may not have been done."""
 
 

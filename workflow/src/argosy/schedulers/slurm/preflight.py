@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from argosy.errors import ArgosyError
-from argosy.schedulers.base import Accepted, Say
+from argosy.schedulers.base import Accepted, NotAnsweredError, Say
 from argosy.schedulers.missing_images import check_images
 from argosy.schedulers.slurm import nodes, partitions
 from argosy.schedulers.slurm.allocation import more_cpus, other_partition
@@ -27,6 +27,8 @@ from argosy.schedulers.slurm.refusals import (
 )
 from argosy.schedulers.slurm.shared_jobs import split_shared, write_script
 from argosy.schedulers.slurm.shortages import Shortage, Wait, find_shortage
+from argosy.schedulers.waiting import speaking
+from argosy.units import duration
 
 T = TypeVar("T")
 
@@ -116,7 +118,8 @@ class _Questions:
         began = time.monotonic()
         while True:
             try:
-                return read(self._patience.ask(*command, with_errors=with_errors))
+                with speaking(self._say, f"Slurm's answer to `{command[0]}`"):
+                    return read(self._patience.ask(*command, with_errors=with_errors))
             except MissingError as problem:
                 raise ArgosyError(
                     f"{options.site_file}: scheduler: it is slurm, but {problem}",
@@ -127,11 +130,14 @@ class _Questions:
                     raise ArgosyError(explain(options.run_dir, str(problem))) from None
                 silent = time.monotonic() - began
                 if silent > LONGEST_SILENCE_S:
-                    raise ArgosyError(
+                    raise NotAnsweredError(
                         f"Slurm has not answered for {silent:.0f} s ({problem})",
                         "nothing has been submitted: start again when `sinfo` answers here",
                     ) from None
-                self._say(f"Slurm has not answered for {silent:.0f} s ({problem}); asking again")
+                until = f"for {duration(int(LONGEST_SILENCE_S))} at most"
+                self._say(
+                    f"Slurm has not answered for {silent:.0f} s ({problem}); asking again, {until}"
+                )
                 time.sleep(PAUSE_S)
 
 

@@ -9,9 +9,8 @@ from typing import TypeVar
 
 from argosy.errors import ArgosyError
 from argosy.files import write_text
-from argosy.schedulers.base import BusyError, SchedulerError, State
+from argosy.schedulers.base import BusyError, NotNowError, SchedulerError, State, Status
 from argosy.schedulers.cluster_facts import ClusterFacts, LookJob, NodeKind, QueueFacts
-from argosy.schedulers.slurm import spans
 from argosy.schedulers.slurm.answers import read_accounts, read_config, read_records
 from argosy.schedulers.slurm.clusters import CONFIG
 from argosy.schedulers.slurm.commands import MissingError, NoAnswerError, Patience, SlurmError, call
@@ -22,7 +21,15 @@ from argosy.schedulers.slurm.reasons import explain
 from argosy.schedulers.slurm.refusals import NO_SUCH_NODES, wait_for
 from argosy.schedulers.slurm.submission import find_new, submit
 from argosy.schedulers.slurm.survey.nodes import kinds_by_partition, read_nodes
-from argosy.schedulers.slurm.survey.partitions import in_order, queue_of, refused_account
+from argosy.schedulers.slurm.survey.partitions import (
+    QOS_FIELDS,
+    QosLimit,
+    in_order,
+    queue_of,
+    read_qos,
+    refused_account,
+    with_ways_in,
+)
 from argosy.schedulers.slurm.survey.questions import ANSWER_S, Questions
 from argosy.schedulers.slurm.survey.records import number
 
@@ -59,7 +66,7 @@ class SlurmSurveyor:
         config = questions.ask("settings of the cluster", *CONFIG, read=read_config) or {}
         kinds = kinds_by_partition(nodes)
         notes = _closed(partitions)
-        queues = _queues(partitions, kinds, _qos_minutes(config, questions))
+        queues = _queues(partitions, kinds, _qos_limits(config, questions))
         accounts = _accounts(config, account, questions)
         say(f"asking whether {len(queues)} partitions would take a job")
         by_name = {each.name: each for many in kinds.values() for each in many}
@@ -67,6 +74,7 @@ class SlurmSurveyor:
         found, paying, required = tests.of_all(queues, accounts, account)
         used = {name for queue in found for name in queue.kinds}
         listed = [kind for kind in tests.kinds.values() if kind.name in used]
+        found = with_ways_in(found, listed)
         return ClusterFacts(
             name=config.get("ClusterName", ""),
             kinds=tuple(sorted(listed, key=lambda each: (each.gpus > 0, each.name))),
@@ -101,6 +109,17 @@ class SlurmSurveyor:
 
     def submit(self, job: LookJob) -> str:
         """Write the job's script into its folder, and submit it."""
+        try:
+            return self._submit(job)
+        except NotNowError:
+            raise
+        except SlurmError:
+            if job.most == job.nodes:
+                raise
+        # A site may take no range of nodes.
+        return self._submit(replace(job, most=job.nodes))
+
+    def _submit(self, job: LookJob) -> str:
         write_text(job.folder / SCRIPT, _script(job))
         try:
             return submit(job.folder / SCRIPT, job.folder)
@@ -114,19 +133,18 @@ class SlurmSurveyor:
                 raise BusyError(wait) from None
             raise
 
-    def waits_for(self, job_id: str) -> str | None:
-        """Return what squeue says of a job."""
-        try:
-            listed = list_jobs(self._patience)
-        except SlurmError as problem:
-            return str(problem)
+    def status(self, job_id: str) -> Status:
+        """Return what squeue says of a job; after a late answer the next one may take longer."""
+        listed = list_jobs(self._patience)
         job = next((each for each in listed if each.job_id == job_id), None)
         # Slurm soon forgets a job that has ended; one that only ends has done its work.
         if job is None or not job.state.active or job.state is State.ENDING:
-            return None
+            return Status(State.GONE, job_id)
         if job.state is State.RUNNING:
-            return ""
-        return explain(job.reason, alone=job.alone).meaning or job.reason or "it was just submitted"
+            return Status(State.RUNNING, job_id)
+        reason = explain(job.reason, alone=job.alone)
+        words = reason.meaning or job.reason or "it was just submitted"
+        return Status(State.PENDING, job_id, reason=words, stuck=words if reason.stuck else "")
 
     def cancel(self, job_id: str) -> None:
         """Cancel a job."""
@@ -162,7 +180,7 @@ def _closed(partitions: Sequence[dict[str, str]]) -> list[str]:
 def _queues(
     partitions: Sequence[dict[str, str]],
     kinds: Mapping[str, Sequence[NodeKind]],
-    qos_minutes: Mapping[str, float],
+    by_qos: Mapping[str, QosLimit],
 ) -> list[QueueFacts]:
     """Return the open partitions that have nodes, in the order in which they should be tried."""
     tiers = [number(each.get("PriorityTier", "")) or 0 for each in partitions]
@@ -170,7 +188,7 @@ def _queues(
         (each["PartitionName"] for each in partitions if each.get("Default") == "YES"), None
     )
     queues = [
-        queue_of(each, kinds[each["PartitionName"]], max(tiers), qos_minutes)
+        queue_of(each, kinds[each["PartitionName"]], max(tiers), by_qos)
         for each in partitions
         if each.get("State") == "UP" and kinds.get(each["PartitionName"])
     ]
@@ -181,14 +199,13 @@ def _has_accounting(config: Mapping[str, str]) -> bool:
     return not config.get("AccountingStorageType", "").endswith("/none")
 
 
-def _qos_minutes(config: Mapping[str, str], questions: Questions) -> dict[str, float]:
-    """Return the longest job of each QoS that has a limit."""
+def _qos_limits(config: Mapping[str, str], questions: Questions) -> dict[str, QosLimit]:
+    """Return what each QoS lets a job have."""
     if not _has_accounting(config):
         return {}
     read = partial(read_accounts, header="Name")
-    rows = questions.ask("limits of QoS", *_ACCOUNTS, "qos", "format=name,maxwall", read=read)
-    found = {name: spans.seconds(most) for name, most in rows or ()}
-    return {name: seconds / 60 for name, seconds in found.items() if seconds is not None}
+    asked = f"format={','.join(QOS_FIELDS)}"
+    return read_qos(questions.ask("limits of QoS", *_ACCOUNTS, "qos", asked, read=read) or ())
 
 
 def _accounts(
@@ -323,11 +340,16 @@ class _Tests:
 
 
 def _script(job: LookJob) -> str:
-    lines = "\n".join(directive(name, value) for name, value in job.options.items())
+    options = dict(job.options)
+    if job.most > job.nodes and options.get("nodes") == str(job.nodes):
+        # Together with a number of tasks it would be the least of them.
+        options["nodes"] = f"{job.nodes}-{job.most}"
+        options.pop("ntasks-per-node", None)
+    lines = "\n".join(directive(name, value) for name, value in options.items())
     command = shlex.join(job.command)
     return (
         f"#!/bin/bash\n{lines}\n#\n# Looks at nodes from the inside; who submitted it waits for it.\n"
-        "export ARGOSY_NODE_VARIABLE=SLURM_NODEID\n"
-        f"exec srun --nodes={job.nodes} --ntasks={job.nodes} --ntasks-per-node=1 --export=ALL "
-        f"--kill-on-bad-exit=0 --wait=0 {command}\n"
+        "export ARGOSY_NODE_VARIABLE=SLURM_NODEID ARGOSY_NODES_VARIABLE=SLURM_STEP_NUM_NODES\n"
+        'exec srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 '
+        f"--export=ALL --kill-on-bad-exit=0 --wait=0 {command}\n"
     )
