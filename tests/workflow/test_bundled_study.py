@@ -66,6 +66,32 @@ def run_without_network(folder: Path, *command: str) -> str:
     return done.stdout
 
 
+def commands_of(page: Path, title: str) -> list[str]:
+    """The lines of the first example of a page's section, without their remarks."""
+    section = page.read_text().partition(f"\n## {title}\n")[2]
+    example = section.partition("```sh\n")[2].partition("```")[0]
+    return [line.partition("  #")[0].strip() for line in example.splitlines()]
+
+
+def test_the_page_has_all_that_the_other_machine_needs(
+    project: Path, bundle: Path, tmp_path: Path
+) -> None:
+    unbundle, *later = commands_of(project / "docs/carrying.md", "At the other machine")
+    assert unbundle.startswith(".venv/bin/argosy unbundle study.zip study")
+    (tmp_path / ".venv").symlink_to(project / ".venv")
+    shutil.copy(bundle, tmp_path)
+    run_without_network(tmp_path, "bash", "-c", unbundle)
+    folder = tmp_path / "study"
+    # The page's site is another machine; what it stands for here is this one.
+    shutil.copytree(folder / "slurm/local", folder / "slurm/kestrel")
+    (folder / "slurm/kestrel/config.yaml").write_text("config: [site=kestrel]\n")
+    for line in later:
+        if " compare " not in line:
+            dry = " --dry-run" if "snakemake" in line else ""
+            said = run_without_network(folder, "bash", "-c", line + dry)
+    assert "rule run" in said
+
+
 def outcome(folder: Path, site: str) -> dict[str, Any]:
     """What was measured but for times and machines; a busy machine decides what is steady."""
     results = folder / "results" / site

@@ -27,6 +27,15 @@ def plant(project: Path) -> list[bytes]:
     )
     (run / "job.sbatch").write_text("#!/bin/bash\n#SBATCH --account=grant-77\ncd /x\n")
     (run / f"logs/{host}-{user}.log").write_text("a log of a name\n")
+    # What a probe has seen of nodes on which no run ran, and what it wrote of them.
+    for folder in ("resources/probe/testbed/a100", "logs/testbed/doctor/main-a100"):
+        (project / folder).mkdir(parents=True)
+        name = "ga01-ib.cluster.example" if "probe" in folder else "kestrel-fat"
+        (project / folder / "0.json").write_text(json.dumps({"node": name}))
+    with (project / "slurm/testbed/site.yaml").open("a") as file:
+        file.write(
+            "# a100 (host77): Rocky Linux\n# a100 (ga01-ib): no GPU; ga02-ib, kestrel-fat, host0\n"
+        )
     (run / "output").mkdir()
     (run / "output/plain.bin").write_bytes(b"\0\1\2")
     (run / "output/named.bin").write_bytes(b"\0" + f" {home} ".encode())
@@ -35,6 +44,7 @@ def plant(project: Path) -> list[bytes]:
     return [
         *(text.encode() for text in (home, str(project), "grant-77", "10.11.12.13")),
         *(b"login7", b"cluster.example", b"host0", b"host1", b"uni.example"),
+        *(b"host77", b"ga01", b"ga02", b"kestrel-fat"),
     ]
 
 

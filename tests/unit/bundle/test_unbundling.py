@@ -13,6 +13,8 @@ from bundled_studies import RUN, bundled, contents, make_project
 
 from argosy.bundle.unbundling import unbundle
 from argosy.errors import ArgosyError
+from argosy.images.config import ImageConfig
+from argosy.images.store.lockfile import ImageLock, LockedBase, write_lock
 
 Files = dict[str, bytes]
 
@@ -204,6 +206,35 @@ def test_a_description_that_is_not_right(
         unpack(hostile, tmp_path / "project")
     assert said in str(problem.value)
     assert not (tmp_path / "project").exists()
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_damaged_image_leaves_nothing(bundle: Path, tmp_path: Path, is_there: bool) -> None:
+    digest = f"sha256:{'1' * 64}"
+    files = contents(bundle)
+    lock = ImageLock(
+        name="x",
+        digest=digest,
+        architecture="x86_64",
+        base=LockedBase(reference="a file", source="file", diff_id="sha256:0"),
+        steps=(),
+        config=ImageConfig(),
+    )
+    write_lock(tmp_path / "image.lock", lock)
+    files["resources/images/x/image.lock"] = (tmp_path / "image.lock").read_bytes()
+    files["images/x.oci.tar"] = b"no archive of an image"
+    image = {"name": "x", "digest": digest, "archive": "images/x.oci.tar"}
+    hostile = forged(tmp_path / "hostile.zip", edited("images", [image])(files))
+    folder = tmp_path / "project"
+    if is_there:
+        folder.mkdir()
+        (folder / "mine").write_text("mine")
+    with pytest.raises(ArgosyError):
+        unpack(hostile, folder)
+    assert not [*tmp_path.glob(".unbundling*")]
+    assert folder.exists() == is_there
+    if is_there:
+        assert [path.name for path in folder.iterdir() if path.name != ".argosy"] == ["mine"]
 
 
 def test_another_version_and_what_is_no_bundle(bundle: Path, tmp_path: Path) -> None:

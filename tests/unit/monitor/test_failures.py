@@ -169,8 +169,51 @@ def test_a_run_that_was_never_submitted_has_the_cause_that_was_told(fake: FakeSt
         ("my program has no interface", ""),
     ],
 )
-def test_a_fault_of_the_site_leads_to_the_doctors_check(cause: str, check: str) -> None:
-    said = [*describe([Failed("a/b", cause)], Path("results/cluster/report.html"))]
+def test_a_fault_of_the_site_leads_to_the_doctors_check(
+    fake: FakeStudy, cause: str, check: str
+) -> None:
+    run = fake.plan()
+    fake.submitted(run, "7", scheduler="local")
+    starts(run, "7.0")
+    run.execute("7.0", "failed", failure={"node": 0, "rank": None, "cause": cause, "at": 1.0})
+    failed = failed_runs(fake.site, [run.path])
+    assert failed[0].cause == f"node 0 (host0): {cause}"
+    said = [*describe(failed, Path("results/cluster/report.html"))]
     lead = f"    `argosy doctor cluster` looks at that: its check `{check}`"
     assert (lead in said) == bool(check)
     assert ("doctor" in "".join(said)) == bool(check)
+
+
+def test_what_a_program_prints_leads_to_no_check(fake: FakeStudy) -> None:
+    run = fake.plan()
+    fake.submitted(run, "7", scheduler="local")
+    starts(run, "7.0")
+    cause = "it did not start: no such interface"
+    run.execute("7.0", "failed", failure={**FAILURE, "cause": cause})
+    said = [*describe(failed_runs(fake.site, [run.path]), Path("results/cluster/report.html"))]
+    assert "doctor" not in "".join(said)
+
+
+@pytest.mark.parametrize(
+    ("cause", "shown"),
+    [
+        (
+            "[Errno 28] No space left on device: '/job/records/7.0/rank-0.steps'",
+            "'{run}/records/7.0/",
+        ),
+        ("cannot write /job/logs/7.0", "cannot write {run}/logs/7.0"),
+        (
+            "cannot read /home/me/job/records and /job/mine",
+            "read /home/me/job/records and /job/mine",
+        ),
+    ],
+)
+def test_a_path_of_the_container_is_shown_as_the_users(
+    fake: FakeStudy, cause: str, shown: str
+) -> None:
+    run = fake.plan()
+    fake.submitted(run, "7", scheduler="local")
+    starts(run, "7.0")
+    run.execute("7.0", "failed", failure={"node": 0, "rank": None, "cause": cause, "at": 1.0})
+    [failed] = failed_runs(fake.site, [run.path])
+    assert shown.format(run=run.path) in failed.cause

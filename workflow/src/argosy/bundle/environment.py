@@ -12,6 +12,7 @@ from pathlib import Path
 from argosy.bundle.contents import Member
 from argosy.errors import ArgosyError
 from argosy.images.store.store import Store
+from argosy.images.tools import find_proot, machine
 
 WHEELS, TOOLS = "wheels", "container-tools.tar.gz"
 LOCK = "requirements.lock"
@@ -64,6 +65,10 @@ def _tools(store: Store, target: Path) -> Path:
         for name in _TOOL_FOLDERS:
             if (store.udocker / name).is_dir():
                 archive.add(store.udocker / name, f"udocker_dir/{name}")
+        # Of the distribution's packages, it is elsewhere; nodes without user namespaces need it.
+        proot = find_proot(store)
+        if proot and not proot.is_relative_to(store.udocker):
+            archive.add(proot.resolve(), f"udocker_dir/bin/proot-{machine()}")
     return target
 
 

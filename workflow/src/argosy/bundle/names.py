@@ -6,6 +6,7 @@ import pwd
 import re
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,13 +30,17 @@ _ADDRESS = rb"(?<![\d.])(?!127\.|0\.)(?:\d{1,3}\.){3}\d{1,3}(?![\d.])"
 _MAIL = rb"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
 _HOST_LINE = re.compile(rb'"host": ?"([^"\\]+)"')
 _HEADER_BYTES = 64 << 10
+_NUMBERED = re.compile(r"(?!(?:cpu|gpu|rank|step|epoch|repeat)\d)[A-Za-z-]{2,}\d")
+"""How a host is called whose name tells those of others, and is no word of the records."""
 
 
 @dataclass(frozen=True)
 class Names:
-    """What is replaced: by a name, what stands for it."""
+    """What is replaced: by a name, what stands for it, and names that are like those of hosts."""
 
     stand_ins: Mapping[bytes, bytes]
+    like_hosts: frozenset[bytes] = frozenset()
+    """Patterns: a cluster has more nodes than runs ran on, and files may name them."""
 
     @classmethod
     def of_study(cls, project: Path, sites: Sequence[str], kept: Iterable[str]) -> "Names":
@@ -55,13 +60,13 @@ class Names:
         found |= dict.fromkeys(_accounts(project, sites), "account")
         found |= dict.fromkeys(_users(), "user")
         staying = {*kept, *_NOBODYS}
-        return cls(
-            {
-                os.fsencode(name): stand_in.encode()
-                for name, stand_in in found.items()
-                if name not in staying and len(name) >= _SHORTEST and not name.isdigit()
-            }
-        )
+        stand_ins = {
+            os.fsencode(name): stand_in.encode()
+            for name, stand_in in found.items()
+            if name not in staying and len(name) >= _SHORTEST and not name.isdigit()
+        }
+        named = [host for host in hosts if os.fsencode(host) in stand_ins]
+        return cls(stand_ins, frozenset(_like(host) for host in named if _NUMBERED.match(host)))
 
     def pattern(self) -> re.Pattern[bytes]:
         """Return a pattern of all names, whole words alone, with addresses of hosts and of mail."""
@@ -69,14 +74,16 @@ class Names:
         names = sorted(self.stand_ins, key=len, reverse=True)
         words = b"|".join(map(re.escape, names))
         return re.compile(
-            rb"(?P<mail>%b)|(?P<name>(?<![A-Za-z0-9_])(?:%b)(?![A-Za-z0-9_]))|(?P<address>%b)"
-            % (_MAIL, words or rb"(?!)", _ADDRESS)
+            rb"(?P<mail>%b)|(?<![A-Za-z0-9_])(?:(?P<name>%b)|(?P<host>%b))(?![A-Za-z0-9_])|(?P<address>%b)"
+            % (_MAIL, words or rb"(?!)", b"|".join(sorted(self.like_hosts)) or rb"(?!)", _ADDRESS)
         )
 
     def stand_in(self, match: re.Match[bytes]) -> bytes:
         """Return what stands for a match of `pattern`."""
         if match.lastgroup == "name":
             return self.stand_ins[match[0]]
+        if match.lastgroup == "host":
+            return b"another-host"
         return b"address@example.org" if match.lastgroup == "mail" else b"192.0.2.1"
 
 
@@ -104,10 +111,19 @@ def _folders(results: Path) -> dict[str, str]:
     }
 
 
+def _like(host: str) -> bytes:
+    """Return a pattern of the names that differ from a host's in their numbers alone."""
+    return re.sub(rb"\d+", rb"\\d+", re.escape(os.fsencode(host)))
+
+
 def _hosts(project: Path, sites: Sequence[str]) -> Iterator[str]:
-    """Yield the hosts of all runs, by full and short name, and this one."""
+    """Yield the hosts of all runs and of looks at nodes, by full and short name, and this one."""
     named = {socket.gethostname(), socket.getfqdn()}
     for site in sites:
+        for folder in (project / "resources/probe" / site, project / "logs" / site / "doctor"):
+            for path in folder.glob("*/[0-9]*.json"):
+                with suppress(OSError, ValueError, KeyError):
+                    named.add(str(read_object(path, folder)["node"]))
         for path in (project / "results" / site).glob("*/*/run.json"):
             named.update(_hosts_of(RunFolder(path.parent)))
     for name in named:

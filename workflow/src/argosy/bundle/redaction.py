@@ -116,7 +116,8 @@ def _is_named(line: bytes, pattern: re.Pattern[bytes], *, is_binary: bool) -> bo
     """Return whether a line holds a name; numbers look like a short one by chance."""
     shortest = _SHORTEST_IN_BINARY if is_binary else 0
     return any(
-        match.lastgroup == "name" and len(match[0]) >= shortest for match in pattern.finditer(line)
+        match.lastgroup in ("name", "host") and len(match[0]) >= shortest
+        for match in pattern.finditer(line)
     )
 
 

@@ -55,11 +55,13 @@ def unbundle(file: Path, folder: Path, say: Say) -> list[str]:
         _unpack(bundle, files, project, say)
         for image in images:
             _check_lock(bundle, image, project)
-        _put_in_place(_missing(bundle, files, folder), project, folder)
+        missing = _missing(bundle, files, folder)
+        with _made(folder):
+            taken = {image.name: _take(bundle, image, folder, work, say) for image in images}
+        _put_in_place(missing, project, folder)
         for name in {*files}.intersection(bundle.description.executable):
             # What unzip has unpacked before has lost its mode.
             (folder / name).chmod(_PROGRAM)
-        taken = {image.name: _take(bundle, image, folder, work, say) for image in images}
     sites = ", ".join(bundle.description.sites) or "no site"
     lines = [f"{folder}: {len(files):,} files, results of {sites}"]
     if without := ", ".join(name for name, is_there in taken.items() if not is_there):
@@ -80,6 +82,20 @@ def _beside(folder: Path) -> Iterator[Path]:
         yield temporary
     finally:
         remove_tree(temporary)
+
+
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """Make the folder, which may have the store in it; where the block fails, it is gone again."""
+    if folder.exists():
+        yield
+        return
+    folder.mkdir(_PRIVATE)
+    try:
+        yield
+    except BaseException:
+        remove_tree(folder)
+        raise
 
 
 def _check_room(bundle: BundleReader, folder: Path) -> None:
@@ -151,9 +167,6 @@ def _put_in_place(names: Sequence[str], unpacked: Path, folder: Path) -> None:
     now = unpacked.stat().st_mtime
     for name in names:
         os.utime(unpacked / name, (now, now))
-    if not folder.exists():
-        unpacked.rename(folder)
-        return
     for name in names:
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -17,6 +17,7 @@ from argosy.monitor.study import Study
 from argosy.reading import status_of
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.log_tail import last_lines
+from argosy.run_folder.models import Failure
 
 ENDED_EARLY = (RunState.CANCELLED, RunState.INTERRUPTED)
 STATES = (RunState.FAILED, RunState.GONE, RunState.UNREADABLE, *ENDED_EARLY)
@@ -47,13 +48,14 @@ PATIENCE_S = 5.0
 class Failed:
     """A run that came to nothing; `log` is of who failed, None where there is none.
 
-    `early` is one that somebody, or the time limit, ended.
+    `early` is one that somebody, or the time limit, ended; `check` is the doctor's that looks at the cause.
     """
 
     name: str
     cause: str
     early: bool = False
     log: Path | None = None
+    check: str = ""
 
 
 def print_failures(site: Path, told: ToldErrors | None = None) -> None:
@@ -83,7 +85,13 @@ def failed_runs(
         looked = Study(site).look(PATIENCE_S)
         views = {site / view.experiment / view.run_id: view for view in looked.views}
     failed = [
-        Failed(view.name, view.note or view.state, view.state in ENDED_EARLY, _log_of(folder))
+        Failed(
+            view.name,
+            view.note or view.state,
+            view.state in ENDED_EARLY,
+            _log_of(folder),
+            check_of(_failure(folder)),
+        )
         for folder, view in views.items()
         if folder in planned
         and view.state in STATES
@@ -167,7 +175,7 @@ def describe(failed: Sequence[Failed], report: Path) -> Iterator[str]:
     for cause, runs in [*by_cause.items()][:MOST_CAUSES]:
         where = f"; see {runs[0].log}" if runs[0].log else ""
         yield plain(f"  {runs[0].name}: {cause}{where}")
-        if check := check_of(cause):
+        if check := runs[0].check:
             yield f"    `argosy doctor {report.parent.name}` looks at that: its check `{check}`"
         if len(runs) > 1:
             yield plain(f"    the same for {_names(runs[1:])}")
@@ -178,11 +186,19 @@ def describe(failed: Sequence[Failed], report: Path) -> Iterator[str]:
         yield f"Report of the runs there are: {report}"
 
 
-def check_of(cause: str) -> str:
-    """Return the doctor's check that would have found a cause; empty where there is none."""
-    if not cause.startswith(OF_STARTS):
+def check_of(failure: Failure | None) -> str:
+    """Return the doctor's check that looks at why a job did not start; empty where there is none."""
+    if failure is None or failure.rank is not None or not failure.cause.startswith(OF_STARTS):
         return ""
-    return next((check for words, check in CHECKS if words in cause), "")
+    return next((check for words, check in CHECKS if words in failure.cause), "")
+
+
+def _failure(run_dir: Path) -> Failure | None:
+    """Return what the newest attempt of a run's newest job failed of, as its agents wrote it."""
+    run = RunFolder(run_dir)
+    job = newest_job(run, None)
+    verdict = run.verdict(job.attempt) if job and job.attempt else None
+    return verdict.failure if verdict else None
 
 
 def _names(runs: Sequence[Failed]) -> str:
@@ -199,8 +215,7 @@ def _log_of(run_dir: Path) -> Path | None:
     paths = [run.scheduler_log(job.job_id)]
     if job.attempt:
         paths.insert(0, run.logs(job.attempt) / "job.log")
-        verdict = run.verdict(job.attempt)
-        failure = verdict.failure if verdict else None
+        failure = _failure(run_dir)
         if failure and failure.node is not None:
             paths.insert(0, run.logs(job.attempt) / f"node-{failure.node}.log")
         if failure and failure.rank is not None:

@@ -1,9 +1,14 @@
 """Why an attempt came to nothing, in words: one way for the driver, the live table and the report."""
 
+import re
+
 from argosy.run_folder.error_line import error_line
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.log_tail import last_line
 from argosy.run_folder.models import Failure, Verdict
+
+_OF_CONTAINER = re.compile(r"(?<![\w./-])/job/(?=(?:records|logs|attempts|output)\b)")
+"""Where agents and ranks have the run's folder, and whoever reads has not."""
 
 
 def who_failed(failure: Failure, host: str | None = None) -> str:
@@ -34,7 +39,7 @@ def describe_verdict(run: RunFolder, verdict: Verdict) -> str:
         return ""
     hosts = dict(enumerate(verdict.hosts))
     host = hosts.get(failure.node) if failure.node is not None else None
-    text = describe_failure(failure, host)
+    text = _OF_CONTAINER.sub(lambda _: f"{run.path}/", describe_failure(failure, host))
     if failure.rank is not None and failure.cause.startswith("exit code"):
         said = error_line(run.rank_log(verdict.attempt, failure.rank), run.site)
         text += f": {said or 'it printed nothing'}"
