@@ -493,7 +493,8 @@ def test_what_nodes_wrote_counts_before_a_queue_that_answers_slowly(
 
 @pytest.mark.thorough
 def test_a_job_that_no_waiting_helps_is_given_up_at_once(workspace: ClusterWorkspace) -> None:
-    held = shadow(workspace, "squeue", "echo 'PENDING|AssocGrpCPUMinutesLimit'")
+    spent = '"$REAL" "$@" | sed -E "s/Resources|Priority/AssocGrpCPUMinutesLimit/"'
+    held = shadow(workspace, "squeue", spent)
     workspace.slurm.run("sbatch", "--exclusive", "-N4", "--wrap=sleep 60")
     began = time.monotonic()
     found = complaint(examine(workspace, "--wait", "90s", command=held))

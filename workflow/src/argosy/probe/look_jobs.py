@@ -34,6 +34,8 @@ SHOWN_LATE_S = 20.0
 LONGEST_SILENCE_S = 300.0
 """How long the scheduler may give no answer about a job that has left nothing yet."""
 
+NOTHING_KNOWN = Status(State.WAITING)
+
 OF_LAUNCHER = re.compile(r"\w+: error: .*Exited with exit code \d+")
 """A launcher's last line says less than those of what it started."""
 
@@ -76,7 +78,7 @@ class _Pending:
     job: LookJob
     marks: Marks
     job_id: str = ""
-    status: Status = Status(State.WAITING)
+    status: Status = NOTHING_KNOWN
     silent_s: float = 0.0
     began: float = field(default_factory=time.monotonic)
 
@@ -234,7 +236,7 @@ def _is_whole(each: _Pending) -> bool:
 
 def _words(left: Sequence[_Pending], waited: float, wait_s: float) -> str:
     first = left[0]
-    if first.status == Status(State.WAITING):
+    if first.status is NOTHING_KNOWN:
         doing = "is not known to run yet: the scheduler does not answer"
     else:
         doing = f"waits: {first.status.reason}" if first.status.reason else "runs"
