@@ -413,7 +413,7 @@ def test_a_store_that_cannot_be_written_to(workspace: ClusterWorkspace) -> None:
 
 
 def test_a_job_that_never_starts(workspace: ClusterWorkspace) -> None:
-    workspace.slurm.run("sbatch", "--exclusive", "-N4", "--wrap=sleep 60")
+    workspace.slurm.run("sbatch", "--exclusive", "-N4", "-o", "/dev/null", "--wrap=sleep 60")
     found = examine(workspace, "--wait", "2s")
     [unknown] = [each for each in found if each["verdict"] != "ok"]
     assert (unknown["check"], unknown["verdict"]) == ("nodes cpu", "unknown")
@@ -438,7 +438,9 @@ def test_a_site_that_says_no_limits_is_looked_at_by_several_nodes(
 
 @pytest.mark.thorough
 def test_only_as_many_nodes_are_looked_at_as_are_free(workspace: ClusterWorkspace) -> None:
-    workspace.slurm.run("sbatch", "--exclusive", "-N1", "--nodelist=node4", "--wrap=sleep 300")
+    workspace.slurm.run(
+        *("sbatch", "--exclusive", "-N1", "--nodelist=node4", "-o", "/dev/null", "--wrap=sleep 300")
+    )
     found = {each["check"]: each for each in examine(workspace)}
     assert "node1, node2, node3 reach each other" in found["interface"]["evidence"]
 
@@ -495,7 +497,7 @@ def test_what_nodes_wrote_counts_before_a_queue_that_answers_slowly(
 def test_a_job_that_no_waiting_helps_is_given_up_at_once(workspace: ClusterWorkspace) -> None:
     spent = '"$REAL" "$@" | sed -E "s/Resources|Priority/AssocGrpCPUMinutesLimit/"'
     held = shadow(workspace, "squeue", spent)
-    workspace.slurm.run("sbatch", "--exclusive", "-N4", "--wrap=sleep 60")
+    workspace.slurm.run("sbatch", "--exclusive", "-N4", "-o", "/dev/null", "--wrap=sleep 60")
     began = time.monotonic()
     found = complaint(examine(workspace, "--wait", "90s", command=held))
     assert time.monotonic() - began < 60

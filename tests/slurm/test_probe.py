@@ -318,7 +318,7 @@ def test_folders_of_clusters_differ_in_what_differs_and_the_experiments_in_nothi
 
 @pytest.mark.thorough
 def test_a_queue_that_never_starts_the_job(workspace: ClusterWorkspace) -> None:
-    workspace.slurm.run("sbatch", "--exclusive", "-N4", "--wrap=sleep 60")
+    workspace.slurm.run("sbatch", "--exclusive", "-N4", "-o", "/dev/null", "--wrap=sleep 60")
     said = probe(workspace, "--wait", "3s")
     assert "hardware.a100 from the inside (its job waited for" in said
     assert "was cancelled" in said

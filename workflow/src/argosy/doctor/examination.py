@@ -79,6 +79,8 @@ class Examination:
 
     def _on_the_cluster(self, site: Site, system: BatchSystem, store: Store) -> Iterator[Finding]:
         if system.make_surveyor() is None:
+            # Its nodes cannot be looked at; where runs go there, the site's file says.
+            yield from [check_places(self.project, self.name)[0]] if system.HAS_QUEUE else []
             return
         good = yield from self._ask(site, system)
         if not good:

@@ -7,8 +7,8 @@ from pathlib import Path
 from argosy.doctor.findings import Finding, ok, unknown, warning, wrong
 from argosy.doctor.network_checks import check_network
 from argosy.doctor.places import Place
-from argosy.probe.look_jobs import Looked
 from argosy.probe.looks import NodeLook
+from argosy.probe.pending_look import Looked
 from argosy.probe.questions import Questions
 from argosy.site.models import Site
 from argosy.units import amount

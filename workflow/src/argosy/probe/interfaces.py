@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from argosy.probe.look_jobs import Looked
 from argosy.probe.looks import NodeLook
+from argosy.probe.pending_look import Looked
 from argosy.probe.values import Value
 from argosy.site.values import TO_FILL_IN
 from argosy.units import amount

@@ -1,18 +1,17 @@
 """Small jobs that look at nodes from the inside."""
 
 import json
-import re
 import secrets
 import shutil
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from argosy.files import write_text
-from argosy.probe.looks import NodeLook, read_looks, read_problems
 from argosy.probe.marks import Marks
+from argosy.probe.pending_look import NOTHING_KNOWN, POLL_S, Looked, PendingLook
 from argosy.probe.questions import Questions
 from argosy.schedulers.base import BusyError, NotNowError, Say, SchedulerError, State, Status
 from argosy.schedulers.cluster_facts import LookJob, Surveyor
@@ -24,20 +23,11 @@ PYTHONS = (
     *(f"python3.{minor}" for minor in range(14, 5, -1)),
     "/usr/libexec/platform-python",
 )
-POLL_S = 1.0
 WORD_S = 15.0
 """Nobody waits for longer without a word."""
 
-SHOWN_LATE_S = 20.0
-"""How long a shared file system may take to show what nodes wrote."""
-
 LONGEST_SILENCE_S = 300.0
 """How long the scheduler may give no answer about a job that has left nothing yet."""
-
-NOTHING_KNOWN = Status(State.WAITING)
-
-OF_LAUNCHER = re.compile(r"\w+: error: .*Exited with exit code \d+")
-"""A launcher's last line says less than those of what it started."""
 
 
 @dataclass(frozen=True)
@@ -54,45 +44,6 @@ class Planned:
     folder: Path
 
 
-@dataclass(frozen=True)
-class Looked:
-    """What was learned of a kind of nodes from the inside; without all looks, why not.
-
-    `is_fault`: the problem is of the site or the nodes, and no matter of waiting longer.
-    """
-
-    name: str
-    looks: tuple[NodeLook, ...] = ()
-    problem: str = ""
-    is_fault: bool = False
-
-
-@dataclass
-class _Pending:
-    """A job that is to look at nodes, and for how long the scheduler has answered nothing about it.
-
-    Its number is empty as long as the scheduler takes no more jobs.
-    """
-
-    name: str
-    job: LookJob
-    marks: Marks
-    job_id: str = ""
-    status: Status = NOTHING_KNOWN
-    silent_s: float = 0.0
-    began: float = field(default_factory=time.monotonic)
-
-    @property
-    def looks(self) -> list[NodeLook]:
-        """What its nodes have written so far."""
-        return read_looks(self.job.folder, self.job.most)
-
-    @property
-    def waited_s(self) -> float:
-        """How long it has had, but for the time in which the scheduler answered nothing."""
-        return time.monotonic() - self.began - self.silent_s
-
-
 def look_at(
     planned: Iterable[Planned], questions: Questions, surveyor: Surveyor, wait_s: float, say: Say
 ) -> list[Looked]:
@@ -103,8 +54,8 @@ def look_at(
             gives no answer is not counted.
     """
     found: list[Looked] = []
-    pending: list[_Pending] = []
-    written: list[_Pending] = []
+    pending: list[PendingLook] = []
+    written: list[PendingLook] = []
     try:
         for each in planned:
             one = _write(each, questions)
@@ -124,7 +75,7 @@ def look_at(
             one.marks.remove(one.job.most)
 
 
-def _submit(one: _Pending, surveyor: Surveyor, say: Say) -> Looked | None:
+def _submit(one: PendingLook, surveyor: Surveyor, say: Say) -> Looked | None:
     """Submit a job, or note why the scheduler takes no more for now; return why it never will."""
     try:
         with speaking(say, f"the scheduler to take a job for {one.name}"):
@@ -146,7 +97,7 @@ def _cancel(job_id: str, surveyor: Surveyor) -> str:
     return ""
 
 
-def _write(planned: Planned, questions: Questions) -> _Pending:
+def _write(planned: Planned, questions: Questions) -> PendingLook:
     """Write what the nodes are asked into the job's new folder, which they share with this machine."""
     folder = planned.folder
     shutil.rmtree(folder, ignore_errors=True)
@@ -169,10 +120,12 @@ def _write(planned: Planned, questions: Questions) -> _Pending:
         folder,
         (*command, sys.executable, *PYTHONS),
     )
-    return _Pending(planned.name, job, marks)
+    return PendingLook(planned.name, job, marks)
 
 
-def _wait(pending: Sequence[_Pending], surveyor: Surveyor, wait_s: float, say: Say) -> list[Looked]:
+def _wait(
+    pending: Sequence[PendingLook], surveyor: Surveyor, wait_s: float, say: Say
+) -> list[Looked]:
     began = said = time.monotonic()
     found: dict[str, Looked] = {}
     while len(found) < len(pending):
@@ -188,13 +141,13 @@ def _wait(pending: Sequence[_Pending], surveyor: Surveyor, wait_s: float, say: S
     return list(found.values())
 
 
-def _look_in(each: _Pending, surveyor: Surveyor, wait_s: float, say: Say) -> Looked | None:
+def _look_in(each: PendingLook, surveyor: Surveyor, wait_s: float, say: Say) -> Looked | None:
     """Return what a job has found, or why nothing is to be waited for; None while there is.
 
     What nodes have written counts before anything that the scheduler says.
     """
-    if _is_whole(each):
-        return _collect(each)
+    if each.is_whole:
+        return each.collect()
     if not each.job_id and (refused := _submit(each, surveyor, say)):
         return refused
     asked = time.monotonic()
@@ -208,11 +161,13 @@ def _look_in(each: _Pending, surveyor: Surveyor, wait_s: float, say: Say) -> Loo
             return _give_up(each, words, surveyor)
         return None
     if not each.status.state.active:
-        return _collect(each)
+        return each.collect()
     return _tired_of(each, each.status, surveyor, wait_s)
 
 
-def _tired_of(each: _Pending, status: Status, surveyor: Surveyor, wait_s: float) -> Looked | None:
+def _tired_of(
+    each: PendingLook, status: Status, surveyor: Surveyor, wait_s: float
+) -> Looked | None:
     """Give a job up where waiting does not help, or took too long; None where there is still time."""
     if status.stuck:
         words = f"waiting will not help its job: {status.stuck}"
@@ -229,12 +184,7 @@ def _tired_of(each: _Pending, status: Status, surveyor: Surveyor, wait_s: float)
     return _give_up(each, words, surveyor)
 
 
-def _is_whole(each: _Pending) -> bool:
-    looks = each.looks
-    return len(looks) >= max((look.nodes for look in looks), default=each.job.nodes)
-
-
-def _words(left: Sequence[_Pending], waited: float, wait_s: float) -> str:
+def _words(left: Sequence[PendingLook], waited: float, wait_s: float) -> str:
     first = left[0]
     if first.status is NOTHING_KNOWN:
         doing = "is not known to run yet: the scheduler does not answer"
@@ -248,36 +198,11 @@ def _words(left: Sequence[_Pending], waited: float, wait_s: float) -> str:
     )
 
 
-def _give_up(each: _Pending, problem: str, surveyor: Surveyor, *, is_fault: bool = False) -> Looked:
+def _give_up(
+    each: PendingLook, problem: str, surveyor: Surveyor, *, is_fault: bool = False
+) -> Looked:
     """Cancel a job, and return what it left; it may have come to its end meanwhile."""
     not_cancelled = _cancel(each.job_id, surveyor) if each.job_id else ""
-    if _is_whole(each):
-        return _collect(each)
+    if each.is_whole:
+        return each.collect()
     return Looked(each.name, tuple(each.looks), problem + not_cancelled, is_fault)
-
-
-def _collect(each: _Pending) -> Looked:
-    """Return what a job that has ended left, as soon as the file system shows it."""
-    job = each.job
-    until = time.monotonic() + SHOWN_LATE_S
-    log = job.folder / "job.log"
-    while not _is_whole(each) and not log.exists() and time.monotonic() < until:
-        time.sleep(POLL_S)
-    looks = tuple(each.marks.checked(each.looks, SHOWN_LATE_S))
-    if _is_whole(each):
-        return Looked(each.name, looks)
-    return Looked(each.name, looks, _why_not_all(each, log), is_fault=True)
-
-
-def _why_not_all(each: _Pending, log: Path) -> str:
-    """Return why a job that has ended left less than it should."""
-    if said := read_problems(each.job.folder, each.job.most):
-        return "; ".join(said)
-    if not log.exists():
-        where = each.job.folder
-        return f"its job left nothing in {where}: nodes do not see it, or cannot write to it"
-    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    if own := [line for line in lines if line.startswith("argosy: ")]:
-        return "; ".join(line.removeprefix("argosy: ") for line in dict.fromkeys(own))
-    rest = [line for line in lines if not OF_LAUNCHER.search(line)] or lines
-    return f"its job failed: {rest[-1].strip() if rest else 'it said nothing'}; see {log}"

@@ -12,7 +12,8 @@ import argosy
 from argosy.errors import ArgosyError, plain
 from argosy.files import write_text
 from argosy.probe.drift import find_drift
-from argosy.probe.look_jobs import Looked, Planned, look_at
+from argosy.probe.look_jobs import Planned, look_at
+from argosy.probe.pending_look import Looked
 from argosy.probe.questions import of_any_cluster
 from argosy.probe.site_draft import SiteDraft, draft_site
 from argosy.probe.site_text import plain as plain_keys

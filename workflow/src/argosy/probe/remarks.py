@@ -3,8 +3,8 @@
 import sys
 from collections.abc import Iterator, Sequence
 
-from argosy.probe.look_jobs import Looked
 from argosy.probe.looks import NodeLook
+from argosy.probe.pending_look import Looked
 from argosy.probe.values import Value
 from argosy.schedulers.cluster_facts import ClusterFacts
 from argosy.site.values import TO_FILL_IN

@@ -6,7 +6,7 @@ from typing import Any
 
 from argosy.probe.folders import absent_folders, choose_tmpdir
 from argosy.probe.interfaces import choose_interface
-from argosy.probe.look_jobs import Looked
+from argosy.probe.pending_look import Looked
 from argosy.probe.remarks import not_found, worth_knowing
 from argosy.probe.values import Draft, Value
 from argosy.schedulers.cluster_facts import ClusterFacts, NodeKind, QueueFacts
