@@ -92,7 +92,8 @@ def test_all_go_to_a_queue_that_takes_them_together(project: Project) -> None:
     path.write_text(yaml.safe_dump(site, sort_keys=False))
     with pytest.raises(ArgosyError) as refused:
         planned(project, runs())
-    assert str(refused.value) == (
+    assert refused.value.hint.startswith("change scale.nodes or resources.time of the experiment")
+    assert refused.value.problem == (
         "slurm/testbed/site.yaml: no queue takes 4 nodes for 1h6m on cpu: short: at most 1 node; main: at "
         "most 1h with 4 nodes (study/nodes1-ranks1-repeat1, in one job with all of repeat 1: "
         "resources.same_allocation)"
