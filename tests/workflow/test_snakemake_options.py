@@ -231,6 +231,24 @@ def test_another_workflow_uses_this_one_as_a_module(
     assert "Nothing to be done" in succeed(workspace, "-n", PROFILE, profile)
 
 
+@pytest.mark.thorough
+def test_a_module_names_what_failed_and_only_looks_when_it_looks(
+    finished: Workspace, outer: Callable[..., Workspace]
+) -> None:
+    workspace = outer()
+    own = workspace.path / "config/own.yaml"
+    own.write_text(own.read_text().replace("echo rate 5", "exit 3"))
+    profile = finished.path / "profiles/default"
+    before = sorted(workspace.path.rglob("*"))
+    succeed(workspace, "-n", PROFILE, profile)
+    after = [path for path in workspace.path.rglob("*") if ".snakemake" not in path.parts]
+    assert sorted(after) == before
+    status, output = workspace.run(BIN / "snakemake", PROFILE, profile)
+    end = output.partition("At least one job did not complete successfully.")[2]
+    assert status != 0 and "2 runs failed:" in end and "exit code 3" in end, output
+    assert "Traceback" not in output
+
+
 def test_a_mistake_in_the_configuration_of_a_module_is_said_to_be_there(
     finished: Workspace, outer: Callable[..., Workspace]
 ) -> None:
