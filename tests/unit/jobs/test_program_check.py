@@ -138,3 +138,13 @@ def test_programs_of_a_run_without_a_container(workloads: Path, command: str, sa
             check(workloads, words, native=True)
     else:
         check(workloads, words, native=True)
+
+
+def test_what_cannot_be_looked_at_may_be_there(workloads: Path) -> None:
+    secret = workloads / "secret"
+    secret.mkdir(mode=0)
+    try:
+        check(workloads, "python3 /workloads/secret/train.py")
+        check(workloads, f"{secret}/run.sh", native=True)
+    finally:
+        secret.chmod(0o700)

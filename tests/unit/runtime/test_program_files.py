@@ -362,3 +362,22 @@ def test_programs_of_a_run_without_a_container(tmp_path: Path, command: str, fil
     words = shlex.split(command.format(home=home))
     digests = program_digests(words, str(project / "containers/workloads"), "native")
     assert {*digests} == {*files.format(home=home).split()}
+
+
+def test_what_cannot_be_read_is_left_out(workloads: Path) -> None:
+    for name in ("secret", "models/secret"):
+        (workloads / name).mkdir(mode=0)
+    try:
+        names = found(workloads, "tool", "/workloads/models", "/workloads/secret")
+    finally:
+        for name in ("secret", "models/secret"):
+            (workloads / name).chmod(0o700)
+    assert {"models/resnet.py", "models/layers.py"} <= names
+
+
+def test_warnings_on_a_program_are_its_own(
+    workloads: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    (workloads / "train.py").write_text("import losses\nx = '\\d' is 'y'\n")
+    assert "losses.py" in found(workloads, "python3", "/workloads/train.py")
+    assert not recwarn.list

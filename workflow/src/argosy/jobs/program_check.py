@@ -4,6 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -29,11 +30,11 @@ def check_programs(workloads: Path, runs: Iterable[Run]) -> None:
     for run in {(run.experiment, run.runtime): run for run in runs}.values():
         content = {"command": [*run.command], "rank_environment": {**run.environment}}
         program = Program({**content, "runtime": run.runtime}, str(workloads))
-        for key, path in _missing(run, program):
-            raise ArgosyError(
-                f"experiments.{run.experiment}.{key}: {program.name(str(path))}: no such file or folder",
-                _hint(program, path),
-            )
+        # What cannot be looked at may be there.
+        with suppress(OSError):
+            for key, path in _missing(run, program):
+                name = f"experiments.{run.experiment}.{key}: {program.name(str(path))}"
+                raise ArgosyError(f"{name}: no such file or folder", _hint(program, path))
 
 
 def _missing(run: Run, program: Program) -> Iterator[tuple[str, Path]]:

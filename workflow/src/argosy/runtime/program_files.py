@@ -21,11 +21,19 @@ import stat
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 try:
-    from .python_imports import MOST_ENTRIES, Import, load_module, loaded_files, read_source
+    from .python_imports import (
+        MOST_ENTRIES,
+        Import,
+        entries_of,
+        load_module,
+        loaded_files,
+        read_source,
+    )
 except ImportError:  # started by its path, which puts its folder first among Python's
     from python_imports import (  # type: ignore[import-not-found, no-redef]
         MOST_ENTRIES,
         Import,
+        entries_of,
         load_module,
         loaded_files,
         read_source,
@@ -252,17 +260,17 @@ def _settings_in(folder: str) -> List[str]:
     """Return programs and settings in a folder, none hidden; of a folder as large as data, none."""
     found, waiting, count = [], [folder], 0
     while waiting:
-        with os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                count += 1
-                if count > MOST_ENTRIES:
-                    return []
-                if entry.name[0] == "." or entry.name == "__pycache__":
-                    continue
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
-                elif entry.name.endswith(SUFFIXES):
-                    found.append(entry.path)
+        entries = entries_of(waiting.pop())
+        count += len(entries)
+        if count > MOST_ENTRIES:
+            return []
+        for entry in entries:
+            if entry.name[0] == "." or entry.name == "__pycache__":
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+            elif entry.name.endswith(SUFFIXES):
+                found.append(entry.path)
     return sorted(found)
 
 

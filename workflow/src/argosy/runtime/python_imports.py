@@ -10,12 +10,14 @@ import ast
 import os
 import re
 import sys
+import warnings
+from itertools import islice
 from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 EVERY = "*every*"
 """In place of a name: all modules of a package, since the program makes their names as it runs."""
 MOST_ENTRIES = 1000
-"""Of a package whose modules are imported by names that are made; a larger folder holds data."""
+"""Of a folder that is listed; a larger one holds data."""
 
 # Python has loaded these before a program begins, or has them within.
 _LOADED = {*sys.builtin_module_names, "abc", "codecs", "encodings", "io", "os", "site", "stat"}
@@ -50,9 +52,8 @@ def read_source(text: str, path: str, guess: bool = True) -> Source:
         path: of the file.
         guess: whether a text that cannot be parsed is Python all the same, of a newer version.
     """
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = _tree_of(text)
+    if tree is None:
         if not guess:
             return Source([], [], [])
         found = [each for match in _STATEMENT.findall(text) for each in _parsed(match)]
@@ -139,25 +140,32 @@ def _names_of(imported: Import, files: Sequence[str], folders: Sequence[str]) ->
 
 def _modules_in(folder: str) -> List[str]:
     names = []
-    with os.scandir(folder) as entries:
-        for count, entry in enumerate(entries):
-            if count == MOST_ENTRIES:
-                return []
-            if entry.name.endswith(".py") and entry.name.isprintable():
-                names.append(entry.name[: -len(".py")])
-            elif os.path.isfile(os.path.join(entry.path, "__init__.py")):
-                names.append(entry.name)
+    for entry in entries_of(folder):
+        if entry.name.endswith(".py") and entry.name.isprintable():
+            names.append(entry.name[: -len(".py")])
+        elif os.path.isfile(os.path.join(entry.path, "__init__.py")):
+            names.append(entry.name)
     return sorted(names)
+
+
+def entries_of(folder: str) -> List[os.DirEntry[str]]:
+    """Return what is in a folder; nothing of one that cannot be read, or is as large as data."""
+    try:
+        with os.scandir(folder) as entries:
+            found = [*islice(entries, MOST_ENTRIES + 1)]
+    except OSError:
+        return []
+    return found if len(found) <= MOST_ENTRIES else []
 
 
 def _all_of(file: str) -> List[str]:
     """Return the names in `__all__` of a package, which `import *` imports."""
     try:
         with open(file, encoding="utf-8", errors="replace") as stream:
-            tree = ast.parse(stream.read())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+            tree = _tree_of(stream.read())
+    except OSError:
         return []
-    for node in tree.body:
+    for node in tree.body if tree else ():
         if isinstance(node, ast.Assign) and _name(node.targets[0]) == "__all__":
             return _strings(node.value)
     return []
@@ -177,11 +185,20 @@ def _executed(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _parsed(statement: str) -> List[Import]:
+    tree = _tree_of(statement.strip())
+    nodes = ast.walk(tree) if tree else ()
+    return [each for node in nodes for each in _imports_of(node, "")]
+
+
+def _tree_of(text: str) -> Optional[ast.Module]:
+    """Return a program's syntax tree; None of what this Python cannot parse."""
     try:
-        tree = ast.parse(statement.strip())
-    except (SyntaxError, ValueError):
-        return []
-    return [each for node in ast.walk(tree) for each in _imports_of(node, "")]
+        with warnings.catch_warnings():
+            # Python tells the program itself.
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def _imports_of(node: ast.AST, path: str) -> Iterator[Import]:
