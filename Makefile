@@ -116,6 +116,10 @@ bench-overhead: image ## Time training in a container beside the same wheels wit
 bench-sampling: image $(VENV)/.developing ## Time training with its agent, telemetry and recorder beside training alone
 	@PYTHONPATH=tests/factories PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/sampling.py
 
+.PHONY: bench-hangs
+bench-hangs: image $(VENV)/.developing ## Count silent healthy runs that are ended, and hangs that are not named (TIMES= PROGRAMS=)
+	@PYTHONPATH=tests/factories PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/hangs.py $(PROGRAMS) --times $(or $(TIMES),1)
+
 .PHONY: bench-staging
 bench-staging: image ## Time the unpacking of an image on a node beside tar
 	@$(BIN)/python benchmarks/staging.py

@@ -15,22 +15,26 @@ from pathlib import Path
 
 from agent_job import jobs
 
+from argosy.images.store.lockfile import read_lock
+from argosy.images.store.store import Store
 from argosy.jobs.launchers import LAUNCHERS, horovod
 
+ROOT = Path(__file__).parents[1]
 PROGRAMS = Path(__file__).with_name("silent_programs.py")
 SILENT_S = 130
-"""Of a healthy program; a hang is to be named within as many seconds."""
+"""Of a healthy program, in seconds; a hang is to be named after less silence."""
 PATTERN = r"([0-9.]+) img/s"
 
 
 def main() -> int:
     """Print a line for each run; 1 when one was not as it should be."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("packages", help="the site-packages of an image with torch and Horovod")
     parser.add_argument("words", nargs="*", help="parts of the names of programs; none: all")
     parser.add_argument("--times", type=int, default=1)
     parser.add_argument("--beside", type=int, default=4, help="runs at the same time")
     arguments = parser.parse_args()
+    image = read_lock(ROOT / "resources/images/torch-cpu/image.lock").digest
+    [packages] = Store.of_project(ROOT).root(image).glob("opt/venv/lib/python3*/site-packages")
     names = [
         name
         for name in re.findall(
@@ -40,14 +44,15 @@ def main() -> int:
     ]
     wrong = 0
     with ThreadPoolExecutor(arguments.beside) as pool:
-        runs = [pool.submit(run, name, arguments.packages) for name in names * arguments.times]
+        runs = [pool.submit(run, name, str(packages)) for name in names * arguments.times]
         for each in runs:
             name, seconds, cause = each.result()
             is_hang, was_ended = (
                 name.startswith(("hang_", "torch_hang_")),
                 cause.startswith("hang:"),
             )
-            right = was_ended and seconds < SILENT_S if is_hang else not was_ended
+            silent = float((re.findall(r"for (\d+) s", cause) or [SILENT_S])[0])
+            right = was_ended and silent < SILENT_S if is_hang else not was_ended
             wrong += not right
             word = "ok" if right and (is_hang or not cause) else "other" if right else "WRONG"
             print(f"{word:6}{seconds:5.0f} s  {name}: {cause or 'completed'}", flush=True)
