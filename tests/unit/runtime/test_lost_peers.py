@@ -16,6 +16,7 @@ from argosy.runtime.agent.coordination.failure import (
     Failure,
     Finished,
     Sighting,
+    ends_the_job,
     root_cause,
     window,
 )
@@ -80,14 +81,16 @@ def test_the_rank_that_ended_first_is_the_culprit_of_those_that_lost_it() -> Non
     victims = [seen(0, LOST, 10.0), seen(2, LOST, 10.1)]
     found = root_cause(victims, [Finished(3, 3, 9.9), Finished(1, 1, 9.8)])
     assert (found.node, found.rank) == (1, 1)
-    assert found.cause == ("it ended first, with exit code 0; then rank 0 (node 0): exit code 1")
+    assert found.cause == (
+        "it ended with exit code 0 while others needed it: rank 0 (node 0): exit code 1"
+    )
 
 
 def test_one_that_fails_by_its_own_fault_or_before_is_no_victim() -> None:
     own = seen(0, EXIT, 10.0)
     assert root_cause([own], [Finished(1, 1, 9.0)]) is own.failure
     lost = seen(0, LOST, 10.0)
-    assert root_cause([lost], [Finished(1, 1, 11.0)]) is lost.failure
+    assert root_cause([lost], [Finished(1, 1, 13.0)]) is lost.failure
     assert root_cause([lost]) is lost.failure
 
 
@@ -105,6 +108,31 @@ def test_a_node_is_missed_only_after_some_seconds() -> None:
     assert window([lost, seen(1, EXIT, 10.0)]) == 1
 
 
+def test_other_ranks_get_a_moment_to_say_what_they_are_at() -> None:
+    lost = seen(0, LOST, 10.0)
+    assert not ends_the_job([], 10.0)
+    assert not ends_the_job([lost], 10.1)
+    assert ends_the_job([lost], 12.0)
+    assert ends_the_job([lost, seen(1, EXIT, 10.1)], 10.1)
+
+
+ENDS_LAST = """
+import os, sys, time
+if os.environ["ARGOSY_RANK"] == "1":
+    # As a library that takes leave of the others before its process ends.
+    time.sleep(0.8)
+    sys.exit()
+sys.exit("HorovodInternalError: Horovod has been shut down.")
+"""
+
+
+def test_a_rank_that_takes_long_to_end_is_the_culprit_still(tmp_path: Path) -> None:
+    with jobs(tmp_path) as job:
+        one = job(ENDS_LAST).start()
+        assert one.wait() == [1, 1]
+        assert "rank 1 (node 1): it ended with exit code 0" in one.verdict().stdout
+
+
 ENDS_FIRST = """
 import os, socket, sys, time
 if os.environ["ARGOSY_RANK"] == "1":
@@ -117,7 +145,11 @@ sys.exit("RuntimeError: [pair.cc:553] Connection closed by peer [127.0.0.1]:4711
 @pytest.mark.parametrize(
     ("code", "cause"),
     [
-        (0, "rank 1 (node 1): it ended first, with exit code 0; then rank 0 (node 0): exit code 1"),
+        (
+            0,
+            "rank 1 (node 1): it ended with exit code 0 while others needed it: rank 0 (node 0): "
+            "exit code 1",
+        ),
         (3, "rank 1 (node 1): exit code 3"),
     ],
 )

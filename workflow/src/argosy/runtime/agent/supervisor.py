@@ -14,7 +14,7 @@ import time
 
 from .coordination.channel import Channel
 from .coordination.coordinator import judge
-from .coordination.failure import Failure, Sighting, signal_name
+from .coordination.failure import Failure, Sighting, ends_the_job, signal_name
 from .events import Event, EventQueue, HeadLostEvent, SignalEvent, TroubleEvent
 from .files import FOLDER_MODE, UMASK, open_for_append, write_cause
 from .hangs.inspection import Finding
@@ -126,7 +126,8 @@ class Supervisor:
     # ---- the loop
 
     def _next_event(self) -> None:
-        hurry = not self._started or self._stopping() or self._patience_ends is not None
+        hurry = not self._started or self._stopping() or bool(self._sightings)
+        hurry = hurry or self._patience_ends is not None
         event = self._events.get(_TICK if hurry else _TICK_IN_TRAINING)
         if event is not None:
             self._take(event)
@@ -208,7 +209,8 @@ class Supervisor:
             self._outcome = judge(self._sightings, cancelled, self._ranks.finished)
 
     def _stopping(self) -> bool:
-        return bool(self._sightings) or self._cancelled is not None or self._order.stop
+        ends = ends_the_job(self._sightings, time.monotonic())
+        return ends or self._cancelled is not None or self._order.stop
 
     def _start(self) -> None:
         self._started = True

@@ -10,7 +10,16 @@ from typing import Callable, Sequence
 from ..hangs.judge import HangJudge
 from ..status import CANCELLED, COMPLETED, FAILED, INTERRUPTED
 from ..transport.messages import Order, Outcome, Report
-from .failure import VANISHED, WINDOW, Failure, Finished, Sighting, root_cause, window
+from .failure import (
+    VANISHED,
+    WINDOW,
+    Failure,
+    Finished,
+    Sighting,
+    ends_the_job,
+    root_cause,
+    window,
+)
 
 # A node that says nothing for so long is lost (seconds).
 HEARTBEAT_TIMEOUT_S = 5.0
@@ -203,7 +212,7 @@ class Coordinator:
     def _order(self) -> Order:
         return Order(
             start=not self._missing,
-            stop=bool(self._sightings) or self._cancelled is not None,
+            stop=self._cancelled is not None or ends_the_job(self._sightings, self._clock),
             warn=self._warned,
             failure=root_cause(self._sightings, self._finished) if self._sightings else None,
             outcome=self._outcome,

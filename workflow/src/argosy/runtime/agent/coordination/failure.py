@@ -10,6 +10,8 @@ from typing import Any, Mapping, Sequence
 WINDOW = 1.0
 # Of ranks that only lost another one the cause may be a node, which is missed after some seconds.
 LOST_WINDOW = 6.0
+# Seconds that the other ranks get to end by themselves where all who failed have lost another one.
+LOST_PATIENCE = 2.0
 
 SIGNAL = "signal"  # killed from outside, or crashed
 OTHER = "other"  # no space, command not found: things that no other rank can bring about
@@ -99,12 +101,18 @@ def root_cause(sightings: Sequence[Sighting], finished: Sequence[Finished] = ())
         return weight, each.seen
 
     found = min(near, key=order).failure
-    before = [each for each in finished if each.at <= found.at and each.rank != found.rank]
+    before = [each for each in finished if each.at <= found.at + LOST_PATIENCE]
     if found.kind != LOST or not before:
         return found
     left = min(before, key=lambda each: each.at)
-    cause = f"it ended first, with exit code 0; then {found}"
+    cause = f"it ended with exit code 0 while others needed it: {found}"
     return Failure(left.node, left.rank, cause, left.at)
+
+
+def ends_the_job(sightings: Sequence[Sighting], now: float) -> bool:
+    """Return whether all ranks are to be ended now (monotonic time) for what was seen."""
+    certain = any(each.failure.kind != LOST for each in sightings)
+    return certain or any(now >= each.seen + LOST_PATIENCE for each in sightings)
 
 
 def window(sightings: Sequence[Sighting]) -> float:
