@@ -119,7 +119,7 @@ def test_by_default_a_loop_is_ended_and_a_long_validation_goes_on(job: Any) -> N
     waiting = STEPS.replace("time.sleep(600)", "time.sleep(75)")
     validation = job(waiting + VALIDATE).start()
     loop.until(lambda: step_files.count(loop.records / "rank-1.steps") > 10)
-    assert loop.wait(120) == [1, 1]
+    assert loop.wait(170) == [1, 1]
     told = re.match(r"hang: no step, collective or output for (\d+) s: ", loop.failures()[0])
     assert told and int(told[1]) >= 60
     assert "rank 1 is at program.py:" in loop.failures()[0]
