@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ from argosy.images.builder.history import History, RecordedChain, RecordedStep
 from argosy.images.gc import trash
 from argosy.images.gc.prune import Limits, prune
 from argosy.images.rootfs import attributes
+from argosy.images.store import uses
 from argosy.images.store.lockfile import ImageLock
 from argosy.images.store.store import Store
 
@@ -341,3 +343,100 @@ def test_downloads_of_pulls_that_were_not_finished_go_as_well(project: Project) 
     project.prune()
     assert list(blobs.iterdir()) == []
     assert project.left >= {"base", "old", "new", "/old", "/new"}
+
+
+DAY = 86400
+
+
+def test_an_image_that_a_run_of_another_project_uses_stays_and_it_is_said_who(
+    project: Project,
+) -> None:
+    uses.note_use(project.store, project.old.digest, "/elsewhere/results/x/run", 3600)
+    project.prune()
+    assert "/old" in project.left
+    assert "/new" not in project.left
+    [kept] = [line for line in project.said if line.startswith("keeping image old")]
+    assert "/elsewhere/results/x/run uses it since" in kept
+    [note] = (project.store.path / "uses").iterdir()
+    assert str(note) in kept
+
+
+@pytest.mark.parametrize(("age", "size"), [("1d", None), (None, "1M"), (None, None)])
+def test_no_option_takes_an_image_from_under_a_run(
+    project: Project, age: str | None, size: str | None
+) -> None:
+    uses.note_use(project.store, project.old.digest, "a run", 3600)
+    project.prune(age, size, dry=True)
+    assert not [line for line in project.said if line.startswith("would remove image old")]
+    project.prune(age, size)
+    assert "/old" in project.left
+
+
+def test_an_image_goes_when_its_run_has_ended(project: Project) -> None:
+    uses.note_use(project.store, project.old.digest, "a run", 3600)
+    uses.end_use(project.store, project.old.digest, "a run")
+    project.prune()
+    assert project.left == set()
+
+
+def test_who_was_killed_keeps_nothing_for_ever(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uses.note_use(project.store, project.old.digest, "a run", uses.JOB_S)
+    at = time.time()
+    monkeypatch.setattr(uses.time, "time", lambda: at + uses.JOB_S - DAY)
+    project.prune()
+    assert "/old" in project.left
+    monkeypatch.setattr(uses.time, "time", lambda: at + uses.JOB_S + 1)
+    project.prune()
+    assert project.left == set()
+    assert not [*(project.store.path / "uses").iterdir()]
+
+
+def test_image_locks_of_all_projects_that_share_the_store_count(
+    project: Project, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    place = other / "resources/images/old/image.lock"
+    place.parent.mkdir(parents=True)
+    place.write_text(project.store.description(project.old.digest).read_text())
+    uses.note_project(project.store, other)
+    project.prune()
+    assert project.left == {"base", "old", "/old"}
+    shutil.rmtree(other)
+    project.prune()
+    assert project.left == set()
+    assert not [*(project.store.path / "projects").iterdir()]
+
+
+def test_a_project_of_another_host_that_cannot_be_seen_is_named(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as there:
+        there.setattr(uses.socket, "gethostname", lambda: "login7")
+        uses.note_project(project.store, tmp_path / "not here")
+    project.prune()
+    assert f"{tmp_path}/not here on login7 uses the store but cannot be seen" in "".join(
+        project.said
+    )
+    assert [*(project.store.path / "projects").iterdir()]
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"digest": 1}', '{"digest": "x", "since": "y"}'])
+def test_damaged_notes_are_no_reason_to_fail(project: Project, text: str) -> None:
+    for name in ("uses", "projects"):
+        (project.store.path / name).mkdir()
+        (project.store.path / name / "0a.json").write_text(text)
+    project.prune()
+    assert project.left == set()
+
+
+def test_a_container_takes_its_note_back_and_not_that_of_its_job(project: Project) -> None:
+    digest = project.old.digest
+    with uses.in_use(project.store, digest, "a run"):
+        assert uses.uses(project.store)
+    assert not uses.uses(project.store)
+    uses.note_use(project.store, digest, "a run", 3600)
+    with uses.in_use(project.store, digest, "a run"):
+        pass
+    assert uses.uses(project.store)

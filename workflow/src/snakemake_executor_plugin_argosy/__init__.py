@@ -22,6 +22,7 @@ from snakemake_interface_executor_plugins.settings import CommonSettings, Execut
 from argosy.errors import ArgosyError, plain
 from argosy.files import write_text
 from argosy.jobs.driver import DriverLock, LockedError
+from argosy.jobs.image_uses import end_uses, note_uses
 from argosy.jobs.verdicts import (
     Ending,
     read_ending,
@@ -120,6 +121,7 @@ class Executor(RemoteExecutor):
             if self._scheduler is None:
                 self._scheduler = self._take_scheduler(jobs[0])
             if fresh:
+                note_uses(fresh)
                 began = time.monotonic()
                 self._scheduler.submit(fresh)
                 self._next_look = began + self._scheduler.pause_s
@@ -189,11 +191,12 @@ class Executor(RemoteExecutor):
         if self._leave:
             self.logger.info("The jobs are left to run; the next snakemake finds them again.")
         else:
-            self._cancel(self._scheduler)
+            self._cancel(self._scheduler, [_run_dir(info.job) for info in active_jobs])
 
-    def _cancel(self, scheduler: Scheduler) -> None:
+    def _cancel(self, scheduler: Scheduler, run_dirs: Sequence[Path]) -> None:
         try:
             scheduler.cancel()
+            end_uses(run_dirs)
         except SchedulerError as problem:
             self.logger.error(
                 f"The jobs could not be cancelled and go on ({problem}). "
@@ -219,6 +222,7 @@ class Executor(RemoteExecutor):
     def _conclude(self, info: SubmittedJobInfo, status: Status) -> None:
         run_dir = _run_dir(info.job)
         del self._ended[run_dir]
+        end_uses([run_dir])
         settle(run_dir, status, find_batch_system(info.job.resources.scheduler).LOG_WORDS)
         ending = read_ending(run_dir, status)
         if status.job_id:

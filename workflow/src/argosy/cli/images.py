@@ -167,10 +167,10 @@ def image_prune(
         bool, typer.Option("--dry-run", help="Only list what would be removed.")
     ] = False,
 ) -> None:
-    """Remove images and cached steps that no image.lock of the project names.
+    """Remove images and cached steps that no image.lock names and no run uses.
 
-    Without an option all of them go. Where several projects share a store, or runs of an older image
-    are under way, say --older-than.
+    Without an option all of them go. Projects that share the store and runs that wait or run are known by
+    notes in the store; --dry-run says who uses what.
     """
     from argosy.images.gc.prune import Limits, prune
 

@@ -66,6 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 place=_place(options),
                 engine=options.engine,
                 patience_s=options.patience,
+                # Below the run's folder, logs/<attempt>.
+                user=str(options.log_dir.absolute().parents[1]),
             )
         except (ArgosyError, OSError) as problem:
             if isinstance(problem, OSError) and not is_of_the_surroundings(problem):
@@ -86,12 +88,14 @@ def run_image(
     place: "Place | None" = None,
     engine: str | None = None,
     patience_s: float = 0.0,
+    user: str = "",
 ) -> int:
     """Run `command` in the frozen image, from the store or unpacked in a `place` of this node.
 
     Args:
         engine: of containers; None: the fastest on this host of those that isolate.
         patience_s: what the command may take to end once it was asked to, besides a few seconds.
+        user: who needs the image meanwhile, such as the folder of a run.
 
     Raises:
         ArgosyError: when the image is not in the store or does not start, or no engine works on this host.
@@ -100,7 +104,10 @@ def run_image(
     description = _read_description(store.description(digest))
     _note_use(store.description(digest))
     config = description["config"]
-    with _root(store, digest, description["name"], place, on_output) as (root, held):
+    with (
+        _in_use(store, digest, user),
+        _root(store, digest, description["name"], place, on_output) as (root, held),
+    ):
         inside = Container(
             root,
             command,
@@ -205,6 +212,18 @@ def _note_use(description: Path) -> None:
     if os.environ.get("ARGOSY_NODE", "0") == "0":
         with suppress(OSError):
             os.utime(description)
+
+
+@contextmanager
+def _in_use(store: Store, digest: str, user: str) -> Iterator[None]:
+    """Keep the image from being pruned while the container runs."""
+    if not user or os.environ.get("ARGOSY_NODE", "0") != "0":
+        yield
+        return
+    from argosy.images.store.uses import in_use
+
+    with in_use(store, digest, user):
+        yield
 
 
 def _tee(data: bytes, log: BinaryIO) -> None:

@@ -11,6 +11,7 @@ from argosy.images.engines.models import DEFAULT_ENVIRONMENT, Bind, Container
 from argosy.images.rootfs.rooted import inside
 from argosy.images.store.lockfile import lock_path, read_lock
 from argosy.images.store.store import Store
+from argosy.images.store.uses import in_use
 
 SHELLS = ("/bin/bash", "/bin/sh")
 WORKLOADS = "containers/workloads"
@@ -49,7 +50,8 @@ def look_inside(
         workdir=lock.config.workdir,
         engine=engine,
     )
-    return container.attach(store, shown)
+    with in_use(store, lock.digest, f"argosy image shell {name} in {project.absolute()}"):
+        return container.attach(store, shown)
 
 
 def _shell(root: Path, name: str) -> str:

@@ -12,6 +12,7 @@ from argosy.files import write_json, write_json_if_changed, write_text
 from argosy.images.engines.nvidia import nvml_module
 from argosy.images.store.lockfile import ImageLock, lock_path, native_dir, read_lock
 from argosy.images.store.store import Store
+from argosy.images.store.uses import note_project
 from argosy.jobs.allocations import allocation_of, together
 from argosy.jobs.description import (
     Plan,
@@ -170,6 +171,7 @@ def write_runs(project: Project, plans: Sequence[Plan]) -> list[Path]:
     for plan in plans:
         if plan.run.image and not plan.lock:
             raise ArgosyError(f"{plan.run.experiment}: there is no image.lock of {plan.run.image}")
+    note_project(project.store, project.path)
     tools = describe_tools(project.path, project.store)
     seed = seed_of(plan.run for plan in plans)
     systems = {plan.site: find_batch_system(plan.facts.scheduler) for plan in plans}

@@ -20,6 +20,8 @@ class Candidate:
     places: tuple[Path, ...]
     used: float
     usage: Usage
+    digest: str = ""
+    """Of an image."""
 
 
 def candidates(store: Store, inventory: Inventory, locks: Sequence[ImageLock]) -> list[Candidate]:
@@ -82,7 +84,7 @@ def _of_image(store: Store, image: FrozenImage) -> Candidate:
         image.root,
     )
     usage = {**image.usage, **image.packed}
-    return Candidate(f"image {name} {image.digest[:19]}", places, image.used, usage)
+    return Candidate(f"image {name} {image.digest[:19]}", places, image.used, usage, image.digest)
 
 
 def _of_layer(layer: CachedLayer, used: float) -> Candidate:

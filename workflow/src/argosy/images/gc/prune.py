@@ -1,15 +1,18 @@
 """Removes frozen images and cached steps that are not needed, those that were not used for longest first.
 
-What an image.lock of the project names stays, with its layers and the steps of its last build, and so
-does everything while a build or an import is under way. A removal may be cut off at any instant: things
-are renamed into <store>/trash, which takes them away whole, and are deleted there.
+What an image.lock names stays, of all projects that share the store, with its layers and the steps of its
+last build. So do images that runs or containers use (`uses`), and everything while a build or an import is
+under way. A removal may be cut off at any instant: things are renamed into <store>/trash, which takes them
+away whole, and are deleted there.
 """
 
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from argosy.errors import ArgosyError
@@ -19,6 +22,7 @@ from argosy.images.gc.disk import Inode, Usage, freed, measure
 from argosy.images.gc.inventory import Inventory, read_inventory
 from argosy.images.store.lockfile import read_lock
 from argosy.images.store.store import Store
+from argosy.images.store.uses import clear_notes, projects, uses
 from argosy.images.udocker_repository.registering import forget_gone
 from argosy.units import amount, mebibytes, seconds
 
@@ -64,9 +68,10 @@ def prune(store: Store, project: Path, limits: Limits, say: Say, *, dry_run: boo
     """
     # A look holds nothing, as a lock would be a file.
     with nullcontext() if dry_run else _alone(store):
-        locks = [read_lock(path) for path in _lock_files(project)]
+        locks = [read_lock(path) for path in _lock_files(store, project, say)]
         inventory = read_inventory(store)
-        chosen = choose(inventory, candidates(store, inventory, locks), limits)
+        found = [*_not_in_use(candidates(store, inventory, locks), store, say)]
+        chosen = choose(inventory, found, limits)
         leftovers = trash.leftovers(store)
         for candidate in chosen:
             say(f"{'would remove' if dry_run else 'removing'} {candidate.title}")
@@ -74,6 +79,7 @@ def prune(store: Store, project: Path, limits: Limits, say: Say, *, dry_run: boo
             room = freed([*(candidate.usage for candidate in chosen), *map(measure, leftovers)])
             say(f"would free {amount(room + trash.size(store))}; {_left(inventory, chosen)}")
             return
+        clear_notes(store)
         for path in [place for candidate in chosen for place in candidate.places] + leftovers:
             trash.throw_away(store, path)
     forget_gone(store)
@@ -115,8 +121,36 @@ class _Left:
                 self.size -= file.size
 
 
-def _lock_files(project: Path) -> Iterator[Path]:
-    yield from sorted((project / "resources" / "images").glob("*/image.lock"))
+def _lock_files(store: Store, project: Path, say: Say) -> Iterator[Path]:
+    """Yield the image.locks of all projects that use the store."""
+    here = project.absolute()
+    yield from _locks_below(here)
+    for other, host in projects(store).items():
+        if other.is_dir():
+            yield from _locks_below(other) if other != here else ()
+        elif host != socket.gethostname():
+            say(f"{other} on {host} uses the store but cannot be seen: only its runs are known")
+
+
+def _locks_below(project: Path) -> list[Path]:
+    return sorted((project / "resources" / "images").glob("*/image.lock"))
+
+
+def _not_in_use(found: Sequence[Candidate], store: Store, say: Say) -> Iterator[Candidate]:
+    """Yield the candidates that nobody uses now, and say of the others who does."""
+    users = {use.digest: (path, use) for path, use in uses(store).items()}
+    for candidate in found:
+        if candidate.digest not in users:
+            yield candidate
+            continue
+        path, use = users[candidate.digest]
+        since, until = (
+            f"{datetime.fromtimestamp(at):%Y-%m-%d %H:%M}" for at in (use.since, use.until)
+        )
+        say(
+            f"keeping {candidate.title}: {use.user} uses it since {since} ({use.host}); "
+            f"if that is gone, remove {path}, which counts until {until}"
+        )
 
 
 def _left(inventory: Inventory, chosen: Sequence[Candidate]) -> str:

@@ -10,6 +10,7 @@
 <store>/drivers/<v>/     NVIDIA's driver in that version, for containers
 <store>/engines/         which engine was chosen, for each kind of host
 <store>/history/         what the last build of each image was made of
+<store>/uses/, projects/  who needs which image: see `uses`
 <store>/trash/           what is being deleted
 <store>/cache/           downloads kept between builds, never part of an image
 <store>/cache/images/    what each image's steps keep for its next build, seen by no other image
