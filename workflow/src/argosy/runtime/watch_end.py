@@ -1,6 +1,6 @@
 """End the launcher of a job that is over: a node that crashed may keep it waiting until the time limit.
 
-Agents end together, since the head tells all of them how the job ended. A launcher such as srun also waits
+Agents end together, since the head tells all of them how the job ended. But launchers also wait
 for tasks of a node that crashed and came back, of which nobody knows any more.
 """
 

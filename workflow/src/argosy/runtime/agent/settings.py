@@ -90,6 +90,7 @@ class Settings:
     """The value of CUDA_VISIBLE_DEVICES; None: not set."""
     visible_amd_gpus: str | None = None
     """The value of ROCR_VISIBLE_DEVICES; None: not set."""
+    in_container: bool = False
     echo: bool = False
     """Whether what ranks print is also said by the agent: somebody looks at the terminal."""
 
@@ -194,6 +195,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         nvml=environ.get("ARGOSY_NVML", ""),
         visible_gpus=environ.get("CUDA_VISIBLE_DEVICES"),
         visible_amd_gpus=environ.get("ROCR_VISIBLE_DEVICES"),
+        in_container=bool(environ.get("ARGOSY_ENGINE")),
         echo=environ.get("ARGOSY_ECHO") == "1",
         run=_on_this_host(_read_run(os.path.join(run_dir, "run.json")), environ),
     )

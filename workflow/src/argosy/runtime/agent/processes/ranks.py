@@ -33,6 +33,7 @@ from .measurements import printed_path
 from .memory_limits import memory_kills, why_killed
 from .output import Console, OutputPump, Trouble
 from .warning import RankWarning
+from .workdir import workdir
 
 _RUNTIME = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 PYTHON_FOLDER = os.path.join(_RUNTIME, "python")
@@ -70,7 +71,10 @@ class Rank:
         self._settings = settings
         self.status = RankStatus(settings.node * settings.ranks_per_node + local_rank, local_rank)
         environment = {**_environment(settings, local_rank, meeting), **more}
-        self.process = _start(settings.run.command, environment)
+        folder = workdir(settings)
+        if folder:
+            environment["PWD"] = folder
+        self.process = _start(settings.run.command, environment, folder)
         self._memory_kills = memory_kills()
         self._warning = RankWarning()
         self._ended: float | None = None
@@ -392,12 +396,15 @@ def _environment(settings: Settings, local_rank: int, meeting: MeetingPoint) -> 
     return environment
 
 
-def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _start(
+    command: Sequence[str], environment: Mapping[str, str], folder: str | None
+) -> subprocess.Popen[bytes]:
     name = command[0]
     try:
         return subprocess.Popen(
             list(command),
             env=environment,
+            cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
