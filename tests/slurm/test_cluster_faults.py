@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from cluster_workspace import ClusterWorkspace
+from cluster_workspace import ClusterWorkspace, edit_site
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
 RUN = "nodes2-ranks1-repeat1"
@@ -181,3 +181,27 @@ def test_the_time_limit(study: ClusterWorkspace) -> None:
     assert cause in output
     [failure] = study.failures()
     assert failure["cause"] == cause
+
+
+SPOILED = "bash -c '[ $(hostname) != node1 ] || exit 7; sleep 8; echo 5 samples/s'"
+
+
+@pytest.mark.parametrize("avoids", [True, pytest.param(False, marks=pytest.mark.thorough)])
+def test_a_node_that_spoils_every_job_is_avoided(study: ClusterWorkspace, avoids: bool) -> None:
+    """It is free again at once, and would get most of the jobs."""
+    if not avoids:
+        edit_site(study, avoid_bad_nodes=False)
+    cpus = int(study.slurm.run("sinfo", "-h", "-n", "node1", "-p", "main", "-o", "%c").stdout)
+    study.count(
+        [1],
+        repeats=12,
+        command=SPOILED,
+        throughput="(.*) samples/s",
+        resources={"cpus_per_rank": cpus, "memory_per_rank": "50M"},
+    )
+    output = study.end(study.drive())
+    completed = [*study.path.glob("results/testbed/count/*/result.json")]
+    assert ("node1 spoils one run after the other" in output) == avoids, output
+    assert "all on node1, where no run completed: `options: {exclude: node1}`" in output
+    if avoids:
+        assert len(completed) >= 8, output

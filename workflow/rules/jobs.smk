@@ -58,6 +58,7 @@ rule run:
     priority: priority
     resources:
         scheduler=scheduler,
+        avoid_bad_nodes=int(STUDY.avoid_bad_nodes and FACTS.avoid_bad_nodes),
     message:
         "Running {wildcards.experiment} {wildcards.run}"
     shell:

@@ -156,6 +156,12 @@ def test_a_run_that_was_never_submitted_has_the_cause_that_was_told(fake: FakeSt
     ("cause", "check"),
     [
         (
+            "node 1 (n2): it did not start: it cannot run /p/.venv/bin/python, by which …",
+            "environment",
+        ),
+        ("rank 0 (node 0, n1): cannot reach the head: by interface ib9", "interface"),
+        ("rank 0 (node 0, n1): exit code 1: Error: it did not start: tmpdir", ""),
+        (
             "it did not start: no folder for temporary files can be made in /x; `tmpdir` in …",
             "tmpdir",
         ),
@@ -217,3 +223,21 @@ def test_a_path_of_the_container_is_shown_as_the_users(
     run.execute("7.0", "failed", failure={"node": 0, "rank": None, "cause": cause, "at": 1.0})
     [failed] = failed_runs(fake.site, [run.path])
     assert shown.format(run=run.path) in failed.cause
+
+
+def test_a_host_on_which_all_failed_is_named_with_the_remedy(fake: FakeStudy) -> None:
+    runs = [fake.plan(repeat=repeat) for repeat in (1, 2, 3)]
+    for number, run in enumerate(runs):
+        fake.submitted(run, str(number), scheduler="slurm")
+        starts(run, f"{number}.0")
+        state = "completed" if number == 2 else "failed"
+        run.execute(f"{number}.0", state, failure=None if number == 2 else FAILURE)
+    planned = [run.path for run in runs]
+    remedy = "all on host0, where no run completed: `options: {exclude: host0}`"
+    # The third completed on the same host.
+    assert remedy not in "".join(
+        describe(failed_runs(fake.site, planned), fake.site / "report.html")
+    )
+    result = runs[2].path / "result.json"
+    result.write_text(result.read_text().replace("host0", "host7"))
+    assert remedy in "".join(describe(failed_runs(fake.site, planned), fake.site / "report.html"))

@@ -145,7 +145,9 @@ class Executor(RemoteExecutor):
             self._lock = DriverLock.take(Path(".snakemake"), site_of(_run_dir(job)).name)
         except LockedError as problem:
             raise WorkflowError(problem.lines) from None
-        return find_batch_system(job.resources.scheduler).make_scheduler(self._poll_seconds)
+        scheduler = find_batch_system(job.resources.scheduler).make_scheduler(self._poll_seconds)
+        scheduler.avoids_bad_nodes = bool(job.resources.get("avoid_bad_nodes", 1))
+        return scheduler
 
     def run_job(self, job: JobExecutorInterface) -> None:
         """Hand over one job."""

@@ -1,5 +1,6 @@
 """The runs of a site that failed, each with its cause, for the end of a workflow."""
 
+import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -17,14 +18,14 @@ from argosy.monitor.study import Study
 from argosy.reading import status_of
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.log_tail import last_lines
-from argosy.run_folder.models import Failure
+from argosy.run_folder.models import Failure, Verdict
 
 ENDED_EARLY = (RunState.CANCELLED, RunState.INTERRUPTED)
 STATES = (RunState.FAILED, RunState.GONE, RunState.UNREADABLE, *ENDED_EARLY)
 MOST_CAUSES = 20
 MOST_NAMES = 5
 LINES = 40
-OF_STARTS = ("it did not start: ", "cannot reach the head")
+OF_STARTS = re.compile(r"(?:(?:rank|node) [^:]*: )?(?:it did not start: |cannot reach the head)")
 """How causes begin that lie with the site and its nodes."""
 
 CHECKS = (
@@ -56,6 +57,8 @@ class Failed:
     early: bool = False
     log: Path | None = None
     check: str = ""
+    host: str | None = None
+    """Of the node that failed."""
 
 
 def print_failures(site: Path, told: ToldErrors | None = None) -> None:
@@ -91,6 +94,7 @@ def failed_runs(
             view.state in ENDED_EARLY,
             _log_of(folder),
             check_of(_failure(folder)),
+            _host_of(folder),
         )
         for folder, view in views.items()
         if folder in planned
@@ -182,8 +186,24 @@ def describe(failed: Sequence[Failed], report: Path) -> Iterator[str]:
     if unsaid := [*by_cause.values()][MOST_CAUSES:]:
         count = sum(len(runs) for runs in unsaid)
         yield f"  and {count} more; `argosy status {report.parent.name}` has all"
+    if host := bad_host(failed, report.parent):
+        yield plain(
+            f"  all on {host}, where no run completed: `options: {{exclude: {host}}}` in "
+            f"slurm/{report.parent.name}/site.yaml keeps jobs away from it"
+        )
     if report.is_file():
         yield f"Report of the runs there are: {report}"
+
+
+def bad_host(failed: Sequence[Failed], site: Path) -> str:
+    """Return the host on which all of several runs failed while others completed elsewhere; "" for none."""
+    hosts = [each.host for each in failed if not each.early]
+    host = hosts[0] if len(hosts) > 1 and len({*hosts}) == 1 else None
+    if host is None:
+        return ""
+    verdicts = [RunFolder(path).result for path in run_folders(site)]
+    used = {each for verdict in verdicts if verdict for each in verdict.hosts}
+    return host if used - {host, None} and host not in used else ""
 
 
 def check_of(failure: Failure | None) -> str:
@@ -195,10 +215,22 @@ def check_of(failure: Failure | None) -> str:
 
 def _failure(run_dir: Path) -> Failure | None:
     """Return what the newest attempt of a run's newest job failed of, as its agents wrote it."""
+    verdict = _newest_verdict(run_dir)
+    return verdict.failure if verdict else None
+
+
+def _host_of(run_dir: Path) -> str | None:
+    """Return the host of the node that failed in a run's newest job."""
+    verdict = _newest_verdict(run_dir)
+    node = verdict.failure.node if verdict and verdict.failure else None
+    hosts = verdict.hosts if verdict else []
+    return hosts[node] if node is not None and node < len(hosts) else None
+
+
+def _newest_verdict(run_dir: Path) -> Verdict | None:
     run = RunFolder(run_dir)
     job = newest_job(run, None)
-    verdict = run.verdict(job.attempt) if job and job.attempt else None
-    return verdict.failure if verdict else None
+    return run.verdict(job.attempt) if job and job.attempt else None
 
 
 def _names(runs: Sequence[Failed]) -> str:

@@ -133,6 +133,9 @@ class Accepted:
 class Scheduler(Protocol):
     """Runs batch scripts. Implementations keep what they know in each run's job.json."""
 
+    avoids_bad_nodes: bool
+    """Whether jobs avoid a node on which runs fail in a way that no other node shares."""
+
     @property
     def cancel_command(self) -> str:
         """The command by which a user cancels a job, whose number follows it."""

@@ -161,6 +161,8 @@ class Site(Model):
     the job has."""
     environment: Mapping[Text, Text] = {}
     """Variables of the ranks."""
+    avoid_bad_nodes: bool = True
+    """Whether jobs avoid a node on which runs of the driver failed in a way that no other node shares."""
     hardware: Mapping[Key, Hardware] = {}
     """In the order in which they are tried."""
     queues: Mapping[Key, Queue] = {}

@@ -295,6 +295,8 @@ class Config(Model):
     """Which of the site's hardware to use; None: the first that suits."""
     queue: Name | None = None
     """Which of the site's queues to use; None: the first that takes the job."""
+    avoid_bad_nodes: Annotated[bool, Field(strict=True)] = True
+    """Whether jobs avoid a node that spoils runs; false here or in the site's file turns that off."""
     experiments: Annotated[dict[ExperimentName, Experiment], Field(min_length=1)]
     studies: Studies = Studies()
     only: (

@@ -41,6 +41,7 @@ _RUNTIME = Path(argosy.__file__).parent / "runtime"
 class LocalScheduler:
     """A job is a process group, its id the time and the process id."""
 
+    avoids_bad_nodes = False
     cancel_command = "kill"
     pause_s = 0.5
     trouble = None

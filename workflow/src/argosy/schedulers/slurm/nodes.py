@@ -1,5 +1,6 @@
 """The nodes that Slurm has, as sinfo lists them."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,6 +15,9 @@ AWAY = ("down", "drain", "drng", "fail", "failg", "inval", "maint", "resv", "unk
 """Compact states of sinfo(1) in which a node takes no new job, but may again."""
 
 _MARKS = "*~#!%$@^-+"
+_LISTED = re.compile(r"(?:[^,\[\]]|\[[^\]]*\])+")
+_RANGES = re.compile(r"([^\[]*)\[([^\]]*)\](.*)")
+_MOST_NODES = 100_000
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,24 @@ def read_nodes(text: str) -> list[Node]:
         UnreadableError: when what was printed is no answer.
     """
     return [_node(row) for row in read_table(text, len(FIELDS)) if (row[3] + row[4]).isdigit()]
+
+
+def hostnames(text: str) -> list[str]:
+    """Return the nodes of a list as Slurm writes it, `n[01-03,7],m1`, in its order."""
+    return [name for each in _LISTED.findall(text) for name in _expanded(each)]
+
+
+def _expanded(text: str) -> list[str]:
+    found = _RANGES.fullmatch(text)
+    if not found:
+        return [text]
+    names = []
+    for part in found[2].split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit() and (last or first).isdigit():
+            numbers = range(int(first), int(last or first) + 1)
+            names += [f"{found[1]}{number:0{len(first)}}" for number in numbers[:_MOST_NODES]]
+    return [name for each in names for name in _expanded(each + found[3])]
 
 
 def in_partition(named: str | None, nodes: list[Node]) -> list[Node]:

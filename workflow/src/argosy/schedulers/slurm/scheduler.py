@@ -4,15 +4,17 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from argosy.reading import read_text, site_of
 from argosy.run_folder.folder import SCRIPT
-from argosy.run_folder.job_file import add_job, read_jobs, script_digest
+from argosy.run_folder.job_file import add_job, newest_job, read_jobs, script_digest
 from argosy.run_folder.models import Job
 from argosy.schedulers.base import Listed, State, Status, job_name
 from argosy.schedulers.missing_images import missing_image
+from argosy.schedulers.slurm.bad_nodes import Avoidance
 from argosy.schedulers.slurm.commands import (
     LateError,
     NoAnswerError,
@@ -54,6 +56,7 @@ class SlurmScheduler:
     """
 
     cancel_command = "scancel"
+    avoids_bad_nodes = True
 
     def __init__(self, poll_s: float) -> None:
         self._poll_s = poll_s
@@ -65,6 +68,7 @@ class SlurmScheduler:
         self._suspected: dict[Path, Status] = {}
         self._lost = LostJobs()
         self._seen: set[str] = set()
+        self._avoidance = Avoidance(self._patience)
         self._silent_since: float | None = None
         self._took: deque[float] = deque(maxlen=ANSWERS)
         self.pause_s = poll_s
@@ -153,7 +157,8 @@ class SlurmScheduler:
             else:
                 status = _attach(run_dir, listed, self._patience)
             if status is None:
-                status = self._lost.guarded(run_dir, listed, partial(_submit, run_dir))
+                submit_it = partial(_submit, run_dir, self._avoidance.excluded(run_dir))
+                status = self._lost.guarded(run_dir, listed, submit_it)
         except SlurmError as problem:
             self._not_submitted(run_dir, [run_dir], problem, listed)
         else:
@@ -178,7 +183,8 @@ class SlurmScheduler:
                 else:
                     rest.append(run_dir)
             if rest:
-                status = self._lost.guarded(folder, listed, partial(submit_shared, folder, rest))
+                submit_it = partial(submit_shared, folder, rest, self._avoidance.excluded)
+                status = self._lost.guarded(folder, listed, submit_it)
                 for run_dir in rest:
                     self._take_over(run_dir, status)
         except SlurmError as problem:
@@ -230,10 +236,15 @@ class SlurmScheduler:
     def _give_back(self, statuses: dict[Path, Status]) -> Mapping[Path, Status]:
         believed = {run: self._believe(run, status) for run, status in statuses.items()}
         for run, status in believed.items():
+            nodes = status.nodes or self._last[run].nodes
             self._last[run] = status
             if not status.state.active:
+                if self.avoids_bad_nodes:
+                    self._avoidance.note(run, replace(status, nodes=nodes))
                 for known in (self._jobs, self._last, self._suspected):
                     known.pop(run, None)
+        pending = [run for run in self._jobs if self._last[run].state is State.PENDING]
+        self._avoidance.act({self._jobs[run]: _script_folder(run) for run in pending})
         return {**self._unsubmitted(), **believed}
 
     def _believe(self, run: Path, status: Status) -> Status:
@@ -263,13 +274,19 @@ def _attach(run_dir: Path, listed: Iterable[Listed], patience: Patience) -> Stat
     return _status(found) if found else None
 
 
-def _submit(run_dir: Path) -> Status:
+def _submit(run_dir: Path, exclude: str) -> Status:
     if problem := missing_image(run_dir):
         return Status(State.REFUSED, reason=problem)
     (run_dir / "logs").mkdir(mode=0o700, exist_ok=True)
-    job_id = submit(run_dir / SCRIPT, run_dir)
+    job_id = submit(run_dir / SCRIPT, run_dir, exclude)
     _note(run_dir, job_id)
     return Status(State.PENDING, job_id)
+
+
+def _script_folder(run_dir: Path) -> Path:
+    """Return the folder of the script of a run's job, which may be one of several runs."""
+    job = newest_job(run_dir)
+    return site_of(run_dir) / job.allocation if job and job.allocation else run_dir
 
 
 def _note(run_dir: Path, job_id: str) -> None:

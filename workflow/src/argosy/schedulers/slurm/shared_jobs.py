@@ -10,7 +10,7 @@ import shlex
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import argosy
@@ -58,14 +58,16 @@ def _folder_of(run_dir: Path) -> Path | None:
         return None
 
 
-def submit_shared(folder: Path, run_dirs: Sequence[Path]) -> Status:
-    """Submit one job for these runs, in this order.
+def submit_shared(
+    folder: Path, run_dirs: Sequence[Path], excluded: Callable[[Path], str] = lambda _: ""
+) -> Status:
+    """Submit one job for these runs, in this order; `excluded` returns nodes that it is not to have.
 
     Raises:
         SlurmError: when Slurm refuses it, or does not answer.
     """
     script = write_script(folder, run_dirs)
-    job_id = submit(script, folder)
+    job_id = submit(script, folder, excluded(folder))
     note(folder, run_dirs, job_id)
     return Status(State.PENDING, job_id)
 

@@ -23,8 +23,11 @@ class LostError(NoAnswerError):
     """Slurm took the script, and the answer does not say which job that became."""
 
 
-def submit(script: Path, folder: Path) -> str:
+def submit(script: Path, folder: Path, exclude: str = "") -> str:
     """Submit a script from `folder`, and return the job's number.
+
+    Args:
+        exclude: nodes that the job is not to have, in place of those that the script names.
 
     Raises:
         LostError: there is a job, whose number is not known: `find_new` finds it in the queue.
@@ -32,7 +35,8 @@ def submit(script: Path, folder: Path) -> str:
         SlurmError: there is none.
     """
     try:
-        said = call("sbatch", "--parsable", script, cwd=folder)
+        more = [f"--exclude={exclude}"] if exclude else []
+        said = call("sbatch", "--parsable", *more, script, cwd=folder)
     except SlurmError as problem:
         # A wrapper may fail after Slurm has taken the script.
         said = problem.printed

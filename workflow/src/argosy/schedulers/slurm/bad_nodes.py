@@ -1,0 +1,130 @@
+"""Nodes that spoil jobs: their runs fail in a way that other nodes do not share.
+
+Such a node is soon free again, so Slurm gives it one job after another. From the second failure of a kind
+on a node, later jobs avoid it, as long as other nodes do not fail in the same way: then it is the program.
+"""
+
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from argosy.run_folder.folder import RunFolder
+from argosy.schedulers.base import State, Status
+from argosy.schedulers.slurm.answers import columns
+from argosy.schedulers.slurm.commands import Patience, SlurmError, call
+from argosy.schedulers.slurm.nodes import FIELDS, Node, hostnames, in_partition, read_nodes
+from argosy.schedulers.slurm.option_keys import ScriptOptions
+
+LEAST_FAILURES = 2
+_CHANGING = re.compile(r"0x[0-9a-f]+|/\S+|\d{4,}")
+"""Parts of a cause that differ between failures of one kind."""
+
+
+class BadNodes:
+    """Remembers on which nodes runs of this driver failed, and why."""
+
+    def __init__(self) -> None:
+        self._failures: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._healthy: set[str] = set()
+
+    def note(self, run_dir: Path, status: Status) -> None:
+        """Take note of a run whose job has ended."""
+        nodes = hostnames(status.nodes)
+        run = RunFolder(run_dir)
+        verdict = run.verdict(run.newest_attempt(status.job_id))
+        if verdict and verdict.state == "completed":
+            self._healthy.update(nodes)
+            for failures in self._failures.values():
+                # It does not spoil every job.
+                for node in nodes:
+                    failures.pop(node, None)
+            return
+        number, cause = 0 if len(nodes) == 1 else None, status.state.value
+        if verdict:
+            if verdict.state != "failed" or verdict.failure is None:
+                return
+            number, cause = verdict.failure.node, verdict.failure.cause
+        elif status.state not in (State.FAILED, State.NODE_FAIL):
+            return
+        if number is not None and number < len(nodes):
+            self._failures[_CHANGING.sub("", cause)][nodes[number]] += 1
+            self._healthy.discard(nodes[number])
+
+    def found(self) -> dict[str, str]:
+        """Return the nodes that spoil jobs, each with the kind of failure that only such nodes have."""
+        found = {}
+        for kind, failures in self._failures.items():
+            is_bad = all(count >= LEAST_FAILURES for count in failures.values())
+            if is_bad and (len(failures) == 1 or len(self._healthy) > len(failures)):
+                found.update(dict.fromkeys(failures, kind))
+        return found
+
+
+class Avoidance:
+    """Keeps the jobs of this driver away from nodes that spoil jobs, and says so."""
+
+    def __init__(self, patience: Patience) -> None:
+        self._patience = patience
+        self._seen = BadNodes()
+        self._avoided: dict[str, str] = {}
+        self._nodes: list[Node] = []
+
+    def note(self, run_dir: Path, status: Status) -> None:
+        """Take note of a run whose job has ended."""
+        self._seen.note(run_dir, status)
+
+    def act(self, pending: Mapping[str, Path]) -> None:
+        """Have jobs that wait avoid the nodes found so far.
+
+        Args:
+            pending: the folders of the jobs' scripts, by the jobs' numbers.
+        """
+        found = self._seen.found()
+        if found == self._avoided:
+            return
+        for node in sorted(found.keys() - self._avoided.keys()):
+            _say(
+                f"{node} spoils one run after the other, and other nodes do not ({found[node]}): "
+                "later jobs avoid it; `avoid_bad_nodes: false` in config.yaml or site.yaml turns that off"
+            )
+        for node in sorted(self._avoided.keys() - found.keys()):
+            _say(
+                f"{node} is used again: runs fail in the same way on other nodes, or complete on it"
+            )
+        self._avoided = found
+        try:
+            layout = f"--format={columns(FIELDS)}"
+            self._nodes = read_nodes(self._patience.ask("sinfo", "-N", layout))
+            for job_id, folder in pending.items():
+                nodes = excluded(folder, found, self._nodes)
+                call("scontrol", "update", f"jobid={job_id}", f"excnodelist={nodes}")
+        except SlurmError as problem:
+            _say(f"jobs that wait already may still get such a node: {problem}")
+
+    def excluded(self, folder: Path) -> str:
+        """Return the nodes that a script's job is not to have; empty for those that the script names."""
+        return excluded(folder, self._avoided, self._nodes) if self._avoided else ""
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def excluded(folder: Path, bad: Collection[str], nodes: list[Node]) -> str:
+    """Return the option `exclude` of a script, with the bad nodes where enough others are left.
+
+    Args:
+        folder: of the script.
+        bad: nodes that spoil jobs.
+        nodes: of all partitions.
+    """
+    options: Mapping[str, str | None] = ScriptOptions(folder).values
+    own = options.get("exclude") or ""
+    here = [node for node in in_partition(options.get("partition"), nodes) if not node.away]
+    out = {*bad, *hostnames(own)}
+    left = [node for node in here if node.name not in out]
+    if len(left) < int((options.get("nodes") or "1").split("-")[0]):
+        return own
+    return ",".join(filter(None, (own, *sorted(bad))))
