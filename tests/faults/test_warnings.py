@@ -135,8 +135,11 @@ def test_a_program_that_ends_with_0_for_the_warning_is_not_complete(job: Any) ->
     assert one.verdict().returncode == 1
 
 
-def test_one_that_saved_a_checkpoint_goes_on(job: Any) -> None:
-    one = job(SAVES.replace("{save}", SAVED), nodes=1, checkpoints=CHECKPOINTS)
+@pytest.mark.parametrize("status", [0, 1])
+def test_one_that_saved_a_checkpoint_goes_on(job: Any, status: int) -> None:
+    """With 1 ends torchrun, whatever its workers end with."""
+    text = SAVES.replace("{save}", SAVED).replace("sys.exit(0)", f"sys.exit({status})")
+    one = job(text, nodes=1, checkpoints=CHECKPOINTS)
     (one.folder / "checkpoints" / one.attempt).mkdir(parents=True)
     warned(one)
     assert one.verdict().returncode == 75

@@ -121,7 +121,7 @@ class Executor(RemoteExecutor):
             if self._scheduler is None:
                 self._scheduler = self._take_scheduler(jobs[0])
             if fresh:
-                note_uses(fresh)
+                self._note_uses(fresh)
                 began = time.monotonic()
                 self._scheduler.submit(fresh)
                 self._next_look = began + self._scheduler.pause_s
@@ -132,6 +132,13 @@ class Executor(RemoteExecutor):
             noted = None if run_dir in self._ended else newest_job(run_dir)
             job_id = noted.job_id if noted else None
             self.report_job_submission(SubmittedJobInfo(job=job, external_jobid=job_id))
+
+    def _note_uses(self, run_dirs: Sequence[Path]) -> None:
+        """Note in the store that images are in use, before they are looked for."""
+        try:
+            note_uses(run_dirs)
+        except (ArgosyError, OSError) as problem:
+            self.logger.warning(f"`argosy image prune` will not know of these runs: {problem}")
 
     def _take_scheduler(self, job: JobExecutorInterface) -> Scheduler:
         """Take the site for this driver, and return its scheduler.

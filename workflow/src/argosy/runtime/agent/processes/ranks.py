@@ -43,6 +43,8 @@ _STEPS_EXIT = 74
 _INTERRUPTED_EXIT = 75
 # Seconds after a warning in which an end follows from it.
 _AT_ONCE = 30.0
+# Seconds by which a file server's clock may be behind.
+_SKEW = 2.0
 _LEFT = (
     "ended {seconds:.0f} s after it was warned, with 0, and saved no checkpoint to go on from: "
     "whether it was done is not known; save below ARGOSY_CHECKPOINTS and end with 75 "
@@ -180,21 +182,42 @@ class Rank:
 
     @property
     def interrupted(self) -> bool:
-        """Whether the rank ended early, to be continued."""
-        expected = self._settings.run.checkpoint_time is not None
-        return expected and self.status.exit_code == _INTERRUPTED_EXIT
+        """Whether the rank ended early, to be continued.
 
-    def left_when_warned(self) -> float | None:
-        """Return the seconds from the warning to an end with 0 that followed from it; None: it did not.
-
-        A program that handles the warning by itself and ends at once has not come to its end. One with a
-        recorder knows that status 75 says so.
+        Its status is 75, or else it left for the warning and a checkpoint was saved: torchrun turns a 75 of
+        its workers into 1.
         """
-        heard, ended = self._warning.heard, self._ended
-        if heard is None or ended is None or self.status.exit_code != 0:
+        if self._settings.run.checkpoint_time is None:
+            return False
+        is_left = self._left_after() is not None
+        return self.status.exit_code == _INTERRUPTED_EXIT or (is_left and self._has_saved())
+
+    def left_unfinished(self) -> Failure | None:
+        """Return what is wrong where the rank ended for the warning, with 0 and nothing to go on from."""
+        seconds = self._left_after()
+        if seconds is None or self.status.exit_code or self.interrupted:
             return None
-        is_soon = ended <= heard + _AT_ONCE and not os.path.exists(self.steps_file)
-        return ended - heard if is_soon else None
+        cause = _LEFT.format(seconds=seconds)
+        return Failure(self._settings.node, self.number, cause, self.status.ended or time.time())
+
+    def _left_after(self) -> float | None:
+        """Return the seconds from the warning to an end that followed from it; None: it did not.
+
+        A program that handles the warning by itself and ends at once with 0 may not have come to its end.
+        One with a recorder knows that status 75 says so.
+        """
+        heard, ended, code = self._warning.heard, self._ended, self.status.exit_code
+        if heard is None or ended is None or code is None or ended > heard + _AT_ONCE:
+            return None
+        return None if code == 0 and os.path.exists(self.steps_file) else ended - heard
+
+    def _has_saved(self) -> bool:
+        """Return whether this attempt has saved a checkpoint since the rank was warned."""
+        top = glob.escape(os.path.join(self._settings.checkpoints, self._settings.attempt))
+        found = glob.glob(os.path.join(top, "step-*", "checkpoint.json"))
+        with contextlib.suppress(OSError):
+            return any(os.stat(path).st_mtime >= self._warning.since - _SKEW for path in found)
+        return False
 
     def failure(self) -> Failure | None:
         """Return why the rank ended, if it did not end well."""
@@ -254,7 +277,6 @@ class Ranks:
         self._open_files = open_files
         self._ranks: list[Rank] = []
         self._stopped: float | None = None
-        self._warned: float | None = None
 
     @property
     def watched(self) -> Sequence[Rank]:
@@ -283,15 +305,13 @@ class Ranks:
     @property
     def interrupted(self) -> bool:
         """Whether a rank ended early, to be continued."""
-        left = any(rank.left_when_warned() is not None for rank in self._ranks)
-        return any(rank.interrupted for rank in self._ranks) or (left and self._has_saved())
+        return any(rank.interrupted for rank in self._ranks)
 
     def warn(self) -> bool:
         """Tell the ranks that it is time to save a checkpoint and end; returns whether statuses are new.
 
         To be called again: a program may begin to listen later.
         """
-        self._warned = self._warned or time.time()
         everybody = processes()
         changed = [rank.warn(everybody) for rank in self._ranks]
         return any(changed)
@@ -302,21 +322,8 @@ class Ranks:
         return [rank.number for rank in self._ranks if rank.running and rank.status.heard is False]
 
     def left_unfinished(self) -> Failure | None:
-        """Return what is wrong where a rank ended for the warning, with 0 and nothing to go on from."""
-        for rank in self._ranks:
-            seconds = rank.left_when_warned()
-            if seconds is not None:
-                cause = _LEFT.format(seconds=seconds)
-                return Failure(self._settings.node, rank.number, cause, time.time())
-        return None
-
-    def _has_saved(self) -> bool:
-        """Return whether this attempt has saved a checkpoint since it was warned."""
-        top = glob.escape(os.path.join(self._settings.checkpoints, self._settings.attempt))
-        found = glob.glob(os.path.join(top, "step-*", "checkpoint.json"))
-        with contextlib.suppress(OSError):
-            return any(os.stat(path).st_mtime >= (self._warned or 0.0) for path in found)
-        return False
+        """Return the first failure of a rank that ended for the warning and is not to be continued."""
+        return next(filter(None, (rank.left_unfinished() for rank in self._ranks)), None)
 
     def start(
         self,

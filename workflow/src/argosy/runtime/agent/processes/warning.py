@@ -21,11 +21,13 @@ _ENDINGS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU, signal.SIGVTALRM)
 class RankWarning:
     """The warning of one rank: who has been sent it, and since when somebody knows.
 
-    `heard` is the time (monotonic) at which the first program that listens was sent it, None before.
+    `heard` is the time (monotonic) at which the first program that listens was sent it, None before, and
+    `since` the same in unix time.
     """
 
     def __init__(self) -> None:
         self.heard: float | None = None
+        self.since = 0.0
         self._told: set[int] = set()
 
     def send(self, pid: int, everybody: dict[int, Process]) -> None:
@@ -33,7 +35,8 @@ class RankWarning:
         for each in listeners(everybody, pid):
             if each not in self._told:
                 self._told.add(each)
-                self.heard = self.heard or time.monotonic()
+                if self.heard is None:
+                    self.heard, self.since = time.monotonic(), time.time()
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(each, signal.SIGUSR1)
 
