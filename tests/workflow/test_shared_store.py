@@ -2,9 +2,12 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from workspace import BIN, Workspace
+
+from argosy.images.store.store import Store
 
 pytestmark = pytest.mark.container
 
@@ -26,8 +29,18 @@ def prunes(workspace: Workspace) -> list[str]:
     return [line for line in output.splitlines() if "image torch-cpu" in line]
 
 
-def test_a_running_job_keeps_its_image(make_workspace: Callable[[str], Workspace]) -> None:
+def test_a_running_job_keeps_its_image(
+    make_workspace: Callable[[str], Workspace], project_store: Store, tmp_path: Path
+) -> None:
     mine, other = make_workspace("mine"), make_workspace("other")
+    # As the tests' own, but for the notes of other tests.
+    store = tmp_path / "store"
+    store.mkdir(mode=0o700)
+    for entry in project_store.path.iterdir():
+        if entry.name not in ("uses", "projects"):
+            (store / entry.name).symlink_to(entry)
+    for workspace in (mine, other):
+        workspace.environment["ARGOSY_STORE"] = str(store)
     (mine.path / "containers/workloads/write.py").write_text(PROGRAM)
     mine.configure(
         {
