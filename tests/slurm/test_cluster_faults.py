@@ -80,6 +80,23 @@ def test_a_node_that_crashes_and_is_back_before_slurm_misses_it(
 
 
 @pytest.mark.thorough
+def test_the_first_node_crashes_and_is_back_before_slurm_misses_it(study: ClusterWorkspace) -> None:
+    """The batch script was on it: Slurm itself finds that out, and starts the job again."""
+    driver = study.drive()
+    job = begun(study, driver)
+    hosts = study.slurm.run("squeue", "-h", "-j", job, "-o", "%N").stdout.strip()
+    first = study.slurm.run("scontrol", "show", "hostnames", hosts).stdout.split()[0]
+    node = next(each for each in study.slurm.nodes if each.name == first)
+    node.power_off()
+    time.sleep(8)
+    node.power_on()
+    output = study.end(driver)
+    assert driver.returncode == 0, output
+    whole(study)
+    assert not [each for each in study.failures() if "time limit" in each["cause"]]
+
+
+@pytest.mark.thorough
 def test_a_slurmd_that_dies_while_its_job_lives_on(study: ClusterWorkspace) -> None:
     """Slurm gives the node up after 15 s and starts the run again: two attempts at once."""
     study.count([2], steps=350)
