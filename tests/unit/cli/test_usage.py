@@ -1,8 +1,11 @@
 """Help, mistakes of typing, and output for other programs."""
 
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -169,3 +172,31 @@ def test_sites_are_a_line_each_and_shown_whole(project: Path, argosy: Argosy) ->
         assert argosy("site", "show", name).out.startswith("site ")
     shown = argosy("site", "show", "delta").out
     assert "A100 40 GB" in shown and "https://docs.ncsa.illinois.edu" in shown
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        (("argosy", "st"), ["status"]),
+        (("argosy", "status", "lo"), ["local"]),
+        (("argosy", "doctor", ""), ["local"]),
+        (("argosy", "image", "l"), ["list"]),
+        (("argosy", "report", "--fr"), ["--from-tables"]),
+    ],
+)
+def test_a_shell_completes_commands_options_and_sites(
+    project: Path, typed: tuple[str, ...], offered: list[str]
+) -> None:
+    asked = {
+        "_ARGOSY_COMPLETE": "complete_bash",
+        "COMP_WORDS": " ".join(typed),
+        "COMP_CWORD": str(len(typed) - 1),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "argosy"],
+        cwd=project,
+        env={**os.environ, **asked},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout.split(), done.stderr) == (offered, "")
