@@ -16,6 +16,7 @@ from workspace import BIN
 
 import argosy
 from argosy.monitor.failures import check_of
+from argosy.run_folder.models import Failure
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
 
@@ -54,6 +55,11 @@ def ending(study: ClusterWorkspace) -> tuple[str, float]:
     assert "\x1b" not in cause
     began = json.loads((attempt / "claim.json").read_text())["unix"]
     return cause, (attempt / "verdict.json").stat().st_mtime - began
+
+
+def failure_of(cause: str) -> Failure:
+    """Return the failure of a job that did not start."""
+    return Failure(node=0, rank=None, cause=cause, at=0.0)
 
 
 def hide(folder: Path | str) -> Callable[[ClusterWorkspace], AbstractContextManager[None]]:
@@ -151,7 +157,7 @@ def test_a_wrong_tmpdir_is_named(study: ClusterWorkspace, tmpdir: str, words: st
     edit_site(study, tmpdir=tmpdir)
     cause, seconds = ending(study)
     assert words in cause
-    assert check_of(cause) == "tmpdir"
+    assert check_of(failure_of(cause)) == "tmpdir"
     assert SITE in cause
     assert seconds < SOON_S
 
@@ -189,7 +195,7 @@ def test_an_interface_that_leads_nowhere(study: ClusterWorkspace) -> None:
     # A busy machine has given up asking for the address before the connection's time is over.
     assert re.search(r"by interface ib9: (timed out|no route to host)", cause)
     assert f"`interface` (or `host_suffix`) in {SITE}" in cause
-    assert check_of(cause) == "interface"
+    assert check_of(failure_of(cause)) == "interface"
     assert seconds < 30 + SOON_S  # 30 from the start of the last node
 
 

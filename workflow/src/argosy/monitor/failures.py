@@ -1,6 +1,5 @@
 """The runs of a site that failed, each with its cause, for the end of a workflow."""
 
-import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -25,7 +24,7 @@ STATES = (RunState.FAILED, RunState.GONE, RunState.UNREADABLE, *ENDED_EARLY)
 MOST_CAUSES = 20
 MOST_NAMES = 5
 LINES = 40
-OF_STARTS = re.compile(r"(?:(?:rank|node) [^:]*: )?(?:it did not start: |cannot reach the head)")
+OF_STARTS = ("it did not start: ", "cannot reach the head")
 """How causes begin that lie with the site and its nodes."""
 
 CHECKS = (
