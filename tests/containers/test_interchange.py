@@ -290,5 +290,7 @@ def test_the_commands_do_it_from_the_command_line(place: Place) -> None:
     assert (project / "again.tar").read_bytes() == place.archive.read_bytes()
     assert "4 layers from localhost/image" in argosy("import", "again.tar", "again")
     assert "again.tar: No such file" in argosy("import", "no/again.tar", "x", status=2)
-    assert "there is no such image\nhint: there are again, image" in argosy("export", "none", "x.tar", status=2)
+    assert "there is no such image\nhint: there are again, image" in argosy(
+        "export", "none", "x.tar", status=2
+    )
     assert "write a size as" in argosy("prune", "--keep", "much", status=2)
