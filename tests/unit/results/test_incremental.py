@@ -167,7 +167,7 @@ def test_a_table_that_is_damaged_within_is_made_again_and_that_is_said(
     completed(results, nodes=16)
     spoil(results / "tables/steps.parquet")
     said = lines(results)
-    assert said[0].startswith("1 runs to read"), said
+    assert said[0].startswith("1 run to read"), said
     assert said[1].endswith("all runs are read again"), said
     assert rows(results, results / "tables") == rows(results, tmp_path / "anew")
 

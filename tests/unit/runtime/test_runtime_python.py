@@ -39,7 +39,7 @@ TRIED = {"trial.py": ("horovod", "tensorflow")}
 # And torch, where the program has imported it already.
 NEIGHBOURS = (
     *("argosy_checkpoints", "argosy_exit", "argosy_records", "argosy_stacks", "argosy_steps"),
-    *("host_files", "log_words", "program_files", "python_imports"),
+    *("host_files", "log_words", "meetings", "program_files", "python_imports", "watch_end"),
     "torch",
 )
 

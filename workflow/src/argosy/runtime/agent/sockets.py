@@ -28,10 +28,8 @@ def connections(pid: int) -> list[Connection]:
     """Return all TCP sockets of the network in which a process lives; none where it has ended."""
     found = []
     for name in ("tcp", "tcp6"):
-        with (
-            contextlib.suppress(OSError),
-            open(f"/proc/{pid}/net/{name}", encoding="ascii") as file,
-        ):
+        path = f"/proc/{pid}/net/{name}"
+        with contextlib.suppress(OSError), open(path, encoding="ascii") as file:
             next(file, "")
             for line in file:
                 fields = line.split()

@@ -132,10 +132,8 @@ class LinkWatch(threading.Thread):
     def _shared(self, pids: Collection[int]) -> set[str]:
         found = set()
         for pid in pids:
-            with (
-                contextlib.suppress(OSError),
-                open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as file,
-            ):
+            path = f"/proc/{pid}/maps"
+            with contextlib.suppress(OSError), open(path, errors="replace") as file:
                 found |= {
                     f"{self._network}>memory {one}:{two}"
                     for one, two in _SHARED.findall(file.read())
