@@ -59,20 +59,23 @@ def batches(experiment: ExperimentSummary) -> list[str]:
         ]
     if all(_is_near(one, base, base.ranks / one.ranks) for one in others):
         return []
+    if _has_one_total(known):
+        return [
+            f"A rank's batch is not divided: {told}. All ranks together make as many samples at each "
+            "size, in fewer and larger steps."
+        ]
     return [
-        f"The study is of kind strong, but a rank's batch is not divided: {told}. {_total(known)} Set "
-        "scale.kind to weak if the problem grows with the ranks."
+        f"The study is of kind strong, but a rank's batch is not divided: {told}. With more ranks a step "
+        "is of more samples. Set scale.kind to weak if the problem grows with the ranks."
     ]
 
 
-def _total(known: Mapping[int, PointSummary]) -> str:
+def _has_one_total(known: Mapping[int, PointSummary]) -> bool:
     """Return whether all ranks together made the same number of samples at each size."""
     totals = [
         ranks * (one.samples_per_step or 0) * (one.steps or 0) for ranks, one in known.items()
     ]
-    if min(totals) > 0 and max(totals) / min(totals) - 1 < _ALIKE:
-        return "All ranks together make as many samples at each size, in fewer and larger steps."
-    return "With more ranks a step is of more samples."
+    return min(totals) > 0 and max(totals) / min(totals) - 1 < _ALIKE
 
 
 def _is_near(one: PointSummary, base: PointSummary, share: float) -> bool:
