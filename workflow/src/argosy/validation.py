@@ -37,7 +37,10 @@ def finding(error: ErrorDetails, model: type[BaseModel]) -> str:
     message = error["msg"].removeprefix("Value error, ")
     if error["type"] in _OF_LISTS:
         message = re.sub("tuple", "list", message, flags=re.IGNORECASE)
-    return f"{key}: {message[:1].lower()}{message[1:]} (it is {_shown(error['input'])})"
+    told = f"{key}: {message[:1].lower()}{message[1:]}"
+    # What is wrong with several keys together names them itself.
+    is_of_several = error["type"] == "value_error" and isinstance(error["input"], Mapping)
+    return told if is_of_several else f"{told} (it is {_shown(error['input'])})"
 
 
 def _shown(value: object) -> str:
