@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from agent_job import PYTHON, RUNTIME
 
-from argosy.runtime.agent.hangs import inspection
-from argosy.runtime.agent.hangs.inspection import Finding, Inspection, Subject, complete
+from argosy.runtime.agent.hangs import inspection, progress
+from argosy.runtime.agent.hangs.inspection import Finding, Inspection, Subject
 from argosy.runtime.agent.hangs.places import ENDED, IS, STOPPED, UNKNOWN, WORKS, Place
+from argosy.runtime.agent.hangs.progress import complete
 from argosy.runtime.agent.hangs.stacks import VARIABLE, Dump, Frame, StackFolder
 
 Look = Callable[[str | list[str], str], Place]
@@ -23,7 +24,8 @@ Look = Callable[[str | list[str], str], Place]
 def look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Look]:
     """Starts a program as rank 3, and says where it is once it is found in that state."""
     monkeypatch.setattr(inspection, "_PAUSE", 0.05)
-    monkeypatch.setattr(inspection, "_UNDISTURBED", 0.5)
+    monkeypatch.setattr(inspection, "UNDISTURBED", 0.5)
+    monkeypatch.setattr(progress, "UNDISTURBED", 0.5)
     folder = StackFolder()
     variables = {**os.environ, VARIABLE: folder.make(), "PYTHONPATH": str(RUNTIME / "python")}
     started: list[subprocess.Popen[bytes]] = []
