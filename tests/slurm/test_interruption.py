@@ -122,6 +122,21 @@ def test_a_preempted_job_goes_on_where_it_was(workspace: ClusterWorkspace) -> No
 
 
 @pytest.mark.thorough
+def test_a_rank_that_fails_for_a_preemption_goes_on_too(workspace: ClusterWorkspace) -> None:
+    """The signal reaches the workers of a program as well, and it fails for want of them."""
+    in_partition(workspace.path, "low")
+    workspace.count([2], steps="100 --worker", checkpoints=CHECKPOINTS)
+    driver = workspace.drive()
+    workspace.wait_for(lambda: workspace.steps_done(RUN) > 15, "the first checkpoint")
+    make_room(workspace)
+    output = workspace.end(driver)
+    assert driver.returncode == 0, output
+    assert [*attempts(workspace).values()] == ["interrupted", "completed"]
+    [claim] = workspace.run_dir("count", RUN).glob("attempts/*.1/claim.json")
+    assert json.loads(claim.read_text())["continues"]["step"] >= 10
+
+
+@pytest.mark.thorough
 @pytest.mark.container
 def test_in_a_container_ranks_have_the_time_to_save_that_they_were_promised(
     workspace: ClusterWorkspace, torch_digest: str

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -13,6 +14,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--steps", type=int, default=20)
 parser.add_argument("--seconds", type=float, default=0.1)
 parser.add_argument("--last-save-seconds", type=float, default=0.0)
+parser.add_argument("--worker", action="store_true", help="fail when a process beside it is killed")
 options = parser.parse_args()
 
 steps = argosy_steps.Recorder()
@@ -27,6 +29,16 @@ def save():
         Path(folder, "count.json").write_text(json.dumps(done))
 
 
+def fail(number, frame):
+    raise RuntimeError("a worker was killed")
+
+
+if options.worker:
+    if not os.fork():
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        time.sleep(600)
+    # As the data loader of PyTorch does.
+    signal.signal(signal.SIGCHLD, fail)
 first = os.environ["ARGOSY_RANK"] == "0"
 while done < options.steps:
     with steps.step(samples=1):

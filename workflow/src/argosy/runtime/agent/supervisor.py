@@ -67,7 +67,7 @@ class Supervisor:
         self._sightings: list[Sighting] = []
         self._cancelled: tuple[int, float] | None = None
         self._signalled: float | None = None
-        self._patience_ends: float | None = None
+        self._saving_since: float | None = None
         self._warned = False
         self._nobody_heard_at: float | None = None
         self._order = Order()
@@ -127,7 +127,7 @@ class Supervisor:
 
     def _next_event(self) -> None:
         hurry = not self._started or self._stopping() or bool(self._sightings)
-        hurry = hurry or self._patience_ends is not None
+        hurry = hurry or self._saving_since is not None
         event = self._events.get(_TICK if hurry else _TICK_IN_TRAINING)
         if event is not None:
             self._take(event)
@@ -167,10 +167,10 @@ class Supervisor:
         A job that has to make room for another gets SIGTERM, as a cancelled one does: if it is meant
         to end at once, a second signal says so.
         """
-        time_needed = self._settings.run.checkpoint_time
-        if time_needed is None or self._patience_ends is not None or not self._started:
+        saves = self._settings.run.checkpoint_time is not None
+        if not saves or self._saving_since is not None or not self._started:
             return False
-        self._patience_ends = time.monotonic() + time_needed
+        self._saving_since = time.monotonic()
         return True
 
     def _warn(self) -> None:
@@ -190,7 +190,8 @@ class Supervisor:
 
     def _advance(self) -> None:
         self._collect()
-        if self._patience_ends is not None and time.monotonic() > self._patience_ends:
+        patience = self._settings.run.checkpoint_time or 0.0
+        if self._saving_since is not None and time.monotonic() > self._saving_since + patience:
             self._cancelled = self._cancelled or (signal.SIGTERM, time.monotonic())
         is_warned = self._warned or self._order.warn
         if is_warned and self._started and self._settings.run.checkpoint_time is not None:
@@ -206,7 +207,8 @@ class Supervisor:
             self._end_ranks()
         if self._alone and self._ended and self._outcome is None:
             cancelled = self._cancelled[1] if self._cancelled else None
-            self._outcome = judge(self._sightings, cancelled, self._ranks.finished)
+            finished = self._ranks.finished
+            self._outcome = judge(self._sightings, cancelled, self._saving_since, finished)
 
     def _stopping(self) -> bool:
         ends = ends_the_job(self._sightings, time.monotonic())
@@ -305,6 +307,7 @@ class Supervisor:
             ended=self._ended,
             cancelled=self._cancelled is not None,
             warned=self._warned,
+            signalled=self._saving_since is not None,
             interrupted=self._ranks.interrupted,
             failures=tuple(each.failure for each in self._sightings),
             quiet=self._watch.quiet if self._started else 0.0,

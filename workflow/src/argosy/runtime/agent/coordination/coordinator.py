@@ -17,6 +17,7 @@ from .failure import (
     Finished,
     Sighting,
     ends_the_job,
+    may_follow_from_a_signal,
     root_cause,
     window,
 )
@@ -81,6 +82,7 @@ class Coordinator:
         self._sightings: list[Sighting] = []
         self._finished: list[Finished] = []
         self._cancelled: float | None = None
+        self._signalled: float | None = None
         self._warned = False
         self._interrupted = False
         self._outcome: Outcome | None = None
@@ -183,6 +185,8 @@ class Coordinator:
         self._interrupted |= report.interrupted
         if report.cancelled and self._cancelled is None:
             self._cancelled = self._clock
+        if report.signalled and self._signalled is None:
+            self._signalled = self._clock
         self._finished += [each for each in report.finished if each not in self._finished]
         self._hangs.note(report, self._clock)
         for failure in report.failures:
@@ -202,7 +206,9 @@ class Coordinator:
             first = min((each.seen for each in self._sightings), default=0.0)
             patience = WINDOW if self._finished else window(self._sightings)
             if self._cancelled is not None or self._clock >= first + patience:
-                self._outcome = judge(self._sightings, self._cancelled, self._finished)
+                self._outcome = judge(
+                    self._sightings, self._cancelled, self._signalled, self._finished
+                )
         elif all(node.ended for node in self._nodes) and self._interrupted:
             self._outcome = Outcome(INTERRUPTED)
         elif all(node.ended for node in self._nodes):
@@ -222,14 +228,29 @@ class Coordinator:
 
 
 def judge(
-    sightings: Sequence[Sighting], cancelled: float | None, finished: Sequence[Finished] = ()
+    sightings: Sequence[Sighting],
+    cancelled: float | None,
+    signalled: float | None = None,
+    finished: Sequence[Finished] = (),
 ) -> Outcome:
-    """Return the outcome of a job that was cancelled (monotonic time) or failed or both.
+    """Return the outcome of a job that was cancelled or failed or both.
 
-    The signal that cancels a job reaches ranks and agents in any order, so a failure just before
-    it is its consequence.
+    A signal from outside reaches ranks and agents in any order, so a failure just before it is its
+    consequence. A rank that fails for a signal that leaves time to save is interrupted.
+
+    Args:
+        sightings: the failures.
+        cancelled: when it was (monotonic); None: it was not.
+        signalled: when an agent got the signal that left the ranks time to save; None: none did.
+        finished: the ranks that ended well.
     """
     first = min((each.seen for each in sightings), default=float("inf"))
     if cancelled is not None and cancelled <= first + WINDOW:
         return Outcome(CANCELLED)
+    if (
+        signalled is not None
+        and signalled <= first + WINDOW
+        and may_follow_from_a_signal(sightings)
+    ):
+        return Outcome(INTERRUPTED)
     return Outcome(FAILED, root_cause(sightings, finished))

@@ -20,6 +20,7 @@ EXIT = "exit"  # a plain exit code
 LOST = "lost"  # the rank itself says that it has lost another one
 HUNG = "hung"  # nothing happens any more
 VANISHED = "vanished"  # a node that stopped answering
+_OF_A_SIGNAL = (SIGNAL, ABORT, EXIT, LOST)
 _WEIGHT = {SIGNAL: 0, OTHER: 0, HUNG: 0, ABORT: 1, EXIT: 2, LOST: 3, VANISHED: 4}
 
 
@@ -91,6 +92,24 @@ def root_cause(sightings: Sequence[Sighting], finished: Sequence[Finished] = ())
     all else, the exit codes that followed are its consequences. Where all have lost another rank, it is
     one that had `finished` before them.
     """
+    found = _root(sightings)
+    before = [each for each in finished if each.at <= found.at + LOST_PATIENCE]
+    if found.kind != LOST or not before:
+        return found
+    left = min(before, key=lambda each: each.at)
+    cause = f"it ended with exit code 0 while others needed it: {found}"
+    return Failure(left.node, left.rank, cause, left.at)
+
+
+def may_follow_from_a_signal(sightings: Sequence[Sighting]) -> bool:
+    """Return whether the root cause is the end of a rank such as a signal from outside brings about.
+
+    The signal reaches each process of a rank, the workers of its data loader among them.
+    """
+    return _root(sightings).kind in _OF_A_SIGNAL
+
+
+def _root(sightings: Sequence[Sighting]) -> Failure:
     first = min(sightings, key=lambda each: each.seen)
     near = [each for each in sightings if each.seen <= first.seen + window(sightings)]
 
@@ -100,13 +119,7 @@ def root_cause(sightings: Sequence[Sighting], finished: Sequence[Finished] = ())
             weight = _WEIGHT[ABORT]
         return weight, each.seen
 
-    found = min(near, key=order).failure
-    before = [each for each in finished if each.at <= found.at + LOST_PATIENCE]
-    if found.kind != LOST or not before:
-        return found
-    left = min(before, key=lambda each: each.at)
-    cause = f"it ended with exit code 0 while others needed it: {found}"
-    return Failure(left.node, left.rank, cause, left.at)
+    return min(near, key=order).failure
 
 
 def ends_the_job(sightings: Sequence[Sighting], now: float) -> bool:

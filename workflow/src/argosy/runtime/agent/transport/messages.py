@@ -16,7 +16,8 @@ class Report:
     """How a node is.
 
     `ended`: no rank runs any more, and none will; `cancelled`: the agent was told to end by a
-    signal; `informed`: the node knows the outcome of the job and needs the head no longer;
+    signal; `signalled`: it got one that leaves its ranks time to save; `informed`: the node knows the
+    outcome of the job and needs the head no longer;
     `warned`: it was told that the job will be ended soon; `interrupted`: a rank of it ended early
     for that, to be continued. `quiet`: seconds since a rank of it gave a sign of life; `pace`: the
     median of their steps in seconds; `looked`: the number of the last look at them, which found
@@ -38,6 +39,7 @@ class Report:
     stall: str = ""
     missing: tuple[int, ...] = ()
     finished: tuple[Finished, ...] = ()
+    signalled: bool = False
 
     def encode(self) -> bytes:
         """Return the report as JSON."""
@@ -60,6 +62,7 @@ class Report:
                 informed=content["informed"] is True,
                 warned=content["warned"] is True,
                 interrupted=content["interrupted"] is True,
+                signalled=content["signalled"] is True,
                 failures=tuple(Failure.from_message(each) for each in content["failures"]),
                 quiet=float(content["quiet"]),
                 pace=None if content["pace"] is None else float(content["pace"]),
