@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from slurm_answers import answering, queue, stand_in
+from slurm_answers import answering, queue, stand_in, table
 
 from argosy.schedulers.base import State
 from argosy.schedulers.slurm.scheduler import SlurmScheduler
@@ -190,3 +190,64 @@ def test_a_full_limit_is_waited_for_without_a_job_of_the_study(tools: Path, run_
     sbatch(tools, "echo 101")
     scheduler.poll()
     assert job_ids(run_dir) == ["101"]
+
+
+def accounts(*rows: tuple[str, str]) -> str:
+    """What sacct answers."""
+    return table(("JobIDRaw", "State"), rows)
+
+
+def forgotten(tools: Path, run_dir: Path, says: str) -> SlurmScheduler:
+    """A driver whose job was there once and which slurmctld has forgotten since."""
+    sbatch(tools, "echo 101")
+    answering(tools, "sacct", accounts(("101", says)))
+    scheduler = SlurmScheduler(poll_s=0)
+    scheduler.submit([run_dir])
+    answering(tools, "squeue", queue(row(run_dir, "101", "RUNNING")))
+    scheduler.poll()
+    answering(tools, "squeue", queue())
+    return scheduler
+
+
+ACTIVE = ["REQUEUED", "RUNNING", "PENDING", "COMPLETING", "SUSPENDED", "RESIZING", "", "STRANGE"]
+
+
+@pytest.mark.parametrize("says", ACTIVE)
+def test_a_forgotten_job_does_not_go_on_because_the_accounts_say_so(
+    tools: Path, run_dir: Path, says: str
+) -> None:
+    scheduler = forgotten(tools, run_dir, says)
+    assert scheduler.poll()[run_dir].state is State.RUNNING
+    assert scheduler.poll()[run_dir].state is State.GONE
+
+
+@pytest.mark.parametrize("says", ["REQUEUED", "PREEMPTED", "NODE_FAIL", "TIMEOUT"])
+@pytest.mark.parametrize(
+    ("verdict", "state"), [("completed", State.COMPLETED), ("failed", State.FAILED)]
+)
+def test_the_verdict_of_a_forgotten_job_counts_first(
+    tools: Path, run_dir: Path, says: str, verdict: str, state: State
+) -> None:
+    scheduler = forgotten(tools, run_dir, says)
+    conclude(run_dir, "101.0", verdict)
+    assert scheduler.poll()[run_dir].state is state
+
+
+def test_one_that_is_back_in_the_queue_is_gone_after_two_more_looks(
+    tools: Path, run_dir: Path
+) -> None:
+    scheduler = forgotten(tools, run_dir, "REQUEUED")
+    scheduler.poll()
+    answering(tools, "squeue", queue(row(run_dir, "101", "PENDING")))
+    assert scheduler.poll()[run_dir].state is State.PENDING
+    answering(tools, "squeue", queue())
+    states = [scheduler.poll()[run_dir].state for _ in range(2)]
+    assert states == [State.PENDING, State.GONE]
+
+
+def test_accounts_that_failed_once_are_asked_again(tools: Path, run_dir: Path) -> None:
+    scheduler = forgotten(tools, run_dir, "CANCELLED by 1001")
+    stand_in(tools, "sacct", "echo 'sacct: error: Problem talking to the database' >&2; exit 1")
+    assert scheduler.poll()[run_dir].state is State.RUNNING
+    answering(tools, "sacct", accounts(("101", "CANCELLED by 1001")))
+    assert scheduler.poll()[run_dir].state is State.CANCELLED

@@ -7,7 +7,7 @@ from pathlib import Path
 from argosy.schedulers.base import Listed, State
 from argosy.schedulers.slurm import spans
 from argosy.schedulers.slurm.answers import SEPARATOR, columns, is_job_id, read_table
-from argosy.schedulers.slurm.commands import NoAnswerError, Patience, SlurmError
+from argosy.schedulers.slurm.commands import Patience, SlurmError
 
 FIELDS = (
     "JobID",
@@ -88,12 +88,11 @@ class Accounting:
     """What sacct knows of jobs that slurmctld has forgotten, at sites that keep accounts."""
 
     def __init__(self) -> None:
-        self._works = True
         self._patience = Patience()
 
     def states(self, job_ids: Collection[str]) -> dict[str, State]:
-        """Return the last state of each job that the accounts know."""
-        if not job_ids or not self._works:
+        """Return the last state of each job that the accounts know; nothing where they do not answer."""
+        if not job_ids:
             return {}
         fields = ("JobIDRaw", "State")
         try:
@@ -102,11 +101,7 @@ class Accounting:
                 f"--jobs={','.join(sorted(job_ids))}", f"--format={fields[0]},{','.join(fields)}",
             )  # fmt: skip
             rows = read_table(text, len(fields))
-        except NoAnswerError:
-            return {}
         except SlurmError:
-            # "Slurm accounting storage is disabled", or no such command: so it stays.
-            self._works = False
             return {}
         # A requeued job has a line for each of its lives, the last one last.
         return {row[0]: _state(row[1], State.GONE) for row in rows if is_job_id(row[0])}

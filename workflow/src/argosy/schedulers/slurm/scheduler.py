@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from argosy.reading import read_text, site_of
-from argosy.run_folder.folder import SCRIPT
+from argosy.run_folder.folder import SCRIPT, RunFolder
 from argosy.run_folder.job_file import add_job, newest_job, read_jobs, script_digest
 from argosy.run_folder.models import Job
 from argosy.schedulers.base import Listed, State, Status, job_name
@@ -29,6 +29,7 @@ from argosy.schedulers.slurm.shared_jobs import (
     attach_shared,
     ending_of,
     note,
+    outcome_of,
     repeat_of,
     split_shared,
     status_of_run,
@@ -229,7 +230,7 @@ class SlurmScheduler:
                 self._jobs[run] = job.job_id
                 statuses[run] = _of_run(run, job)
             else:
-                state = accounts.get(job_id, State.GONE)
+                state = _of_forgotten(run, job_id, accounts.get(job_id, State.GONE))
                 statuses[run] = Status(state, job_id, self._last[run].restarts)
         return statuses
 
@@ -249,6 +250,7 @@ class SlurmScheduler:
 
     def _believe(self, run: Path, status: Status) -> Status:
         if status.state not in OFTEN_A_PASSAGE or self._suspected.get(run) == status:
+            self._suspected.pop(run, None)
             return status
         self._suspected[run] = status
         return self._last[run]
@@ -306,6 +308,16 @@ def _of_run(run_dir: Path, job: Listed) -> Status:
     if job.state.active and job.name != job_name(run_dir):
         return status_of_run(run_dir, job) or _status(job)
     return ending_of(run_dir, job) or _status(job)
+
+
+def _of_forgotten(run_dir: Path, job_id: str, said: State) -> State:
+    """Return the end of a job that slurmctld has forgotten: of its verdict, or else as its accounts `said`.
+
+    Accounts may be behind, and Slurm never mends some: a job that they call active is gone.
+    """
+    run = RunFolder(run_dir)
+    outcome = outcome_of(run, run.newest_attempt(job_id))
+    return outcome or (State.GONE if said.active else said)
 
 
 def _status(job: Listed) -> Status:

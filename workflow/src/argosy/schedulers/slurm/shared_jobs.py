@@ -213,7 +213,12 @@ def ending_of(run_dir: Path, job: Listed) -> Status | None:
     """
     if job.state is not State.ENDING:
         return None
-    verdict = RunFolder(run_dir).verdict(f"{job.job_id}.{job.restarts}")
-    states = {"completed": State.COMPLETED, "failed": State.FAILED}
-    state = states.get(verdict.state) if verdict else None
+    state = outcome_of(RunFolder(run_dir), f"{job.job_id}.{job.restarts}")
     return Status(state, job.job_id, job.restarts, nodes=job.nodes) if state else None
+
+
+def outcome_of(run: RunFolder, attempt: str | None) -> State | None:
+    """Return the end that an attempt's verdict says; None without one, or for one that may go on."""
+    verdict = run.verdict(attempt)
+    states = {"completed": State.COMPLETED, "failed": State.FAILED}
+    return states.get(verdict.state) if verdict else None
