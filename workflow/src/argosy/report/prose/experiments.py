@@ -3,7 +3,9 @@
 from argosy.report.prose import (
     container_cost,
     findings,
+    long_steps,
     not_finite,
+    of_runs,
     queue_waits,
     stalls,
     timelines,
@@ -12,10 +14,14 @@ from argosy.report.summary.models import ExperimentSummary, Summary
 
 
 def warnings(summary: Summary, experiment: ExperimentSummary) -> list[str]:
-    """Return what is wrong with completed runs: those in none of the numbers, and what is not finite."""
+    """Return what is wrong with completed runs.
+
+    That is those in none of the numbers, what is not finite, and single steps that took very long.
+    """
     return [
         *findings.left_out(summary, experiment),
-        *not_finite.sentences(summary, experiment),
+        *of_runs.sentences(summary, experiment, not_finite.first_remark),
+        *of_runs.sentences(summary, experiment, long_steps.remark),
     ]
 
 

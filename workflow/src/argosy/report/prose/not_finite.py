@@ -2,24 +2,12 @@
 
 from argosy.analysis.not_finite import NotFinite
 from argosy.report.numbers import duration
-from argosy.report.summary.models import ExperimentSummary, RunSummary, Summary
-
-_MOST_NAMED = 4
+from argosy.report.summary.models import RunSummary
 
 
-def sentences(summary: Summary, experiment: ExperimentSummary) -> list[str]:
-    """Return a sentence for each run of an experiment in which something is not finite; of many, of few."""
-    found = [
-        (run, run.not_finite[0])
-        for run in summary.runs
-        if (run.counted_as or run.experiment) == experiment.experiment and run.not_finite
-    ]
-    said = [f"{run.run_id}: {remark(one)}" for run, one in found[:_MOST_NAMED]]
-    if len(found) > _MOST_NAMED:
-        said.append(
-            f"The same is so in {len(found) - _MOST_NAMED} more runs; their remarks say where."
-        )
-    return said
+def first_remark(run: RunSummary) -> str | None:
+    """Return the sentence on the first metric of a run that is not finite; None without any."""
+    return remark(run.not_finite[0]) if run.not_finite else None
 
 
 def remarks(run: RunSummary) -> list[str]:

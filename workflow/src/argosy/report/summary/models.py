@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from argosy.analysis.long_steps import LongSteps
 from argosy.analysis.measurements import Point
 from argosy.analysis.not_finite import NotFinite
 from argosy.analysis.queue_waits import QueueWaits
@@ -188,6 +189,8 @@ class RunSummary:
     """In the queue; None where there was none, or it is not known."""
     not_finite: list[NotFinite] = field(default_factory=list)
     """Metrics that it recorded, and losses that it printed, as NaN or infinite; the first in time first."""
+    long_steps: LongSteps | None = None
+    """Few steps that took many times the median, and much of its steady time; they count all the same."""
     attempt: str | None = None
     """The attempt that was measured, `JOB.RESTART`: runs may share a job (`resources.same_allocation`)."""
 

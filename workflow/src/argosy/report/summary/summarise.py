@@ -12,6 +12,7 @@ from argosy.analysis.container_cost import ContainerCost, container_costs
 from argosy.analysis.factors import RankTimes
 from argosy.analysis.forecast import Measured, everything
 from argosy.analysis.laws import Refused
+from argosy.analysis.long_steps import long_steps
 from argosy.analysis.measurements import ALLREDUCES_ALONE, Measurement, Point, measurements
 from argosy.analysis.not_finite import not_finite
 from argosy.analysis.phases import StepTime, step_times
@@ -301,7 +302,7 @@ def _runs(
 ) -> list[RunSummary]:
     by_run = {(run.experiment, run.run_id): run for run in measured}
     far_off, slow_runs = _far_off(measured), _slow_runs(measured)
-    odd = not_finite(tables)
+    odd, long = not_finite(tables), long_steps(tables)
     kept = {*RunSummary.__dataclass_fields__}
     summaries = []
     for row in tables.fetch(_RUNS):
@@ -324,6 +325,7 @@ def _runs(
                 warm_up_excess=run.warm_up.excess if run and run.warm_up else None,
                 between_steps=between.get((row["experiment"], row["run_id"])),
                 not_finite=odd.get((row["experiment"], row["run_id"]), []),
+                long_steps=long.get((row["experiment"], row["run_id"])),
                 stragglers=list(tables.stragglers.get((row["experiment"], row["run_id"]), ())),
             )
         )
