@@ -8,6 +8,7 @@ from argosy.runtime.agent.processes.memory_limits import (
     NODE,
     UNKNOWN,
     MemoryKills,
+    kills_in_job,
     memory_kills,
     why_killed,
 )
@@ -94,6 +95,37 @@ def test_where_no_group_can_be_seen_both_are_named(machine: Machine) -> None:
     machine.node_kills(4)
     assert why_killed(before, machine.look()) == UNKNOWN
     assert "resources.memory_per_rank" in UNKNOWN
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_kills_of_the_job_are_counted(machine: Machine, version: int) -> None:
+    count = machine.version_2 if version == 2 else machine.version_1
+    count(GIB, 1, 2)
+    before = machine.look()
+    assert kills_in_job(before, machine.look()) == 0
+    count(GIB, 2, 5)
+    machine.node_kills(20)
+    assert kills_in_job(before, machine.look()) == 3
+
+
+def test_kills_of_others_are_not(machine: Machine) -> None:
+    """Of the node, of a group without a limit, and of all that a user runs on a login node."""
+    before = machine.look()
+    machine.node_kills(20)
+    assert kills_in_job(before, machine.look()) == 0
+    machine.version_2("max", 0, 0)
+    before = machine.look()
+    machine.version_2("max", 0, 5)
+    assert kills_in_job(before, machine.look()) == 0
+    found = []
+    for killed in (0, 5):
+        machine.version_2(GIB, 1, killed)
+        machine.write(machine.proc / "self/cgroup", "0::/user.slice/user-7.slice/session-3.scope\n")
+        of_user = machine.sys / "fs/cgroup/user.slice/user-7.slice"
+        machine.write(of_user / "memory.max", f"{GIB}\n")
+        machine.write(of_user / "memory.events", f"oom 1\noom_kill {killed}\n")
+        found.append(machine.look())
+    assert kills_in_job(*found) == 0
 
 
 def test_this_machine_can_be_read() -> None:

@@ -366,3 +366,33 @@ def test_a_result_is_of_what_the_run_is_planned_for(run: Run, planned: str) -> N
     assert (verdict["state"] == "completed") == run.result.exists()
     if not run.result.exists():
         assert verdict["failure"]["cause"] == "superseded: it was planned anew meanwhile"
+
+
+@pytest.mark.parametrize(
+    ("counts", "nodes", "said"),
+    [
+        (
+            [2, 0],
+            [0],
+            "; a process of this job was killed for want of memory on node 0, though all",
+        ),
+        ([1, 1], [0, 1], " on node 0 and 1 more, though all ranks ended well"),
+        ([0, 0], None, ""),
+        ([None, "many"], None, ""),
+        ([-1, True], None, ""),
+    ],
+)
+def test_processes_that_were_killed_for_memory_are_told(
+    run: Run,
+    capsys: pytest.CaptureFixture[str],
+    counts: list[object],
+    nodes: list[int] | None,
+    said: str,
+) -> None:
+    """A run that completed all the same stays so; of one that failed the cause says it."""
+    for node, count in enumerate(counts):
+        run.node(node, "completed", killed_for_memory=count)
+    code, verdict = run.judge()
+    assert (code, verdict.get("killed_for_memory")) == (0, nodes)
+    assert ("for want of memory" in (out := capsys.readouterr().out)) == bool(said)
+    assert said in out

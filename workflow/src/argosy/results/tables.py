@@ -20,7 +20,7 @@ from argosy.files import replacing, umask
 from argosy.reading import NotReadError, check_regular
 from argosy.results.errors import ResultsError
 
-TABLES_VERSION = 11
+TABLES_VERSION = 12
 
 Run = tuple[str, str]
 """Of a run, its experiment and run_id."""
@@ -63,6 +63,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "attempt": "VARCHAR",
         "groups": "INTEGER",
         "independent": "BOOLEAN",
+        "killed_for_memory": "INTEGER[]",
         "pieces": "INTEGER",
         "waited_s": "DOUBLE",
         "started_unix_s": "DOUBLE",

@@ -30,6 +30,7 @@ except ImportError:  # started by its path, which puts its folder first among Py
 MOST_NODES = 100_000
 _MOST_RANKS = 1 << 31
 _MOST_BYTES = 1 << 62
+_MOST_KILLS = 1 << 31
 EXIT_CODES = {"completed": 0, "failed": 1, "interrupted": 75, "cancelled": 130}
 _ADVICE = {"time limit": "raise resources.time, or let the program save checkpoints"}
 NODE_FAILURE = "node failure"
@@ -58,6 +59,8 @@ class NodeReport:
     """Its ranks that were warned and had no process that handles SIGUSR1."""
     silence: str | None = None
     """For how long the job did nothing when it was ended, and where its ranks were; of the head."""
+    has_killed: bool = False
+    """Whether the kernel killed a process of the job on it for want of memory."""
 
     def concrete(self) -> bool:
         """Return whether the node knows a failure that is more than another node's silence."""
@@ -98,6 +101,8 @@ def main(arguments: Sequence[str]) -> int:
                 records = os.path.join(run_dir, "records", attempt)
                 groups = meetings.groups_of_ranks(run, records)
                 verdict.update({} if groups is None else {"groups": groups})
+                killed = [report.node for report in reports if report.has_killed]
+                verdict.update({"killed_for_memory": killed} if killed else {})
         superseded = superseded_by(run_dir, attempt) or planned_anew(run, verdict)
         if superseded and verdict["state"] in ("completed", "interrupted", "cancelled"):
             verdict = overruled(verdict, superseded)
@@ -155,6 +160,7 @@ def read_report(
         log=log,
         unheard=_unheard(status),
         silence=files.text(status.get("silence")),
+        has_killed=bool(files.whole(status.get("killed_for_memory"), _MOST_KILLS)),
     )
 
 
@@ -404,12 +410,24 @@ def sentence(verdict: Mapping[str, Any]) -> str:
     if failure is None:
         groups = verdict.get("groups") or 1
         apart = f"; its ranks never met: they are {groups} groups" if groups > 1 else ""
-        return f"{text} after {verdict['seconds']:.1f} s{apart}"
+        return f"{text} after {verdict['seconds']:.1f} s{apart}{_killed(verdict)}"
     node, rank = failure["node"], failure["rank"]
     if node is None:
         return f"{text}: {failure['cause']}"
     who = f"node {node}" if rank is None else f"rank {rank} (node {node})"
     return f"{text}: {who}: {failure['cause']}"
+
+
+def _killed(verdict: Mapping[str, Any]) -> str:
+    """Say that processes of a completed run were killed for memory, if there were any."""
+    nodes = verdict.get("killed_for_memory")
+    if not nodes:
+        return ""
+    more = f" and {len(nodes) - 1} more" if nodes[1:] else ""
+    return (
+        f"; a process of this job was killed for want of memory on node {nodes[0]}{more}, though all ranks "
+        "ended well: see what it was to do, or raise resources.memory_per_rank"
+    )
 
 
 if __name__ == "__main__":

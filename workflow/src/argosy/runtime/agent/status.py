@@ -63,14 +63,21 @@ class StatusFile:
         write_json(self._path, self._content(RUNNING, ranks, None, None))
 
     def end(
-        self, state: str, ranks: Sequence[RankStatus], failure: Failure | None, silence: str = ""
+        self,
+        state: str,
+        ranks: Sequence[RankStatus],
+        failure: Failure | None,
+        silence: str,
+        killed_for_memory: int,
     ) -> None:
         """Say how it ended, if need be in the space kept back. Raises OSError.
 
-        `silence` is where the job was that did nothing any more when it was ended.
+        `silence` is where the job was that did nothing any more when it was ended, and
+        `killed_for_memory` how many of its processes the kernel killed on this node.
         """
         content = self._content(state, ranks, failure, time.time())
         content["silence"] = silence or None
+        content["killed_for_memory"] = killed_for_memory
         self._reserve.write_json(self._path, content)
         self._reserve.drop()
 

@@ -24,6 +24,7 @@ from .processes.children import adopt_orphans, children, end_children
 from .processes.guard import Guard
 from .processes.links import LinkWatch
 from .processes.measurements import PrintedThroughput
+from .processes.memory_limits import kills_in_job, memory_kills
 from .processes.output import Console
 from .processes.ranks import Ranks, StartError
 from .settings import MeetingPoint, Settings, SettingsError, read_settings
@@ -64,6 +65,7 @@ class Supervisor:
         self._watch = NodeWatch(found=self._events.put)
         self._links: LinkWatch | None = None
         self._spare = children()
+        self._memory_kills = memory_kills()
         self._sightings: list[Sighting] = []
         self._cancelled: tuple[int, float] | None = None
         self._signalled: float | None = None
@@ -266,9 +268,10 @@ class Supervisor:
         self._channel.close()
         self._watch.close()
         self._telemetry.stop()
+        killed = kills_in_job(self._memory_kills, memory_kills())
         try:
             self._status.end(
-                outcome.state, self._ranks.statuses, outcome.failure, self._channel.silence
+                outcome.state, self._ranks.statuses, outcome.failure, self._channel.silence, killed
             )
         except OSError as error:
             self._console.say(

@@ -11,6 +11,7 @@ import os
 from dataclasses import dataclass
 from typing import Iterator
 
+_OF_A_USER = "user.slice"  # of systemd, around all of somebody's sessions
 _UNLIMITED = 1 << 60  # version 1 says this or more for no limit
 NODE = "the node ran out of memory, and no limit of the job's own was met"
 UNKNOWN = (
@@ -24,7 +25,7 @@ class MemoryKills:
     """Counts of one moment.
 
     `visible`: the job's groups can be seen from here; `limit` is the innermost of theirs, in bytes,
-    None without one.
+    None without one. `is_own`: the group with the limit is a job's, and not of all that a user runs.
     """
 
     on_node: int = 0
@@ -32,6 +33,7 @@ class MemoryKills:
     limit_met: int = 0
     limit: int | None = None
     visible: bool = False
+    is_own: bool = False
 
 
 def memory_kills(proc: str = "/proc", sys: str = "/sys") -> MemoryKills:
@@ -48,7 +50,8 @@ def memory_kills(proc: str = "/proc", sys: str = "/sys") -> MemoryKills:
                 # Version 1 counts a kill in the process's own group, which may be without a limit.
                 killed, visible = max(killed, killed_here), True
                 if limit is not None:
-                    return MemoryKills(on_node, killed, met, limit, visible)
+                    is_own = _OF_A_USER not in folder.split("/")
+                    return MemoryKills(on_node, killed, met, limit, visible, is_own)
         if visible:
             return MemoryKills(on_node, killed, visible=True)
     return MemoryKills(on_node)
@@ -66,6 +69,11 @@ def why_killed(before: MemoryKills, after: MemoryKills) -> str:
             "raise `resources.memory_per_rank`"
         )
     return NODE
+
+
+def kills_in_job(before: MemoryKills, after: MemoryKills) -> int:
+    """Return how many processes of the job were killed for memory here; 0 where others may be meant."""
+    return max(0, after.in_job - before.in_job) if before.is_own and after.is_own else 0
 
 
 def _of_version_2(folder: str) -> tuple[int | None, int, int]:
