@@ -75,7 +75,9 @@ def end_from_outside(one: Job, number: int, *nodes: int, agents_first: bool = Tr
     """Send a signal to all processes of these nodes, as Slurm does to those of a step."""
     pids = [pid for node in nodes for pid in family(one.agents[node].pid)]
     for pid in sorted(pids, reverse=not agents_first):
-        os.kill(pid, number)
+        # A shell ends with its child.
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

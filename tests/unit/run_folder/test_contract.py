@@ -175,7 +175,7 @@ def test_a_failure_is_read_as_its_programs_wrote_it(run_dir: Path) -> None:
         ("run.json", RunSpec, set()),
         ("result.json", Verdict, set()),
         ("attempts/7.0/claim.json", Claim, {"log_begin", "utc_offset_s"}),
-        ("records/7.0/node-0.json", NodeStatus, {"ranks", "ranks_started"}),
+        ("records/7.0/node-0.json", NodeStatus, {"ranks", "ranks_started", "killed_for_memory"}),
     ],
 )
 def test_no_key_of_a_file_is_unknown(
