@@ -19,7 +19,7 @@ def workdir(settings: Settings) -> str | None:
     here = os.getcwd()
     if here != "/" and (os.access(here, os.W_OK) or _is_named(settings.run.command, here)):
         return None
-    return settings.output
+    return settings.output if os.path.isdir(settings.output) else None
 
 
 def _is_named(command: Sequence[str], folder: str) -> bool:
