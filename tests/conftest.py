@@ -139,8 +139,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_configure() -> None:
-    """Tests interrupt what they start; started in the background of a shell, all would ignore it."""
+    """Have what tests start be interrupted, and print to a pipe that has no width.
+
+    Started in the background of a shell, all would ignore the interrupt; pytest-xdist sets COLUMNS.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.pop("COLUMNS", None)
 
 
 def unwanted(reporter: pytest.TerminalReporter) -> list[pytest.TestReport]:

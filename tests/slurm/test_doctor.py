@@ -421,8 +421,9 @@ def test_a_job_that_never_starts(workspace: ClusterWorkspace) -> None:
 
 
 def test_a_site_that_is_not_there(workspace: ClusterWorkspace) -> None:
-    found = complaint(examine(workspace, site="kestrel"))
-    assert "there is no such site" in found["evidence"]
+    status, output = workspace.run(BIN / "argosy", "doctor", "kestrel", "--json")
+    assert status == 2
+    assert "error: slurm/kestrel/site.yaml: there is no such site" in output
 
 
 @pytest.mark.thorough

@@ -1,10 +1,12 @@
 """A scheduler that somebody brings along: a folder of 60 lines beside Argosy runs a study."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from workspace import Workspace
+from workspace import BIN, Workspace
 
 SCHEDULERS = Path(__file__).parents[1] / "schedulers"
 SITE = """
@@ -15,10 +17,25 @@ queues: {main: {hardware: [cpu], options: {queue: main}}}
 """
 
 
+def install_beside_argosy(venv: Path) -> None:
+    """Make an environment that has Argosy's packages, and the scheduler's."""
+    venv.unlink()
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    [packages] = venv.glob("lib/python3*/site-packages")
+    [argosys] = BIN.parent.glob("lib/python3*/site-packages")
+    text = f"{SCHEDULERS}\nimport site; site.addsitedir({str(argosys)!r})\n"
+    (packages / "beside.pth").write_text(text)
+    for name in ("argosy", "snakemake"):
+        _, _, program = (BIN / name).read_text().partition("\n")
+        path = venv / "bin" / name
+        path.write_text(f"#!{venv}/bin/python -E\n{program}")
+        path.chmod(0o755)
+
+
 @pytest.fixture
 def spool(project: Path, tmp_path: Path) -> Workspace:
     made = Workspace.copy(project, tmp_path / "project", tmp_path / "store", site="spooled")
-    made.environment["PYTHONPATH"] = str(SCHEDULERS)
+    install_beside_argosy(made.path / ".venv")
     (made.path / "slurm/spooled").mkdir()
     (made.path / "slurm/spooled/site.yaml").write_text(SITE)
     program = made.path / "containers/workloads/hello.py"
@@ -41,7 +58,7 @@ def spool(project: Path, tmp_path: Path) -> Workspace:
 
 
 def test_a_study_runs_by_a_scheduler_of_sixty_lines(spool: Workspace) -> None:
-    code, said = spool.snakemake("--cores", "1")
+    code, said = spool.run(spool.path / ".venv/bin/snakemake", "--cores", "1")
     assert code == 0, said
     assert "Asking the spool whether it takes the jobs of spooled" in said
     for run_id in ("nodes1-ranks2-repeat1", "nodes2-ranks2-repeat2"):
@@ -55,7 +72,7 @@ def test_a_study_runs_by_a_scheduler_of_sixty_lines(spool: Workspace) -> None:
 
 def test_a_failure_is_told_as_by_any_other(spool: Workspace) -> None:
     (spool.path / "containers/workloads/hello.py").write_text("import sys\nsys.exit(3)\n")
-    code, said = spool.snakemake("--cores", "1", "--keep-going")
+    code, said = spool.run(spool.path / ".venv/bin/snakemake", "--cores", "1", "--keep-going")
     assert code == 1
     assert "exited with 3" in said or "exit code 3" in said, said
 
