@@ -18,10 +18,10 @@ from ..settings import SCHEMA_VERSION, Settings
 from ..sockets import LISTEN, connections, sockets_of
 
 # Until so many seconds after the start, and the seconds between two looks at the ranks' own sockets.
-_SCHEDULE = ((1.5, 0.1), (30.0, 0.25), (120.0, 1.0), (float("inf"), 15.0))
+_SCHEDULE = ((1.5, 0.1), (30.0, 0.5), (120.0, 1.0), (float("inf"), 15.0))
 # Of a core, for whole looks where no socket of a rank is new: the kernel's table of connections alone
 # takes 6 ms, and all processes of a node as long.
-_SHARE = 0.002
+_SHARE = 0.001
 # Seconds between whole looks at the very start, of programs that do little more than meet.
 _AT_FIRST, _OFTEN = 1.5, 0.25
 # Noted of a rank; one of thousands of ranks may be connected to all of them.
