@@ -51,13 +51,19 @@ def mine(workspace: Workspace) -> list[psutil.Process]:
     return found
 
 
+def is_python(words: list[str], program: str) -> bool:
+    """Return whether python3 runs the program, with whatever options of its own."""
+    return words[:1] == ["python3"] and next(
+        (word == program for word in words[1:] if not word.startswith("-")), False
+    )
+
+
 def victim(workspace: Workspace, command: str, variable: str, value: str) -> psutil.Process:
     """The first process of the jobs with this command and this variable."""
     found = [
         process
         for process in mine(workspace)
-        if process.cmdline()[:2] == ["python3", command]
-        and process.environ().get(variable) == value
+        if is_python(process.cmdline(), command) and process.environ().get(variable) == value
     ]
     return min(found, key=lambda process: process.pid)
 
