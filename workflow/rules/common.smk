@@ -249,6 +249,7 @@ def report_failures():
             costs = [f"--costs={path}" for path in [costs_file(None)] if path]
             command = [
                 sys.executable,
+                "-E",
                 "-m",
                 "argosy.cli",
                 "report",
