@@ -38,6 +38,7 @@ from argosy.study.config import Source, parse_config
 from argosy.study.image_names import is_archive
 from argosy.study.order import in_blocks
 from argosy.study.runs import expand as expand_runs
+from argosy.yaml_file import read_yaml
 from snakemake_executor_plugin_argosy.notes_folder import provide_notes_folder
 
 PROJECT = Path.cwd()
@@ -50,6 +51,11 @@ except ArgosyError as problem:
     raise WorkflowError(problem.lines)
 
 
+def read_config(name):
+    """Return the values of a configuration file; Snakemake itself takes the last of equal keys unsaid."""
+    return read_yaml(Path(name)) if name.endswith((".yaml", ".yml")) else load_configfile(name)
+
+
 def config_sources():
     """Return what the configuration was merged from: the workflow's files, those of the command line, its keys.
 
@@ -59,7 +65,7 @@ def config_sources():
         return [Source(f"config of the module {workflow.modifier.namespace}", config)]
     asked = [str(path) for path in workflow.config_settings.configfiles]
     own = [str(path) for path in workflow.configfiles if str(path) not in asked]
-    files = [Source(name, load_configfile(name)) for name in [*own, *asked]]
+    files = [Source(name, read_config(name)) for name in [*own, *asked]]
     return [*files, Source("--config", dict(workflow.config_settings.config))]
 
 

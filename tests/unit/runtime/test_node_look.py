@@ -4,6 +4,7 @@ import ast
 import json
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,8 @@ from argosy.runtime import node_look
 
 RUNTIME = Path(argosy.__file__).parent / "runtime"
 QUESTIONS = {
-    "nodes": 1,
     "secret": "0" * 32,
+    "nodes": 1,
     "marked": [],
     "suffixes": ["i"],
     "scratch": ["/tmp", "/nowhere"],
@@ -46,8 +47,8 @@ def test_it_is_for_python_3_6() -> None:
     assert not keywords & {"capture_output", "text", "dirs_exist_ok", "missing_ok"}
 
 
-def look_at(folder: Path, *pythons: str) -> subprocess.CompletedProcess[str]:
-    (folder / "questions.json").write_text(json.dumps(QUESTIONS))
+def look_at(folder: Path, *pythons: str, **questions: str) -> subprocess.CompletedProcess[str]:
+    (folder / "questions.json").write_text(json.dumps({**QUESTIONS, **questions}))
     command = [RUNTIME / "node_look.py", folder / "questions.json", folder, "--", *pythons]
     return subprocess.run(
         ["bash", RUNTIME / "look-node.sh", *command],
@@ -62,7 +63,9 @@ def test_a_node_says_what_it_has(tmp_path: Path) -> None:
     folder.mkdir()
     (tmp_path / "broken").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "broken").chmod(0o755)
-    done = look_at(folder, "/nowhere/python", str(tmp_path / "broken"), sys.executable, "python3")
+    secret = uuid.uuid4().hex
+    pythons = ("/nowhere/python", str(tmp_path / "broken"), sys.executable, "python3")
+    done = look_at(folder, *pythons, secret=secret)
     assert (done.returncode, done.stderr) == (0, "")
     [found] = read_looks(folder, 1)
     version = ".".join(map(str, sys.version_info[:3]))
@@ -81,6 +84,7 @@ def test_a_node_says_what_it_has(tmp_path: Path) -> None:
     assert found.memory_mib > 100
     assert all(each.address != "127.0.0.1" for each in found.interfaces)
     assert not [*Path("/tmp").glob("argosy-look-*")]
+    Path("/tmp", f"{node_look.MARK}{secret}-0").unlink()
 
 
 def test_a_node_without_python_says_so(tmp_path: Path) -> None:

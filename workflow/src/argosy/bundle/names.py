@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from argosy.errors import ArgosyError
 from argosy.reading import open_regular, read_object
 from argosy.run_folder.folder import RunFolder
+from argosy.yaml_file import read_yaml
 
 _SHORTEST = 2
 """Characters of a name; a shorter one is in every text."""
@@ -152,8 +152,8 @@ def _accounts(project: Path, sites: Sequence[str]) -> Iterator[str]:
     for site in sites:
         for path in (project / "slurm" / site).glob("*.yaml"):
             try:
-                yield from _values_of("account", yaml.safe_load(path.read_bytes()))
-            except (OSError, yaml.YAMLError):
+                yield from _values_of("account", read_yaml(path))
+            except ArgosyError:
                 continue
 
 

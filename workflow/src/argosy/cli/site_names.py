@@ -9,13 +9,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import yaml
-
 from argosy.cli.output import say
 from argosy.errors import ArgosyError, choices, some
 from argosy.monitor.sites import RESULTS, has_results, site_folders
 from argosy.site.models import LOCAL
 from argosy.site.overview import site_names
+from argosy.yaml_file import read_yaml
 
 SLURM = Path("slurm")
 CONFIG = Path("config/config.yaml")
@@ -86,8 +85,8 @@ def _default_results() -> Path:
 
 def _named_by_config(names: Sequence[str]) -> str:
     """Return the site of config.yaml, and say so; raises ArgosyError where that is none of `names`."""
-    with suppress(OSError, ValueError, AttributeError, yaml.YAMLError):
-        name = yaml.safe_load(CONFIG.read_text(encoding="utf-8")).get("site", LOCAL)
+    with suppress(ArgosyError, AttributeError):
+        name = read_yaml(CONFIG).get("site", LOCAL)
         if name in names:
             say(f"site {name}, of {CONFIG}")
             return str(name)

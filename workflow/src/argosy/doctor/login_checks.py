@@ -5,8 +5,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import yaml
-
 from argosy.doctor.findings import Finding, ok, warning, wrong
 from argosy.errors import ArgosyError
 from argosy.images.store.lockfile import read_lock
@@ -14,6 +12,7 @@ from argosy.images.store.store import Store
 from argosy.schedulers.batch_system import BatchSystem
 from argosy.schedulers.script_template import ScriptTemplate
 from argosy.units import amount
+from argosy.yaml_file import read_yaml
 
 TEMPLATE = "job.sbatch.j2"
 LITTLE_BYTES = 1 << 30
@@ -26,11 +25,9 @@ def profile(site_dir: Path) -> Finding:
     name = f"slurm/{site_dir.name}/config.yaml"
     wanted = f"config: [site={site_dir.name}]"
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return wrong(check, f"{name}: it is not there", f"write into it: {wanted}")
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
-        return wrong(check, f"{name}: {' '.join(str(problem).split())}", f"write into it: {wanted}")
+        content = read_yaml(path)
+    except ArgosyError as problem:
+        return wrong(check, problem.problem, f"write into it: {wanted}")
     chosen = content.get("config") if isinstance(content, dict) else None
     words = chosen if isinstance(chosen, list) else [chosen]
     if f"site={site_dir.name}" not in words:

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from argosy.doctor.findings import Finding, ok, warning, wrong
 from argosy.errors import ArgosyError
 from argosy.files import write_json, write_text
@@ -19,6 +17,7 @@ from argosy.schedulers.batch_system import BatchSystem
 from argosy.study.config import Source, parse_config
 from argosy.study.models import Config
 from argosy.study.runs import expand
+from argosy.yaml_file import read_yaml
 
 CHECK = "runs"
 CONFIG = "config/config.yaml"
@@ -84,12 +83,8 @@ def check_with_scheduler(
 
 def _study(project: Path, site: str) -> Config:
     """Return the project's configuration for a site. Raises ArgosyError."""
-    try:
-        content = yaml.safe_load((project / CONFIG).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        content = A_SMALL_RUN
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
-        raise ArgosyError(f"{CONFIG}: {' '.join(str(problem).split())}") from None
+    path = project / CONFIG
+    content = read_yaml(path) if path.exists() else A_SMALL_RUN
     if not isinstance(content, dict):
         raise ArgosyError(f"{CONFIG}: has no keys", "config/README.md explains them")
     return parse_config({**content, "site": site}, [Source(CONFIG, content)])

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 import argosy
 from argosy.errors import ArgosyError, plain
 from argosy.files import write_text
@@ -22,6 +20,7 @@ from argosy.schedulers import find_batch_system
 from argosy.schedulers.cluster_facts import ClusterFacts, Surveyor
 from argosy.site.models import read_site
 from argosy.site.values import KEY, TO_FILL_IN, keys_to_fill_in
+from argosy.yaml_file import read_yaml
 
 SCHEDULER = "slurm"
 """The only one so far that can be asked."""
@@ -88,7 +87,7 @@ class Probe:
     def drift(self) -> list[str]:
         """Return where the site's file differs from the cluster today. Raises ArgosyError."""
         read_site(self.folder)
-        written = yaml.safe_load((self.folder / "site.yaml").read_text(encoding="utf-8"))
+        written = read_yaml(self.folder / "site.yaml")
         return [
             f"slurm/{self.name}/site.yaml: {plain(each)}"
             for each in find_drift(written, plain_keys(self._find().keys))

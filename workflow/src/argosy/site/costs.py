@@ -6,12 +6,12 @@ It stands beside site.yaml and not in it, so that another price plans no run ane
 from pathlib import Path
 from typing import Annotated
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from argosy.errors import ArgosyError
 from argosy.site.values import Text
 from argosy.validation import describe
+from argosy.yaml_file import read_yaml
 
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -46,10 +46,6 @@ def read_costs(path: Path) -> Costs:
         ArgosyError: when it cannot be read, is not YAML, or holds wrong keys or values.
     """
     try:
-        return Costs.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
-    except OSError as problem:
-        raise ArgosyError(f"{path}: {problem.strerror}") from None
-    except yaml.YAMLError as problem:
-        raise ArgosyError(f"{path}: is not YAML: {' '.join(str(problem).split())}") from None
+        return Costs.model_validate(read_yaml(path) or {})
     except ValidationError as problem:
         raise ArgosyError(describe(problem, path, Costs)) from None

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -34,6 +33,7 @@ from argosy.site.values import (
 )
 from argosy.validated_units import AS_WRITTEN, Count, Mebibytes, Seconds
 from argosy.validation import describe
+from argosy.yaml_file import read_yaml
 
 LOCAL = "local"
 """The scheduler that is no cluster's: jobs are processes of this machine."""
@@ -216,14 +216,12 @@ def read_site(folder: Path) -> Site:
         known = sorted(entry.parent.name for entry in folder.parent.glob("*/site.yaml"))
         raise ArgosyError(f"{path}: there is no such site", f"there are {', '.join(known)}")
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = read_yaml(path)
         if open_keys := ", ".join(keys_to_fill_in(content)):
             raise ArgosyError(
                 f"{path}: fill in {open_keys}: they still hold `{TO_FILL_IN}`",
                 "docs/porting.md says which command tells what belongs there",
             )
         return Site.model_validate(content, context=AS_WRITTEN)
-    except yaml.YAMLError as problem:
-        raise ArgosyError(f"{path}: is not YAML: {' '.join(str(problem).split())}") from None
     except ValidationError as problem:
         raise ArgosyError(describe(problem, path, Site)) from None

@@ -1,0 +1,46 @@
+"""A YAML file that users wrote: it is read whole, or a line says what is wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from argosy.errors import ArgosyError
+from argosy.yaml_file import read_yaml
+
+
+def test_values_and_merged_keys(tmp_path: Path) -> None:
+    path = tmp_path / "site.yaml"
+    path.write_text("a: &a {b: 1, c: [2, 3]}\nd: {<<: *a, b: 4}\ne: *a\n")
+    assert read_yaml(path) == {
+        "a": {"b": 1, "c": [2, 3]},
+        "d": {"b": 4, "c": [2, 3]},
+        "e": {"b": 1, "c": [2, 3]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"a: [", "is not YAML"),
+        (b"a: 1\nb: 2\na: 3\n", "the key a stands here twice"),
+        (b"x:\n  a: {b: 1, b: 2}\n", "the key b stands here twice"),
+        (b"a: &a [*a]\n", "Circular"),
+        (b"a: " + b"9" * 5000, "cannot be read"),
+        (b"a: 2026-02-30\n", "cannot be read"),
+        (b"[" * 100_000, "too deep"),
+        (b"\xff\xfe\x00\x80", "is not UTF-8"),
+        (b"a: !!python/object:os.system {}", "is not YAML"),
+        (b"a: \x01", "is not YAML"),
+    ],
+)
+def test_a_file_that_cannot_be_read(tmp_path: Path, text: bytes, said: str) -> None:
+    path = tmp_path / "site.yaml"
+    path.write_bytes(text)
+    with pytest.raises(ArgosyError, match=said) as problem:
+        read_yaml(path)
+    assert str(problem.value).startswith(str(path))
+
+
+def test_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ArgosyError, match="No such file"):
+        read_yaml(tmp_path / "site.yaml")
