@@ -53,7 +53,11 @@ except ArgosyError as problem:
 
 def read_config(name):
     """Return the values of a configuration file; Snakemake itself takes the last of equal keys unsaid."""
-    return read_yaml(Path(name)) if name.endswith((".yaml", ".yml")) else load_configfile(name)
+    return (
+        read_yaml(Path(name))
+        if name.endswith((".yaml", ".yml"))
+        else load_configfile(name)
+    )
 
 
 def config_sources():
