@@ -124,6 +124,10 @@ bench-hangs: image $(VENV)/.developing ## Count silent healthy runs that are end
 bench-staging: image ## Time the unpacking of an image on a node beside tar
 	@$(BIN)/python benchmarks/staging.py
 
+.PHONY: bench-planning
+bench-planning: $(VENV)/.developing ## Time snakemake -n for up to 10,000 points beside empty workflows (POINTS= TURNS=)
+	@PYTHONPATH=tests/factories PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/planning.py $(POINTS) --turns $(or $(TURNS),3)
+
 .PHONY: bench-report
 bench-report: $(VENV)/.developing ## Time large studies from records to the report beside bare engines
 	@PYTHONPATH=tests/factories PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/report.py

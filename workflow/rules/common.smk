@@ -1,4 +1,5 @@
 import atexit
+import hashlib
 import os
 import re
 import shlex
@@ -6,10 +7,12 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from snakemake.common.configfile import load_configfile
-from snakemake.exceptions import WorkflowError
+from snakemake.exceptions import IncompleteCheckpointException, WorkflowError
+from snakemake.io import checkpoint_target
 
 from argosy.errors import ArgosyError
 from argosy.files import apply_umask, read_paths
@@ -29,7 +32,13 @@ from argosy.jobs.outdated import describe_outdated
 from argosy.jobs.planning import Project, Target, plan_runs
 from argosy.jobs.profile_check import check_profile
 from argosy.jobs.program_check import check_programs
-from argosy.jobs.study_file import check_date, find_outdated, is_planned, study_text
+from argosy.jobs.study_file import (
+    check_date,
+    find_outdated,
+    in_order,
+    is_planned,
+    study_text,
+)
 from argosy.monitor.failures import print_failures
 from argosy.schedulers import find_batch_system
 from argosy.schedulers.script_template import template_files
@@ -114,11 +123,24 @@ try:
         Path("slurm") / SITE / "site.yaml",
         *template_files(SYSTEM, Path("slurm") / SITE, "job.sbatch.j2"),
     ]
-    STUDY_TEXT = study_text(Project(PROJECT), WHERE, [*PLANS.values()], SOURCES)
+    STUDY_TEXT = study_text(
+        Project(PROJECT),
+        WHERE,
+        [*PLANS.values()],
+        SOURCES,
+        [name for image in IMAGES for name in IMAGE_FILES.get(image, [])],
+    )
     STUDY_FILE = f"results/{SITE}/study.json"
-    IS_PLANNED = not OUTDATED and is_planned(Path(STUDY_FILE), STUDY_TEXT)
+    RUNS_FILE = f"results/{SITE}/runs.txt"
+    PREFLIGHT_FILE = f"resources/sites/{SITE}.txt"
+    FOLDERS = {run: f"results/{SITE}/{run}" for run in RUNS}
+    IS_PLANNED = (
+        not OUTDATED
+        and os.path.lexists(RUNS_FILE)
+        and is_planned(Path(STUDY_FILE), STUDY_TEXT, FOLDERS.values())
+    )
     if not IS_PLANNED:
-        check_date(Path("results") / SITE / "runs.txt")
+        check_date(Path(RUNS_FILE))
     HANDED_ON = HandedOn.of(STUDY_TEXT)
 except ArgosyError as problem:
     raise WorkflowError(problem.lines)
@@ -136,18 +158,23 @@ wildcard_constraints:
 
 def study_results():
     """Return the results of all runs of the study."""
-    return expand(f"results/{SITE}/{{run}}/result.json", run=RUNS)
+    return [f"{folder}/result.json" for folder in FOLDERS.values()]
+
+
+def lock_of(image):
+    """Return the lock of an image."""
+    return f"resources/images/{image}/image.lock"
 
 
 def image_lock(wildcards):
     """The lock of the image that a run's experiment uses; nothing for a run of the host's own software."""
     image = RUNS[f"{wildcards.experiment}/{wildcards.run}"].image
-    return f"resources/images/{image}/image.lock" if image else []
+    return lock_of(image) if image else []
 
 
 def image_locks():
     """The locks of all images that runs use."""
-    return expand("resources/images/{image}/image.lock", image=IMAGES)
+    return [*map(lock_of, IMAGES)]
 
 
 def native_environments():
@@ -196,29 +223,53 @@ def this_snakemake():
     return ancient(THIS_PROCESS) if IS_PLANNED else THIS_PROCESS
 
 
-def scheduler(wildcards):
-    """Who runs the run's script."""
-    return FACTS.scheduler
+@cache
+def is_settled():
+    """Return whether nothing that runs wait for can be made anew in this call.
+
+    Snakemake decides by times and by what it is forced to do; where those say nothing, neither does it.
+    """
+    return (
+        IS_PLANNED
+        and not (workflow.dag_settings.forceall or workflow.dag_settings.forcerun)
+        and all(in_order(image_sources(image), [lock_of(image)]) for image in IMAGES)
+        and in_order(image_locks(), packed_images(), [RUNS_FILE], preflight_file())
+        and in_order(native_environments())
+    )
+
+
+def image_sources(image):
+    """Return the files that an image is made of by a rule."""
+    archive = TAKEN.get(image)
+    return IMAGE_FILES.get(image, [archive] if archive and is_archive(archive) else [])
+
+
+def preflight_file():
+    """Return what says that a cluster takes the scripts; nothing where there is no queue."""
+    return [PREFLIGHT_FILE] if SYSTEM.HAS_QUEUE else []
 
 
 def script(wildcards):
-    """The run's batch script; one that was only written anew leaves what was measured.
+    """Return the run's batch script, or before it is planned, and on a cluster asked about, what says so.
 
-    Planning takes a result of something else away. Snakemake is told before, so that a dry run names the run.
+    That is `ancient` where the run has a result that stays. So Snakemake names all runs that it will start.
     """
     run = f"{wildcards.experiment}/{wildcards.run}"
-    path = f"results/{SITE}/{run}/job.sbatch"
-    return path if run in OUTDATED else ancient(path)
+    if not is_settled():
+        last = checkpoints.preflight if SYSTEM.HAS_QUEUE else checkpoints.plan_runs
+        try:
+            last.get()
+        except IncompleteCheckpointException:
+            path = checkpoint_target([*preflight_file(), RUNS_FILE][0])
+            result = f"{FOLDERS[run]}/result.json"
+            stays = run not in OUTDATED and os.path.lexists(result)
+            return ancient(path) if stays else path
+    return ancient(f"{FOLDERS[run]}/job.sbatch")
 
 
 def priority(wildcards):
     """A run's place in the order of submission; it decides nothing else."""
     return PRIORITIES[f"{wildcards.experiment}/{wildcards.run}"]
-
-
-def preflight(wildcards):
-    """What has to be known of all scripts before one is submitted to a cluster."""
-    return f"resources/sites/{SITE}.txt" if SYSTEM.HAS_QUEUE else []
 
 
 def costs_file(wildcards):

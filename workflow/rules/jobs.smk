@@ -8,8 +8,7 @@ checkpoint plan_runs:
         packed=packed_images(),
         native=ancient(native_environments()),
     output:
-        scripts=update(expand(f"results/{SITE}/{{run}}/job.sbatch", run=RUNS)),
-        runs=f"results/{SITE}/runs.txt",
+        runs=RUNS_FILE,
         study=STUDY_FILE,
     log:
         f"logs/{SITE}/plan.log",
@@ -18,6 +17,7 @@ checkpoint plan_runs:
         study=HANDED_ON.path,
     params:
         site=SITE,
+        study=hashlib.sha256(STUDY_TEXT.encode()).hexdigest(),
     message:
         "Planning the runs of {params.site}"
     shell:
@@ -27,10 +27,9 @@ checkpoint plan_runs:
 
 checkpoint preflight:
     input:
-        scripts=rules.plan_runs.output.scripts,
-        runs=rules.plan_runs.output.runs,
+        runs=RUNS_FILE,
     output:
-        f"resources/sites/{SITE}.txt",
+        PREFLIGHT_FILE,
     log:
         f"logs/{SITE}/preflight.log",
     localrule: True
@@ -48,16 +47,15 @@ checkpoint preflight:
 # the command is what any other executor would do instead.
 rule run:
     input:
-        lock=ancient(image_lock),
+        lock=ancient(image_lock) if IMAGES else [],
         script=script,
-        preflight=ancient(preflight),
     output:
         result=f"results/{SITE}/{{experiment}}/{{run}}/result.json",
     log:
         f"logs/{SITE}/{{experiment}}/{{run}}.log",
     priority: priority
     resources:
-        scheduler=scheduler,
+        scheduler=FACTS.scheduler,
         avoid_bad_nodes=int(STUDY.avoid_bad_nodes and FACTS.avoid_bad_nodes),
     message:
         "Running {wildcards.experiment} {wildcards.run}"

@@ -1,7 +1,7 @@
 rule tables:
     input:
         results=study_results(),
-        runs=ancient(rules.plan_runs.output.runs),
+        runs=ancient(RUNS_FILE),
     output:
         runs=update(f"results/{SITE}/tables/runs.parquet"),
         steps=update(f"results/{SITE}/tables/steps.parquet"),

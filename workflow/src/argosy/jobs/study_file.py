@@ -6,6 +6,7 @@ Parsing a Snakefile only reads; the running Snakemake hands its study on to `arg
 """
 
 import hashlib
+import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -19,11 +20,15 @@ from argosy.jobs.outdated import Programs, why_outdated
 from argosy.jobs.planning import Project, Target
 from argosy.study.runs import Run
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 
 def study_text(
-    project: Project, where: Target, plans: Sequence[Plan], sources: Iterable[Path]
+    project: Project,
+    where: Target,
+    plans: Sequence[Plan],
+    sources: Iterable[Path],
+    image_files: Iterable[str] = (),
 ) -> str:
     """Return all that the batch scripts are made of, as JSON.
 
@@ -32,6 +37,7 @@ def study_text(
         where: the runs go to.
         plans: of all runs.
         sources: the site's file and the templates; their digests are noted.
+        image_files: what images are built of; a digest of their names is noted.
     """
     content = {
         "schema_version": SCHEMA_VERSION,
@@ -43,16 +49,38 @@ def study_text(
         "runtime": str(project.runtime_dir),
         "python": sys.executable,
         "sources": {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in sources},
+        "image_files": hashlib.sha256("\n".join(image_files).encode()).hexdigest(),
     }
     return json_text(content)
 
 
-def is_planned(path: Path, text: str) -> bool:
-    """Return whether the scripts are made of `text`: `path`, the site's study.json, holds it."""
+def is_planned(path: Path, text: str, folders: Iterable[Path] = ()) -> bool:
+    """Return whether runs are planned as `text` asks for.
+
+    Args:
+        path: the site's study.json, which planning writes last; it has to hold `text`.
+        folders: of the runs; each has to have what planning writes into it.
+    """
     try:
-        return reading.read_bytes(path, path.parent) == text.encode()
+        is_same = reading.read_bytes(path, path.parent) == text.encode()
     except OSError:
         return False
+    files = (f"{folder}/{name}" for folder in folders for name in ("run.json", "job.sbatch"))
+    return is_same and all(map(os.path.lexists, files))
+
+
+def in_order(*stages: Iterable[str]) -> bool:
+    """Return whether all files are there, and none is newer than one of a later stage."""
+    newest = 0.0
+    for stage in stages:
+        try:
+            times = [Path(path).stat().st_mtime for path in stage]
+        except OSError:
+            return False
+        if min(times, default=newest) < newest:
+            return False
+        newest = max([newest, *times])
+    return True
 
 
 def check_date(path: Path) -> None:
@@ -76,10 +104,11 @@ def find_outdated(project: Project, plans: Iterable[Plan]) -> dict[str, str]:
     programs = Programs(project.workloads_dir)
     causes = {
         f"{plan.run.experiment}/{plan.run.run_id}": why_outdated(
-            project.run_dir(plan.site, plan.run), describe_run(plan), programs
+            folder, describe_run(plan), programs
         )
         for plan in plans
-        if plan.lock or not plan.run.image
+        if (plan.lock or not plan.run.image)
+        and os.path.lexists((folder := project.run_dir(plan.site, plan.run)) / "result.json")
     }
     return {run: cause for run, cause in causes.items() if cause}
 
