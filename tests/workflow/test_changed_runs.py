@@ -296,3 +296,60 @@ def test_a_program_of_the_project_itself_is_watched_and_looked_for(workspace: Wo
     assert f"Measured again, since near.py has changed: own/{RUN}" in output, output
     status, output = workspace.run(BIN / "argosy", "why", f"own/{RUN}")
     assert status == 0 and "near.py  has changed" in output, output
+
+
+def test_a_dry_run_names_the_runs_without_a_result_beside_the_planning(
+    workspace: Workspace,
+) -> None:
+    shutil.copy(PROGRAM, workspace.path / "containers/workloads")
+    status, output = run(workspace, "12", repeats=2)
+    assert status == 0, output
+    (workspace.run_dir("changing", RUN) / "result.json").unlink()
+    site = workspace.path / "slurm/local/site.yaml"
+    site.write_text(site.read_text() + "# One more remark.\n")
+    status, output = workspace.snakemake("--dry-run", "--quiet", "host")
+    assert status == 0 and "Planning the runs" in output, output
+    assert f"Running changing {RUN}" in output and output.count("Running changing") == 1, output
+    before = jobs(workspace)
+    status, output = run(workspace, "12", repeats=2)
+    assert status == 0 and output.count("Running changing") == 1, output
+    assert jobs(workspace) == before + 1
+
+
+@pytest.mark.parametrize("name", ["run.json", "job.sbatch", "../../runs.txt"])
+def test_a_planned_file_that_is_gone_is_made_again(workspace: Workspace, name: str) -> None:
+    shutil.copy(PROGRAM, workspace.path / "containers/workloads")
+    status, output = run(workspace, "12")
+    assert status == 0, output
+    planned = workspace.run_dir("changing", RUN) / name
+    before = planned.read_bytes()
+    planned.unlink()
+    status, output = run(workspace, "12")
+    assert status == 0 and "Planning" in output and "Running changing" not in output, output
+    assert planned.read_bytes() == before
+
+
+def test_what_another_snakemake_plans_meanwhile_is_not_taken_for_ones_own(
+    workspace: Workspace,
+) -> None:
+    shutil.copy(PROGRAM, workspace.path / "containers/workloads")
+    status, output = run(workspace, "12")
+    assert status == 0, output
+    before = (workspace.path / "config/config.yaml").read_text()
+    configure(workspace, "13")
+    (workspace.path / "config/config.yaml").rename(workspace.path / "config/other.yaml")
+    (workspace.path / "config/config.yaml").write_text(before + "# The same.\n")
+    # It plans its own study anew, between another's reading of the old plan and its look at times.
+    remark = "open('slurm/local/site.yaml', 'a').write('# Another.\\n')"
+    planning = "snakemake --quiet all --until plan_runs"
+    second = workspace.path / "second.smk"
+    second.write_text(
+        "import os, subprocess\n"
+        + (workspace.path / "Snakefile").read_text()
+        + f"\n{remark}\nsubprocess.run('{planning}', shell=True, check=True)\n"
+    )
+    arguments = ("-n", "-s", "second.smk", "--configfile", "config/other.yaml")
+    status, output = workspace.snakemake(*arguments)
+    second.unlink()
+    assert status == 0 and f"Running changing {RUN}" in output, output
+    assert "Nothing to be done" not in output, output

@@ -17,7 +17,14 @@ from argosy.errors import ArgosyError
 from argosy.jobs.description import Plan
 from argosy.jobs.driver import HandedOn
 from argosy.jobs.planning import Project, Target, plan_runs, write_runs
-from argosy.jobs.study_file import check_date, find_outdated, is_planned, read_study, study_text
+from argosy.jobs.study_file import (
+    check_date,
+    find_outdated,
+    in_order,
+    is_planned,
+    read_study,
+    study_text,
+)
 from argosy.study.config import parse_config
 from argosy.study.runs import Run, expand
 
@@ -61,6 +68,30 @@ def test_the_same_study_is_planned_once(project: Project, tmp_path: Path) -> Non
     assert not is_planned(path, text_of(project, "false"))
     assert read_study(path, "local") == (text, WHERE, [plan.run for plan in plans(project)])
     assert [*tmp_path.glob("results/*")] == []
+
+
+def test_runs_without_their_files_are_not_planned(project: Project) -> None:
+    text, path = text_of(project), study_file(project)
+    folders = [script.parent for script in write_runs(project, plans(project))]
+    path.write_text(text)
+    assert is_planned(path, text, folders)
+    (folders[0] / "run.json").unlink()
+    assert not is_planned(path, text, folders)
+
+
+def test_other_files_of_an_image_are_another_study(project: Project) -> None:
+    texts = {study_text(project, WHERE, plans(project), [], files) for files in ((), ("a", "b"))}
+    assert len(texts) == 2
+
+
+def test_files_are_in_order_where_none_is_newer_than_a_later_one(tmp_path: Path) -> None:
+    a, b, c = (str(tmp_path / name) for name in "abc")
+    for path, time in ((a, 1), (b, 2), (c, 2)):
+        Path(path).touch()
+        os.utime(path, (time, time))
+    assert in_order() and in_order([], [a], [], [b, c]) and in_order([b], [c])
+    assert not in_order([b], [a]) and not in_order([b], [], [c, a])
+    assert not in_order([a], [f"{c} is not there"])
 
 
 @pytest.mark.parametrize("in_memory", [True, False])
