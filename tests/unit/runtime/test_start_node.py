@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import signal
 import subprocess
 import time
@@ -98,7 +99,7 @@ def test_whom_a_signal_ends_has_not_failed_to_start(records: Path) -> None:
 
 def test_what_killed_jobs_left_on_a_node_is_removed(records: Path) -> None:
     scratch = records.parent / "scratch"
-    here = f"argosy-node.{os.uname().nodename}"
+    here = f"argosy-node.{os.uname().nodename.partition('.')[0]}"
     # They are looked at in this order: when the last is gone, all others were left alone.
     held, young, left = (scratch / f"{here}.{name}" for name in ("1-held", "young2", "z-left"))
     other = [scratch / f"argosy-node.elsewhere.{'a' * 6}", scratch / f"{here}.org.{'a' * 6}"]
@@ -123,6 +124,18 @@ def test_what_killed_jobs_left_on_a_node_is_removed(records: Path) -> None:
     # A lock on scratch that nodes share may count on one of them alone.
     assert {*scratch.iterdir()} == {held, young, link, *other}
     assert kept.exists()
+
+
+def test_the_domain_of_a_node_leaves_room_for_the_path_of_a_socket(
+    records: Path, tmp_path: Path
+) -> None:
+    # As on nodes whose own name is the long one.
+    (tmp_path / "uname").write_text(f"#!/bin/sh\necho node7.{'long.' * 20}example.org\n")
+    (tmp_path / "uname").chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    say = 'echo "${TMPDIR##*/}" >&2; exit 3'
+    done = start(records, "sh", "-c", say, PATH=path, ARGOSY_TMPDIR=str(records))
+    assert re.search(r"^argosy-node\.node7\.\w{6}$", done.stderr, re.MULTILINE), done.stderr
 
 
 def test_the_command_of_a_killed_shell_keeps_its_temporary_files(records: Path) -> None:

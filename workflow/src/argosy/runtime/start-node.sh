@@ -64,8 +64,10 @@ sweep() {
 # Temporary files of this job on this node, gone when it ends. A signal that ends the job ends the
 # command first, and then this shell.
 scratch="${ARGOSY_TMPDIR:-/tmp}"
-# Scratch may be shared by nodes, and a lock there may count on one of them alone.
-folder="$scratch/argosy-node.$(uname -n)"
+# Scratch may be shared by nodes, and a lock there may count on one of them alone. The node's domain is left
+# out: the path of a socket has 107 characters at most.
+node_name="$(uname -n)"
+folder="$scratch/argosy-node.${node_name%%.*}"
 if ! TMPDIR="$(mktemp -d "$folder.XXXXXX" 2>/dev/null)"; then
     # Tried again for its error message alone: a library of LD_PRELOAD may print, too, and that is no folder.
     why="$(mktemp -d "$folder.XXXXXX" 2>&1 >/dev/null)" || true
