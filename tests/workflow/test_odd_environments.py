@@ -75,3 +75,36 @@ def test_a_study_runs(name: str, make_workspace: Callable[[str], Workspace], sha
         )
         assert done.returncode == 0, done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_braces_in_the_path_of_the_project_are_no_wildcard(
+    make_workspace: Callable[[str], Workspace],
+) -> None:
+    workspace = make_workspace("a{x}")
+    experiment = {"image": "odd", "command": "true", "scale": {"nodes": [1]}}
+    workspace.configure({"one": experiment})
+    image = workspace.path / "containers/odd"
+    image.mkdir()
+    (image / "Containerfile").write_text("FROM localhost/torch-cpu\nCOPY a* /data/\n")
+    (image / "a").touch()
+    status, output = workspace.snakemake("-n")
+    assert status == 0 and "Building image odd" in output, output
+    # Inside the project they are, and are said to be.
+    (image / "a{b}").touch()
+    status, output = workspace.snakemake("-n")
+    assert status != 0 and "Traceback" not in output, output
+    assert "containers/odd/a{b}: Snakemake takes the braces in a path for a wildcard" in output
+    assert "hint: rename it" in output and "Building DAG" not in output, output
+
+
+def test_braces_in_the_path_of_an_archive_are_named(
+    make_workspace: Callable[[str], Workspace],
+) -> None:
+    workspace = make_workspace("archives")
+    archive = workspace.path / "{name}.tar"
+    archive.touch()
+    experiment = {"image": "./{name}.tar", "command": "true", "scale": {"nodes": [1]}}
+    workspace.configure({"one": experiment})
+    status, output = workspace.snakemake("-n")
+    assert status != 0 and "Traceback" not in output, output
+    assert "{name}.tar: Snakemake takes the braces in a path for a wildcard" in output, output

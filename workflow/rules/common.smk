@@ -12,7 +12,7 @@ from pathlib import Path
 
 from snakemake.common.configfile import load_configfile
 from snakemake.exceptions import IncompleteCheckpointException, WorkflowError
-from snakemake.io import checkpoint_target
+from snakemake.io import checkpoint_target, contains_wildcard
 
 from argosy.errors import ArgosyError
 from argosy.files import apply_umask, read_paths
@@ -82,6 +82,19 @@ def config_sources():
     return [*files, Source("--config", dict(workflow.config_settings.config))]
 
 
+def rule_path(name):
+    """Return a path that rules can take: from the project's folder where it lies in it.
+
+    Snakemake would take braces for a wildcard.
+    """
+    path = os.path.relpath(name) if Path(name).is_relative_to(PROJECT) else name
+    if contains_wildcard(path):
+        raise ArgosyError(
+            f"{path}: Snakemake takes the braces in a path for a wildcard", "rename it"
+        )
+    return path
+
+
 try:
     STUDY = parse_config(config, config_sources())
     SITE = STUDY.site
@@ -100,6 +113,8 @@ try:
     TAKEN = STUDY.taken_images
     for name, source in TAKEN.items():
         check_taken(PROJECT, name, source)
+        if is_archive(source):
+            rule_path(source)
     # What the site does not have is told before anything runs, and so are Containerfiles that
     # cannot be built.
     LOCKS = Project(PROJECT).locks(IMAGES)
@@ -111,7 +126,7 @@ try:
         )
     )
     IMAGE_FILES = {
-        image: image_inputs(Path("containers") / image)
+        image: [*map(rule_path, image_inputs(Path("containers") / image))]
         for image in IMAGES
         if image not in TAKEN and not is_imported(PROJECT, image)
     }
