@@ -76,6 +76,10 @@ def _kinds() -> Iterator[tuple[str, Ugliness, bool]]:
                 Ugliness(scatter=scatter, autocorrelation=alike, straggler=slower),
                 can_be_found,
             )
+    for scatter in (0.02, 0.05):
+        name = f"scatter {scatter}, autocorrelation 0.98"
+        yield name, Ugliness(scatter=scatter, autocorrelation=0.98), False
+    yield "uneven shards", Ugliness(epoch_scatter=0.04), False
     yield "heavy tails", Ugliness(heavy_tails=True), False
     yield "heavy tails", Ugliness(heavy_tails=True, straggler=SLOWER), True
     yield "slow saves", Ugliness(slow_saves=True), False

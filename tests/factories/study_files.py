@@ -21,6 +21,8 @@ class RunFiles:
     path: Path
     nodes: int
     ranks_per_node: int
+    hosts: tuple[str, ...] = ()
+    """By node; empty: host0, host1, …"""
     run_id: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -55,7 +57,7 @@ class RunFiles:
         started: float = STARTED,
     ) -> None:
         """The files of agents and job of one attempt, and result.json if it is completed."""
-        hosts = [f"host{node}" for node in range(self.nodes)]
+        hosts = self.hosts or tuple(f"host{node}" for node in range(self.nodes))
         verdict = {
             "schema_version": 2,
             "run_id": self.run_id,

@@ -14,6 +14,8 @@ Chance = np.random.Generator
 
 STEP_S = 0.1
 SAMPLES = 32
+EPOCH = 30
+"""Steps."""
 _SETTLING = 200
 _ALL_THE_SAME = 4000
 
@@ -62,8 +64,9 @@ class Ugliness:
     `size_scatter` that of all jobs of a size together, and of `slow_jobs` (a share) each takes twice as
     long. A `burst` are steps of half as much again for 15 % of the run, somewhere in its last four fifths.
     `straggler` is how many times as long the last rank's own work takes; `takes_turns` makes another rank
-    the slow one in every step. Clocks of nodes lie `clock_offset_s` apart, and the last `missing_ranks`
-    wrote nothing.
+    the slow one in every step. `epoch_scatter` is that of each rank's work from one epoch of EPOCH steps to
+    the next, as uneven shards of data make it. Clocks of nodes lie `clock_offset_s` apart, and the last
+    `missing_ranks` wrote nothing.
     """
 
     warm_up: str = "none"
@@ -78,6 +81,7 @@ class Ugliness:
     slow_jobs: float = 0.0
     straggler: float = 1.0
     takes_turns: bool = False
+    epoch_scatter: float = 0.0
     clock_offset_s: float = 0.0
     missing_ranks: int = 0
 
@@ -94,6 +98,9 @@ def rank_times(kind: Ugliness, runs: int, steps: int, ranks: int, chance: Chance
     """Seconds of own work, of shape (runs, steps, ranks); ranks scatter by themselves."""
     together = step_times(kind, runs, steps, chance)[:, :, None]
     apart = _noise(kind, runs * ranks, steps, chance).reshape(runs, ranks, steps).swapaxes(1, 2)
+    if kind.epoch_scatter:
+        shards = np.repeat(chance.standard_normal((runs, steps // EPOCH + 1, ranks)), EPOCH, axis=1)
+        apart += kind.epoch_scatter * shards[:, :steps]
     own = together * np.exp(apart)
     if kind.takes_turns:
         own[:, np.arange(steps), np.arange(steps) % ranks] *= kind.straggler

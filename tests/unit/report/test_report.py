@@ -7,6 +7,8 @@ import io
 import json
 import math
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -380,22 +382,38 @@ def test_the_summary_is_as_its_schema_says(project: Path, summary: dict[str, Any
         jsonschema.validate({**summary, "runs": [{}]}, json.loads(text))
 
 
-def test_slow_nodes_are_named_with_their_hosts(tmp_path: Path) -> None:
-    results = tmp_path / "site"
-    for repeat in (1, 2, 3):
-        run = plan(results, nodes=3, repeat=repeat)
+def report_of_slow_ranks(results: Path, slow: Callable[[int], int | None]) -> ReportFiles:
+    """Report on eight runs of three ranks; `slow` has a run's rank that takes 1.5 times as long."""
+    for repeat in range(1, 9):
+        hosts = ("host0", "host1" if repeat % 2 else "host3", "host2")
+        run = replace(plan(results, nodes=3, repeat=repeat), hosts=hosts)
         run.execute()
         for rank in range(3):
-            busy = 0.9 if rank == 1 and repeat > 1 else 0.6
+            busy = 0.9 if rank == slow(repeat) else 0.6
             shares = {"backward": busy, "communication": 1 - busy}
             run.steps(steps=40, phases=shares, ranks=[rank])
-    written = reported(results)
+    return reported(results)
+
+
+def test_a_slow_host_is_named_where_others_are_not_slow(tmp_path: Path) -> None:
+    written = report_of_slow_ranks(tmp_path / "site", lambda repeat: 1 if repeat % 2 else None)
     text = " ".join(Page(written.html.read_text()).text.split())
-    assert "host1 was slow in 2 of the 3 runs that it took part in." in text
+    assert (
+        "host1 was slow in 4 of the 4 runs that it took part in, and other hosts at its place were not."
+        in text
+    )
     assert "Rank 1 on node 1 (host1) is slow: its own work takes 1.50 times (1." in text
     assert "as long as that of the others; 100 % of its steps are slow." in text
     runs = json.loads(written.json.read_text())["runs"]
-    assert [len(run["stragglers"]) for run in runs] == [0, 1, 1]
+    assert [len(run["stragglers"]) for run in runs] == [1, 0] * 4
+    assert "Rank 1 was slow in" not in text
+
+
+def test_a_rank_that_is_slow_on_all_hosts_has_more_to_do(tmp_path: Path) -> None:
+    written = report_of_slow_ranks(tmp_path / "site", lambda _: 1)
+    text = " ".join(Page(written.html.read_text()).text.split())
+    assert "was slow in 4 of the 4 runs that it took part in" not in text
+    assert "Rank 1 was slow in 8 of 8 runs, on host1, host3: these runs do not tell" in text
 
 
 def test_a_list_of_contents_leads_to_all_sections(page: Page, sample: ReportFiles) -> None:

@@ -28,6 +28,7 @@ FEWEST_STEPS = 20
 """Fewer do not tell how alike neighbouring steps are."""
 
 _BATCHES = 10
+_MOST_GROWTH = 4.0
 _MOST_ALIKE = 0.99
 
 Matrix = NDArray[np.float64]
@@ -111,15 +112,13 @@ def _checked(own_work_s: Matrix, ranks: int) -> Matrix:
 def _long_run_variance(above: Matrix) -> float:
     """Return the variance of a rank's mean times its number of steps, of the median rank.
 
-    It is the larger one of two: that of batch means (Conway, Management Science 10(1), 1963), and that of
-    an autoregression of the first order, whose coefficient is corrected for its bias in short series
-    (Kendall, Biometrika 41, 1954). Many ranks together tell it well; the median of them is no straggler's.
+    It is the larger one of two: that of means of batches, so that work which differs from epoch to epoch
+    counts, and that of a first-order autoregression, whose coefficient is corrected for its bias in short
+    series (Kendall, Biometrika 41, 1954). Many ranks together tell it well; the median of them is no
+    straggler's.
     """
     steps = above.shape[0]
     apart = above - above.mean(axis=0)
-    length = steps // _BATCHES
-    means = apart[: length * _BATCHES].reshape(_BATCHES, length, -1).mean(axis=1)
-    of_batches = length * float(np.median(means.var(axis=0, ddof=1)))
     variances = (apart * apart).mean(axis=0)
     variance = float(np.median(variances))
     if not variance > 0:
@@ -129,7 +128,28 @@ def _long_run_variance(above: Matrix) -> float:
     alike = min(max((alike * steps + 1) / (steps - 3), 0.0), _MOST_ALIKE)
     growth = (1 + alike) / (1 - alike)
     # The mean that was taken away took its own variance along.
-    return float(max(of_batches, variance * growth / max(1 - growth / steps, 0.1)))
+    of_neighbours = variance * growth / max(1 - growth / steps, 0.1)
+    return float(max(of_neighbours, _of_batches(apart)))
+
+
+def _of_batches(apart: Matrix) -> float:
+    """Return the same by means of batches of several lengths (Conway, Management Science 10(1), 1963).
+
+    Where it still grows with the length, even long batches are alike, and it would grow further.
+    """
+    found = {number: _of_batch_means(apart, number) for number in (2, 3, 4, 5, 6, 8, 10)}
+    long, short = found[2] + found[3], found[8] + found[10]
+    grows = min(max(long / short, 1.0), _MOST_GROWTH) if short > 0 else 1.0
+    return max(found.values()) * grows
+
+
+def _of_batch_means(apart: Matrix, batches: int) -> float:
+    length = apart.shape[0] // batches
+    last = apart[apart.shape[0] - length * batches :]
+    variances = last.reshape(batches, length, -1).mean(axis=1).var(axis=0, ddof=1)
+    # Of chi-squared variables the median lies below the mean (Wilson and Hilferty, PNAS 17, 1931).
+    median_of_mean = (1 - 2 / (9 * (batches - 1))) ** 3
+    return float(length * np.median(variances) / median_of_mean)
 
 
 def _whole_nodes(named: set[int], nodes: Sequence[int]) -> dict[int, list[int]]:

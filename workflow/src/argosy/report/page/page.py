@@ -10,8 +10,8 @@ from argosy.report.page.html import rendered
 from argosy.report.page.overview import overview
 from argosy.report.prose import findings as words
 from argosy.report.prose import predictions as prediction_words
+from argosy.report.prose import repeated_slowness, sizes
 from argosy.report.prose import setups as setup_words
-from argosy.report.prose import sizes
 from argosy.report.prose import stalls as stall_words
 from argosy.report.prose import timelines as timeline_words
 from argosy.report.prose.experiments import sentences, warnings
@@ -44,7 +44,7 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         factor_names=words.factor_names,
         measured_sizes=words.measured_sizes,
         remarks=words.remarks,
-        slow_host_sentences=words.slow_host_sentences,
+        slow_host_sentences=repeated_slowness.host_sentences,
         mixtures=setup_words.mixtures,
         methods=methods,
         law_names=NAMES,

@@ -8,6 +8,7 @@ from argosy.report.prose import (
     not_finite,
     of_runs,
     queue_waits,
+    repeated_slowness,
     stalls,
     timelines,
 )
@@ -17,14 +18,15 @@ from argosy.report.summary.models import ExperimentSummary, Summary
 def warnings(summary: Summary, experiment: ExperimentSummary) -> list[str]:
     """Return what is wrong with completed runs.
 
-    That is those in none of the numbers, what is not finite, processes that were killed for memory, and
-    single steps that took very long.
+    That is those in none of the numbers, what is not finite, processes that were killed for memory, single
+    steps that took very long, and ranks that were slow again and again.
     """
     return [
         *findings.left_out(summary, experiment),
         *of_runs.sentences(summary, experiment, not_finite.first_remark),
         *of_runs.sentences(summary, experiment, killed_processes.remark),
         *of_runs.sentences(summary, experiment, long_steps.remark),
+        *repeated_slowness.rank_sentences(summary, experiment),
     ]
 
 

@@ -5,7 +5,6 @@ from typing import Protocol
 
 from argosy.analysis.measurements import ALLREDUCES_ALONE, Point
 from argosy.analysis.point_factors import NAMES
-from argosy.analysis.slow_hosts import HostRuns, slow_hosts
 from argosy.analysis.slow_jobs import slow_jobs
 from argosy.analysis.statistics import Estimate, together
 from argosy.analysis.steady import OTHER
@@ -273,22 +272,6 @@ def _straggler(run: RunSummary, slow: Straggler) -> str:
         f"({interval(slow.ratio)}) as long as that of the others; {percent(slow.share)} of its steps are "
         "slow."
     )
-
-
-def slow_host_sentences(summary: Summary) -> list[str]:
-    """Hosts that were slow, or had a slow rank, in more runs than chance would have it."""
-    looked_at = (
-        HostRuns(
-            frozenset(run.hosts),
-            frozenset(run.hosts[one.node] for one in run.stragglers if one.node < len(run.hosts)),
-        )
-        for run in summary.runs
-        if run.hosts and run.throughput_source == "steps"
-    )
-    return [
-        f"{one.host} was slow in {one.slow_runs} of the {one.runs} runs that it took part in."
-        for one in slow_hosts(looked_at)
-    ]
 
 
 def _is_base(experiment: ExperimentSummary, point: PointSummary) -> bool:
