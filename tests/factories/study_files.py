@@ -145,7 +145,7 @@ class RunFiles:
         ranks: Sequence[int] | None = None,
         first_step: int = 0,
     ) -> None:
-        """Records of every rank: five slow steps, then steps of `step_s`; `phases` are shares.
+        """Records of every rank: five slow steps of each job, then steps of `step_s`; `phases` are shares.
 
         Rank 0 is the slowest: every further rank is one per mille faster.
         """
@@ -154,7 +154,7 @@ class RunFiles:
             at = 1000.0 + rank
             lines, rows = [self._header(rank, STARTED + 2)], []
             for step in range(first_step, steps):
-                seconds = (warm_up_s if step < 5 else step_s) * (1 - 0.001 * rank)
+                seconds = (warm_up_s if step - first_step < 5 else step_s) * (1 - 0.001 * rank)
                 in_phases = {name: share * seconds for name, share in shares.items()}
                 rows.append(_step(step, at, seconds, samples, in_phases))
                 at += seconds

@@ -25,6 +25,20 @@ def test_all_samples_over_the_slowest_ranks_time_without_warm_up(tmp_path: Path)
     assert (run.source, run.left_out, run.point.ranks) == ("steps", None, 4)
 
 
+def test_each_job_of_a_continued_run_starts_cold(tmp_path: Path) -> None:
+    run = plan(tmp_path, nodes=2)
+    run.claim("7.0")
+    run.execute("7.0", state="interrupted")
+    run.steps("7.0", steps=75)
+    run.claim("8.0", continues=("7.0", 60))
+    run.execute("8.0")
+    run.steps("8.0", first_step=60, steps=120)
+    [found] = measured(tmp_path)
+    assert found.samples_per_s == pytest.approx(2 * 32 / 0.1)
+    assert found.warm_up is not None
+    assert (found.warm_up.steps, found.warm_up.is_steady) == (10, True)
+
+
 def test_printed_throughput_where_there_are_no_steps(tmp_path: Path) -> None:
     run = plan(tmp_path)
     run.execute()

@@ -115,7 +115,7 @@ def test_the_summary_says_what_the_rules_find(tmp_path: Path) -> None:
         seconds = own_work_s.max(axis=1)
         found = warm_up(seconds)
         run = by_repeat(summary)[repeat]
-        assert (run.warm_up_steps, run.is_steady) == (found.steps, found.stationary)
+        assert (run.warm_up_steps, run.is_steady) == (found.steps, found.is_steady)
         rate = RANKS * SAMPLES * found.excess / seconds[found.steps :].mean()
         assert run.samples_per_s == pytest.approx(rate, rel=1e-6)
 

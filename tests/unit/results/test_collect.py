@@ -80,6 +80,7 @@ def test_a_completed_run(results: Path) -> None:
         "killed_for_memory": [],
         "independent": False,
         "pieces": 1,
+        "continued_at": [],
         "unreadable_records": 0,
         "repeated_steps": 0,
         "duplicate_steps": 0,

@@ -112,7 +112,7 @@ def test_a_continued_run_has_each_step_once(
     run.steps("100.0", steps=first, step_s=0.25)
     run.execute("101.0")
     run.claim("101.0", continues=("100.0", until))
-    run.steps("101.0", first_step=until, steps=until + after, step_s=0.5)
+    run.steps("101.0", first_step=until, steps=until + after, step_s=0.5, warm_up_s=0.5)
     collected(run)
     found = table(run, "SELECT step, seconds FROM steps WHERE step >= 5")
     assert found == [

@@ -9,7 +9,7 @@ from argosy.results.tables import Run
 # of which any is not recorded would seem to lie far apart. Clocks tell no more than a millionth.
 _QUERY = """
 WITH of_rank AS (
-    SELECT experiment, run_id, rank, seconds, steps = last - first + 1 AS is_whole,
+    SELECT experiment, run_id, rank, seconds, is_whole,
         1 - timed_s / nullif(ended_s - began_s, 0) AS share
     FROM steady_rank
 ), of_run AS (

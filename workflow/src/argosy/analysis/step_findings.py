@@ -29,7 +29,7 @@ from argosy.results.tables import (
     rows_of,
 )
 
-FINDINGS_VERSION = 5
+FINDINGS_VERSION = 6
 """Of the rules by which steps are looked at: what others found is looked for again."""
 
 FILE_NAME = "step_findings.parquet"
@@ -54,7 +54,7 @@ _RUNS = "SELECT experiment, run_id FROM runs ORDER BY experiment, run_id"
 _WARM_UPS = """
 CREATE TEMP TABLE warm_up (
     experiment VARCHAR, run_id VARCHAR, warm_up_steps BIGINT, is_stationary BOOLEAN, reason VARCHAR,
-    excess DOUBLE, left_out BOOLEAN
+    excess DOUBLE, left_out BOOLEAN, slower_from BIGINT, slower DOUBLE
 )
 """
 _STRAGGLERS = """
@@ -74,7 +74,7 @@ WITH of_ranks AS (
     FROM straggler GROUP BY ALL
 )
 SELECT experiment, run_id, {_MADE_FROM} AS made_from, warm_up_steps, is_stationary, reason, excess,
-    left_out, steady_ranks, stragglers
+    left_out, slower_from, slower, steady_ranks, stragglers
 FROM runs LEFT JOIN warm_up USING (experiment, run_id)
 LEFT JOIN of_ranks USING (experiment, run_id) LEFT JOIN of_stragglers USING (experiment, run_id)
 ORDER BY experiment, run_id
@@ -159,7 +159,13 @@ def _run(row: Row) -> Run:
 
 def _warm_up(row: Row) -> WarmUp:
     return WarmUp(
-        row["warm_up_steps"], row["is_stationary"], row["reason"], row["excess"], row["left_out"]
+        row["warm_up_steps"],
+        row["is_stationary"],
+        row["reason"],
+        row["excess"],
+        row["left_out"],
+        row["slower_from"],
+        row["slower"],
     )
 
 

@@ -8,7 +8,7 @@ only where the fit agrees with the steps. A run of which neither can be said is 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, sqrt
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from argosy.analysis.change_points import LEAST_SPREAD, change_to_faster, long_run_variance, middle
 from argosy.analysis.decay import fit_decay
+from argosy.analysis.slowdown import slowdown
 
 FEWEST_STEPS = 10
 """Fewer steps tell nothing, and FIXED_STEPS (of very short runs, half of the steps) are left out."""
@@ -53,7 +54,8 @@ class WarmUp:
 
     `stationary` is False when the run is too short to tell, or never became steady: then `left_out` is
     True, and the run has no throughput. `excess` is how many times as long the steps that are kept took as
-    the steady state which they approach, 1 where they are steady.
+    the steady state which they approach, 1 where they are steady. From `slower_from` on, counted from the
+    run's begin, its steps take `slower` times as long as those that count before; mostly none do.
     """
 
     steps: int
@@ -61,6 +63,13 @@ class WarmUp:
     reason: str
     excess: float = 1.0
     left_out: bool = False
+    slower_from: int | None = None
+    slower: float = 1.0
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether its steps that count are of one level."""
+        return self.stationary and self.slower_from is None
 
 
 def warm_up(step_s: Sequence[float] | Vector, of: str = "step") -> WarmUp:
@@ -68,8 +77,8 @@ def warm_up(step_s: Sequence[float] | Vector, of: str = "step") -> WarmUp:
 
     What is not a step's time but of another, such as a sample's by each `print`, is called so.
 
-    Warm-up is slow: a run that becomes slower has none. A first step that clearly takes longer than any
-    other is always warm-up: kernels are compiled and chosen in it.
+    Warm-up is slow: a run that becomes slower has none, and what it becomes is said. A first step that
+    clearly takes longer than any other is always warm-up: kernels are compiled and chosen in it.
 
     Raises:
         ValueError: a step took no time.
@@ -77,6 +86,46 @@ def warm_up(step_s: Sequence[float] | Vector, of: str = "step") -> WarmUp:
     seconds = np.asarray(step_s, dtype=np.float64)
     if seconds.size and not seconds.min() > 0:
         raise ValueError("a step takes more than 0 s")
+    found = _slow_start(seconds, of)
+    slower = None if found.left_out else slowdown(seconds[found.steps :])
+    if slower is None:
+        return found
+    return replace(found, slower_from=found.steps + slower.begin, slower=slower.ratio)
+
+
+def of_pieces(step_s: Vector, begins: Sequence[int], of: str = "step") -> list[WarmUp]:
+    """Return the warm-up of each piece of a continued run: every job that continues it starts cold.
+
+    Args:
+        begins: the places at which its pieces begin, but for the first.
+    """
+    return [warm_up(piece, of) for piece in np.split(step_s, begins)]
+
+
+def joined(pieces: Sequence[WarmUp], begins: Sequence[int]) -> WarmUp:
+    """Return what is said of a whole run of so many pieces; those that never became steady are left out."""
+    if len(pieces) == 1:
+        return pieces[0]
+    kept = [one for one in pieces if not one.left_out]
+    places = [0, *begins]
+    slower = max(zip(pieces, places, strict=True), key=lambda one: one[0].slower)
+    reasons = "; ".join(
+        f"from step {place} on, {one.reason}" + (", and left out whole" if one.left_out else "")
+        for one, place in zip(pieces, places, strict=True)
+    )
+    return WarmUp(
+        sum(one.steps for one in pieces),
+        all(one.stationary for one in kept) and bool(kept),
+        f"it is of {len(pieces)} jobs: {reasons}",
+        max((one.excess for one in kept), default=1.0),
+        left_out=not kept,
+        slower_from=None if slower[0].slower_from is None else slower[1] + slower[0].slower_from,
+        slower=slower[0].slower,
+    )
+
+
+def _slow_start(seconds: Vector, of: str) -> WarmUp:
+    """Return the warm-up of positive seconds of steps."""
     if seconds.size < FEWEST_STEPS:
         steps = min(FIXED_STEPS, seconds.size // 2)
         return WarmUp(steps, False, f"too few {of}s to tell: {seconds.size} of {FEWEST_STEPS}")

@@ -62,6 +62,7 @@ def run_row(run: MeasuredRun, found: Completeness) -> Row:
         "independent": ran.independent,
         "killed_for_memory": run.result.killed_for_memory if run.result else [],
         "pieces": len(run.pieces),
+        "continued_at": [piece.until for piece in run.pieces if piece.until is not None],
         "waited_s": run.waited_s,
         "started_unix_s": current.started if current else None,
         "ended_unix_s": current.ended if current else None,

@@ -20,7 +20,7 @@ from argosy.files import replacing, umask
 from argosy.reading import NotReadError, check_regular
 from argosy.results.errors import ResultsError
 
-TABLES_VERSION = 12
+TABLES_VERSION = 13
 
 Run = tuple[str, str]
 """Of a run, its experiment and run_id."""
@@ -65,6 +65,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "independent": "BOOLEAN",
         "killed_for_memory": "INTEGER[]",
         "pieces": "INTEGER",
+        "continued_at": "BIGINT[]",
         "waited_s": "DOUBLE",
         "started_unix_s": "DOUBLE",
         "ended_unix_s": "DOUBLE",

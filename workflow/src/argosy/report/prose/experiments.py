@@ -9,6 +9,7 @@ from argosy.report.prose import (
     of_runs,
     queue_waits,
     repeated_slowness,
+    slowdowns,
     stalls,
     timelines,
 )
@@ -26,6 +27,7 @@ def warnings(summary: Summary, experiment: ExperimentSummary) -> list[str]:
         *of_runs.sentences(summary, experiment, not_finite.first_remark),
         *of_runs.sentences(summary, experiment, killed_processes.remark),
         *of_runs.sentences(summary, experiment, long_steps.remark),
+        *slowdowns.sentences(summary, experiment),
         *repeated_slowness.rank_sentences(summary, experiment),
     ]
 

@@ -10,7 +10,7 @@ from argosy.analysis.statistics import Estimate, together
 from argosy.analysis.steady import OTHER
 from argosy.analysis.stragglers import Straggler
 from argosy.report.numbers import count, duration, interval, number, percent, samples
-from argosy.report.prose import killed_processes, long_steps, not_finite, sizes
+from argosy.report.prose import killed_processes, long_steps, not_finite, sizes, slowdowns
 from argosy.report.prose.unused_gpus import unused_gpus
 from argosy.report.summary.allreduces import AllreduceSummary
 from argosy.report.summary.laws import Laws, MeasuredSizes, sentence
@@ -233,7 +233,9 @@ def remarks(run: RunSummary) -> list[str]:
         said.insert(
             0, f"It is one of the slow jobs among those of its size; it counts all the same.{where}"
         )
-    if run.is_steady is False and not run.left_out:
+    if run.slower_from is not None:
+        said.insert(0, slowdowns.remark(run))
+    elif run.is_steady is False and not run.left_out:
         said.insert(
             0,
             f"The first {count(run.warm_up_steps or 0, _counted(run))} left out; {run.warm_up}.",
@@ -296,7 +298,8 @@ def _comparison(experiment: ExperimentSummary, base: PointSummary, point: PointS
     return (
         f"{size(experiment, point)} {verb} {number(speed_up.mean)} times the throughput of "
         f"{size(experiment, base)} ({_spread(speed_up, base)}): "
-        f"efficiency {percent(efficiency.mean)}.{_no_gain(speed_up)}{sizes.lost(experiment, point)}"
+        f"efficiency {percent(efficiency.mean)}.{_no_gain(speed_up)}{_more_than_ideal(efficiency)}"
+        f"{sizes.lost(experiment, point)}"
     )
 
 
@@ -304,6 +307,15 @@ def _no_gain(speed_up: Estimate) -> str:
     if speed_up.low is None or speed_up.high is None or not speed_up.low <= 1 <= speed_up.high:
         return ""
     return " No gain is shown."
+
+
+def _more_than_ideal(efficiency: Estimate) -> str:
+    if efficiency.low is None or efficiency.low <= 1:
+        return ""
+    return (
+        " That is more than ideal, beyond chance: more caches, or the base was slowed down by something "
+        "else (clocks, another day, a neighbour)."
+    )
 
 
 def _loss(experiment: ExperimentSummary, base: PointSummary, largest: PointSummary) -> str | None:
@@ -372,7 +384,7 @@ def warm_up(summary: Summary) -> str:
             f"Of {count(fitted, 'run')} the steady state is a fit: what an exponential approaches that "
             "agrees with all steps."
         )
-    unknown = [run for run in summary.runs if run.is_steady is False]
+    unknown = [run for run in summary.runs if run.is_steady is False and run.slower_from is None]
     never = sum(run.left_out == run.warm_up for run in unknown)
     if never:
         said.append(

@@ -32,7 +32,7 @@ def counted(experiment: ExperimentSummary, point: PointSummary) -> str:
 def without_numbers(experiment: ExperimentSummary) -> list[str]:
     """Return a sentence for each size of which no run completed, where others have."""
     return [
-        f"{_name(experiment, one)}: none of its {count(one.runs, 'run')} counts ({_missing(one)})."
+        f"{name_of(experiment, one)}: none of its {count(one.runs, 'run')} counts ({_missing(one)})."
         for one in experiment.sizes
         if experiment.base and not one.states.get("completed")
     ]
@@ -98,7 +98,8 @@ def _missing(size: SizeRuns) -> str:
     return ", ".join(parts[:-1]) + " and " + parts[-1] if len(parts) > 1 else "".join(parts)
 
 
-def _name(experiment: ExperimentSummary, size: SizeRuns) -> str:
+def name_of(experiment: ExperimentSummary, size: SizeRuns | PointSummary) -> str:
+    """Return a size by its nodes, with its ranks where nodes alone would not tell."""
     nodes = count(size.nodes, "node")
     is_alike = len({one.ranks_per_node for one in experiment.sizes}) == 1
     return nodes if is_alike else f"{nodes} with {count(size.ranks, 'rank')}"

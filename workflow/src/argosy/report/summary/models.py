@@ -161,7 +161,7 @@ class RunSummary:
     warm_up_steps: int | None
     """Of its steps, or of its printed numbers, that are left out as warm-up."""
     is_steady: bool | None
-    """Whether a steady state was reached; None without steps and printed numbers."""
+    """Whether a steady state was reached and kept; None without steps and printed numbers."""
     warm_up: str | None
     """What was found of the warm-up, in words."""
     warm_up_excess: float | None
@@ -193,6 +193,9 @@ class RunSummary:
     """Nodes on which the kernel killed a process of it for want of memory, though all ranks ended well."""
     long_steps: LongSteps | None = None
     """Few steps that took many times the median, and much of its steady time; they count all the same."""
+    slower_from: int | None = None
+    """The step from which on its steps take `slower` times as long as before; None where none does."""
+    slower: float = 1.0
     attempt: str | None = None
     """The attempt that was measured, `JOB.RESTART`: runs may share a job (`resources.same_allocation`)."""
 
