@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 from study_files import plan
 
-from argosy.analysis.statistics import Estimate
 from argosy.report.prose import findings
 from argosy.report.prose.experiments import sentences, warnings
 from argosy.report.summary.models import Summary
@@ -53,8 +52,3 @@ def test_steady_runs_are_not(tmp_path: Path) -> None:
     text = " ".join([*warnings(summary, experiment), *sentences(experiment)])
     assert "slower in the course" not in text
     assert "more than ideal" not in text
-
-
-def test_an_interval_that_holds_one_is_not_more_than_ideal() -> None:
-    assert findings._more_than_ideal(Estimate(3, 1.02, 0.99, 1.05)) == ""
-    assert findings._more_than_ideal(Estimate(1, 1.5)) == ""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from argosy.analysis.measurements import Point
-from argosy.analysis.statistics import Estimate, mean_estimate, proportion_estimate
+from argosy.analysis.statistics import Estimate, proportion_estimate
 from argosy.analysis.study_tables import StudyTables
 
 # The last value that a rank recorded under a name is its final one.
@@ -29,7 +29,7 @@ GROUP BY ALL ORDER BY experiment, ranks, nodes
 
 @dataclass(frozen=True)
 class Outcome:
-    """`test_accuracy` over the runs of a point, the worst of them, and the ranks' agreement.
+    """`test_accuracy` over the runs of a point, as a share, the worst of them, and the ranks' agreement.
 
     `weights_identical` is True when the ranks of every one of `compared_runs` runs ended with the
     same weights, and None when no run compared them.
@@ -52,15 +52,18 @@ def outcomes(tables: StudyTables) -> dict[tuple[str, Point], Outcome]:
 
 
 def _outcome(accuracies: Sequence[float], identical: float | None, compared: int) -> Outcome:
+    shares = _shares(accuracies)
     return Outcome(
-        test_accuracy=_mean(accuracies) if accuracies else None,
-        test_accuracy_min=min(accuracies, default=None),
+        test_accuracy=proportion_estimate(shares) if shares else None,
+        test_accuracy_min=min(shares, default=None),
         weights_identical=None if identical is None else identical == 1,
         compared_runs=compared,
     )
 
 
-def _mean(accuracies: Sequence[float]) -> Estimate:
-    """Programs may count in shares or, for instance, in per cent."""
-    are_shares = min(accuracies) >= 0 and max(accuracies) <= 1
-    return proportion_estimate(accuracies) if are_shares else mean_estimate(accuracies)
+def _shares(accuracies: Sequence[float]) -> list[float]:
+    """Return accuracies as shares: programs may count in per cent; what is neither is no accuracy."""
+    if not accuracies or not 0 <= min(accuracies) <= max(accuracies) <= 100:
+        return []
+    whole = 1 if max(accuracies) <= 1 else 100
+    return [one / whole for one in accuracies]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from argosy.analysis.printed_rates import printed_rate
+from argosy.analysis.printed_rates import implausible, printed_rate
 from argosy.analysis.study_tables import StudyTables
 from argosy.analysis.warmup import WarmUp
 
@@ -103,6 +103,8 @@ def _measurement(row: Mapping[str, Any], warm_up: WarmUp | None) -> Measurement:
     left_out = _left_out(row, warm_up)
     if left_out:
         return replace(run, left_out=left_out)
+    if odd := implausible(row["recorded"]):
+        return replace(run, left_out=f"its steps give {odd}")
     return replace(run, samples_per_s=row["recorded"], source="steps")
 
 

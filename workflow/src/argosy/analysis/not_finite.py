@@ -1,4 +1,4 @@
-"""Losses and other metrics of completed runs that are NaN or infinite: which, whose, and since when."""
+"""Losses and metrics of completed runs that are NaN, infinite or as good as: which, whose, since when."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -8,13 +8,16 @@ from argosy.analysis.study_tables import StudyTables
 from argosy.results.rows import PRINTED_LOSS
 from argosy.results.tables import Run
 
-_QUERY = """
+DIVERGED = 1e100
+"""A metric beyond it is of a training that diverged, as good as infinite."""
+
+_QUERY = f"""
 WITH odd AS (
     SELECT experiment, run_id, rank, name, at_s,
         coalesce(value_text, CAST(value_number AS VARCHAR)) AS value,
         count(DISTINCT rank) OVER (PARTITION BY experiment, run_id, name) AS ranks
     FROM metrics
-    WHERE name = $printed OR NOT isfinite(value_number)
+    WHERE name = $printed OR NOT abs(value_number) < {DIVERGED}
         OR lower(value_text) IN ('nan', 'inf', '-inf', 'infinity', '-infinity')
 ), first_odd AS (
     SELECT * FROM odd

@@ -13,6 +13,8 @@ LEAST_RATIO = 1.5
 """Of two groups of numbers that are taken for two kinds."""
 FEWEST_CHANGES = 3
 """From one group to the other, so that a single change of pace is none of it."""
+PLAUSIBLE = (1e-30, 1e30)
+"""Samples/s: beyond, a number is no throughput, and what is computed of it no number."""
 _STARTED = 0.2
 """Of a run: slow first numbers do not hide two groups behind them."""
 LEAST_INTERVAL_S = 0.01
@@ -41,6 +43,8 @@ def printed_rate(rates: Sequence[float], times: Sequence[float]) -> PrintedRate:
     every, at = np.asarray(rates, dtype=np.float64), np.asarray(times, dtype=np.float64)
     if not every.any():
         return PrintedRate(left_out="it printed no throughput but 0")
+    if odd := implausible(*every[every != 0]):
+        return PrintedRate(left_out=f"it printed {odd}")
     begin = int(np.argmax(every > 0))
     rest = every[begin:]
     if unclear := _stopped(rest) or _two_kinds(rest):
@@ -50,6 +54,13 @@ def printed_rate(rates: Sequence[float], times: Sequence[float]) -> PrintedRate:
         return PrintedRate(warm_up=found, left_out=found.reason)
     rate = mean_rate(every, at, found.steps) * found.excess
     return PrintedRate(rate, found)
+
+
+def implausible(*rates: float) -> str | None:
+    """Return what is wrong with the first of the rates (samples/s) that is none; None where all are."""
+    low, high = PLAUSIBLE
+    odd = next((rate for rate in rates if not low <= rate <= high), None)
+    return None if odd is None else f"{odd:.3g} samples per second, which is no throughput"
 
 
 def mean_rate(rates: Vector, times: Vector, first: int) -> float:

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from argosy.analysis.measurements import Point
+from argosy.analysis.not_finite import DIVERGED
 from argosy.analysis.statistics import Estimate, mean_estimate
 from argosy.analysis.study_tables import StudyTables
 
@@ -11,10 +12,10 @@ ELSEWHERE = ("test_accuracy", "weights_identical")
 """Those that the report shows in a way of their own."""
 
 # The last value that a rank recorded under a name is its final one.
-_QUERY = """
+_QUERY = f"""
 WITH final AS (
     SELECT experiment, run_id, rank, name, arg_max(value_number, coalesce(at_s, 0)) AS value
-    FROM metrics WHERE isfinite(value_number) GROUP BY ALL
+    FROM metrics WHERE abs(value_number) < {DIVERGED} GROUP BY ALL
 ), of_run AS (
     SELECT experiment, run_id, name, avg(value) AS value FROM final GROUP BY ALL
 )

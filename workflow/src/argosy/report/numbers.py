@@ -15,6 +15,12 @@ def number(value: float | None, digits: int = 3) -> str:
         return NONE
     if value == 0:
         return "0"
+    if not math.isfinite(value):
+        return (
+            "not a number"
+            if math.isnan(value)
+            else _with_minus(f"{value:+.0f}".replace("inf", "∞"))
+        )
     # Rounded first: 99.96 has a digit more before the point then.
     rounded = float(f"{value:.{digits - 1}e}")
     decimals = digits - 1 - math.floor(math.log10(abs(rounded)))

@@ -13,6 +13,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    model_validator,
 )
 
 from argosy.errors import ArgosyError, plain
@@ -23,6 +24,7 @@ SCHEMA_VERSION: Literal[2] = 2
 """Of each JSON file; the copies of it in `runtime/` are held to it by a test."""
 MOST_NODES = 1 << 20
 MOST_RANKS_PER_NODE = 1 << 10
+MOST_RANKS = 1 << 18
 
 Whole = Annotated[int, Field(ge=0, lt=1 << 31)]
 """As the tables hold it."""
@@ -122,6 +124,13 @@ class RunSpec(File):
     gpus_per_rank: Annotated[Whole | None, Field(exclude_if=_left_out)] = None
     allocation: Annotated[str | None, Field(exclude_if=_left_out)] = None
     """The folder of the job that the run shares, below that of the site."""
+
+    @model_validator(mode="after")
+    def has_ranks_that_can_be_told(self) -> "RunSpec":
+        """Refuse more ranks than a table can list."""
+        if self.ranks > MOST_RANKS:
+            raise ValueError(f"nodes times ranks_per_node is more than {MOST_RANKS:,}")
+        return self
 
     @property
     def ranks(self) -> int:
