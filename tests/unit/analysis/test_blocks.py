@@ -2,7 +2,7 @@
 
 import pytest
 
-from argosy.analysis.blocks import are_blocks
+from argosy.analysis.blocks import are_blocks, days
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,9 @@ def test_blocks(starts: dict[int, list[float | None]]) -> None:
 )
 def test_no_blocks(starts: dict[int, list[float | None]]) -> None:
     assert not are_blocks(starts)
+
+
+def test_a_night_ends_a_day() -> None:
+    hour = 3600.0
+    assert days([10 * hour, 0, None, 3 * hour, 40 * hour, 5 * hour]) == [1, 1, 0, 1, 2, 1]
+    assert days([]) == []

@@ -9,7 +9,6 @@ from argosy.analysis.repeated_slowness import (
     LookedAt,
     SlowHost,
     SlowRank,
-    days,
     slow_hosts,
     slow_ranks_again,
 )
@@ -110,9 +109,3 @@ def test_once_is_chance() -> None:
 def test_without_runs_there_is_none() -> None:
     assert slow_hosts([]) == []
     assert slow_ranks_again([], []) == []
-
-
-def test_a_night_ends_a_day() -> None:
-    hour = 3600.0
-    assert days([10 * hour, 0, None, 3 * hour, 40 * hour, 5 * hour]) == [1, 1, 0, 1, 2, 1]
-    assert days([]) == []

@@ -85,5 +85,33 @@ def test_few_repeats_or_others_are_no_pairs() -> None:
     assert not any(one.is_paired for runs in (few, lost, again) for one in scaling(runs))
 
 
+def test_sizes_of_other_days_have_a_ratio_and_no_interval() -> None:
+    day_s = 86400.0
+    one = [
+        replace(run, started_unix_s=60.0 * place) for place, run in enumerate(runs(1, 99.0, 101.0))
+    ]
+    two = [replace(run, started_unix_s=day_s) for run in runs(2, 198.0, 199.0)]
+    _, found = scaling(one + two)
+    assert found.no_interval == "it was measured on other days"
+    assert found.throughput.low is not None
+    assert (found.speed_up.low, found.efficiency.high, found.detectable) == (None, None, None)
+    assert found.speed_up.mean == pytest.approx(1.985, abs=0.01)
+    _, together = scaling([*one, *two, replace(one[0], started_unix_s=day_s + 60)])
+    assert together.no_interval is None
+    assert together.speed_up.low is not None
+
+
+def test_a_size_that_lost_runs_has_no_interval_and_none_has_beside_such_a_base() -> None:
+    one, two, three = runs(1, 99.0, 101.0), runs(2, 198.0, 199.0), runs(3, 290.0, 300.0)
+    _, second, third = scaling(one + two + three, {Point(2, 2, 1): 0.25, Point(3, 3, 1): 0.1})
+    assert (second.speed_up.low, second.throughput.low) == (None, None)
+    assert "slow ones" in str(second.no_interval)
+    assert third.speed_up.low is not None
+    base, *others = scaling(one + two + three, {Point(1, 1, 1): 0.5})
+    assert base.throughput.low is None
+    assert [found.speed_up.low for found in others] == [None, None]
+    assert None not in [found.throughput.low for found in others]
+
+
 def test_no_runs_no_points() -> None:
     assert scaling([]) == []

@@ -4,6 +4,8 @@ Runs that start near each other have in common what the machine was like then. T
 as is that of two plots of one block (Fisher, "The Design of Experiments", 1935, ch. 4).
 """
 
+import math
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -12,6 +14,9 @@ from argosy.analysis.measurements import Measurement
 FEWEST_PAIRS = 6
 """Where blocks have nothing in common, an interval by 6 pairs is 8 to 10 % wider than Welch's, by 5 up to
 13 % (`benchmarks/coverage_pairs.py`). Their number alone decides, never which interval is shorter."""
+
+NIGHT_S = 6 * 3600.0
+"""Without a start of a run; what is measured after it was measured on another day."""
 
 Pairs = tuple[list[float], list[float]]
 """Throughputs of two sizes, in the same order of repeats."""
@@ -53,6 +58,20 @@ def are_blocks(starts: Mapping[int, Sequence[float | None]]) -> bool:
         for place, block in enumerate(times)
         for later in times[place + apart :]
     )
+
+
+def days(started: Sequence[float | None]) -> list[int]:
+    """Return the number of the day of each start, in seconds of a clock; a night without starts ends a day.
+
+    A start that is not known is of a day of its own, 0.
+    """
+    ordered = sorted(one for one in started if one is not None)
+    begins = [
+        later
+        for earlier, later in zip([-math.inf, *ordered], ordered, strict=False)
+        if later - earlier > NIGHT_S
+    ]
+    return [0 if one is None else bisect_right(begins, one) for one in started]
 
 
 def _by_repeat(runs: Iterable[Measurement]) -> dict[int, Measurement] | None:

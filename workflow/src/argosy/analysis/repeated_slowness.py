@@ -8,8 +8,6 @@ National Cancer Institute 22, 1959) by the exact distribution of the sum; over h
 levels are Holm's (Scandinavian Journal of Statistics 6(2), 1979).
 """
 
-import math
-from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,8 +22,6 @@ from argosy.analysis.stragglers import SIGNIFICANCE
 FALSELY_NAMED = 0.05
 """The chance that any of all hosts, or of all ranks, is named though all are alike."""
 FEWEST_RUNS = 2
-NIGHT_S = 6 * 3600.0
-"""Without a start of a run; what is measured after it was measured on another day."""
 
 Name = TypeVar("Name", bound=Hashable)
 
@@ -109,20 +105,6 @@ def slow_ranks_again(runs: Sequence[LookedAt], slow_hosts: Collection[str]) -> l
     )
     either = {rank for rank in _beyond_chance(runs) if unexplained[rank] >= FEWEST_RUNS}
     return [_slow_rank(cells, rank, rank in certain) for rank in sorted(certain | either)]
-
-
-def days(started: Sequence[float | None]) -> list[int]:
-    """Return the number of the day of each start, in seconds of a clock; a night without starts ends a day.
-
-    A start that is not known is of a day of its own, 0.
-    """
-    ordered = sorted(one for one in started if one is not None)
-    begins = [
-        later
-        for earlier, later in zip([-math.inf, *ordered], ordered, strict=False)
-        if later - earlier > NIGHT_S
-    ]
-    return [0 if one is None else bisect_right(begins, one) for one in started]
 
 
 def _rank_cells(run: LookedAt) -> Iterable[_Cell]:

@@ -1,10 +1,10 @@
 """Throughput, speed-up and efficiency of each point of an experiment against its base case."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from argosy.analysis.blocks import pairs_of
+from argosy.analysis.blocks import days, pairs_of
 from argosy.analysis.detectable import detectable_pair_ratio, detectable_ratio
 from argosy.analysis.measurements import Measurement, Point
 from argosy.analysis.statistics import (
@@ -15,6 +15,11 @@ from argosy.analysis.statistics import (
     scaled,
 )
 
+MUCH_LOST = 0.2
+"""Of the runs of a size: they may have been the slow ones, as where a time limit ended them."""
+LOST = "runs that were lost may have been the slow ones"
+OTHER_DAYS = "it was measured on other days"
+
 
 @dataclass(frozen=True)
 class PointScaling:
@@ -23,7 +28,8 @@ class PointScaling:
     `speed_up` is the throughput over the base's, for strong and weak scaling alike; `efficiency`
     is the speed-up over how many times the ranks of the base there are (1 is ideal). `is_paired` says that
     the interval is of pairs in blocks (`blocks`); `detectable` is the least ratio to what a speed-up may
-    be held against that such runs would mostly have shown (`detectable`).
+    be held against that such runs would mostly have shown (`detectable`). `no_interval` says why numbers
+    have none although there are several runs.
     """
 
     point: Point
@@ -33,47 +39,102 @@ class PointScaling:
     efficiency: Estimate
     is_paired: bool = False
     detectable: float | None = None
+    no_interval: str | None = None
 
 
-def scaling(runs: Iterable[Measurement]) -> list[PointScaling]:
+def scaling(
+    runs: Iterable[Measurement], lost: Mapping[Point, float] | None = None
+) -> list[PointScaling]:
     """Return the points of one experiment's runs, smallest first; runs without throughput are left out.
 
     The base is the point with the fewest ranks; its speed-up and efficiency are 1 by definition
     and have no interval.
+
+    Args:
+        runs: completed ones.
+        lost: of each point, the share of its runs that ended otherwise.
     """
     by_point: defaultdict[Point, list[Measurement]] = defaultdict(list)
     for run in runs:
         if run.samples_per_s is not None:
             by_point[run.point].append(run)
+    shares = lost or {}
+    much_lost = {point for point in by_point if shares.get(point, 0.0) >= MUCH_LOST}
+    on_days = _days_by_point(by_point)
     base = min(by_point, default=None)
     return [
-        _base(point, _rates(of_point))
+        _base(of_point, base in much_lost)
         if point == base
-        else _against(by_point[base], point, of_point)
+        else _against(
+            by_point[base],
+            of_point,
+            point in much_lost,
+            _no_interval({base, point} & much_lost, on_days[base].isdisjoint(on_days[point])),
+        )
         for point, of_point in sorted(by_point.items())
         if base is not None
     ]
 
 
-def _base(point: Point, rates: Sequence[float]) -> PointScaling:
+def without_interval(estimate: Estimate) -> Estimate:
+    """Return the same mean, of which nobody knows how far off it may be."""
+    return Estimate(estimate.n, estimate.mean)
+
+
+def _days_by_point(by_point: Mapping[Point, Sequence[Measurement]]) -> dict[Point, set[int]]:
+    runs = [(point, run.started_unix_s) for point, of_point in by_point.items() for run in of_point]
+    found: defaultdict[Point, set[int]] = defaultdict(set)
+    for (point, _), day in zip(runs, days([start for _, start in runs]), strict=True):
+        found[point].add(day)
+    return found
+
+
+def _no_interval(much_lost: Collection[Point], are_other_days: bool) -> str | None:
+    """Return why the scatter of runs does not tell how far off a ratio is; None where it does."""
+    if much_lost:
+        return LOST
+    return OTHER_DAYS if are_other_days else None
+
+
+def _throughput(rates: Sequence[float], much_lost: bool) -> Estimate:
+    found = geometric_mean_estimate(rates)
+    return without_interval(found) if much_lost else found
+
+
+def _base(runs: Sequence[Measurement], much_lost: bool) -> PointScaling:
+    rates = _rates(runs)
     one = Estimate(len(rates), 1.0)
-    return PointScaling(point, tuple(rates), geometric_mean_estimate(rates), one, one)
+    return PointScaling(
+        runs[0].point,
+        tuple(rates),
+        _throughput(rates, much_lost),
+        one,
+        one,
+        no_interval=LOST if much_lost else None,
+    )
 
 
 def _against(
-    base: Sequence[Measurement], point: Point, runs: Sequence[Measurement]
+    base: Sequence[Measurement],
+    runs: Sequence[Measurement],
+    much_lost: bool,
+    no_interval: str | None,
 ) -> PointScaling:
     rates, of_base = _rates(runs), _rates(base)
     pairs = pairs_of(runs, base)
     speed_up = paired_ratio_estimate(*pairs) if pairs else ratio_estimate(rates, of_base)
+    detectable = detectable_pair_ratio(*pairs) if pairs else detectable_ratio(rates, of_base)
+    if no_interval:
+        speed_up, detectable = without_interval(speed_up), None
     return PointScaling(
-        point=point,
+        point=runs[0].point,
         samples_per_s=tuple(rates),
-        throughput=geometric_mean_estimate(rates),
+        throughput=_throughput(rates, much_lost),
         speed_up=speed_up,
-        efficiency=scaled(speed_up, base[0].point.ranks / point.ranks),
-        is_paired=pairs is not None,
-        detectable=detectable_pair_ratio(*pairs) if pairs else detectable_ratio(rates, of_base),
+        efficiency=scaled(speed_up, base[0].point.ranks / runs[0].point.ranks),
+        is_paired=pairs is not None and not no_interval,
+        detectable=detectable,
+        no_interval=no_interval,
     )
 
 

@@ -283,7 +283,11 @@ def _is_base(experiment: ExperimentSummary, point: PointSummary) -> bool:
 def _base_sentence(experiment: ExperimentSummary, base: PointSummary) -> str:
     rate = base.throughput_samples_per_s
     assert rate is not None
-    spread = "one run, so no interval" if rate.n == 1 else _interval_of(rate, f"n = {rate.n}")
+    spread = (
+        "one run, so no interval"
+        if rate.n == 1
+        else _interval_of(rate, f"n = {rate.n}", base.no_interval)
+    )
     verb = "gives" if base.nodes == 1 else "give"
     return (
         f"{size(experiment, base)} {verb} {number(rate.mean)} samples per second ({spread})."
@@ -297,7 +301,7 @@ def _comparison(experiment: ExperimentSummary, base: PointSummary, point: PointS
     verb = "gives" if point.nodes == 1 else "give"
     return (
         f"{size(experiment, point)} {verb} {number(speed_up.mean)} times the throughput of "
-        f"{size(experiment, base)} ({_spread(speed_up, base)}): "
+        f"{size(experiment, base)} ({_spread(speed_up, base, point.no_interval)}): "
         f"efficiency {percent(efficiency.mean)}.{_no_gain(speed_up)}{_more_than_ideal(efficiency)}"
         f"{sizes.lost(experiment, point)}"
     )
@@ -347,16 +351,18 @@ def _smaller_batch(experiment: ExperimentSummary, base: PointSummary, largest: P
     )
 
 
-def _spread(speed_up: Estimate, base: PointSummary) -> str:
+def _spread(speed_up: Estimate, base: PointSummary, no_interval: str | None) -> str:
     assert base.throughput_samples_per_s is not None
     base_n = base.throughput_samples_per_s.n
     runs = f"n = {speed_up.n}" if speed_up.n == base_n else f"n = {speed_up.n} against {base_n}"
     is_single = min(speed_up.n, base_n) == 1
-    return f"{runs}, so no interval" if is_single else _interval_of(speed_up, runs)
+    return f"{runs}, so no interval" if is_single else _interval_of(speed_up, runs, no_interval)
 
 
-def _interval_of(estimate: Estimate, runs: str) -> str:
+def _interval_of(estimate: Estimate, runs: str, no_interval: str | None) -> str:
     """Return the words for an interval; runs that agree to the last digit do not show that others would."""
+    if no_interval:
+        return f"{runs}, no interval: {no_interval}"
     if estimate.low is None:
         return f"{runs}, all alike to the last digit"
     return f"95 % interval {interval(estimate)}, {runs}"

@@ -3,13 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from argosy.analysis.repeated_slowness import (
-    LookedAt,
-    SlowRank,
-    days,
-    slow_hosts,
-    slow_ranks_again,
-)
+from argosy.analysis.blocks import days
+from argosy.analysis.repeated_slowness import LookedAt, SlowRank, slow_hosts, slow_ranks_again
 from argosy.errors import some
 from argosy.report.summary.models import ExperimentSummary, RunSummary, Summary
 

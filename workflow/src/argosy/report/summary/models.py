@@ -66,6 +66,8 @@ class PointSummary:
     """The share of the nodes' peak that the model's own operations take; None where it is not known."""
     queue: QueueWaits | None = None
     """How long its jobs waited; None where there was no queue, or it is not known."""
+    no_interval: str | None = None
+    """Why its speed-up has no interval although there are several runs."""
     metrics: dict[str, Estimate] = field(default_factory=dict)
     """What the program recorded besides, by name: the mean over ranks, over the runs."""
 

@@ -20,7 +20,7 @@ from argosy.analysis.point_factors import point_factors
 from argosy.analysis.queue_waits import QueueWaits, queue_waits
 from argosy.analysis.rank_times import rank_times
 from argosy.analysis.recorded_metrics import recorded_metrics
-from argosy.analysis.scaling import PointScaling, scaling
+from argosy.analysis.scaling import PointScaling, scaling, without_interval
 from argosy.analysis.setups import NamedSetup
 from argosy.analysis.slow_jobs import median_estimate, slow_jobs
 from argosy.analysis.stalls import PointStalls, RefusedPoint, stalls
@@ -182,7 +182,7 @@ def _experiment(
     named = found.setups[name]
     kind = named.setup.scaling
     runs = found.measured.get(name, [])
-    scaled = {one.point: one for one in scaling(runs)}
+    scaled = {one.point: one for one in scaling(runs, _lost(states))}
     base = next(iter(scaled), None)
     points = [
         _point(found, name, point, base, scaled.get(point))
@@ -209,6 +209,19 @@ def _experiment(
         container_costs=[_container_cost(one) for one in found.container_costs.get(name, ())],
         sizes=[_size(runs, point, of_point) for point, of_point in states.items()],
     )
+
+
+def _lost(states: Mapping[Point, Counter[str]]) -> dict[Point, float]:
+    """Return the share of each point's ended runs that did not complete."""
+    ended = {
+        point: found.total() - found["pending"] - found["unfinished"]
+        for point, found in states.items()
+    }
+    return {
+        point: 1 - found["completed"] / ended[point]
+        for point, found in states.items()
+        if ended[point]
+    }
 
 
 def _size(runs: Sequence[Measurement], point: Point, states: Counter[str]) -> SizeRuns:
@@ -278,6 +291,7 @@ def _point(
         if scaled
         else None,
         queue=found.queues.get((experiment, point)),
+        no_interval=scaled.no_interval if scaled else None,
         metrics=dict(metrics),
     )
 
@@ -292,7 +306,10 @@ def _factors(
         return {}
     # Both are by repeat, of which none is missing then.
     paired = scaled.is_paired and len(runs) == len(of_base) == len(scaled.samples_per_s)
-    return dict(point_factors(runs, of_base, paired=paired))
+    factors = point_factors(runs, of_base, paired=paired)
+    if scaled.no_interval:
+        return {name: without_interval(factor) for name, factor in factors.items()}
+    return dict(factors)
 
 
 def _runs(
