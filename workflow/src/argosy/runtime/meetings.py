@@ -35,10 +35,10 @@ def groups_of_ranks(run: Mapping[str, Any], records: str) -> int | None:
         ):
             return None
         for rank in range(node * per_node, (node + 1) * per_node):
-            found = mine.get(str(rank))
-            if not _are_names(found):
+            names = mine.get(str(rank))
+            if not isinstance(names, list) or not _are_names(names):
                 return None
-            links[rank] = found
+            links[rank] = names
     groups = count_groups(links)
     clear = all(noted.get("unclear") is False for noted in notes)
     return groups if groups == 1 or (clear and not _were_called(notes, per_node)) else None
