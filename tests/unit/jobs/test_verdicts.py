@@ -51,6 +51,27 @@ def test_completed(run_dir: Path) -> None:
     assert read_ending(run_dir, COMPLETED).completed
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, ""),
+        ({"groups": 1}, ""),
+        ({"groups": 2}, "; its ranks never met: they are 2 groups"),
+        (
+            {"groups": 2, "remarks": ["a", "b\x1b[31m"]},
+            "; its ranks never met: they are 2 groups; a; b",
+        ),
+    ],
+)
+def test_what_is_doubtful_of_a_completed_run_is_said(
+    run_dir: Path, more: dict[str, Any], said: str
+) -> None:
+    verdict(run_dir, "7.0", "completed", **more)
+    ending = read_ending(run_dir, COMPLETED)
+    assert ending.message == f"local/digits/nodes2-ranks1-repeat1: completed{said}"
+    assert ending.is_doubtful == bool(said)
+
+
 def test_a_program_that_failed_is_quoted_with_its_last_line(run_dir: Path) -> None:
     verdict(run_dir, "7.0", "failed", {"node": 1, "rank": 1, "cause": "exit code 1", "at": 0})
     ending = read_ending(run_dir, Status(State.FAILED, "7"))

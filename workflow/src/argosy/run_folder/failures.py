@@ -46,6 +46,16 @@ def describe_verdict(run: RunFolder, verdict: Verdict) -> str:
     return text
 
 
+def describe_doubts(verdict: Verdict) -> str:
+    """Return what a completed run's numbers may be worth less for; "" without anything."""
+    apart = f"its ranks never met: they are {verdict.groups} groups" if _are_apart(verdict) else ""
+    return "; ".join(filter(None, [apart, *verdict.remarks]))
+
+
+def _are_apart(verdict: Verdict) -> bool:
+    return verdict.groups is not None and verdict.groups > 1
+
+
 def last_words(run: RunFolder, job_id: str | None, attempt: str | None) -> str:
     """Return the last line of an attempt's log, or of the scheduler's where it did not come so far."""
     logs = [run.scheduler_log(job_id)] if job_id else []

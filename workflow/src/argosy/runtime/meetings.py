@@ -19,7 +19,7 @@ _MOST_RANKS = 1 << 20
 def groups_of_ranks(run: Mapping[str, Any], records: str) -> int | None:
     """Return into how many groups the ranks fall that were connected to each other; 1: they have met.
 
-    None where that is not known, or not wanted: of ranks that are `independent`.
+    0: that is not known. None: nobody has to meet, as of a single rank or of `independent` ones.
     """
     nodes, per_node = (
         files.whole(run.get(name), _MOST_RANKS) for name in ("nodes", "ranks_per_node")
@@ -33,15 +33,15 @@ def groups_of_ranks(run: Mapping[str, Any], records: str) -> int | None:
         if not isinstance(mine, dict) or not all(
             _are_names(noted.get(kind)) for kind in ("ports", "called", "closed")
         ):
-            return None
+            return 0
         for rank in range(node * per_node, (node + 1) * per_node):
             names = mine.get(str(rank))
             if not isinstance(names, list) or not _are_names(names):
-                return None
+                return 0
             links[rank] = names
-    groups = count_groups(links)
+    groups = count_groups(links) or 0
     clear = all(noted.get("unclear") is False for noted in notes)
-    return groups if groups == 1 or (clear and not _were_called(notes, per_node)) else None
+    return groups if groups == 1 or (clear and not _were_called(notes, per_node)) else 0
 
 
 def _are_names(found: Any) -> bool:

@@ -2,8 +2,8 @@
 
 from argosy.report.prose import (
     container_cost,
+    doubts,
     findings,
-    killed_processes,
     long_steps,
     not_finite,
     of_runs,
@@ -17,13 +17,13 @@ from argosy.report.summary.models import ExperimentSummary, Summary
 def warnings(summary: Summary, experiment: ExperimentSummary) -> list[str]:
     """Return what is wrong with completed runs.
 
-    That is those in none of the numbers, what is not finite, processes that were killed for memory, and
-    single steps that took very long.
+    That is those in none of the numbers, what is not finite, what their verdicts call doubtful, and single
+    steps that took very long.
     """
     return [
         *findings.left_out(summary, experiment),
         *of_runs.sentences(summary, experiment, not_finite.first_remark),
-        *of_runs.sentences(summary, experiment, killed_processes.remark),
+        *of_runs.sentences(summary, experiment, doubts.remark),
         *of_runs.sentences(summary, experiment, long_steps.remark),
     ]
 

@@ -46,9 +46,9 @@ _AT_ONCE = 30.0
 # Seconds by which a file server's clock may be behind.
 _SKEW = 2.0
 _LEFT = (
-    "ended {seconds:.0f} s after it was warned, with 0, and saved no checkpoint to go on from: "
-    "whether it was done is not known; save below ARGOSY_CHECKPOINTS and end with 75 "
-    "(docs/writing-a-training-program.md), or raise resources.time"
+    "it is not known whether the program was done: it handles the warning by itself, and ended with 0 "
+    "{seconds:.0f} s after it; argosy_steps.Recorder() makes 0 mean that it was, and 75 that it stopped "
+    "early (docs/writing-a-training-program.md); or raise resources.time"
 )
 # Seconds from SIGTERM to SIGKILL, from that to giving up, and for the last of the output.
 GRACE = 2.0
@@ -179,35 +179,41 @@ class Rank:
         self.status.signal = -code if code < 0 else None
         self.status.ended = time.time()
         self._ended = time.monotonic()
+        self.status.unproven_s = self._unproven_after()
 
     @property
     def interrupted(self) -> bool:
         """Whether the rank ended early, to be continued.
 
         Its status is 75, or else it left for the warning and a checkpoint was saved: torchrun turns a 75 of
-        its workers into 1.
+        its workers into 1. One that had come to its end finds that out when it goes on.
         """
         if self._settings.run.checkpoint_time is None:
             return False
-        is_left = self._left_after() is not None
-        return self.status.exit_code == _INTERRUPTED_EXIT or (is_left and self._has_saved())
+        seconds, code = self._left_after(), self.status.exit_code
+        is_left = seconds is not None and (code == 0 or seconds <= _AT_ONCE)
+        return code == _INTERRUPTED_EXIT or (is_left and self._has_saved())
 
     def left_unfinished(self) -> Failure | None:
-        """Return what is wrong where the rank ended for the warning, with 0 and nothing to go on from."""
-        seconds = self._left_after()
-        if seconds is None or self.status.exit_code or self.interrupted:
+        """Return what is wrong where the rank ended at once for the warning, with nothing to go on from."""
+        seconds = self.status.unproven_s
+        if seconds is None or seconds > _AT_ONCE:
             return None
         cause = _LEFT.format(seconds=seconds)
         return Failure(self._settings.node, self.number, cause, self.status.ended or time.time())
 
-    def _left_after(self) -> float | None:
-        """Return the seconds from the warning to an end that followed from it; None: it did not.
+    def _unproven_after(self) -> float | None:
+        """Return the seconds from the warning to an end with 0 of which nobody knows what it means."""
+        return None if self.status.exit_code or self.interrupted else self._left_after()
 
-        A program that handles the warning by itself and ends at once with 0 may not have come to its end.
-        One with a recorder knows that status 75 says so.
+    def _left_after(self) -> float | None:
+        """Return the seconds from the warning to an end that may follow from it; None: it does not.
+
+        A program that handles the warning by itself and ends with 0 may not have come to its end. One with
+        a recorder knows that status 75 says so.
         """
         heard, ended, code = self._warning.heard, self._ended, self.status.exit_code
-        if heard is None or ended is None or code is None or ended > heard + _AT_ONCE:
+        if heard is None or ended is None or code is None:
             return None
         return None if code == 0 and os.path.exists(self.steps_file) else ended - heard
 
