@@ -146,6 +146,26 @@ def test_one_that_saved_a_checkpoint_goes_on(job: Any, status: int) -> None:
     assert one.verdict().returncode == 75
 
 
+FINDS = """
+import argosy_steps, os, sys, time
+steps = argosy_steps.Recorder()
+print("ready", flush=True)
+while not os.path.exists(f"{os.environ['ARGOSY_RUN_DIR']}/attempts/{os.environ['ARGOSY_ATTEMPT']}/warning"):
+    time.sleep(0.005)
+with steps.checkpoint():
+    pass
+sys.exit(75)
+"""
+
+
+def test_one_that_finds_the_warning_before_its_agent_does_goes_on(job: Any, program: Any) -> None:
+    """Its recorder looks for a file, and what started it turns 75 into 1 at once, as accelerate does."""
+    words = ["bash", "-c", f"{PYTHON} {program(FINDS)}; exit 1"]
+    one = job(words, nodes=1, checkpoints=CHECKPOINTS)
+    warned(one)
+    assert one.verdict().returncode == 75, one.outputs()
+
+
 LATER = SAVES.replace("sys.exit(0)", "threading.Timer(31, os._exit, [0]).start()")
 LATER = LATER.replace("import os", "import threading, os").replace("range(300)", "range(400)")
 

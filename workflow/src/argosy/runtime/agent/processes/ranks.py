@@ -166,10 +166,17 @@ class Rank:
             return False
         before = self.status.heard
         self._warning.send(self.pid, processes() if everybody is None else everybody)
-        # Its recorder looks for the file.
-        heard = self._warning.heard is not None or os.path.exists(self.steps_file)
-        self.status.heard = heard
-        return heard != before
+        self._note_warning()
+        self.status.heard = self._warning.heard is not None
+        return self.status.heard != before
+
+    def _note_warning(self) -> None:
+        """Note a warning that the rank's recorder finds by itself: it may do so before this agent does."""
+        if self._settings.run.checkpoint_time is None or not os.path.exists(self.steps_file):
+            return
+        for path in (self._settings.warning, self._settings.warned):
+            with contextlib.suppress(OSError):
+                self._warning.note(os.stat(path).st_mtime)
 
     def collect(self) -> None:
         """Reap the rank, which has ended, and end what it started with it."""
@@ -179,6 +186,7 @@ class Rank:
         self.status.signal = -code if code < 0 else None
         self.status.ended = time.time()
         self._ended = time.monotonic()
+        self._note_warning()
         self.status.unproven_s = self._unproven_after()
 
     @property
