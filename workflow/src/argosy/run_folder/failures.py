@@ -48,12 +48,16 @@ def describe_verdict(run: RunFolder, verdict: Verdict) -> str:
 
 def describe_doubts(verdict: Verdict) -> str:
     """Return what a completed run's numbers may be worth less for; "" without anything."""
-    apart = f"its ranks never met: they are {verdict.groups} groups" if _are_apart(verdict) else ""
-    return "; ".join(filter(None, [apart, *verdict.remarks]))
+    return "; ".join([*_apart(verdict.groups or 1), *verdict.remarks])
 
 
-def _are_apart(verdict: Verdict) -> bool:
-    return verdict.groups is not None and verdict.groups > 1
+def _apart(groups: int) -> list[str]:
+    if groups == 1:
+        return []
+    return [
+        f"its ranks never met: they are {groups} groups, and no throughput is made of it (where they need "
+        "not meet, write independent: true)"
+    ]
 
 
 def last_words(run: RunFolder, job_id: str | None, attempt: str | None) -> str:
