@@ -94,7 +94,7 @@ def _with_verdict(run: RunFolder, spec: RunSpec, verdict: Verdict, has_queue: bo
     if state is RunState.COMPLETED and not is_regular(run.path / "result.json", run.site):
         note = "its result.json is gone; the next snakemake puts it back, or measures again"
     if state is RunState.INTERRUPTED:
-        note = note or "saved a checkpoint and ended; snakemake continues it"
+        note = note or "ended early, to go on from its last checkpoint; snakemake continues it"
     return RunView(
         run.path.parent.name, run.path.name, state,
         job=label(verdict.attempt) if has_queue else "",

@@ -22,7 +22,7 @@ from ..coordination.failure import (
     ended_with_code,
 )
 from ..files import UMASK, open_for_append
-from ..hangs.processes import Process, processes
+from ..hangs.processes import Process, caught, processes
 from ..settings import MeetingPoint, Settings, rank_environment
 from ..status import RankStatus
 from ..transport.open_files import OpenFiles
@@ -32,7 +32,7 @@ from .lost_peers import has_lost_another, last_lines, unreachable
 from .measurements import printed_path
 from .memory_limits import memory_kills, why_killed
 from .output import Console, OutputPump, Trouble
-from .warning import RankWarning
+from .warning import RankWarning, members
 from .workdir import workdir
 
 _RUNTIME = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
@@ -43,6 +43,8 @@ _STEPS_EXIT = 74
 _INTERRUPTED_EXIT = 75
 # Seconds after a warning in which an end follows from it.
 _AT_ONCE = 30.0
+# Seconds by which a rank may end for a signal before its agent, which gets it as well, knows of it.
+_QUICKER = 2.0
 # Seconds by which a file server's clock may be behind.
 _SKEW = 2.0
 _LEFT = (
@@ -80,6 +82,7 @@ class Rank:
         self._memory_kills = memory_kills()
         self._warning = RankWarning()
         self._ended: float | None = None
+        self._asked_to_end = False
         self.pump: OutputPump | None = None
 
     def attach(
@@ -178,6 +181,19 @@ class Rank:
             with contextlib.suppress(OSError):
                 self._warning.note(os.stat(path).st_mtime)
 
+    def note_signal(self, number: int, everybody: dict[int, Process]) -> None:
+        """Note that a signal from outside asks all to end, if a program of the rank handles it.
+
+        The rank may have been quicker than its agent.
+        """
+        if self._ended is None:
+            found = any(number in caught(each.pid) for each in members(everybody, self.pid))
+        else:
+            found = time.monotonic() < self._ended + _QUICKER
+        if found:
+            self._asked_to_end = True
+            self._warning.note(time.time())
+
     def collect(self) -> None:
         """Reap the rank, which has ended, and end what it started with it."""
         self.send(signal.SIGKILL)
@@ -193,14 +209,17 @@ class Rank:
     def interrupted(self) -> bool:
         """Whether the rank ended early, to be continued.
 
-        Its status is 75, or else it left for the warning and a checkpoint was saved: torchrun turns a 75 of
-        its workers into 1. One that had come to its end finds that out when it goes on.
+        Its status is 75; or 0 at once after a signal from outside that it handles, as Lightning's is; or else
+        it left for the warning and a checkpoint was saved: torchrun turns a 75 of its workers into 1. One
+        that had come to its end finds that out when it goes on.
         """
         if self._settings.run.checkpoint_time is None:
             return False
         seconds, code = self._left_after(), self.status.exit_code
-        is_left = seconds is not None and (code == 0 or seconds <= _AT_ONCE)
-        return code == _INTERRUPTED_EXIT or (is_left and self._has_saved())
+        is_at_once = seconds is not None and seconds <= _AT_ONCE
+        is_left = is_at_once or (seconds is not None and code == 0)
+        is_asked = self._asked_to_end and is_at_once and code == 0
+        return code == _INTERRUPTED_EXIT or is_asked or (is_left and self._has_saved())
 
     def left_unfinished(self) -> Failure | None:
         """Return what is wrong where the rank ended at once for the warning, with nothing to go on from."""
@@ -329,6 +348,12 @@ class Ranks:
         everybody = processes()
         changed = [rank.warn(everybody) for rank in self._ranks]
         return any(changed)
+
+    def note_signal(self, number: int) -> None:
+        """Note a signal from outside that asks all processes to end."""
+        everybody = processes()
+        for rank in self._ranks:
+            rank.note_signal(number, everybody)
 
     @property
     def unheard(self) -> list[int]:

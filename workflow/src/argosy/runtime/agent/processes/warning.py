@@ -47,13 +47,18 @@ class RankWarning:
 
 def listeners(everybody: dict[int, Process], pid: int) -> list[int]:
     """Return the processes of a rank that handle the warning, without the forks of others."""
-    members = {each.pid: each for each in family(everybody, pid)}
+    listening = {each.pid: each for each in members(everybody, pid) if _listens(each.pid)}
+    return [each.pid for each in listening.values() if not _is_fork(each, listening)]
+
+
+def members(everybody: dict[int, Process], pid: int) -> list[Process]:
+    """Return the processes of a rank."""
+    found = {each.pid: each for each in family(everybody, pid)}
     # Where its parent has ended, a process of the rank is still in its session.
     for each in everybody.values():
-        if each.session == pid and each.pid not in members:
-            members.update({one.pid: one for one in family(everybody, each.pid)})
-    listening = {each.pid: each for each in members.values() if _listens(each.pid)}
-    return [each.pid for each in listening.values() if not _is_fork(each, listening)]
+        if each.session == pid and each.pid not in found:
+            found.update({one.pid: one for one in family(everybody, each.pid)})
+    return [*found.values()]
 
 
 def _listens(pid: int) -> bool:
