@@ -209,9 +209,9 @@ class Rank:
     def interrupted(self) -> bool:
         """Whether the rank ended early, to be continued.
 
-        Its status is 75; or 0 at once after a signal from outside that it handles, as Lightning's is; or else
-        it left for the warning and a checkpoint was saved: torchrun turns a 75 of its workers into 1. One
-        that had come to its end finds that out when it goes on.
+        Its status is 75; or 0 at once after a signal from outside that it handles, as Lightning's is; or
+        else it left for the warning and a checkpoint was saved: torchrun turns a 75 of its workers into 1.
+        One that had come to its end finds that out when it goes on.
         """
         if self._settings.run.checkpoint_time is None:
             return False
