@@ -99,6 +99,31 @@ def test_a_rank_that_fails_for_it_is_interrupted(
     assert one.verdict().returncode == 75
 
 
+ENDS = """
+import os, signal, sys, threading, time
+asked = threading.Event()
+signal.signal(signal.SIGTERM, lambda number, frame: asked.set())
+print("ready", flush=True)
+while not asked.is_set():
+    time.sleep(0.01)
+time.sleep(float(os.environ["PAUSE"]))
+sys.exit(0)
+"""
+
+
+@pytest.mark.parametrize("pause", ["0", "1"])
+@pytest.mark.parametrize("agents_first", [True, False])
+def test_a_rank_that_ends_with_0_for_it_is_interrupted(
+    job: Any, agents_first: bool, pause: str
+) -> None:
+    """As Lightning does, and Transformers, which save a checkpoint only where they are told to."""
+    one = job(ENDS, checkpoints=CHECKPOINTS, rank_environment={"PAUSE": pause}).start()
+    one.until(lambda: one.outputs().count("ready") == 2)
+    end_from_outside(one, signal.SIGTERM, 0, 1, agents_first=agents_first)
+    assert one.wait() == [75, 75], one.outputs()
+    assert one.verdict().returncode == 75
+
+
 def test_one_node_that_got_it_is_enough(job: Any) -> None:
     """The other's rank fails for it, seconds later."""
     one = job(LOADS.replace("worker = ", "time.sleep(0.1); worker = "), checkpoints=CHECKPOINTS)

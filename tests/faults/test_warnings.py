@@ -56,12 +56,12 @@ def program(tmp_path: Path) -> Callable[[str], str]:
     return write
 
 
-def warned(one: Job, ready: int = 1) -> str:
+def warned(one: Job, ready: int = 1, within: float = 25.0) -> str:
     """Start the job, warn it when `ready` programs are, and return what its nodes said."""
     one.start()
     one.until(lambda: one.outputs().count("ready") == ready)
     (one.attempt_dir / "warning").touch()
-    one.wait()
+    one.wait(within)
     return one.outputs()
 
 
@@ -131,7 +131,8 @@ SAVED = """(
 def test_a_program_that_ends_with_0_for_the_warning_is_not_complete(job: Any) -> None:
     one = job(SAVES.replace("{save}", "None"), checkpoints=CHECKPOINTS)
     said = warned(one, ready=2)
-    assert re.search(r"rank 0 \(node 0\): ended \d s after it was warned, with 0", said)
+    assert "rank 0 (node 0): it is not known whether the program was done" in said
+    assert re.search(r"ended with 0 \d s after it; argosy_steps.Recorder\(\) makes 0 mean", said)
     assert one.verdict().returncode == 1
 
 
@@ -143,6 +144,43 @@ def test_one_that_saved_a_checkpoint_goes_on(job: Any, status: int) -> None:
     (one.folder / "checkpoints" / one.attempt).mkdir(parents=True)
     warned(one)
     assert one.verdict().returncode == 75
+
+
+FINDS = """
+import argosy_steps, os, sys, time
+steps = argosy_steps.Recorder()
+print("ready", flush=True)
+while not os.path.exists(f"{os.environ['ARGOSY_RUN_DIR']}/attempts/{os.environ['ARGOSY_ATTEMPT']}/warning"):
+    time.sleep(0.005)
+with steps.checkpoint():
+    pass
+sys.exit(75)
+"""
+
+
+def test_one_that_finds_the_warning_before_its_agent_does_goes_on(job: Any, program: Any) -> None:
+    """Its recorder looks for a file, and what started it turns 75 into 1 at once, as accelerate does."""
+    words = ["bash", "-c", f"{PYTHON} {program(FINDS)}; exit 1"]
+    one = job(words, nodes=1, checkpoints=CHECKPOINTS)
+    warned(one)
+    assert one.verdict().returncode == 75, one.outputs()
+
+
+LATER = SAVES.replace("sys.exit(0)", "threading.Timer(31, os._exit, [0]).start()")
+LATER = LATER.replace("import os", "import threading, os").replace("range(300)", "range(400)")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("saves", [False, True])
+def test_one_that_ends_with_0_a_while_after_the_warning(job: Any, saves: bool) -> None:
+    """At the end of its epoch, or of all: with a checkpoint it goes on, else that is said."""
+    text = "print('5 samples/s')\n" + LATER.replace("{save}", SAVED if saves else "None")
+    one = job(text, nodes=1, checkpoints=CHECKPOINTS, throughput="(.*) samples/s")
+    (one.folder / "checkpoints" / one.attempt).mkdir(parents=True)
+    warned(one, within=60)
+    verdict = one.verdict()
+    assert verdict.returncode == (75 if saves else 0), one.outputs()
+    assert ("whether it was done, or stopped early, is not known" in verdict.stdout) == (not saves)
 
 
 RECORDS = """

@@ -104,6 +104,57 @@ def test_memory_by_cpu(workspace: ClusterWorkspace) -> None:
     assert "MinMemoryCPU=342M" in job.stdout
 
 
+CUTS = [
+    (
+        "job.pn_min_memory = 300",
+        "resources.memory_per_rank",
+        "1000 MiB of memory of each node",
+        300,
+    ),
+    (
+        "job.cpus_per_task = 1; job.min_cpus = 2; job.pn_min_cpus = 1",
+        "resources.cpus_per_rank",
+        "2 CPUs of each node",
+        1,
+    ),
+    ('job.tres_per_node = "gres:gpu:a100:1"', "resources.gpus_per_rank", "2 GPUs of each node", 1),
+    ('job.tres_per_node = ""', "resources.gpus_per_rank", "2 GPUs of each node", 0),
+]
+
+
+@pytest.mark.parametrize(("cut", "key", "asked", "given"), CUTS)
+def test_a_job_of_which_the_site_cuts_something_measures_nothing(
+    workspace: ClusterWorkspace, cut: str, key: str, asked: str, given: int
+) -> None:
+    gpus = {"gpus_per_rank": 2} if "gpus" in key else {}
+    workspace.count([2], resources={"cpus_per_rank": 2, "memory_per_rank": "1000M", **gpus})
+    edit_site(workspace, hardware__cpu__gpus=4, hardware__cpu__options={"gres": "gpu:a100:{gpus}"})
+    run_id = "nodes2-ranks1-repeat1"
+    with configured(workspace, plugin=cut):
+        driver = workspace.drive()
+        output = workspace.end(driver)
+    assert driver.returncode != 0
+    assert (
+        f"config.yaml: experiments.count.{key}: the job asked for {asked} and Slurm gave it {given}"
+        in output
+    ), output
+    assert not (workspace.run_dir("count", run_id) / "result.json").exists()
+
+
+def test_a_job_of_fewer_nodes_is_refused_before_it_waits(workspace: ClusterWorkspace) -> None:
+    workspace.count([2])
+    with configured(
+        workspace,
+        plugin="job.min_nodes = 1; job.max_nodes = 1; job.min_cpus = 1; job.num_tasks = 1",
+    ):
+        driver = workspace.drive()
+        output = workspace.end(driver)
+    assert driver.returncode != 0
+    assert "config.yaml: experiments.count.scale.nodes: Slurm would give count/" in output
+    assert "count/nodes2-ranks1-repeat1 1 of the 2 nodes that it asks for" in output, output
+    assert workspace.jobs("nodes2-ranks1-repeat1") == []
+
+
 def test_a_job_that_only_ends_holds_nobody(workspace: ClusterWorkspace) -> None:
     """The site cleans up after each job for longer than the study takes."""
     epilog = workspace.slurm.folder / "epilog"

@@ -150,6 +150,7 @@ TRUSTED = {
     "jobs/driver.py": "the driver's own note",
     "schedulers/script_template.py": "templates of the project",
     "schedulers/local/scheduler.py": "writes the job's log",
+    "schedulers/slurm/given.py": "the script of the job in which it runs",
     "schedulers/missing_images.py": "locks of the project's images",
     "schedulers/batch_system.py": "Argosy's own folders",
     "jobs/program_check.py": "names of the user's own programs",

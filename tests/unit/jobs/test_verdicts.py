@@ -15,6 +15,10 @@ from argosy.schedulers import slurm
 from argosy.schedulers.base import State, Status
 
 COMPLETED = Status(State.COMPLETED, "7")
+NEVER_MET = (
+    "its ranks never met: they are 2 groups, and no throughput is made of it (where they need not meet, "
+    "write independent: true)"
+)
 
 
 @pytest.fixture
@@ -49,6 +53,27 @@ def submitted(run_dir: Path, **more: Any) -> None:
 def test_completed(run_dir: Path) -> None:
     verdict(run_dir, "7.0", "completed")
     assert read_ending(run_dir, COMPLETED).completed
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, ""),
+        ({"groups": 1}, ""),
+        ({"groups": 2}, f"; {NEVER_MET}"),
+        (
+            {"groups": 2, "remarks": ["a", "b\x1b[31m"]},
+            f"; {NEVER_MET}; a; b",
+        ),
+    ],
+)
+def test_what_is_doubtful_of_a_completed_run_is_said(
+    run_dir: Path, more: dict[str, Any], said: str
+) -> None:
+    verdict(run_dir, "7.0", "completed", **more)
+    ending = read_ending(run_dir, COMPLETED)
+    assert ending.message == f"local/digits/nodes2-ranks1-repeat1: completed{said}"
+    assert ending.is_doubtful == bool(said)
 
 
 def test_a_program_that_failed_is_quoted_with_its_last_line(run_dir: Path) -> None:

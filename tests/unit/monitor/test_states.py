@@ -172,6 +172,17 @@ def test_a_result_that_snakemake_took_away_is_still_completed(fake: FakeStudy) -
     assert "result.json" in view.note
 
 
+def test_the_doubts_of_a_completed_run_are_shown(fake: FakeStudy) -> None:
+    run = fake.plan()
+    ended_in(run, "7.0", "completed")
+    for path in (run.path / "result.json", run.path / "attempts/7.0/verdict.json"):
+        write_json(path, {**json.loads(path.read_text()), "groups": 2, "remarks": ["a", "b"]})
+    view = fake.only()
+    assert view.state is RunState.COMPLETED
+    assert view.note.startswith("its ranks never met: they are 2 groups, and no throughput is made")
+    assert view.note.endswith("; a; b")
+
+
 def test_a_site_without_a_plan_is_a_mistake(fake: FakeStudy) -> None:
     (fake.site / "tables").mkdir(parents=True)
     with pytest.raises(ArgosyError, match="no run is planned here"):

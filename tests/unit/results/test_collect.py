@@ -77,7 +77,7 @@ def test_a_completed_run(results: Path) -> None:
         "programs": "{}",
         "failure": None,
         "groups": None,
-        "killed_for_memory": [],
+        "remarks": [],
         "independent": False,
         "pieces": 1,
         "continued_at": [],

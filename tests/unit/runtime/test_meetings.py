@@ -2,12 +2,16 @@
 
 import json
 import socket
+import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from agent_job import RECORD_A_STEP, jobs
 
+from argosy.runtime.agent.processes import links
 from argosy.runtime.meetings import count_groups, groups_of_ranks
 
 SERVE = """
@@ -39,6 +43,19 @@ with open(path, "a+b") as file:
 time.sleep(1)
 if rank == 0: os.unlink(path)
 """ + RECORD_A_STEP  # fmt: skip
+CALLS = SERVE + """
+def answer():
+    while True:
+        server.accept()[0].close()
+if rank == 0:
+    import threading
+    server = socket.create_server(("127.0.0.1", port))
+    threading.Thread(target=answer, daemon=True).start()
+for _ in range(0 if rank == 0 else 8):
+    connect(port).recv(1)
+    time.sleep(0.2)
+time.sleep(2)
+""" + RECORD_A_STEP  # fmt: skip
 DAEMON = SERVE + """
 if os.fork() == 0:
     os.setsid()
@@ -49,6 +66,9 @@ if os.fork() == 0:
 os.wait()
 time.sleep(4)
 """ + RECORD_A_STEP  # fmt: skip
+
+
+UNSEEN = 0
 
 
 def groups(folder: Path, program: str, **run: Any) -> Any:
@@ -77,6 +97,8 @@ def groups(folder: Path, program: str, **run: Any) -> Any:
         (ITSELF, 2, {}),
         (MEMORY, 1, {"nodes": 1, "ranks_per_node": 2}),
         (DAEMON, 1, {}),
+        (CALLS, UNSEEN, {}),
+        (CALLS, UNSEEN, {"nodes": 1, "ranks_per_node": 2}),
         (NEVER, None, {"independent": True}),
         (NEVER, None, {"nodes": 1}),
     ],
@@ -85,14 +107,46 @@ def test_ranks_are_seen_to_meet(
     tmp_path: Path, program: str, found: int | None, run: dict[str, Any]
 ) -> None:
     number, said = groups(tmp_path, program, **run)
-    assert number == found
-    assert ("never met" in said) == (found not in (None, 1))
+    assert number == (None if found == UNSEEN else found)
+    assert ("never met" in said) == (found not in (None, 1, UNSEEN))
+    assert ("whether its ranks met is not known" in said) == (found == UNSEEN)
+
+
+LATE = """
+import socket, sys, time
+time.sleep(float(sys.argv[2]))
+if sys.argv[1] == "0":
+    kept = socket.create_server(("127.0.0.1", int(sys.argv[3]))).accept()[0]
+else:
+    time.sleep(0.5)
+    kept = socket.create_connection(("127.0.0.1", int(sys.argv[3])))
+time.sleep(3)
+"""
+
+
+def test_ranks_that_meet_late_and_shortly_are_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after minutes of preparation: all but the last phase of looks is left out."""
+    monkeypatch.setattr(links, "_SCHEDULE", links._SCHEDULE[-1:])
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+    ranks = [
+        subprocess.Popen([sys.executable, "-c", LATE, str(rank), "6", port]) for rank in range(2)
+    ]
+    node: Any = SimpleNamespace(records=str(tmp_path), node=0)
+    watch = links.LinkWatch(node, {rank: each.pid for rank, each in enumerate(ranks)}, (), 0)
+    watch.start()
+    assert [each.wait() for each in ranks] == [0, 0]
+    watch.write()
+    assert groups_of_ranks({"nodes": 1, "ranks_per_node": 2}, str(tmp_path)) == 1
 
 
 def link(local: str, remote: str, network: str = "") -> str:
     return f"{network}>{local}>{remote}"
 
 
+NOTED = {"schema_version": 2, "unclear": False, "ports": [], "called": [], "closed": []}
 A, B, C = "10.0.0.1:1", "10.0.0.2:2", "10.0.0.3:3"
 
 
@@ -128,11 +182,36 @@ def test_the_agents_rendezvous_is_a_meeting() -> None:
         {"links": {"1": "x"}},
         {"links": {"1": [1]}},
         {"links": {"1": []}, "unclear": True},
+        {"links": {"1": []}, "unclear": False, "ports": [1]},
     ],
 )
 def test_what_a_node_did_not_note_proves_nothing(tmp_path: Path, noted: Any) -> None:
-    first = {"schema_version": 2, "unclear": False, "links": {"0": []}}
-    (tmp_path / "links-0.json").write_text(json.dumps(first))
+    (tmp_path / "links-0.json").write_text(json.dumps({**NOTED, **of_rank(0)}))
     if noted is not None:
-        (tmp_path / "links-1.json").write_text(json.dumps({"schema_version": 2, **noted}))
-    assert groups_of_ranks({"nodes": 2, "ranks_per_node": 1}, str(tmp_path)) is None
+        (tmp_path / "links-1.json").write_text(json.dumps({**NOTED, **noted}))
+    assert groups_of_ranks({"nodes": 2, "ranks_per_node": 1}, str(tmp_path)) == 0
+
+
+def of_rank(rank: int, **more: Any) -> dict[str, Any]:
+    return {"links": {str(rank): []}, "network": f"node{rank}", **more}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "found"),
+    [
+        ({}, {}, 2),
+        ({"ports": ["5000"]}, {"closed": ["5000", "40000"]}, 0),
+        ({"ports": ["5000"], "closed": ["5000", "40000"]}, {}, 0),
+        ({"ports": ["5000"]}, {"closed": ["443", "40000"]}, 2),
+        ({"ports": ["5000"], "called": ["5000"]}, {}, 2),
+        ({"ports": ["5000"], "called": ["5000"]}, {"network": "node0"}, 0),
+    ],
+)
+def test_short_calls_to_a_rank_may_have_been_a_meeting(
+    tmp_path: Path, first: dict[str, Any], second: dict[str, Any], found: int
+) -> None:
+    """A call from elsewhere, or on a machine that another rank is on as well."""
+    for rank, more in enumerate((first, second)):
+        content = {**NOTED, **of_rank(rank, **more)}
+        (tmp_path / f"links-{rank}.json").write_text(json.dumps(content))
+    assert groups_of_ranks({"nodes": 2, "ranks_per_node": 1}, str(tmp_path)) == found

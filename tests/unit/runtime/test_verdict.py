@@ -369,30 +369,40 @@ def test_a_result_is_of_what_the_run_is_planned_for(run: Run, planned: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("counts", "nodes", "said"),
+    ("counts", "said"),
     [
-        (
-            [2, 0],
-            [0],
-            "; a process of this job was killed for want of memory on node 0, though all",
-        ),
-        ([1, 1], [0, 1], " on node 0 and 1 more, though all ranks ended well"),
-        ([0, 0], None, ""),
-        ([None, "many"], None, ""),
-        ([-1, True], None, ""),
+        ([2, 0], "a process of this job was killed for want of memory on node 0, though all"),
+        ([1, 1], " on node 0 and 1 more, though all ranks ended well"),
+        ([0, 0], ""),
+        ([None, "many"], ""),
+        ([-1, True], ""),
     ],
 )
 def test_processes_that_were_killed_for_memory_are_told(
-    run: Run,
-    capsys: pytest.CaptureFixture[str],
-    counts: list[object],
-    nodes: list[int] | None,
-    said: str,
+    run: Run, capsys: pytest.CaptureFixture[str], counts: list[object], said: str
 ) -> None:
     """A run that completed all the same stays so; of one that failed the cause says it."""
     for node, count in enumerate(counts):
         run.node(node, "completed", killed_for_memory=count)
     code, verdict = run.judge()
-    assert (code, verdict.get("killed_for_memory")) == (0, nodes)
-    assert ("for want of memory" in (out := capsys.readouterr().out)) == bool(said)
-    assert said in out
+    assert (code, len(verdict.get("remarks", []))) == (0, bool(said))
+    assert said in "".join(verdict.get("remarks", []))
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        ([None, 45.2], "rank 1 ended with 0, 45 s after a warning that it handles by itself"),
+        ([50.0, 40.0], "rank 0 and 1 more ended with 0, 40 s after a warning"),
+        ([None, None], ""),
+        (["soon", True], ""),
+    ],
+)
+def test_an_end_that_may_be_early_is_told(run: Run, after: list[object], said: str) -> None:
+    for node, seconds in enumerate(after):
+        run.node(node, "completed", ranks=[7, {"rank": node, "unproven_s": seconds}])
+    code, verdict = run.judge()
+    assert code == 0
+    assert said in "".join(verdict.get("remarks", []))
+    assert ("remarks" in verdict) == bool(said)

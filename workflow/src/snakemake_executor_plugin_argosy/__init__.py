@@ -237,6 +237,8 @@ class Executor(RemoteExecutor):
         if status.job_id:
             change_job(run_dir, status.job_id, collected=True, ended=status.state.value)
         _write_log(info.job, ending)
+        if ending.is_doubtful:
+            self.logger.warning(ending.message)
         if ending.completed:
             self.report_job_success(info)
         else:

@@ -13,7 +13,7 @@ from argosy.errors import plain
 from argosy.files import write_text
 from argosy.jobs.outdated import Programs, changed_programs
 from argosy.reading import read_text
-from argosy.run_folder.failures import describe_verdict, last_words
+from argosy.run_folder.failures import describe_doubts, describe_verdict, last_words
 from argosy.run_folder.folder import SCRIPT, RunFolder
 from argosy.run_folder.job_file import newest_job, script_digest
 from argosy.run_folder.models import RunFolderError
@@ -36,12 +36,14 @@ SETTLE_BYTES = 2 << 30
 
 @dataclass(frozen=True)
 class Ending:
-    """Whether the run completed, and one line that says why if it did not."""
+    """Whether the run completed, and one line that says so, and why if it did not."""
 
     completed: bool
     message: str
     logs: Path
     """The folder of the attempt's logs."""
+    is_doubtful: bool = False
+    """Whether the line also says what the numbers of a completed run may be worth less for."""
 
     @classmethod
     def failed(cls, message: str, logs: Path) -> "Ending":
@@ -64,7 +66,10 @@ def read_ending(run_dir: Path, status: Status) -> Ending:
             f"{run.name}: the job ended without a verdict: {why}{_see(logs)}", logs
         )
     if verdict.state == "completed":
-        return Ending(True, f"{run.name}: completed", logs)
+        doubts = plain(describe_doubts(verdict))
+        return Ending(
+            True, f"{run.name}: completed{'; ' * bool(doubts)}{doubts}", logs, bool(doubts)
+        )
     why = describe_verdict(run, verdict)
     said = f"{verdict.state}: {why}" if why else verdict.state
     return Ending.failed(f"{run.name}: {said}{_see(logs)}", logs)

@@ -11,7 +11,7 @@ from argosy.monitor.progress import Progress, read_progress, steps_done
 from argosy.monitor.queue import Answer
 from argosy.monitor.states import RunState, RunView
 from argosy.reading import is_regular
-from argosy.run_folder.failures import describe_verdict, last_words
+from argosy.run_folder.failures import describe_doubts, describe_verdict, last_words
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.models import NodeStatus, RunFolderError, RunSpec, Verdict
 from argosy.schedulers import BatchSystem
@@ -86,6 +86,7 @@ def _with_verdict(run: RunFolder, spec: RunSpec, verdict: Verdict, has_queue: bo
     state = OF_VERDICT[verdict.state]
     note, progress = describe_verdict(run, verdict), Progress()
     if state is RunState.COMPLETED:
+        note = describe_doubts(verdict)
         # Its speed in the end; nothing is late any more.
         progress = read_progress(run.records(verdict.attempt), spec.ranks, now=0.0)
     if state is RunState.INTERRUPTED:
@@ -93,7 +94,7 @@ def _with_verdict(run: RunFolder, spec: RunSpec, verdict: Verdict, has_queue: bo
     if state is RunState.COMPLETED and not is_regular(run.path / "result.json", run.site):
         note = "its result.json is gone; the next snakemake puts it back, or measures again"
     if state is RunState.INTERRUPTED:
-        note = note or "saved a checkpoint and ended; snakemake continues it"
+        note = note or "ended early, to go on from its last checkpoint; snakemake continues it"
     return RunView(
         run.path.parent.name, run.path.name, state,
         job=label(verdict.attempt) if has_queue else "",

@@ -60,7 +60,7 @@ def run_row(run: MeasuredRun, found: Completeness) -> Row:
         "attempt": current.name if current else None,
         "groups": run.result.groups if run.result else None,
         "independent": ran.independent,
-        "killed_for_memory": run.result.killed_for_memory if run.result else [],
+        "remarks": run.result.remarks if run.result else [],
         "pieces": len(run.pieces),
         "continued_at": [piece.until for piece in run.pieces if piece.until is not None],
         "waited_s": run.waited_s,

@@ -63,7 +63,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "attempt": "VARCHAR",
         "groups": "INTEGER",
         "independent": "BOOLEAN",
-        "killed_for_memory": "INTEGER[]",
+        "remarks": "VARCHAR[]",
         "pieces": "INTEGER",
         "continued_at": "BIGINT[]",
         "waited_s": "DOUBLE",

@@ -46,6 +46,20 @@ def describe_verdict(run: RunFolder, verdict: Verdict) -> str:
     return text
 
 
+def describe_doubts(verdict: Verdict) -> str:
+    """Return what a completed run's numbers may be worth less for; "" without anything."""
+    return "; ".join([*_apart(verdict.groups or 1), *verdict.remarks])
+
+
+def _apart(groups: int) -> list[str]:
+    if groups == 1:
+        return []
+    return [
+        f"its ranks never met: they are {groups} groups, and no throughput is made of it (where they need "
+        "not meet, write independent: true)"
+    ]
+
+
 def last_words(run: RunFolder, job_id: str | None, attempt: str | None) -> str:
     """Return the last line of an attempt's log, or of the scheduler's where it did not come so far."""
     logs = [run.scheduler_log(job_id)] if job_id else []

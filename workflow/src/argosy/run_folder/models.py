@@ -180,8 +180,8 @@ class Verdict(File):
     failure: Failure | None
     groups: Whole | None = None
     """Into which the ranks fall that were connected to each other; 1: they have met; None: not known."""
-    killed_for_memory: list[Whole] = []
-    """Nodes of a completed run on which the kernel killed a process of it for want of memory."""
+    remarks: list[str] = []
+    """What is doubtful of a completed run, a phrase each."""
 
 
 class Machine(Record):

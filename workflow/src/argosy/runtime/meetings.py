@@ -6,7 +6,7 @@ The notes were written inside the container: a value of another kind than it has
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, Sequence
 
 try:
     from . import host_files as files
@@ -19,28 +19,47 @@ _MOST_RANKS = 1 << 20
 def groups_of_ranks(run: Mapping[str, Any], records: str) -> int | None:
     """Return into how many groups the ranks fall that were connected to each other; 1: they have met.
 
-    None where that is not known, or not wanted: of ranks that are `independent`.
+    0: that is not known. None: nobody has to meet, as of a single rank or of `independent` ones.
     """
     nodes, per_node = (
         files.whole(run.get(name), _MOST_RANKS) for name in ("nodes", "ranks_per_node")
     )
     if not nodes or not per_node or nodes * per_node < 2 or run.get("independent") is True:
         return None
+    notes = [files.try_object(os.path.join(records, f"links-{node}.json")) for node in range(nodes)]
     links: dict[int, list[str]] = {}
-    clear = True
-    for node in range(nodes):
-        noted = files.try_object(os.path.join(records, f"links-{node}.json"))
-        clear = clear and noted.get("unclear") is False
+    for node, noted in enumerate(notes):
         mine = noted.get("links")
-        if not isinstance(mine, dict):
-            return None
+        if not isinstance(mine, dict) or not all(
+            _are_names(noted.get(kind)) for kind in ("ports", "called", "closed")
+        ):
+            return 0
         for rank in range(node * per_node, (node + 1) * per_node):
-            found = mine.get(str(rank))
-            if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-                return None
-            links[rank] = found
-    groups = count_groups(links)
-    return groups if clear or groups == 1 else None
+            names = mine.get(str(rank))
+            if not isinstance(names, list) or not _are_names(names):
+                return 0
+            links[rank] = names
+    groups = count_groups(links) or 0
+    clear = all(noted.get("unclear") is False for noted in notes)
+    return groups if groups == 1 or (clear and not _were_called(notes, per_node)) else 0
+
+
+def _are_names(found: Any) -> bool:
+    return isinstance(found, list) and all(isinstance(each, str) for each in found)
+
+
+def _were_called(notes: Sequence[Mapping[str, Any]], per_node: int) -> bool:
+    """Return whether a connection that nobody was seen to hold has a port at which a rank listened.
+
+    On a network of its own, such as a machine's loop, a single rank can only have called itself.
+    """
+    networks = [noted.get("network") for noted in notes]
+    closed = {port for noted in notes for port in noted["closed"]}
+    return any(
+        not closed.isdisjoint(noted["ports"])
+        or (noted["called"] and (per_node > 1 or networks.count(noted.get("network")) > 1))
+        for noted in notes
+    )
 
 
 def count_groups(links: Mapping[int, list[str]]) -> int | None:

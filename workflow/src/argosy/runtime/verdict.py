@@ -16,8 +16,8 @@ import math
 import os
 import sys
 import time
-from dataclasses import dataclass, replace
-from typing import Any, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Iterator, Mapping, Sequence
 
 try:
     from . import host_files as files
@@ -38,6 +38,10 @@ NODE_FAILURE = "node failure"
 _AT_ONCE = 2.0
 # How the agents speak of a node that they only miss; what the node itself says is better.
 _CRASHED = "it crashed, or was started again"
+_UNSEEN = (
+    "whether its ranks met is not known: connections between them were too short to be seen, or their "
+    "processes could not be looked at"
+)
 _ONLY_MISSED = ("its agent vanished", "its agent never started", "its agent runs on")
 
 
@@ -57,6 +61,8 @@ class NodeReport:
     """Whether the launcher waited for it in vain (watch_end.py)."""
     unheard: tuple[int, ...] = ()
     """Its ranks that were warned and had no process that handles SIGUSR1."""
+    unproven: Mapping[int, float] = field(default_factory=dict)
+    """Its ranks that ended with 0 after the warning, so many seconds later, done or not."""
     silence: str | None = None
     """For how long the job did nothing when it was ended, and where its ranks were; of the head."""
     has_killed: bool = False
@@ -100,9 +106,9 @@ def main(arguments: Sequence[str]) -> int:
             if verdict["state"] == "completed":
                 records = os.path.join(run_dir, "records", attempt)
                 groups = meetings.groups_of_ranks(run, records)
-                verdict.update({} if groups is None else {"groups": groups})
-                killed = [report.node for report in reports if report.has_killed]
-                verdict.update({"killed_for_memory": killed} if killed else {})
+                remarks = [*remarks_on(reports), *([_UNSEEN] if groups == 0 else [])]
+                verdict.update({"groups": groups} if groups else {})
+                verdict.update({"remarks": remarks} if remarks else {})
         superseded = superseded_by(run_dir, attempt) or planned_anew(run, verdict)
         if superseded and verdict["state"] in ("completed", "interrupted", "cancelled"):
             verdict = overruled(verdict, superseded)
@@ -159,6 +165,7 @@ def read_report(
         failure=_checked_failure(status.get("failure"), nodes),
         log=log,
         unheard=_unheard(status),
+        unproven=_unproven(status),
         silence=files.text(status.get("silence")),
         has_killed=bool(files.whole(status.get("killed_for_memory"), _MOST_KILLS)),
     )
@@ -166,12 +173,22 @@ def read_report(
 
 def _unheard(status: Mapping[str, Any]) -> tuple[int, ...]:
     """Return the ranks of a node that were warned in vain."""
+    return tuple(rank for rank, said in _ranks(status) if said.get("heard") is False)
+
+
+def _unproven(status: Mapping[str, Any]) -> Mapping[int, float]:
+    """Return the ranks of a node that ended with 0 so many seconds after the warning, done or not."""
+    found = ((rank, files.number(said.get("unproven_s"))) for rank, said in _ranks(status))
+    return {rank: seconds for rank, seconds in found if seconds is not None}
+
+
+def _ranks(status: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield each rank of a node with what its status says of it."""
     ranks = status.get("ranks")
-    said = [each for each in ranks if isinstance(each, dict)] if isinstance(ranks, list) else []
-    found = (
-        files.whole(each.get("rank"), _MOST_RANKS) for each in said if each.get("heard") is False
-    )
-    return tuple(rank for rank in found if rank is not None)
+    for said in ranks if isinstance(ranks, list) else []:
+        rank = files.whole(said.get("rank"), _MOST_RANKS) if isinstance(said, dict) else None
+        if rank is not None:
+            yield rank, said
 
 
 def _checked_failure(said: object, nodes: int) -> Mapping[str, Any] | None:
@@ -314,7 +331,7 @@ def _in_vain(reports: Sequence[NodeReport], said: str) -> str:
     unheard = sorted(rank for report in reports for rank in report.unheard)
     if said != "time limit" or not unheard:
         return ""
-    ranks = f"rank {unheard[0]}" + (f" and {len(unheard) - 1} more" if unheard[1:] else "")
+    ranks = _first([f"rank {rank}" for rank in unheard])
     return f"the warning was heard by no process of {ranks}: the program has to handle SIGUSR1"
 
 
@@ -410,7 +427,8 @@ def sentence(verdict: Mapping[str, Any]) -> str:
     if failure is None:
         groups = verdict.get("groups") or 1
         apart = f"; its ranks never met: they are {groups} groups" if groups > 1 else ""
-        return f"{text} after {verdict['seconds']:.1f} s{apart}{_killed(verdict)}"
+        more = "".join(f"; {remark}" for remark in verdict.get("remarks", []))
+        return f"{text} after {verdict['seconds']:.1f} s{apart}{more}"
     node, rank = failure["node"], failure["rank"]
     if node is None:
         return f"{text}: {failure['cause']}"
@@ -418,16 +436,26 @@ def sentence(verdict: Mapping[str, Any]) -> str:
     return f"{text}: {who}: {failure['cause']}"
 
 
-def _killed(verdict: Mapping[str, Any]) -> str:
-    """Say that processes of a completed run were killed for memory, if there were any."""
-    nodes = verdict.get("killed_for_memory")
-    if not nodes:
-        return ""
-    more = f" and {len(nodes) - 1} more" if nodes[1:] else ""
-    return (
-        f"; a process of this job was killed for want of memory on node {nodes[0]}{more}, though all ranks "
-        "ended well: see what it was to do, or raise resources.memory_per_rank"
-    )
+def remarks_on(reports: Sequence[NodeReport]) -> list[str]:
+    """Return what is doubtful of a completed run, by what its nodes say."""
+    remarks = []
+    killed = [f"node {report.node}" for report in reports if report.has_killed]
+    if killed:
+        remarks.append(
+            f"a process of this job was killed for want of memory on {_first(killed)}, though all ranks "
+            "ended well: see what it was to do, or raise resources.memory_per_rank"
+        )
+    left = {f"rank {rank}": s for report in reports for rank, s in report.unproven.items()}
+    if left:
+        remarks.append(
+            f"{_first([*left])} ended with 0, {min(left.values()):.0f} s after a warning that it handles "
+            "by itself: whether it was done, or stopped early, is not known"
+        )
+    return remarks
+
+
+def _first(names: Sequence[str]) -> str:
+    return names[0] + (f" and {len(names) - 1} more" if names[1:] else "")
 
 
 if __name__ == "__main__":

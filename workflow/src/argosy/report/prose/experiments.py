@@ -2,8 +2,8 @@
 
 from argosy.report.prose import (
     container_cost,
+    doubts,
     findings,
-    killed_processes,
     long_steps,
     not_finite,
     of_runs,
@@ -19,13 +19,13 @@ from argosy.report.summary.models import ExperimentSummary, Summary
 def warnings(summary: Summary, experiment: ExperimentSummary) -> list[str]:
     """Return what is wrong with completed runs.
 
-    That is those in none of the numbers, what is not finite, processes that were killed for memory, single
-    steps that took very long, and ranks that were slow again and again.
+    That is those in none of the numbers, what is not finite, what their verdicts call doubtful, single steps
+    that took very long, runs that became slower, and ranks that were slow again and again.
     """
     return [
         *findings.left_out(summary, experiment),
         *of_runs.sentences(summary, experiment, not_finite.first_remark),
-        *of_runs.sentences(summary, experiment, killed_processes.remark),
+        *of_runs.sentences(summary, experiment, doubts.remark),
         *of_runs.sentences(summary, experiment, long_steps.remark),
         *slowdowns.sentences(summary, experiment),
         *repeated_slowness.rank_sentences(summary, experiment),

@@ -10,7 +10,7 @@ from argosy.analysis.statistics import Estimate, together
 from argosy.analysis.steady import OTHER
 from argosy.analysis.stragglers import Straggler
 from argosy.report.numbers import count, duration, interval, number, percent, samples
-from argosy.report.prose import killed_processes, long_steps, not_finite, sizes, slowdowns
+from argosy.report.prose import doubts, long_steps, not_finite, sizes, slowdowns
 from argosy.report.prose.unused_gpus import unused_gpus
 from argosy.report.summary.allreduces import AllreduceSummary
 from argosy.report.summary.laws import Laws, MeasuredSizes, sentence
@@ -253,7 +253,7 @@ def remarks(run: RunSummary) -> list[str]:
             "checkpoints do; throughput by steps does not contain it."
         )
     said += not_finite.remarks(run)
-    said += filter(None, [killed_processes.remark(run), long_steps.remark(run)])
+    said += filter(None, [doubts.remark(run), long_steps.remark(run)])
     said += [_straggler(run, one) for one in run.stragglers]
     spread = run.clock_spread_s
     if spread is not None and spread > CLOCKS_AGREE_S:

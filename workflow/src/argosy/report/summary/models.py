@@ -191,8 +191,8 @@ class RunSummary:
     """In the queue; None where there was none, or it is not known."""
     not_finite: list[NotFinite] = field(default_factory=list)
     """Metrics that it recorded, and losses that it printed, as NaN or infinite; the first in time first."""
-    killed_for_memory: list[int] = field(default_factory=list)
-    """Nodes on which the kernel killed a process of it for want of memory, though all ranks ended well."""
+    remarks: list[str] = field(default_factory=list)
+    """What its verdict calls doubtful, though it completed; a phrase each."""
     long_steps: LongSteps | None = None
     """Few steps that took many times the median, and much of its steady time; they count all the same."""
     slower_from: int | None = None

@@ -25,6 +25,7 @@ class RankStatus:
     """How one rank ended; everything is None while it runs. `ended` is unix seconds.
 
     `heard`: whether a process of it handled the warning before the end of the job; None: there was none.
+    `unproven_s`: seconds from then to its end with 0, where nothing shows whether it was done.
     `not_finite` has the `text` of the first loss that the rank printed as NaN or infinite, and when (`at`).
     """
 
@@ -34,6 +35,7 @@ class RankStatus:
     signal: int | None = None
     ended: float | None = None
     heard: bool | None = None
+    unproven_s: float | None = None
     not_finite: dict[str, object] | None = None
 
 

@@ -150,6 +150,7 @@ class Supervisor:
         elif event.number in _CANCELLING and self._cancelled is None and not self._is_repeated():
             self._console.say(f"node {self._settings.node}: {signal_name(event.number)} received")
             if self._can_wait():
+                self._ranks.note_signal(event.number)
                 self._warn()
             else:
                 self._cancelled = (event.number, time.monotonic())

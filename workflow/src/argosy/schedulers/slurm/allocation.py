@@ -3,9 +3,9 @@
 import math
 
 from argosy.schedulers.slurm.answers import read_start
+from argosy.schedulers.slurm.given import mebibytes
 from argosy.schedulers.slurm.option_keys import ScriptOptions
 from argosy.schedulers.slurm.partitions import Partition
-from argosy.schedulers.slurm.shortages import mebibytes
 
 
 def other_partition(options: ScriptOptions, answer: str) -> str:
@@ -14,6 +14,12 @@ def other_partition(options: ScriptOptions, answer: str) -> str:
     given = start[1] if start else ""
     asked = (options.values.get("partition") or "").split(",")
     return given if given and any(asked) and given not in asked else ""
+
+
+def fewer_nodes(options: ScriptOptions, answer: str) -> int | None:
+    """Return how many nodes the answer of `sbatch --test-only` has where the script asks for more."""
+    start, asked = read_start(answer), options.values.get("nodes") or ""
+    return start[0] if start and asked.isdigit() and 0 < start[0] < int(asked) else None
 
 
 def more_cpus(options: ScriptOptions, partition: Partition | None) -> str:

@@ -18,7 +18,11 @@ SEPARATOR = "|argosy|"
 _JOB = re.compile(r"(?:Submitted batch job )?([1-9]\d*)(?:(?:;| on cluster )(\S+))?")
 _JOB_ID = re.compile(r"[1-9]\d*(?:[_+]\d+)?")
 _TO_START = re.compile(
-    r"Job \d+ to start at \S+ using (\d+) processors on nodes (\S+)(?: in partition (\S+))?"
+    r"Job \d+ to start at \S+ using \d+ processors on nodes (\S+)(?: in partition (\S+))?"
+)
+_GROUP = re.compile(r"\[(\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)\]")
+_NODES = re.compile(
+    r"[\w.-]+(?:GROUP[\w.-]*)?(?:,[\w.-]+(?:GROUP[\w.-]*)?)*".replace("GROUP", _GROUP.pattern)
 )
 _KEY = re.compile(r"(?:^|\s)([A-Z][A-Za-z_]*)=")
 _SETTING = re.compile(r"(\w+) *= (.*)", re.DOTALL)
@@ -130,9 +134,19 @@ def is_job_id(text: str) -> bool:
 
 
 def read_start(text: str) -> tuple[int, str] | None:
-    """Return the CPUs and the partition that `sbatch --test-only` would give; None where it does not say.
+    """Return how many nodes, and which partition, `sbatch --test-only` would give; None: it does not say.
 
-    The partition is empty where this version of Slurm does not name it.
+    0 nodes: not known. The partition is empty where this version of Slurm does not name it.
     """
     found = _TO_START.search(text)
-    return (int(found[1]), found[3] or "") if found else None
+    return (_count_nodes(found[1]), found[2] or "") if found else None
+
+
+def _count_nodes(text: str) -> int:
+    """Return how many nodes a list such as `n[1-3,7],login1` names; 0 where it is another kind of list."""
+    if not _NODES.fullmatch(text):
+        return 0
+    groups = _GROUP.findall(text)
+    spans = [span.split("-") for group in groups for span in group.split(",")]
+    alone = [name for name in _GROUP.sub("[]", text).split(",") if "[]" not in name]
+    return len(alone) + sum(int(span[-1]) - int(span[0]) + 1 for span in spans)

@@ -1,7 +1,6 @@
 """The options of a batch script, and the key of which file each of them comes from."""
 
 import math
-import shlex
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,8 +11,8 @@ from argosy.errors import ArgosyError
 from argosy.reading import read_object, read_text, site_of
 from argosy.run_folder.folder import SCRIPT
 from argosy.schedulers.slurm import spans
+from argosy.schedulers.slurm.given import MEMORY_OPTIONS, read_options
 from argosy.schedulers.slurm.gres import GPU_OPTIONS
-from argosy.schedulers.slurm.options import MEMORY_OPTIONS
 from argosy.site.models import Site, read_site
 from argosy.site.values import Options
 
@@ -78,12 +77,7 @@ class ScriptOptions:
     @cached_property
     def values(self) -> Mapping[str, str | None]:
         """The options by their long names; None: it takes no value. Empty without a script."""
-        found = {}
-        for line in self.text.splitlines():
-            if line.startswith("#SBATCH --"):
-                name, equals, value = _unquoted(line).removeprefix("--").partition("=")
-                found[name] = value if equals else None
-        return found
+        return read_options(self.text)
 
     @property
     def cluster_name(self) -> str | None:
@@ -212,12 +206,3 @@ class ScriptOptions:
         if self._run.get("ranks_per_node", 1) != 1 and set(keys) & set(OF_ALL_RANKS):
             keys.append("scale.ranks_per_node")
         return list(dict.fromkeys(keys))
-
-
-def _unquoted(line: str) -> str:
-    """Return the option of a line `#SBATCH --name='value'` as sbatch reads it."""
-    words = line.removeprefix("#SBATCH ")
-    try:
-        return shlex.split(words)[0]
-    except ValueError:
-        return words

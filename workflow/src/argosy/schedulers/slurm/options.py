@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from argosy.errors import ArgosyError
 from argosy.schedulers.base import job_name
 from argosy.schedulers.job_request import JobRequest, as_text
+from argosy.schedulers.slurm.given import MEMORY_OPTIONS
 
 LOOPBACK = "lo"
-
-MEMORY_OPTIONS = ("mem", "mem-per-cpu", "mem-per-gpu")
-"""Ways to ask for memory, of which sbatch takes one."""
 
 OF_A_PLACE = ("account", "partition", "qos", "constraint", "gres", "gpus", "gpus-per-node")
 """Options without which many sites start nothing, not even a look at two nodes."""

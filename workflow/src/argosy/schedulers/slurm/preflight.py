@@ -11,7 +11,7 @@ from argosy.errors import ArgosyError
 from argosy.schedulers.base import Accepted, NotAnsweredError, Say
 from argosy.schedulers.missing_images import check_images
 from argosy.schedulers.slurm import nodes, partitions
-from argosy.schedulers.slurm.allocation import more_cpus, other_partition
+from argosy.schedulers.slurm.allocation import fewer_nodes, more_cpus, other_partition
 from argosy.schedulers.slurm.answers import columns, read_config, read_records
 from argosy.schedulers.slurm.clusters import CONFIG, check_script, check_variables
 from argosy.schedulers.slurm.commands import MissingError, NoAnswerError, Patience, SlurmError
@@ -163,6 +163,12 @@ def _check(options: ScriptOptions, known: list[Partition], questions: _Questions
             f"{options.keys('partition')}: Slurm would run {options.where} in the partition {given}: "
             f"the site sends jobs of {options.values['partition']} there",
             f"name {given} there, if its nodes are those that are to be measured",
+        )
+    if nodes := fewer_nodes(options, answer):
+        raise ArgosyError(
+            f"{options.keys('nodes')}: Slurm would give {options.where} {nodes} of the "
+            f"{options.values['nodes']} nodes that it asks for: a plugin of the site cuts them",
+            "ask for what the site gives",
         )
     more = more_cpus(options, partition)
     return Accepted(script, _wait_for_partition(options, partition), more)

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from argosy.schedulers.slurm.given import MEMORY_OPTIONS
 from argosy.schedulers.slurm.gres import GPU_OPTIONS
 from argosy.schedulers.slurm.option_keys import ScriptOptions
-from argosy.schedulers.slurm.options import MEMORY_OPTIONS
 
 FULL: tuple[tuple[str, str], ...] = (
     (r"AssocMaxSubmit\w*", "your jobs in the queue are as many as the account allows a user"),

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from argosy.schedulers.slurm import gres
+from argosy.schedulers.slurm.given import mebibytes
 from argosy.schedulers.slurm.nodes import Node, in_partition
 
 Values = Mapping[str, str | None]
 
-_MEBIBYTES = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
 _SHOWN = 3
 """How many names stand in a message."""
 
@@ -91,12 +91,6 @@ def _demands(values: Values, nodes: Sequence[Node]) -> Iterator[_Demand]:
 
 def _gives(asked: Mapping[str, int]) -> Callable[[Node], bool]:
     return lambda node: all(node.gres.get(kind, 0) >= count for kind, count in asked.items())
-
-
-def mebibytes(text: str | None) -> float:
-    """Return the memory that an option asks for; 0 where it says nothing, or all that a node has."""
-    found = re.fullmatch(r"(\d+)([KMGT]?)", text or "")
-    return int(found[1]) * _MEBIBYTES[found[2] or "M"] if found else 0
 
 
 def _most_cpus(here: Sequence[Node]) -> str:

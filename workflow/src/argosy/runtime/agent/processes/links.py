@@ -1,6 +1,7 @@
 """Which ranks have been connected to each other, as far as their node sees it (docs/run-folder.md).
 
 Each end of a connection is noted with the rank that holds it. `meetings.py` puts the nodes' notes together.
+Connections that end between two looks are seen without their owners: the kernel lists them for a minute.
 """
 
 from __future__ import annotations
@@ -10,22 +11,25 @@ import os
 import re
 import threading
 import time
-from typing import Collection, Mapping
+from typing import Collection, Iterable, Mapping
 
 from ..files import write_json
 from ..hangs.processes import Process, family, processes, with_children
 from ..settings import SCHEMA_VERSION, Settings
-from ..sockets import LISTEN, connections, sockets_of
+from ..sockets import LISTEN, Connection, connections, sockets_of
 
 # Until so many seconds after the start, and the seconds between two looks at the ranks' own sockets.
-_SCHEDULE = ((1.5, 0.1), (30.0, 0.5), (120.0, 1.0), (float("inf"), 15.0))
-# Of a core, for whole looks where no socket of a rank is new: the kernel's table of connections alone
-# takes 6 ms, and all processes of a node as long.
+_EARLY = 30.0
+_SCHEDULE = ((1.5, 0.1), (_EARLY, 0.5), (float("inf"), 1.0))
+# Of a core, for each kind of look: the kernel's table of connections alone takes 6 ms, and all processes
+# of a node as long.
 _SHARE = 0.001
+# Seconds of a core for whole looks at once where a rank has a new socket, and of a core for more of them.
+_AT_ONCE, _MORE = 1.0, 0.003
 # Seconds between whole looks at the very start, of programs that do little more than meet.
 _AT_FIRST, _OFTEN = 1.5, 0.25
-# Noted of a rank; one of thousands of ranks may be connected to all of them.
-_MOST = 256
+# Noted of a rank; one of thousands of ranks may be connected to all of them. Noted of ports.
+_MOST, _MOST_PORTS = 256, 4096
 _SHARED = re.compile(r"^\S+ \S+s \S+ (\S+) (\d+) +(?:/dev/shm/|/memfd:)", re.M)
 
 
@@ -53,6 +57,11 @@ class LinkWatch(threading.Thread):
         self._master_port = str(master_port or "none")
         self._network = _network()
         self._links: dict[int, set[str]] = {rank: set() for rank in ranks}
+        self._ports: set[str] = set()
+        self._called: set[str] = set()
+        self._closed: set[str] = set()
+        # Closed when the ranks began.
+        self._before: set[str] | None = None
         self._seen: set[int] = set()
         self._known: set[int] = set()
         self._unclear = False
@@ -60,16 +69,18 @@ class LinkWatch(threading.Thread):
 
     def run(self) -> None:
         """Run the thread."""
-        began, next_whole = time.monotonic(), 0.0
+        began, next_whole, spent = time.monotonic(), 0.0, 0.0
         while not all(len(links) >= _MOST for links in self._links.values()):
-            now = time.monotonic()
-            if self._has_new_sockets() or now >= next_whole:
-                spent = time.thread_time()
+            before, age = time.thread_time(), time.monotonic() - began
+            is_new = self._has_new_sockets() and spent < _AT_ONCE + _MORE * age
+            glance = time.thread_time() - before
+            if is_new or age >= next_whole:
                 self._look()
-                pause = (time.thread_time() - spent) / _SHARE
-                next_whole = now + (pause if now > began + _AT_FIRST else _OFTEN)
-            age = time.monotonic() - began
-            if self._over.wait(next(pause for until, pause in _SCHEDULE if age < until)):
+                whole = time.thread_time() - before
+                spent += whole if is_new else 0.0
+                next_whole = age + (whole / _SHARE if age > _AT_FIRST else _OFTEN)
+            pause = next(pause for until, pause in _SCHEDULE if age < until)
+            if self._over.wait(max(pause, glance / _SHARE) if age > _EARLY else pause):
                 return
 
     def note(self, ranks: Collection[int]) -> None:
@@ -82,10 +93,17 @@ class LinkWatch(threading.Thread):
         """Stop looking, and say what was seen; where that cannot be written, nobody claims anything."""
         self._over.set()
         self.join()
+        self._look()
         links = {str(rank): sorted(found)[:_MOST] for rank, found in self._links.items()}
         full = any(len(found) > _MOST for found in self._links.values())
-        unclear = self._unclear or full or self._seen < set(self._ranks)
-        content = {"unclear": unclear, "links": links}
+        content = {
+            "unclear": self._unclear or full or self._seen < set(self._ranks),
+            "network": self._network,
+            "links": links,
+            "ports": sorted(self._ports),
+            "called": sorted(self._called & self._ports),
+            "closed": sorted(self._closed),
+        }
         with contextlib.suppress(OSError):
             write_json(self._path, {"schema_version": SCHEMA_VERSION, **content})
 
@@ -104,6 +122,8 @@ class LinkWatch(threading.Thread):
         members = _members(processes(), self._ranks)
         table = connections(os.getpid())
         for rank, found in members.items():
+            if not found:
+                continue
             try:
                 own = sockets_of(found)
             except PermissionError:
@@ -112,22 +132,34 @@ class LinkWatch(threading.Thread):
             self._seen.add(rank)
             for each in table:
                 ends = (each.local, each.remote)
-                if each.inode in own and each.state != LISTEN and not self._is_agents(*ends):
+                if each.inode in own and each.state == LISTEN:
+                    self._ports.add(_port(each.local))
+                elif each.inode in own and not self._is_agents(*ends):
                     self._links[rank].add(self._named(*ends))
             if len(self._ranks) > 1 and not self._links[rank]:
                 self._links[rank] |= self._shared(found)
-        # The ends of a short meeting stay for a minute, without an owner.
-        self._unclear |= any(
-            each.inode == 0 and self._master_port in map(_port, (each.local, each.remote))
-            for each in table
-        )
+        closed = {self._named(each.local, each.remote): each for each in table if each.inode == 0}
+        if self._before is None:
+            self._before = set(closed)
+        self._note_closed(each for name, each in closed.items() if name not in self._before)
+
+    def _note_closed(self, table: Iterable[Connection]) -> None:
+        """Note the ports of closed connections that no rank was seen to hold."""
+        known = {name for names in self._links.values() for name in names}
+        for each in table:
+            ends = (each.local, each.remote)
+            ports = {_port(end) for end in ends}
+            self._unclear |= self._master_port in ports
+            if not self._is_agents(*ends) and self._named(*ends) not in known:
+                is_here = _is_loop(each.remote) or _address(each.local) == _address(each.remote)
+                (self._called if is_here else self._closed).update(ports)
+        self._unclear |= max(map(len, (self._ports, self._called, self._closed))) > _MOST_PORTS
 
     def _is_agents(self, local: str, remote: str) -> bool:
         return bool({_port(local), _port(remote)} & self._own_ports) or _port(remote) == "0"
 
     def _named(self, local: str, remote: str) -> str:
-        is_loop = remote.startswith(("127.", "::1:"))
-        return f"{self._network if is_loop else ''}>{local}>{remote}"
+        return f"{self._network if _is_loop(remote) else ''}>{local}>{remote}"
 
     def _shared(self, pids: Collection[int]) -> set[str]:
         found = set()
@@ -167,6 +199,14 @@ def _rank_of(pid: int) -> int:
 
 def _port(endpoint: str) -> str:
     return endpoint.rpartition(":")[2]
+
+
+def _address(endpoint: str) -> str:
+    return endpoint.rpartition(":")[0]
+
+
+def _is_loop(endpoint: str) -> bool:
+    return endpoint.startswith(("127.", "::1:"))
 
 
 def _network() -> str:

@@ -22,7 +22,7 @@ from ..coordination.failure import (
     ended_with_code,
 )
 from ..files import UMASK, open_for_append
-from ..hangs.processes import Process, processes
+from ..hangs.processes import Process, caught, processes
 from ..settings import MeetingPoint, Settings, rank_environment
 from ..status import RankStatus
 from ..transport.open_files import OpenFiles
@@ -32,7 +32,7 @@ from .lost_peers import has_lost_another, last_lines, unreachable
 from .measurements import printed_path
 from .memory_limits import memory_kills, why_killed
 from .output import Console, OutputPump, Trouble
-from .warning import RankWarning
+from .warning import RankWarning, members
 from .workdir import workdir
 
 _RUNTIME = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
@@ -43,12 +43,14 @@ _STEPS_EXIT = 74
 _INTERRUPTED_EXIT = 75
 # Seconds after a warning in which an end follows from it.
 _AT_ONCE = 30.0
+# Seconds by which a rank may end for a signal before its agent, which gets it as well, knows of it.
+_QUICKER = 2.0
 # Seconds by which a file server's clock may be behind.
 _SKEW = 2.0
 _LEFT = (
-    "ended {seconds:.0f} s after it was warned, with 0, and saved no checkpoint to go on from: "
-    "whether it was done is not known; save below ARGOSY_CHECKPOINTS and end with 75 "
-    "(docs/writing-a-training-program.md), or raise resources.time"
+    "it is not known whether the program was done: it handles the warning by itself, and ended with 0 "
+    "{seconds:.0f} s after it; argosy_steps.Recorder() makes 0 mean that it was, and 75 that it stopped "
+    "early (docs/writing-a-training-program.md); or raise resources.time"
 )
 # Seconds from SIGTERM to SIGKILL, from that to giving up, and for the last of the output.
 GRACE = 2.0
@@ -80,6 +82,7 @@ class Rank:
         self._memory_kills = memory_kills()
         self._warning = RankWarning()
         self._ended: float | None = None
+        self._asked_to_end = False
         self.pump: OutputPump | None = None
 
     def attach(
@@ -166,10 +169,30 @@ class Rank:
             return False
         before = self.status.heard
         self._warning.send(self.pid, processes() if everybody is None else everybody)
-        # Its recorder looks for the file.
-        heard = self._warning.heard is not None or os.path.exists(self.steps_file)
-        self.status.heard = heard
-        return heard != before
+        self._note_warning()
+        self.status.heard = self._warning.heard is not None
+        return self.status.heard != before
+
+    def _note_warning(self) -> None:
+        """Note a warning that the rank's recorder finds by itself: it may do so before this agent does."""
+        if self._settings.run.checkpoint_time is None or not os.path.exists(self.steps_file):
+            return
+        for path in (self._settings.warning, self._settings.warned):
+            with contextlib.suppress(OSError):
+                self._warning.note(os.stat(path).st_mtime)
+
+    def note_signal(self, number: int, everybody: dict[int, Process]) -> None:
+        """Note that a signal from outside asks all to end, if a program of the rank handles it.
+
+        The rank may have been quicker than its agent.
+        """
+        if self._ended is None:
+            found = any(number in caught(each.pid) for each in members(everybody, self.pid))
+        else:
+            found = time.monotonic() < self._ended + _QUICKER
+        if found:
+            self._asked_to_end = True
+            self._warning.note(time.time())
 
     def collect(self) -> None:
         """Reap the rank, which has ended, and end what it started with it."""
@@ -179,35 +202,45 @@ class Rank:
         self.status.signal = -code if code < 0 else None
         self.status.ended = time.time()
         self._ended = time.monotonic()
+        self._note_warning()
+        self.status.unproven_s = self._unproven_after()
 
     @property
     def interrupted(self) -> bool:
         """Whether the rank ended early, to be continued.
 
-        Its status is 75, or else it left for the warning and a checkpoint was saved: torchrun turns a 75 of
-        its workers into 1.
+        Its status is 75; or 0 at once after a signal from outside that it handles, as Lightning's is; or
+        else it left for the warning and a checkpoint was saved: torchrun turns a 75 of its workers into 1.
+        One that had come to its end finds that out when it goes on.
         """
         if self._settings.run.checkpoint_time is None:
             return False
-        is_left = self._left_after() is not None
-        return self.status.exit_code == _INTERRUPTED_EXIT or (is_left and self._has_saved())
+        seconds, code = self._left_after(), self.status.exit_code
+        is_at_once = seconds is not None and seconds <= _AT_ONCE
+        is_left = is_at_once or (seconds is not None and code == 0)
+        is_asked = self._asked_to_end and is_at_once and code == 0
+        return code == _INTERRUPTED_EXIT or is_asked or (is_left and self._has_saved())
 
     def left_unfinished(self) -> Failure | None:
-        """Return what is wrong where the rank ended for the warning, with 0 and nothing to go on from."""
-        seconds = self._left_after()
-        if seconds is None or self.status.exit_code or self.interrupted:
+        """Return what is wrong where the rank ended at once for the warning, with nothing to go on from."""
+        seconds = self.status.unproven_s
+        if seconds is None or seconds > _AT_ONCE:
             return None
         cause = _LEFT.format(seconds=seconds)
         return Failure(self._settings.node, self.number, cause, self.status.ended or time.time())
 
-    def _left_after(self) -> float | None:
-        """Return the seconds from the warning to an end that followed from it; None: it did not.
+    def _unproven_after(self) -> float | None:
+        """Return the seconds from the warning to an end with 0 of which nobody knows what it means."""
+        return None if self.status.exit_code or self.interrupted else self._left_after()
 
-        A program that handles the warning by itself and ends at once with 0 may not have come to its end.
-        One with a recorder knows that status 75 says so.
+    def _left_after(self) -> float | None:
+        """Return the seconds from the warning to an end that may follow from it; None: it does not.
+
+        A program that handles the warning by itself and ends with 0 may not have come to its end. One with
+        a recorder knows that status 75 says so.
         """
         heard, ended, code = self._warning.heard, self._ended, self.status.exit_code
-        if heard is None or ended is None or code is None or ended > heard + _AT_ONCE:
+        if heard is None or ended is None or code is None:
             return None
         return None if code == 0 and os.path.exists(self.steps_file) else ended - heard
 
@@ -315,6 +348,12 @@ class Ranks:
         everybody = processes()
         changed = [rank.warn(everybody) for rank in self._ranks]
         return any(changed)
+
+    def note_signal(self, number: int) -> None:
+        """Note a signal from outside that asks all processes to end."""
+        everybody = processes()
+        for rank in self._ranks:
+            rank.note_signal(number, everybody)
 
     @property
     def unheard(self) -> list[int]:
