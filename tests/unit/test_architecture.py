@@ -9,7 +9,7 @@ import pytest
 
 PREFIX = "argosy"
 SHARED = {
-    *("errors", "files", "reading", "terminal", "units", "validated_units", "validation"),
+    *("errors", "files", "reading", "terminal", "units", "validated_units", "validation", "yaml_file"),
     "__version__",
 }
 

@@ -19,8 +19,8 @@ from argosy.report.summary.models import ExperimentSummary, Summary
 def warnings(summary: Summary, experiment: ExperimentSummary) -> list[str]:
     """Return what is wrong with completed runs.
 
-    That is those in none of the numbers, what is not finite, what their verdicts call doubtful, single steps
-    that took very long, runs that became slower, and ranks that were slow again and again.
+    That is those in none of the numbers, what is not finite, what their verdicts call doubtful, single
+    steps that took very long, runs that became slower, and ranks that were slow again and again.
     """
     return [
         *findings.left_out(summary, experiment),
