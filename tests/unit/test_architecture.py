@@ -9,7 +9,16 @@ import pytest
 
 PREFIX = "argosy"
 SHARED = {
-    *("errors", "files", "reading", "terminal", "units", "validated_units", "validation", "yaml_file"),
+    *(
+        "errors",
+        "files",
+        "reading",
+        "terminal",
+        "units",
+        "validated_units",
+        "validation",
+        "yaml_file",
+    ),
     "__version__",
 }
 
