@@ -150,7 +150,8 @@ class RunFiles:
         Rank 0 is the slowest: every further rank is one per mille faster.
         """
         shares = PHASES if phases is None else phases
-        for rank in range(self.ranks) if ranks is None else ranks:
+        chosen = range(self.ranks) if ranks is None else ranks
+        for rank in chosen:
             at = 1000.0 + rank
             lines, rows = [self._header(rank, STARTED + 2)], []
             for step in range(first_step, steps):
@@ -158,7 +159,7 @@ class RunFiles:
                 in_phases = {name: share * seconds for name, share in shares.items()}
                 rows.append(_step(step, at, seconds, samples, in_phases))
                 at += seconds
-            if rank == 0:
+            if rank == chosen[0]:
                 lines += [
                     {"kind": "metric", "name": name, "value": value, "at": at}
                     for name, value in (metrics or {}).items()

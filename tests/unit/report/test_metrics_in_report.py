@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 
 import pytest
-from study_files import completed
+from study_files import completed, plan
 
 from argosy.report import Rates, write_report
 from argosy.results import collect
@@ -56,6 +56,32 @@ def test_utilisation_is_of_what_the_nodes_could_compute(tmp_path: Path) -> None:
     # Where nobody says what they could, nothing is said.
     files = write_report(tmp_path / "site")
     assert "FLOPs utilisation" not in files.html.read_text()
+
+
+def test_a_peak_is_that_of_the_worst_rank_with_its_unit(tmp_path: Path) -> None:
+    run = plan(tmp_path / "site", nodes=4)
+    run.execute()
+    for rank in range(4):
+        run.steps(steps=30, metrics={"peak_memory_bytes": (rank + 1) * 2**30}, ranks=[rank])
+    collect(tmp_path / "site", tmp_path / "site/tables")
+    files = write_report(tmp_path / "site")
+    [experiment] = json.loads(files.json.read_text())["experiments"]
+    assert experiment["points"][0]["metrics"]["peak_memory_bytes"]["mean"] == 4 * 2**30
+    table = files.html.read_text().split('aria-label="Metrics of digits"')[1].split("</table>")[0]
+    assert "4 GiB" in table
+
+
+@pytest.mark.parametrize(("larger", "is_said"), [(0.97, True), (0.9795, False)])
+def test_a_loss_of_accuracy_with_nodes_is_said(
+    tmp_path: Path, larger: float, is_said: bool
+) -> None:
+    for repeat, off in enumerate((-0.001, 0.0, 0.001), start=1):
+        for nodes, accuracy in ((1, 0.98), (4, larger)):
+            metrics = {"test_accuracy": accuracy + off}
+            completed(tmp_path / "site", nodes=nodes, repeat=repeat, metrics=metrics)
+    collect(tmp_path / "site", tmp_path / "site/tables")
+    text = " ".join(write_report(tmp_path / "site").html.read_text().split())
+    assert ("The test accuracy with 4 nodes is 97.0 % (96." in text) == is_said
 
 
 def test_without_any_there_is_no_table(tmp_path: Path) -> None:

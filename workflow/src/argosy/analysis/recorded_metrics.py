@@ -17,7 +17,9 @@ WITH final AS (
     SELECT experiment, run_id, rank, name, arg_max(value_number, coalesce(at_s, 0)) AS value
     FROM metrics WHERE abs(value_number) < {DIVERGED} GROUP BY ALL
 ), of_run AS (
-    SELECT experiment, run_id, name, avg(value) AS value FROM final GROUP BY ALL
+    SELECT experiment, run_id, name,
+        CASE WHEN regexp_matches(name, '^(peak|max)_') THEN max(value) ELSE avg(value) END AS value
+    FROM final GROUP BY experiment, run_id, name
 )
 SELECT experiment, nodes, ranks_per_node, ranks, name, list(value ORDER BY repeat) AS values
 FROM of_run JOIN runs USING (experiment, run_id)
@@ -29,7 +31,8 @@ GROUP BY ALL ORDER BY experiment, ranks, nodes, name
 def recorded_metrics(tables: StudyTables) -> Mapping[tuple[str, Point], Mapping[str, Estimate]]:
     """Return the metrics by experiment and point, then by name.
 
-    Of a run it is the mean over the ranks that recorded it, and the estimate is over the runs.
+    Of a run it is the mean over the ranks that recorded it, or the most where its name begins with `peak_`
+    or `max_`; the estimate is over the runs.
     """
     found: defaultdict[tuple[str, Point], dict[str, Estimate]] = defaultdict(dict)
     for row in tables.fetch(_QUERY):

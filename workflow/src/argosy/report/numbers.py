@@ -4,6 +4,7 @@ import math
 from datetime import UTC, datetime
 
 from argosy.analysis.statistics import Estimate
+from argosy.units import amount
 
 NONE = "–"
 MINUS = "\u2212"
@@ -25,6 +26,13 @@ def number(value: float | None, digits: int = 3) -> str:
     rounded = float(f"{value:.{digits - 1}e}")
     decimals = digits - 1 - math.floor(math.log10(abs(rounded)))
     return _with_minus(f"{rounded:,.{max(decimals, 0)}f}")
+
+
+def of_metric(name: str, value: float) -> str:
+    """Return the value of a metric with its unit, where the end of its name (`_bytes`, `_s`) tells that."""
+    if name.endswith("_bytes") and value >= 0:
+        return amount(round(value))
+    return f"{number(value)} s" if name.endswith("_s") else number(value)
 
 
 def percent(value: float | None, decimals: int = 0) -> str:

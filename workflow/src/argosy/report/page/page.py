@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 from argosy.analysis.laws import CONTRADICTED
 from argosy.report.charts.figures import drawings
+from argosy.report.numbers import of_metric
 from argosy.report.page.html import rendered
 from argosy.report.page.overview import overview
 from argosy.report.prose import findings as words
@@ -52,6 +53,7 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         contradicted=CONTRADICTED,
         stall_names=stall_words.part_names,
         metric_names=words.metric_names,
+        of_metric=of_metric,
         stall_refusals=stall_words.refusals,
         timeline_names=timeline_words.part_names,
         timeline_refusals=timeline_words.refusals,

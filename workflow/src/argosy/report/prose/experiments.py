@@ -1,6 +1,7 @@
 """All that is said of an experiment, in the order of the report."""
 
 from argosy.report.prose import (
+    accuracy,
     container_cost,
     doubts,
     findings,
@@ -37,6 +38,7 @@ def sentences(experiment: ExperimentSummary) -> list[str]:
     apart = (stalls.finding(experiment), timelines.finding(experiment))
     return [
         *findings.findings(experiment),
+        *accuracy.findings(experiment),
         *container_cost.findings(experiment),
         *queue_waits.findings(experiment),
         *filter(None, apart),
