@@ -35,8 +35,8 @@ def test_amdahls_law() -> None:
     said = sentence(laws)
     assert said
     assert said.startswith(
-        "Amdahl's law describes its runs: among 1 to 32 nodes the serial share of the smallest "
-        "size's time is 5."
+        "Its runs do not contradict Amdahl's law: by it, among 1 to 32 nodes, the serial share of the "
+        "smallest size's time is 5."
     )
     # Nobody measured what no number of ranks gives.
     assert "no number of ranks" not in said
@@ -52,7 +52,9 @@ def test_a_peak() -> None:
     )
     said = sentence(laws)
     assert said
-    assert said.startswith("The universal scalability law describes its throughput: it is highest")
+    assert said.startswith(
+        "Its runs do not contradict the universal scalability law: by it the throughput is highest"
+    )
     [best] = [law for law in laws.laws if law.is_best]
     assert best.peak_ranks and best.peak_ranks.low and best.peak_ranks.high
     assert best.peak_ranks.low < (0.98 / 0.002) ** 0.5 < best.peak_ranks.high
@@ -67,7 +69,8 @@ def test_a_peak_beyond_the_sizes_measured_is_not_said() -> None:
     assert best.peak_ranks
     assert best.peak_ranks.mean > 16
     assert sentence_of(laws, MeasuredSizes("1 to 16 nodes", 1, 16)) == (
-        "The universal scalability law describes its throughput: it has no peak among 1 to 16 nodes."
+        "Its runs do not contradict the universal scalability law: by it the throughput has no peak "
+        "among 1 to 16 nodes."
     )
 
 
@@ -76,7 +79,7 @@ def test_gustafsons_law() -> None:
     said = sentence(laws)
     assert said
     assert said.startswith(
-        "Gustafson's law describes its runs: among 1 to 32 nodes the serial share"
+        "Its runs do not contradict Gustafson's law: by it, among 1 to 32 nodes, the serial share"
     )
 
 
@@ -85,7 +88,7 @@ def test_no_loss() -> None:
     assert said
     assert said == (
         "No loss by more ranks shows among 1 to 32 nodes: the efficiency at the largest is surely above "
-        "95 %, and the linear law describes the runs."
+        "95 %, and the runs do not contradict the linear law."
     )
 
 
@@ -116,14 +119,14 @@ def test_three_sizes_do_not_tell_amdahl_from_a_peak() -> None:
     laws = law_summaries("strong", runs(lambda n: 100 * n / (1 + 0.05 * (n - 1)), (1, 2, 4)))
     said = sentence(laws)
     assert said
-    assert said.startswith("Amdahl's law describes its runs: ")
-    assert said.endswith(" The runs do not tell it from the universal law, which has a peak.")
+    assert said.startswith("Its runs do not contradict Amdahl's law: ")
+    assert " Nor do they tell it from the universal law, which has a peak" in said
 
 
 def test_runs_that_no_law_describes() -> None:
     said = sentence(law_summaries("strong", runs(lambda n: 100.0 * n**1.5)))
     assert said == (
-        "No scaling law describes its runs: each misses the means of the sizes by more than the runs "
+        "Its runs contradict each scaling law, which misses the means of the sizes by more than the runs "
         "scatter."
     )
 

@@ -129,7 +129,7 @@ def _none_fits(fits: Mapping[str, Fit | Refused]) -> str:
     misses = "misses the means of the sizes by more than the runs scatter"
     if any(isinstance(found, Refused) for found in fits.values()):
         return f"No scaling law is chosen: each that can be fitted to so few sizes {misses}."
-    return f"No scaling law describes its runs: each {misses}."
+    return f"Its runs contradict each scaling law, which {misses}."
 
 
 def _no_loss(fits: Mapping[str, Fit | Refused], fitted: Fitted) -> Choice:

@@ -1,4 +1,4 @@
-"""The curve of the law that describes an experiment, for its chart."""
+"""The curve of the law that the runs of an experiment do not contradict, for its chart."""
 
 import math
 from collections.abc import Sequence
@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from argosy.analysis.laws import GUSTAFSON
 from argosy.report.summary.laws import LawSummary
 
-REACH = 2
-"""A curve ends at this many times the largest size measured: farther on a fit says little."""
 _POINTS = 40
 
 
@@ -25,12 +23,15 @@ def throughput(law: LawSummary, ranks: float) -> float:
 
 
 def best(laws: Sequence[LawSummary]) -> LawSummary | None:
-    """Return the fitted law that describes the runs; None where none was chosen."""
+    """Return the fitted law that was chosen; None where none was."""
     return next((law for law in laws if law.is_best and law.refused is None), None)
 
 
 def sizes(smallest: int, largest: int) -> list[float]:
-    """Ranks at which a curve is drawn, in growing steps, `largest` among them and `REACH` times it last."""
-    growth = math.log(REACH * largest / smallest)
+    """Ranks at which a curve is drawn, in growing steps, the largest measured size last.
+
+    Of larger ones the runs say nothing that a curve without an interval could show.
+    """
+    growth = math.log(largest / smallest)
     steps = [smallest * math.exp(growth * place / _POINTS) for place in range(_POINTS)]
-    return sorted({*(round(step, 3) for step in steps), float(largest), float(REACH * largest)})
+    return sorted({*(round(step, 3) for step in steps), float(largest)})

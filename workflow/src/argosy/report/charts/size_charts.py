@@ -107,7 +107,7 @@ def size_chart(
         title=quantity.title,
         axis_format=quantity.axis_format,
         sizes=sorted({row["size"] for row in means}),
-        end=curve[-1]["size"] if curve else max(row["size"] for row in means),
+        end=max(row["size"] for row in means),
         top=_top(means, curve),
         widths=None if by_nodes else widths,
     )
@@ -126,7 +126,7 @@ def _label_at(curve: Rows, top: float) -> float | None:
 
 
 def _reach(fitted: str) -> str:
-    return f"Curve ({fitted}): the law that describes the runs, dashed beyond the sizes measured."
+    return f"Curve ({fitted}): the simplest law that the runs do not contradict."
 
 
 def _mean(

@@ -97,9 +97,7 @@ def _fit(frame: Frame, label_at: float) -> Iterator[Layer]:
     line |= {"interpolate": "monotone"}
     label = {"type": "text", "align": "right", "dy": -8, "fontSize": 12, "color": DARK}
     name = {"field": "series", "type": "nominal"}
-    measured, beyond = (f"datum.size {sign} {frame.sizes[-1]}" for sign in ("<=", ">="))
-    yield frame.layer("curve", f"{_OWN_SERIES} && {measured}", line)
-    yield frame.layer("curve", f"{_OWN_SERIES} && {beyond}", line | {"strokeDash": [2, 3]})
+    yield frame.layer("curve", _OWN_SERIES, line)
     yield frame.layer("curve", f"{_OWN_SERIES} && datum.size == {label_at}", label, text=name)
 
 

@@ -206,8 +206,9 @@ _WHOLE: tuple[tuple[Callable[[ExperimentSummary], object], str], ...] = (
     (
         lambda one: any(law.refused is None for law in one.laws),
         "Laws are fitted to single runs by least squares on the logarithm. The simplest that misses the "
-        "sizes' means by no more than repeats scatter describes the runs, where there are repeats "
-        "enough. Where the means scatter by more than the repeats tell, the intervals are by the means.",
+        "sizes' means by no more than repeats scatter is named, where there are repeats enough: the runs "
+        "do not contradict it, as they may not contradict others. Where the means scatter by more than "
+        "the repeats tell, the intervals are by the means.",
     ),
     (
         lambda one: one.prediction,

@@ -99,7 +99,10 @@ def sentence(laws: Laws, sizes: MeasuredSizes) -> str | None:
     said = _SENTENCES[best.law](best, sizes)
     if best.is_alone:
         return said
-    return f"{said} The runs do not tell it from the universal law, which has a peak."
+    return (
+        f"{said} Nor do they tell it from the universal law, which has a peak, or from losses that grow "
+        "with the logarithm of the ranks."
+    )
 
 
 def _summary(found: Fit, choice: Choice) -> LawSummary:
@@ -136,14 +139,14 @@ def _estimate(found: Fit, one: Interval) -> Estimate:
 def _linear(_: LawSummary, sizes: MeasuredSizes) -> str:
     return (
         f"No loss by more ranks shows among {sizes.said}: the efficiency at the largest is surely above "
-        f"{percent(NO_LOSS)}, and the linear law describes the runs."
+        f"{percent(NO_LOSS)}, and the runs do not contradict the linear law."
     )
 
 
 def _amdahl(law: LawSummary, sizes: MeasuredSizes) -> str:
     return (
-        f"Amdahl's law describes its runs: among {sizes.said} the serial share of the smallest size's "
-        f"time is {_share_text(law.serial_share)}."
+        f"Its runs do not contradict Amdahl's law: by it, among {sizes.said}, the serial share of the "
+        f"smallest size's time is {_share_text(law.serial_share)}."
     )
 
 
@@ -175,18 +178,20 @@ def _share_text(share: Estimate | None) -> str:
 
 def _gustafson(law: LawSummary, sizes: MeasuredSizes) -> str:
     return (
-        f"Gustafson's law describes its runs: among {sizes.said} the serial share of the time is "
-        f"{_share_text(law.serial_share)}."
+        f"Its runs do not contradict Gustafson's law: by it, among {sizes.said}, the serial share of the "
+        f"time is {_share_text(law.serial_share)}."
     )
 
 
 def _universal(law: LawSummary, sizes: MeasuredSizes) -> str:
     peak = law.peak_ranks
     if peak and sizes.has(peak.mean):
-        where = f"it is highest with {peak.mean:,.0f} ranks ({interval(peak)})"
+        where = f"is highest with {peak.mean:,.0f} ranks ({interval(peak)})"
     else:
-        where = f"it has no peak among {sizes.said}"
-    return f"The universal scalability law describes its throughput: {where}."
+        where = f"has no peak among {sizes.said}"
+    return (
+        f"Its runs do not contradict the universal scalability law: by it the throughput {where}."
+    )
 
 
 _SENTENCES = {
