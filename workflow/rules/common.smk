@@ -248,7 +248,9 @@ def is_settled():
         IS_PLANNED
         and not (workflow.dag_settings.forceall or workflow.dag_settings.forcerun)
         and all(in_order(image_sources(image), [lock_of(image)]) for image in IMAGES)
-        and in_order(image_locks(), packed_images(), [RUNS_FILE], preflight_file())
+        and in_order(
+            image_locks(), packed_images(), [RUNS_FILE, STUDY_FILE], preflight_file()
+        )
         and in_order(native_environments())
     )
 

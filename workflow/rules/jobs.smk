@@ -28,6 +28,7 @@ checkpoint plan_runs:
 checkpoint preflight:
     input:
         runs=RUNS_FILE,
+        study=STUDY_FILE,
     output:
         PREFLIGHT_FILE,
     log:

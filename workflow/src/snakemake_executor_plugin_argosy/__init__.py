@@ -270,13 +270,14 @@ def _run_dir(job: JobExecutorInterface) -> Path:
     Raises:
         WorkflowError: when the job is no run.
     """
-    script = job.input.get("script")
-    if script is None:
+    # Its input may be what says that it is planned, where planning came to the same as before.
+    result = job.output.get("result")
+    if job.input.get("script") is None or result is None:
         raise WorkflowError(
             f"rule {job.rule.name}: the executor argosy submits the runs of a study and nothing else; "
             "write `localrule: True` into the rule"
         )
-    return Path(script).absolute().parent
+    return Path(result).absolute().parent
 
 
 def _write_log(job: JobExecutorInterface, ending: Ending) -> None:

@@ -24,6 +24,8 @@ def profile(site_dir: Path) -> Finding:
     check, path = "profile", site_dir / "config.yaml"
     name = f"slurm/{site_dir.name}/config.yaml"
     wanted = f"config: [site={site_dir.name}]"
+    if not path.exists():
+        return wrong(check, f"{name}: it is not there", f"write into it: {wanted}")
     try:
         content = read_yaml(path)
     except ArgosyError as problem:

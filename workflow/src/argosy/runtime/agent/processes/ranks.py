@@ -83,6 +83,7 @@ class Rank:
         self._warning = RankWarning()
         self._ended: float | None = None
         self._asked_to_end = False
+        self._signalled: float | None = None
         self.pump: OutputPump | None = None
 
     def attach(
@@ -190,9 +191,13 @@ class Rank:
             found = any(number in caught(each.pid) for each in members(everybody, self.pid))
         else:
             found = time.monotonic() < self._ended + _QUICKER
+        self._signalled = time.monotonic()
         if found:
-            self._asked_to_end = True
-            self._warning.note(time.time())
+            self._is_asked_to_end()
+
+    def _is_asked_to_end(self) -> None:
+        self._asked_to_end = True
+        self._warning.note(time.time())
 
     def collect(self) -> None:
         """Reap the rank, which has ended, and end what it started with it."""
@@ -202,6 +207,9 @@ class Rank:
         self.status.signal = -code if code < 0 else None
         self.status.ended = time.time()
         self._ended = time.monotonic()
+        # One that was about to end for the signal had no handler any more when it was looked at.
+        if self._signalled is not None and self._ended < self._signalled + _QUICKER:
+            self._is_asked_to_end()
         self._note_warning()
         self.status.unproven_s = self._unproven_after()
 
