@@ -159,7 +159,7 @@ def test_a_running_study_stays_its_own_while_its_image_is_built(
     workspace = make_workspace("while an image is built")
     image = workspace.path / "containers/slow"
     image.mkdir()
-    (image / "Containerfile").write_text("FROM localhost/torch-cpu\nRUN sleep 15\n")
+    (image / "Containerfile").write_text("FROM localhost/torch-cpu\nRUN sleep 30\n")
     contained = {**quick(100), "image": "slow"}
     del contained["runtime"]
     workspace.configure({"quick": contained})
