@@ -94,3 +94,11 @@ def test_ordinary_numbers_are_of_one_kind(seed: int) -> None:
     faster_once[50:] *= 2
     for rates in (100 * noise, checkpoints, bursts, faster_once):
         assert "two kinds" not in (by_steps(rates.tolist()).left_out or "")
+
+
+def test_a_run_that_becomes_slower_behind_zeros_says_from_which_print_on() -> None:
+    rates = [0.0] * 3 + [100.0, 101.0, 99.0] * 10 + [75.0, 76.0, 74.0] * 10
+    found = printed_rate(rates, [float(at) for at in range(len(rates))]).warm_up
+    assert found is not None
+    assert found.slower_from == pytest.approx(33, abs=1)
+    assert found.slower == pytest.approx(4 / 3, abs=0.03)

@@ -1,7 +1,7 @@
 """A run's throughput from the numbers that its program printed, without its warm-up."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,9 +84,8 @@ def _warm_up(rates: Vector, zeros: int) -> WarmUp:
     if not zeros:
         return found
     reason = f"the first {zeros} of its prints say 0, and then {found.reason}"
-    return WarmUp(
-        zeros + found.steps, found.stationary, reason, found.excess, left_out=found.left_out
-    )
+    slower_from = None if found.slower_from is None else zeros + found.slower_from
+    return replace(found, steps=zeros + found.steps, reason=reason, slower_from=slower_from)
 
 
 def _stopped(rates: Vector) -> str | None:

@@ -125,7 +125,7 @@ def left_out(summary: Summary, experiment: ExperimentSummary) -> list[str]:
     """Completed runs of which no throughput counts, a sentence for each cause."""
     by_cause: dict[str, list[str]] = {}
     for run in summary.runs:
-        is_its = (run.counted_as or run.experiment) == experiment.experiment
+        is_its = run.counts_to == experiment.experiment
         if is_its and run.state == "completed" and run.left_out not in (None, ALLREDUCES_ALONE):
             by_cause.setdefault(str(run.left_out), []).append(run.run_id)
     return [
@@ -317,8 +317,8 @@ def _more_than_ideal(efficiency: Estimate) -> str:
     if efficiency.low is None or efficiency.low <= 1:
         return ""
     return (
-        " That is more than ideal, beyond chance: more caches, or the base was slowed down by something "
-        "else (clocks, another day, a neighbour)."
+        " That is more than ideal, beyond chance. Possible causes are caches, or a base that was slowed "
+        "down by its clocks or a neighbour."
     )
 
 

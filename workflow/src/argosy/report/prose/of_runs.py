@@ -14,7 +14,7 @@ def sentences(
     found = [
         f"{run.run_id}: {said}"
         for run in summary.runs
-        if (run.counted_as or run.experiment) == experiment.experiment and (said := remark(run))
+        if run.counts_to == experiment.experiment and (said := remark(run))
     ]
     if len(found) > _MOST_NAMED:
         more = len(found) - _MOST_NAMED

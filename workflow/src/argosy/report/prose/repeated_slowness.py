@@ -20,10 +20,10 @@ def host_sentences(summary: Summary) -> list[str]:
 
 def rank_sentences(summary: Summary, experiment: ExperimentSummary) -> list[str]:
     """Return a sentence for the ranks of an experiment that were slow wherever they ran, or as often."""
+    of_experiment = [run for run in summary.runs if run.counts_to == experiment.experiment]
+    if not any(run.stragglers for run in of_experiment):
+        return []
     named = [one.host for one in slow_hosts(_looked_at(summary.runs))]
-    of_experiment = [
-        run for run in summary.runs if (run.counted_as or run.experiment) == experiment.experiment
-    ]
     alike: defaultdict[tuple[int, int, tuple[str, ...], bool], list[SlowRank]] = defaultdict(list)
     for rank in slow_ranks_again(_looked_at(of_experiment), named):
         alike[rank.slow_runs, rank.runs, rank.hosts, rank.others_were_not].append(rank)
@@ -34,7 +34,7 @@ def _looked_at(runs: Iterable[RunSummary]) -> list[LookedAt]:
     known = [run for run in runs if run.hosts and run.throughput_source == "steps"]
     return [
         LookedAt(
-            (run.counted_as or run.experiment, run.nodes, run.ranks_per_node, day),
+            (run.counts_to, run.nodes, run.ranks_per_node, day),
             tuple(host for host in run.hosts for _ in range(run.ranks_per_node)),
             frozenset(_slow_ranks(run)),
         )

@@ -12,9 +12,11 @@ ALIKE = 1.02
 
 def remark(run: RunSummary) -> str:
     """Return what is said of a run that becomes slower."""
+    of = "print" if run.throughput_source == "printed" else "step"
     return (
-        f"From step {run.slower_from:,} on its steps take {number(run.slower)} times as long as before, to "
-        "its end: lower clocks, a neighbour on the node, or more work. Its throughput is the mean of both."
+        f"From {of} {run.slower_from:,} on its {of}s take {number(run.slower)} times as long as before, to "
+        "its end. Possible causes are lower clocks, a neighbour on the node, or more work. Its throughput "
+        "is the mean of both."
     )
 
 
@@ -23,8 +25,7 @@ def sentences(summary: Summary, experiment: ExperimentSummary) -> list[str]:
     measured = [
         run
         for run in summary.runs
-        if (run.counted_as or run.experiment) == experiment.experiment
-        and run.samples_per_s is not None
+        if run.counts_to == experiment.experiment and run.samples_per_s is not None
     ]
     slower = [
         (median(ratios), name_of(experiment, point))

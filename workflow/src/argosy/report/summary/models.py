@@ -201,6 +201,11 @@ class RunSummary:
     attempt: str | None = None
     """The attempt that was measured, `JOB.RESTART`: runs may share a job (`resources.same_allocation`)."""
 
+    @property
+    def counts_to(self) -> str:
+        """The name of its `ExperimentSummary`."""
+        return self.counted_as or self.experiment
+
 
 @dataclass(frozen=True)
 class FailureSummary:
