@@ -193,9 +193,9 @@ class Rank:
             found = time.monotonic() < self._ended + _QUICKER
         self._signalled = time.monotonic()
         if found:
-            self._is_asked_to_end()
+            self._note_end_asked_for()
 
-    def _is_asked_to_end(self) -> None:
+    def _note_end_asked_for(self) -> None:
         self._asked_to_end = True
         self._warning.note(time.time())
 
@@ -208,8 +208,8 @@ class Rank:
         self.status.ended = time.time()
         self._ended = time.monotonic()
         # One that was about to end for the signal had no handler any more when it was looked at.
-        if self._signalled is not None and self._ended < self._signalled + _QUICKER:
-            self._is_asked_to_end()
+        if code == 0 and self._signalled and self._ended < self._signalled + _QUICKER:
+            self._note_end_asked_for()
         self._note_warning()
         self.status.unproven_s = self._unproven_after()
 
