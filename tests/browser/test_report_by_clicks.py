@@ -82,7 +82,7 @@ def test_the_legend_hides_and_shows_phases(page: Page) -> None:
 def test_the_legend_hides_single_runs_the_ideal_and_the_fit(page: Page) -> None:
     figure = chart(page, 0)
     lines = figure.locator(".mark-line path[stroke-dasharray], .mark-line path[stroke='#555555']")
-    expect(lines).to_have_count(3)
+    expect(lines).to_have_count(2)
     for name in ("single runs", "ideal", "fit: Amdahl"):
         figure.get_by_role("button", name=name).click()
     expect(lines).to_have_count(0)

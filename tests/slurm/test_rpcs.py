@@ -75,7 +75,7 @@ rule run:
     input:
         script="results/testbed/short/{{run}}/job.sbatch",
     output:
-        "results/testbed/short/{{run}}/result.json",
+        result="results/testbed/short/{{run}}/result.json",
     resources:
         scheduler="slurm",
     shell:
