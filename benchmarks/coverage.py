@@ -8,6 +8,7 @@ import coverage_laws
 import coverage_networks
 import coverage_pairs
 import coverage_prediction
+import coverage_rings
 import coverage_runs
 import coverage_stragglers
 from rich.console import Console
@@ -18,6 +19,7 @@ PARTS = {
     "networks": coverage_networks.measured,
     "pairs": coverage_pairs.measured,
     "prediction": coverage_prediction.measured,
+    "rings": coverage_rings.measured,
     "runs": coverage_runs.measured,
     "stragglers": coverage_stragglers.measured,
 }

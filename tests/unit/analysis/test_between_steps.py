@@ -35,7 +35,7 @@ def validating(results: Path, pause_s: float, repeat: int = 1, offset_s: float =
 def shares(results: Path) -> dict[str, float]:
     collect(results, results / "tables")
     with open_study(results / "tables") as tables:
-        return {run_id: share for (_, run_id), share in between_steps(tables).items()}
+        return {run_id: one.between for (_, run_id), one in between_steps(tables).items()}
 
 
 @pytest.mark.parametrize("offset_s", [0.0, 30.0, -3600.0])
@@ -73,4 +73,13 @@ def test_the_report_says_it_where_it_is_much(tmp_path: Path) -> None:
     assert [round(run["between_steps"], 2) for run in summary["runs"]] == [0.29, 0.01]
     [point] = summary["experiments"][0]["points"]
     assert (point["between_steps"]["n"], round(point["between_steps"]["mean"], 2)) == (2, 0.15)
+    # 60 s of a job, of which 0.1 s a step and half a second every ten steps are steady.
+    costs = point["costs"]
+    steady_s = [STEPS * STEP_S + 5 * pause for pause in (0.5, 0.01)]
+    assert costs["around_s"]["mean"] == pytest.approx(60 - sum(steady_s) / 2, abs=0.1)
+    rate, nodes = point["throughput_samples_per_s"]["mean"], 2
+    whole = [1e6 / rate * steady / (STEPS * STEP_S) + 60 - steady for steady in steady_s]
+    charged = nodes * sum(whole) / 2 / 3600
+    assert costs["charged_node_hours"]["mean"] == pytest.approx(charged, rel=0.01)
+    assert costs["node_hours"]["mean"] == pytest.approx(nodes * 1e6 / rate / 3600, rel=0.01)
     assert ",between_steps,1,2,0.15" in (tmp_path / "summary.csv").read_text()

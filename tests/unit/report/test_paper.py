@@ -110,9 +110,9 @@ def test_predictions_as_tables(tmp_path: Path) -> None:
     tables, rows = written(tmp_path / "site")
     assert [*tables] == ["scaling", "factors", "prediction"]
     lines = tables["prediction"].splitlines()
-    assert lines[3].startswith(r"Nodes & Ranks & Step (ms) & Measured (ms) & Error (\%)")
-    assert lines[5].startswith("1 & 1 & 100 [")
-    assert " & -- & -- & " in lines[-3], "nobody measured the most nodes"
+    assert lines[3].startswith(r"Nodes & Ranks & Samples/s & Measured & Error (\%)")
+    assert lines[5].startswith("1 & 1 & 318 [")
+    assert " & -- & -- & " in lines[-3], "the most nodes were not measured"
     steps = [row for row in rows if row["quantity"] == "predicted_step"]
     assert [int(row["nodes"]) for row in steps][:3] == [1, 2, 4]
     assert (steps[0]["unit"], float(steps[0]["mean"])) == ("s", pytest.approx(0.1005, rel=0.01))

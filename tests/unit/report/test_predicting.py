@@ -158,6 +158,30 @@ def test_the_interval_is_that_of_a_run_to_come(tmp_path: Path) -> None:
     assert surely <= likely
 
 
+def test_beyond_what_was_measured_there_is_no_interval(tmp_path: Path) -> None:
+    """Steps on one node and two and allreduces on two and four tell nothing of a fifth node's cable."""
+    network(tmp_path / "site", repeats=3)
+    repeated(tmp_path / "site", {1: 2.0, 2: 2.1}, scatter=0.01)
+    found = answers(tmp_path / "site", Question(efficiency=0.5))
+    assert [point.nodes for point in found.points] == [1, 2, 4, 8, 16]
+    known = [point.nodes for point in found.points if point.samples_per_s.low is not None]
+    assert known == [1, 2, 4]
+    assert all(
+        (point.efficiency.low is None) == (point.hours.low is None) == (point.nodes > 4)
+        for point in found.points
+    )
+    assert (found.nodes_with_efficiency, found.nodes_surely_with_efficiency) == (16, 4)
+    said = " ".join(sentences(found))
+    assert (
+        "up to 16 nodes, the farthest that is predicted, by the best estimate, and surely" in said
+    )
+    assert "cannot know of cables and switches that several nodes share" in said
+    assert "Nothing was measured on more than 4 nodes. Rows beyond are extrapolated" in said
+    asked = answers(tmp_path / "site", Question(nodes=(64,), efficiency=0.5))
+    assert asked.points[-1].nodes == 64
+    assert asked.points[-1].step_s and asked.points[-1].step_s.low is None
+
+
 def test_what_was_measured_outranks_the_prediction(tmp_path: Path) -> None:
     """Alone, the network would let two nodes be as good as one; in training it does not."""
     network(tmp_path / "site")
@@ -219,12 +243,19 @@ def test_what_horovod_was_told_is_predicted_with(
     assert predicted.notes == [*([note] if note else []), RANKS_ARE_ALIKE]
 
 
+def eight_nodes_s(results: Path) -> float:
+    """The predicted step on eight nodes."""
+    step = next(point.step_s for point in answers(results).points if point.nodes == 8)
+    assert step
+    return step.mean
+
+
 def test_a_long_cycle_makes_more_wait(tmp_path: Path) -> None:
     network(tmp_path / "site")
     training(tmp_path / "site", {1: STEP_S}, scaling="weak")
-    short = answers(tmp_path / "site").points[3].step_s.mean
+    short = eight_nodes_s(tmp_path / "site")
     training(tmp_path / "site", {1: STEP_S}, scaling="weak", HOROVOD_CYCLE_TIME="200")
-    long = answers(tmp_path / "site").points[3].step_s.mean
+    long = eight_nodes_s(tmp_path / "site")
     assert long - short > 0.01
 
 

@@ -79,6 +79,11 @@ class Forecast:
         """The corrected one."""
         return self.calibration.training
 
+    @property
+    def most_nodes(self) -> int:
+        """The largest number of nodes on which steps or allreduces were timed."""
+        return max(self.communication.most_nodes, *self.measured_s)
+
 
 def everything(
     tables: StudyTables,

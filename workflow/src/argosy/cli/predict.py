@@ -32,7 +32,7 @@ def predict(
     ] = 1e6,
     nodes: Annotated[
         str | None,
-        typer.Option(metavar="N,N", help="Rows of the table (powers of two up to 4096)."),
+        typer.Option(metavar="N,N", help="Rows of the table (by default powers of two)."),
     ] = None,
     costs: CostsOption = None,
 ) -> None:
@@ -42,14 +42,14 @@ def predict(
     from argosy.report.prediction_table import table
     from argosy.report.prose.predictions import sentences
     from argosy.report.summary.predicting import predicted
-    from argosy.report.summary.prediction import POWERS, Question
+    from argosy.report.summary.prediction import Question
     from argosy.results import collect
     from argosy.site.costs import read_costs
 
     if len(words) > 2:
         raise ArgosyError("argosy predict: give SITE and EXPERIMENT", "see: argosy predict --help")
     experiment = words[-1]
-    question = Question(_numbers(nodes) if nodes else POWERS, samples, efficiency, node_hours)
+    question = Question(_numbers(nodes) if nodes else (), samples, efficiency, node_hours)
     rates = Rates(**read_costs(costs).model_dump()) if costs else Rates()
     folder = results_of(words[0] if len(words) == 2 else None)
     collect(folder, folder / "tables", say=say)

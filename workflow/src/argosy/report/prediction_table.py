@@ -7,14 +7,15 @@ from argosy.report.summary.prediction import PredictedPoint, PredictionSummary
 from argosy.report.terminal import number_table
 
 _ALWAYS = (
-    *("nodes", "step\nms", "95 %\ninterval", "measured\nms", "error", "efficiency", "hours"),
+    *("nodes", "samples/s", "95 %\ninterval", "measured", "error", "efficiency", "hours"),
     "node\nhours",
 )
 
 
 def table(experiment: str, found: PredictionSummary, currency: str | None) -> Table:
     """Return a row for each number of nodes; columns of energy and price only where they are known."""
-    title = f"{experiment}, predicted for {numbers.number(found.samples, 6)} samples"
+    how = "predicted" if found.method == "network" else "extrapolated"
+    title = f"{experiment}, {how} for {numbers.number(found.samples, 6)} samples"
     more = [
         (name, attribute)
         for name, attribute in (
@@ -34,17 +35,11 @@ def table(experiment: str, found: PredictionSummary, currency: str | None) -> Ta
 def _cells(point: PredictedPoint) -> tuple[str, ...]:
     return (
         str(point.nodes),
-        _milliseconds(point.step_s.mean),
-        numbers.NONE
-        if point.step_s.low is None
-        else f"{_milliseconds(point.step_s.low)} to {_milliseconds(point.step_s.high)}",
-        _milliseconds(point.measured_step_s),
+        numbers.number(point.samples_per_s.mean),
+        numbers.interval(point.samples_per_s),
+        numbers.number(point.measured_samples_per_s),
         numbers.percent(point.error, 1),
         numbers.percent(point.efficiency.mean),
         numbers.number(point.hours.mean),
         numbers.number(point.node_hours.mean),
     )
-
-
-def _milliseconds(seconds: float | None) -> str:
-    return numbers.number(None if seconds is None else 1000 * seconds)

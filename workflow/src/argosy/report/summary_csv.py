@@ -94,14 +94,15 @@ def _size(point: _Sized) -> tuple[int, int, int]:
 
 
 def _predicted(point: PredictedPoint) -> Iterator[Quantity]:
+    if point.step_s:
+        yield "predicted_step", "s", point.step_s
     estimates = (
-        ("predicted_step", "s", point.step_s),
         ("predicted_efficiency", "1", point.efficiency),
         ("predicted_throughput", "samples/s", point.samples_per_s),
     )
     yield from estimates
     if point.error is not None:
-        yield "predicted_step_error", "1", Estimate(point.step_s.n, point.error)
+        yield "predicted_step_error", "1", Estimate(point.samples_per_s.n, point.error)
 
 
 def _quantities(point: PointSummary) -> Iterator[Quantity]:
@@ -148,6 +149,8 @@ def _usage(used: UsageSummary) -> Iterator[Quantity]:
 def _costs(costs: CostSummary) -> Iterator[Quantity]:
     estimates = (
         ("node_hours_of_a_million_samples", "h", costs.node_hours),
+        ("charged_node_hours_of_a_million_samples", "h", costs.charged_node_hours),
+        ("seconds_around_the_steady_state", "s", costs.around_s),
         ("price_of_a_million_samples", "currency", costs.price),
         ("energy_of_a_million_samples", "kWh", costs.energy_kwh),
         ("carbon_of_a_million_samples", "kg", costs.carbon_kg),

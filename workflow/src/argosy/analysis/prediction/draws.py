@@ -1,4 +1,4 @@
-"""What a prediction does not know, drawn: the network, the base, the network in training, a run to come.
+"""What a prediction does not know, drawn: the network, the base, the model's own error, a run to come.
 
 Each draw is calibrated afresh. It has coefficients of the communication, mean steps on one node and on two
 that are as uncertain as their runs are few, and from these its own factors of work and network. All runs
@@ -17,6 +17,13 @@ from argosy.analysis.prediction.calibration import SLOWEST
 from argosy.analysis.prediction.training import Training, Unknowns, as_fitted, steps_at
 
 DRAWS = 512
+EXPOSED_SD = 0.03
+"""Standard deviation of the model's own error in the communication that a step waits for, on the logarithm.
+
+Steps that wait for little else were predicted within 6 % on networks of known delay and rate
+(benchmarks/README.md)."""
+OWN_SD = 0.0025
+"""As `EXPOSED_SD`, of the rest of a step on several nodes: simulated ranks were off by 1 or 2 per mille."""
 SEED = 1
 # Two runs may scatter so much that nothing is known: by e^50 is as good as by any factor.
 _FARTHEST = 50.0
@@ -62,13 +69,16 @@ class Scatter:
 
 @dataclass(frozen=True)
 class Draws:
-    """The estimate, then groups of DRAWS draws; `to_come` is by how many times a run to come takes longer.
+    """The estimate, then groups of DRAWS draws.
 
-    Of several groups nobody knows which is true: an interval reaches over those of all.
+    `to_come` is by how many times a run to come takes longer, and `of_model` the model's own error on
+    several nodes, in standard deviations. Which of several groups is true is not known: an interval reaches
+    over those of all.
     """
 
     unknowns: Unknowns
     to_come: Vector
+    of_model: Vector
 
 
 def drawn(training: Training, scatter: Scatter | None) -> Draws:
@@ -82,22 +92,27 @@ def drawn(training: Training, scatter: Scatter | None) -> Draws:
     from scipy.stats import qmc
 
     of_network = training.communication.coefficients.size
-    chances = qmc.Sobol(of_network + 4, rng=SEED).random(DRAWS)
+    chances = qmc.Sobol(of_network + 5, rng=SEED).random(DRAWS)
     coefficients = training.communication.drawn(chances[:, :of_network])
     fitted = as_fitted(training, DRAWS)
     groups = [Unknowns(coefficients, fitted.own, fitted.network)]
-    to_come = np.ones(DRAWS)
+    to_come, of_model = np.ones(DRAWS), np.zeros(DRAWS)
     if scatter is not None:
-        errors = _errors(scatter, chances[:, of_network:])
+        errors = _errors(scatter, chances[:, of_network:-1])
         groups = _calibrated(training, coefficients, scatter, errors)
         to_come = _exp(errors[:, 2])
+        of_model = ndtri(chances[:, -1])
     all_rows = [as_fitted(training), *groups]
     unknowns = Unknowns(
         np.concatenate([one.coefficients for one in all_rows]),
         np.concatenate([one.own for one in all_rows]),
         np.concatenate([one.network for one in all_rows]),
     )
-    return Draws(unknowns, np.concatenate([[1.0], *[to_come] * len(groups)]))
+    return Draws(
+        unknowns,
+        np.concatenate([[1.0], *[to_come] * len(groups)]),
+        np.concatenate([[0.0], *[of_model] * len(groups)]),
+    )
 
 
 def _errors(scatter: Scatter, chances: Matrix) -> Matrix:

@@ -68,7 +68,7 @@ class Communication:
 
     `jobs` is of how many jobs the times of each network are at least, None where each is one of its own;
     a network of fewer than three has no intervals, and `covariance` does not know how it differs from job
-    to job. `aicc` is by
+    to job. `most_nodes` is the largest number of nodes over which allreduces were timed. `aicc` is by
     algorithm. `coefficients` are alpha and beta within a node, then between nodes, with their
     `covariance`; both are 0 for what was not measured.
     """
@@ -78,6 +78,7 @@ class Communication:
     between_nodes: Level | None
     measurements: int
     jobs: int | None
+    most_nodes: int
     residual_sd: float
     aicc: Mapping[str, float]
     coefficients: Vector

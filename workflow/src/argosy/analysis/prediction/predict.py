@@ -7,7 +7,7 @@ import numpy as np
 
 from argosy.analysis.laws import Interval, Refused
 from argosy.analysis.log_least_squares import Vector
-from argosy.analysis.prediction.draws import DRAWS, Draws, Scatter, drawn
+from argosy.analysis.prediction.draws import DRAWS, EXPOSED_SD, OWN_SD, Draws, Scatter, drawn
 from argosy.analysis.prediction.training import (
     Training,
     samples_per_step,
@@ -101,7 +101,11 @@ class _Times:
 
 def _times(training: Training, nodes: int, draws: Draws) -> _Times:
     found = steps_at(training, nodes, draws.unknowns)
-    return _Times(nodes, found.step_s, found.exposed_s, draws.to_come)
+    # One node's step is as measured; on more the model may be off.
+    error = draws.of_model * (nodes > 1)
+    exposed_s = found.exposed_s * np.exp(EXPOSED_SD * error)
+    own_s = (found.step_s - found.exposed_s) * np.exp(OWN_SD * error)
+    return _Times(nodes, own_s + exposed_s, exposed_s, draws.to_come)
 
 
 def _prediction(

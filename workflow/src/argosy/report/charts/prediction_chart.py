@@ -1,13 +1,13 @@
-"""The chart of a prediction in Vega-Lite: steps as predicted, and beside them those that were measured."""
+"""The chart of a prediction in Vega-Lite: throughput as predicted, and beside it what was measured."""
 
 from typing import Any
 
-from argosy.report.numbers import NONE, count, number, percent
+from argosy.report.numbers import count, interval, number, percent
 from argosy.report.summary.prediction import PredictedPoint, PredictionSummary
 
 CAPTION = (
-    "Predicted beside measured. Line: predicted time of a step, in a band that is the 95 % interval of a "
-    "run to come; dots: measured. Both axes are logarithmic."
+    "Predicted beside measured. Line: predicted throughput; band: its 95 % interval of a run to come; "
+    "dots: measured. Both axes are logarithmic."
 )
 PREDICTED, MEASURED = "predicted", "measured"
 COLOURS = {PREDICTED: "#0072B2", MEASURED: "#D55E00"}
@@ -16,20 +16,20 @@ COLOURS = {PREDICTED: "#0072B2", MEASURED: "#D55E00"}
 def text(found: PredictionSummary) -> str:
     """Return what the chart says, for a reader who does not see it."""
     compared = [
-        f"{count(point.nodes, 'node')} {number(1000 * point.step_s.mean)} ms predicted, "
-        f"{number(1000 * point.measured_step_s)} ms measured"
+        f"{count(point.nodes, 'node')} {number(point.samples_per_s.mean)} samples/s predicted, "
+        f"{number(point.measured_samples_per_s)} measured"
         for point in found.points
-        if point.measured_step_s is not None
+        if point.measured_samples_per_s is not None
     ]
     last = found.points[-1]
-    farthest = f"{count(last.nodes, 'node')} {number(1000 * last.step_s.mean)} ms predicted"
-    said = compared if last.measured_step_s is not None else [*compared, f"up to {farthest}"]
+    farthest = f"{count(last.nodes, 'node')} {number(last.samples_per_s.mean)} samples/s predicted"
+    said = compared if last.measured_samples_per_s is not None else [*compared, f"up to {farthest}"]
     listed = "; ".join(said)
-    return f"Line chart of the time of a step: {listed}. The table of the prediction has all sizes."
+    return f"Line chart of throughput: {listed}. The table of the prediction has all sizes."
 
 
 def prediction_chart(found: PredictionSummary) -> dict[str, Any]:
-    """Milliseconds of a step over the nodes, both on logarithmic axes."""
+    """Return samples a second over the nodes, both on logarithmic axes."""
     nodes = [point.nodes for point in found.points]
     area = {"type": "area", "opacity": 0.2}
     dot = {"type": "point", "filled": True, "size": 55, "opacity": 1}
@@ -59,7 +59,7 @@ _TOLD = [
     {"field": field, "type": "nominal", "title": title}
     for field, title in (
         ("at", "size"),
-        ("step", "predicted"),
+        ("rate", "predicted"),
         ("interval", "95 % interval"),
         ("found", "measured"),
         ("error", "error"),
@@ -83,24 +83,23 @@ def _y(field: str) -> dict[str, Any]:
     return {
         "field": field,
         "type": "quantitative",
-        "title": "milliseconds per step",
+        "title": "samples/s",
         "scale": {"type": "log", "nice": True},
         "axis": {"tickCount": 5},
     }
 
 
 def _row(point: PredictedPoint) -> dict[str, Any]:
-    step, measured_s = point.step_s, point.measured_step_s
-    low, high = (None if end is None else 1000 * end for end in (step.low, step.high))
+    rate, measured = point.samples_per_s, point.measured_samples_per_s
     return {
         "nodes": point.nodes,
-        PREDICTED: 1000 * step.mean,
-        "low": low,
-        "high": high,
-        MEASURED: None if measured_s is None else 1000 * measured_s,
+        PREDICTED: rate.mean,
+        "low": rate.low,
+        "high": rate.high,
+        MEASURED: measured,
         "at": count(point.nodes, "node"),
-        "step": f"{number(1000 * step.mean)} ms",
-        "interval": NONE if low is None else f"{number(low)} to {number(high)} ms",
-        "found": "–" if measured_s is None else f"{number(1000 * measured_s)} ms",
+        "rate": number(rate.mean),
+        "interval": interval(rate),
+        "found": number(measured),
         "error": percent(point.error, 1),
     }

@@ -72,15 +72,15 @@ def _prediction(experiment: ExperimentSummary) -> str:
         [
             str(point.nodes),
             str(point.ranks),
-            _with_interval(point.step_s, 1000),
-            _NONE if point.measured_step_s is None else number(1000 * point.measured_step_s),
+            _with_interval(point.samples_per_s),
+            _NONE if point.measured_samples_per_s is None else number(point.measured_samples_per_s),
             _NONE if point.error is None else f"{round(100 * point.error, 1) + 0.0:+.1f}",
             number(point.efficiency.mean),
         ]
         for point in experiment.prediction.points
     ]
-    columns = ("Nodes", "Ranks", "Step (ms)", "Measured (ms)", r"Error (\%)", "Efficiency")
-    return _tabular(experiment, "predicted and measured steps", columns, rows)
+    columns = ("Nodes", "Ranks", "Samples/s", "Measured", r"Error (\%)", "Efficiency")
+    return _tabular(experiment, "predicted and measured throughput", columns, rows)
 
 
 def _heading(name: str) -> str:

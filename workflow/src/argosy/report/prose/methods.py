@@ -211,9 +211,14 @@ _WHOLE: tuple[tuple[Callable[[ExperimentSummary], object], str], ...] = (
         "the repeats tell, the intervals are by the means.",
     ),
     (
-        lambda one: one.prediction,
+        lambda one: one.prediction and one.prediction.method == "network",
         "Sizes that nobody ran are predicted from the measured steps, the layers' times and the network's "
         "delay and rate.",
+    ),
+    (
+        lambda one: one.prediction and one.prediction.method == "universal law",
+        "Sizes up to twice the largest are extrapolated by the universal scalability law, from throughputs "
+        "alone.",
     ),
     (
         lambda one: any(found.refused is None for found in one.stalls),

@@ -21,8 +21,8 @@ def answers(found: PredictionSummary) -> list[str]:
         return [*said, f"No number of nodes trains so many samples within {budget}."]
     one = next(one for one in found.points if one.nodes == found.nodes_within)
     hours, told = one.hours.mean, ""
-    if one.measured_step_s is not None:
-        hours, told = hours * one.measured_step_s / one.step_s.mean, " by the measured step"
+    if one.error is not None:
+        hours, told = hours / (1 + one.error), " by the measured throughput"
     nodes = numbers.count(found.nodes_within, "node")
     return [*said, f"Fastest within {budget}: {nodes}, {numbers.number(hours)} h{told}."]
 
@@ -42,17 +42,24 @@ def _efficiency(found: PredictionSummary) -> list[str]:
     if likely == 1:
         return [f"On more than one node the efficiency is below {wanted}."]
     nodes = numbers.count(likely, "node")
+    if surely is None and found.method == "universal law":
+        return [
+            f"The efficiency is {wanted} or more up to {nodes} by the best estimate, surely at no size."
+        ]
     if surely is None:
         return [
             f"The efficiency is {wanted} or more up to {nodes} by the best estimate. No size has two runs, "
             "so nobody knows how runs scatter, and no prediction has an interval."
         ]
     sure = "" if surely == likely else f", and surely up to {surely:,}"
-    return [f"The efficiency is {wanted} or more up to {nodes} by the best estimate{sure}."]
+    end = ", the farthest that is predicted," if likely == found.farthest_nodes else ""
+    return [f"The efficiency is {wanted} or more up to {nodes}{end} by the best estimate{sure}."]
 
 
 def grounds(found: PredictionSummary) -> list[str]:
-    """Return what the prediction rests on."""
+    """Return what the prediction rests on, and what it cannot know."""
+    if found.method == "universal law":
+        return found.notes
     networks = (("within a node", found.within_node), ("between nodes", found.between_nodes))
     said = [
         f"The network {place}, by {found.collectives} ({found.algorithm}): {_network(network)}."
@@ -62,7 +69,21 @@ def grounds(found: PredictionSummary) -> list[str]:
     if found.network_factor > 1:
         factor = numbers.number(found.network_factor)
         said.append(f"In training it is {factor} times as slow, by the step on two nodes.")
-    return [*said, *found.notes]
+    return [*said, *found.notes, *_limits(found)]
+
+
+def _limits(found: PredictionSummary) -> list[str]:
+    measured = numbers.count(found.interval_nodes, "node")
+    said = [
+        "The prediction cannot know of cables and switches that several nodes share, of other jobs on the "
+        "network, of storage that more nodes read, of nodes that are slower, nor of clocks that fall."
+    ]
+    if any(point.nodes > found.interval_nodes for point in found.points):
+        said.append(
+            f"Nothing was measured on more than {measured}. Rows beyond are extrapolated and have no "
+            "interval; to have one, time allreduces there."
+        )
+    return said
 
 
 def _network(network: NetworkSummary) -> str:

@@ -25,7 +25,7 @@ from argosy.report.summary.laws import LawSummary
 from argosy.report.summary.prediction import PredictionSummary
 from argosy.report.summary.usage import UsageSummary
 
-SUMMARY_VERSION = 6
+SUMMARY_VERSION = 7
 
 
 @dataclass(frozen=True)

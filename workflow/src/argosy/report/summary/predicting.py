@@ -1,8 +1,10 @@
 """How many nodes to take: the answers to a question, from the tables."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
+from argosy.analysis.extrapolation import extrapolation
 from argosy.analysis.forecast import Measured, everything, forecast
 from argosy.analysis.laws import Refused
 from argosy.analysis.measurements import measurements
@@ -11,6 +13,7 @@ from argosy.analysis.setups import NamedSetup
 from argosy.analysis.study_tables import open_study
 from argosy.analysis.usage import usage
 from argosy.report.summary.costs import NOT_KNOWN, Rates
+from argosy.report.summary.extrapolation import extrapolation_summary
 from argosy.report.summary.prediction import PredictionSummary, Question, prediction_summary
 from argosy.results import ResultsError
 
@@ -55,8 +58,19 @@ def prediction_of(
     rates: Rates = NOT_KNOWN,
     collectives: str | None = None,
 ) -> PredictionSummary | Refused:
-    """Return the answers for one experiment, or why there are none."""
+    """Return the answers for one experiment, or why there are none.
+
+    They are by the network where it was measured, else by throughputs alone.
+    """
+    asked = question or Question()
     known = forecast(found, experiment, collectives)
-    if isinstance(known, Refused):
-        return known
-    return prediction_summary(known, question or Question(), rates)
+    answers = known if isinstance(known, Refused) else prediction_summary(known, asked, rates)
+    if not isinstance(answers, Refused) or collectives or experiment in found.allreduces:
+        return answers
+    by_law = extrapolation([run for run in found.runs if run.experiment == experiment])
+    if isinstance(by_law, Refused):
+        return Refused(f"{answers.reason} {by_law.reason}")
+    summary = extrapolation_summary(by_law, asked, rates)
+    return replace(
+        summary, notes=[*summary.notes, f"No prediction by the network: {answers.reason}"]
+    )

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from argosy.analysis.forecast import Forecast
 from argosy.analysis.laws import Interval, Refused
@@ -20,8 +21,8 @@ from argosy.analysis.statistics import Estimate
 from argosy.report.summary.costs import NOT_KNOWN, SAMPLES, Rates
 from argosy.units import J_PER_KWH
 
-MOST_NODES = 4096
-POWERS = tuple(2**power for power in range(MOST_NODES.bit_length()))
+FARTHEST = 4
+"""Times the largest number of nodes that was measured, up to which answers go."""
 EFFICIENCY = 0.8
 MODEL_ERROR = 0.1
 """By what the model itself may be off: on networks of known delay and rate it was so by up to 6 %."""
@@ -31,11 +32,12 @@ MODEL_ERROR = 0.1
 class Question:
     """What is to be predicted: on which `nodes`, and for how many `samples`.
 
-    Asked are the most nodes with an `efficiency` against one node, and, with a budget of `node_hours`,
-    the nodes with which the samples are done soonest.
+    Without `nodes` the rows are powers of two, up to as far as answers go. Asked are the most nodes with an
+    `efficiency` against one node, and, with a budget of `node_hours`, the nodes with which the samples are
+    done soonest.
     """
 
-    nodes: Sequence[int] = POWERS
+    nodes: Sequence[int] = ()
     samples: float = SAMPLES
     efficiency: float = EFFICIENCY
     node_hours: float | None = None
@@ -53,12 +55,13 @@ class NetworkSummary:
 class PredictedPoint:
     """A training on `nodes`; hours, node-hours, energy, price and carbon are those of all samples.
 
-    `measured_step_s` is None where nothing was measured, `error` is predicted over measured less 1.
+    `measured_step_s` and `measured_samples_per_s` are None where nothing was measured; `error` is the
+    predicted time of a sample over the measured one, less 1. A law of throughputs knows no `step_s`.
     """
 
     nodes: int
     ranks: int
-    step_s: Estimate
+    step_s: Estimate | None
     efficiency: Estimate
     samples_per_s: Estimate
     hours: Estimate
@@ -67,6 +70,7 @@ class PredictedPoint:
     price: Estimate | None
     carbon_kg: Estimate | None
     measured_step_s: float | None
+    measured_samples_per_s: float | None
     error: float | None
 
 
@@ -74,19 +78,25 @@ class PredictedPoint:
 class PredictionSummary:
     """Where a number of nodes is None there is none; `nodes_within` also when nobody asked.
 
+    `method` is `network`, from the step on one node and allreduces of the experiment `collectives`, or
+    `universal law`, from throughputs alone; of the latter nothing is known of networks.
+    Intervals reach to `interval_nodes`, answers to `farthest_nodes`; rows beyond are there if asked for.
     `network_factor` is by how much the network is slower in training than alone, `notes` what had to be
     assumed. `nodes_with_efficiency` is by the best estimate, `nodes_surely_with_efficiency` where the
     lower end of the interval is. Where the prediction `misses` what was measured at these numbers of
     nodes, only measured sizes are told.
     """
 
-    collectives: str
-    algorithm: str
+    method: Literal["network", "universal law"]
+    collectives: str | None
+    algorithm: str | None
     within_node: NetworkSummary | None
     between_nodes: NetworkSummary | None
     network_factor: float
     notes: list[str]
     samples: float
+    interval_nodes: int
+    farthest_nodes: int
     points: list[PredictedPoint]
     asked_efficiency: float
     nodes_with_efficiency: int | None
@@ -100,12 +110,13 @@ def prediction_summary(
     found: Forecast, question: Question, rates: Rates = NOT_KNOWN
 ) -> PredictionSummary | Refused:
     """Return the answers to a question."""
+    farthest = FARTHEST * found.most_nodes
     measured = _measured_efficiencies(found)
     misses = _misses(found)
     efficient, surely = _efficient(found, question.efficiency, measured, misses)
     soonest = None if misses else _within(found, question)
     answers = {nodes for nodes in (efficient, surely, soonest) if nodes is not None}
-    asked = sorted({*question.nodes, *found.measured_s, *answers})
+    asked = sorted({*(question.nodes or powers_up_to(farthest)), *found.measured_s, *answers})
     use = NodeUse(
         power_w=None if found.power_w is None else found.power_w * (rates.pue or 1),
         price_per_hour=rates.price_per_node_hour,
@@ -116,6 +127,7 @@ def prediction_summary(
         return predictions
     network = found.communication
     return PredictionSummary(
+        method="network",
         collectives=found.collectives,
         algorithm=network.algorithm,
         within_node=_network(network.within_node, network.measurements),
@@ -123,6 +135,8 @@ def prediction_summary(
         network_factor=found.training.network_factor,
         notes=list(found.notes),
         samples=question.samples,
+        interval_nodes=found.most_nodes,
+        farthest_nodes=farthest,
         points=[_point(one, found) for one in predictions if one.nodes in asked],
         asked_efficiency=question.efficiency,
         nodes_with_efficiency=efficient,
@@ -131,6 +145,11 @@ def prediction_summary(
         asked_node_hours=question.node_hours,
         nodes_within=soonest,
     )
+
+
+def powers_up_to(most: int) -> list[int]:
+    """Return the powers of two that are no more than `most`."""
+    return [2**power for power in range(most.bit_length())]
 
 
 def _measured_efficiencies(found: Forecast) -> dict[int, float]:
@@ -163,9 +182,10 @@ def _efficient(
     """Up to how many nodes the efficiency is as wanted: by the best estimate, and surely.
 
     What was measured outranks what is predicted: beyond a size that was measured to be worse there is none,
-    and where the prediction misses, only measured sizes are told.
+    and where the prediction misses, only measured sizes are told. Nothing is sure beyond what was measured.
     """
-    worse = min((nodes for nodes, one in measured.items() if one < wanted), default=MOST_NODES + 1)
+    farthest = FARTHEST * found.most_nodes
+    worse = min((nodes for nodes, one in measured.items() if one < wanted), default=farthest + 1)
     enough = max((nodes for nodes in measured if nodes < worse), default=None)
     if misses:
         return enough, None
@@ -174,14 +194,16 @@ def _efficient(
         likely = enough
     if likely is None or found.scatter is None:
         return likely, None
-    return likely, largest_surely_with_efficiency(found.training, wanted, found.scatter, likely)
+    most = min(likely, found.most_nodes)
+    return likely, largest_surely_with_efficiency(found.training, wanted, found.scatter, most)
 
 
 def _within(found: Forecast, question: Question) -> int | None:
     if question.node_hours is None:
         return None
     node_hours, samples = question.node_hours, question.samples
-    return _nodes(fastest_within(found.training, node_hours, samples, MOST_NODES, found.measured_s))
+    farthest = FARTHEST * found.most_nodes
+    return _nodes(fastest_within(found.training, node_hours, samples, farthest, found.measured_s))
 
 
 def _nodes(found: int | Refused) -> int | None:
@@ -201,14 +223,15 @@ def _network(level: Level | None, measurements: int) -> NetworkSummary | None:
             Estimate(measurements, rate.value) if bounded else None,
         )
     return NetworkSummary(
-        _estimate(level.latency_s, measurements),
+        estimate(level.latency_s, n=measurements),
         Estimate(measurements, rate.value, rate.low, high) if bounded else None,
     )
 
 
 def _point(one: Prediction, found: Forecast) -> PredictedPoint:
     measured_s = found.measured_s.get(one.nodes)
-    known = _with_interval if found.scatter else _without_interval
+    has_interval = found.scatter is not None and one.nodes <= found.most_nodes
+    known = estimate if has_interval else _without_interval
     return PredictedPoint(
         nodes=one.nodes,
         ranks=one.ranks,
@@ -221,18 +244,22 @@ def _point(one: Prediction, found: Forecast) -> PredictedPoint:
         price=known(one.cost) if one.cost else None,
         carbon_kg=known(one.carbon_g, 1e-3) if one.carbon_g else None,
         measured_step_s=measured_s,
+        measured_samples_per_s=samples_per_step(found.training, one.nodes) / measured_s
+        if measured_s
+        else None,
         error=one.step_s.value / measured_s - 1 if measured_s else None,
     )
 
 
-def _with_interval(interval: Interval, factor: float = 1.0) -> Estimate:
-    return Estimate(0, interval.value * factor, interval.low * factor, interval.high * factor)
-
-
 def _without_interval(interval: Interval, factor: float = 1.0) -> Estimate:
-    """Return the estimate alone: without repeats, nobody knows how far a run to come may be off."""
+    """Return the estimate alone: how far a run to come may be off is not known.
+
+    No size has repeats, or nothing was measured on so many nodes.
+    """
     return Estimate(0, interval.value * factor)
 
 
-def _estimate(interval: Interval, n: int) -> Estimate:
-    return Estimate(n, interval.value, interval.low, interval.high)
+def estimate(interval: Interval, factor: float = 1.0, n: int = 0) -> Estimate:
+    """Return an interval times a factor, of `n` measurements; without ends where one is not known."""
+    low, value, high = (factor * end for end in (interval.low, interval.value, interval.high))
+    return Estimate(n, value, low, high) if math.isfinite(high) else Estimate(n, value)

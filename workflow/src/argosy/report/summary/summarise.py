@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.analysis.accuracy import Outcome, outcomes
-from argosy.analysis.between_steps import between_steps
+from argosy.analysis.between_steps import OutsideSteps, between_steps
 from argosy.analysis.collectives import RunAllreduce, run_allreduces
 from argosy.analysis.container_cost import ContainerCost, container_costs
 from argosy.analysis.factors import RankTimes
@@ -115,7 +115,7 @@ class _Analysis:
     timelines: Mapping[str, list[PointTimeline]]
     allreduces: Mapping[str, Sequence[RunAllreduce]]
     container_costs: Mapping[str, Sequence[ContainerCost]]
-    between_steps: Mapping[Run, float]
+    between_steps: Mapping[Run, OutsideSteps]
     rates: Rates
     everything: Measured
 
@@ -129,9 +129,12 @@ class _Analysis:
 
     def between_steps_at(self, experiment: str, point: Point) -> Estimate | None:
         """Return the share of steady time between steps, of the runs of a point where it is known."""
-        keys = self._keys(experiment, point)
-        shares = [self.between_steps[key] for key in keys if key in self.between_steps]
+        shares = [one.between for one in self.outside_steps_at(experiment, point) if one]
         return proportion_estimate(shares) if shares else None
+
+    def outside_steps_at(self, experiment: str, point: Point) -> list[OutsideSteps | None]:
+        """Return what each run of a point that has a throughput spent outside its steps."""
+        return [self.between_steps.get(key) for key in self._keys(experiment, point)]
 
     def _keys(self, experiment: str, point: Point) -> list[tuple[str, str]]:
         return [
@@ -144,7 +147,7 @@ class _Analysis:
 def _experiments(
     tables: StudyTables,
     measured: Sequence[Measurement],
-    between: Mapping[Run, float],
+    between: Mapping[Run, OutsideSteps],
     rates: Rates,
 ) -> list[ExperimentSummary]:
     states: defaultdict[str, defaultdict[Point, Counter[str]]]
@@ -274,7 +277,13 @@ def _point(
         phases_s_per_step=dict(time.phases_s) if time else {},
         factors=_factors(found, experiment, base, scaled) if base and scaled else {},
         usage=used,
-        costs=cost_summary(point.nodes, scaled.samples_per_s, used, found.rates)
+        costs=cost_summary(
+            point.nodes,
+            scaled.samples_per_s,
+            used,
+            found.rates,
+            found.outside_steps_at(experiment, point),
+        )
         if scaled
         else None,
         test_accuracy=outcome.test_accuracy if outcome else None,
@@ -315,7 +324,7 @@ def _factors(
 def _runs(
     tables: StudyTables,
     measured: Iterable[Measurement],
-    between: Mapping[Run, float],
+    between: Mapping[Run, OutsideSteps],
 ) -> list[RunSummary]:
     by_run = {(run.experiment, run.run_id): run for run in measured}
     far_off, slow_runs = _far_off(measured), _slow_runs(measured)
@@ -324,6 +333,7 @@ def _runs(
     summaries = []
     for row in tables.fetch(_RUNS):
         run = by_run.get((row["experiment"], row["run_id"]))
+        outside = between.get((row["experiment"], row["run_id"]))
         summaries.append(
             RunSummary(
                 **{name: value for name, value in row.items() if name in kept}
@@ -342,7 +352,7 @@ def _runs(
                 warm_up_excess=run.warm_up.excess if run and run.warm_up else None,
                 slower_from=run.warm_up.slower_from if run and run.warm_up else None,
                 slower=run.warm_up.slower if run and run.warm_up else 1.0,
-                between_steps=between.get((row["experiment"], row["run_id"])),
+                between_steps=outside.between if outside else None,
                 not_finite=odd.get((row["experiment"], row["run_id"]), []),
                 long_steps=long.get((row["experiment"], row["run_id"])),
                 stragglers=list(tables.stragglers.get((row["experiment"], row["run_id"]), ())),

@@ -1,0 +1,62 @@
+"""Published tables as studies: the report's speed-ups are theirs, and it extrapolates them honestly."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from published_scaling import DLPERF, TENSORFLOW_K80, Published, Size
+from study_files import plan
+
+from argosy.report.prose.predictions import sentences
+from argosy.report.summary.models import ExperimentSummary
+from argosy.report.summary.summarise import summarise
+from argosy.results import collect
+
+SAMPLES = 8
+FARTHEST_OFF = 0.18
+LARGEST = (8, 8)
+
+
+def studied(results: Path, rates: Mapping[Size, float]) -> ExperimentSummary:
+    """What the report says of one run at each size."""
+    for (nodes, ranks_per_node), rate in rates.items():
+        step_s = SAMPLES * nodes * ranks_per_node / rate
+        run = plan(results, nodes=nodes, ranks_per_node=ranks_per_node)
+        run.execute()
+        run.steps(step_s=step_s, samples=SAMPLES)
+    collect(results, results / "tables")
+    [found] = summarise(results / "tables").experiments
+    return found
+
+
+@pytest.mark.parametrize("table", DLPERF.values(), ids=DLPERF)
+def test_speed_ups_are_those_that_their_authors_printed(tmp_path: Path, table: Published) -> None:
+    found = studied(tmp_path / "site", table.rates)
+    said = [f"{point.speed_up.mean:.2f}" for point in found.points if point.speed_up]
+    assert said == ["1.00", *table.speed_ups]
+
+
+@pytest.mark.parametrize("table", TENSORFLOW_K80.values(), ids=TENSORFLOW_K80)
+def test_the_largest_size_is_extrapolated_from_the_smaller_ones(
+    tmp_path: Path, table: Published
+) -> None:
+    smaller = {size: rate for size, rate in table.rates.items() if size != LARGEST}
+    found = studied(tmp_path / "site", smaller)
+    prediction = found.prediction
+    assert prediction and prediction.method == "universal law"
+    assert any("extrapolation by the universal scalability law" in s for s in sentences(prediction))
+    assert prediction.points[-1].nodes == prediction.farthest_nodes == LARGEST[0]
+    rate = prediction.points[-1].samples_per_s
+    assert rate.low is not None and rate.high is not None
+    error = rate.mean / table.rates[LARGEST] - 1
+    print(f"{error:+.1%} ({rate.low / rate.mean - 1:+.0%} to {rate.high / rate.mean - 1:+.0%})")
+    assert rate.low <= table.rates[LARGEST] <= rate.high
+    assert abs(error) < FARTHEST_OFF
+
+
+def test_three_sizes_are_too_few_to_extrapolate(tmp_path: Path) -> None:
+    rates = dict(list(TENSORFLOW_K80["resnet50"].rates.items())[:3])
+    found = studied(tmp_path / "site", rates)
+    assert found.prediction is None
+    assert found.no_prediction
+    assert "takes 4 numbers of ranks, and there are 3" in found.no_prediction

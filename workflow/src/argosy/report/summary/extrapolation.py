@@ -1,0 +1,96 @@
+"""What a training would take on up to twice the measured size, by its throughputs alone."""
+
+import math
+
+from argosy.analysis.extrapolation import FARTHEST, Extrapolation
+from argosy.analysis.laws import Interval
+from argosy.report.numbers import count
+from argosy.report.summary.costs import NOT_KNOWN, Rates
+from argosy.report.summary.prediction import (
+    PredictedPoint,
+    PredictionSummary,
+    Question,
+    estimate,
+    powers_up_to,
+)
+
+_HOUR_S = 3600.0
+
+
+def extrapolation_summary(
+    found: Extrapolation, question: Question, rates: Rates = NOT_KNOWN
+) -> PredictionSummary:
+    """Return the answers to a question; of more than twice the measured size nothing is said.
+
+    The nodes that are answered are measured ones, powers of two, and those that were asked for.
+    """
+    farthest = FARTHEST * found.most_nodes
+    measured = [ranks // found.ranks_per_node for ranks in found.means]
+    told = {*powers_up_to(farthest), *measured, *question.nodes}
+    shown = [
+        _point(found, nodes, question.samples, rates)
+        for nodes in sorted(told)
+        if 1 <= nodes <= farthest
+    ]
+    efficient = [one for one in shown if one.efficiency.mean >= question.efficiency]
+    surely = [one for one in efficient if (one.efficiency.low or 0.0) >= question.efficiency]
+    within = [one for one in shown if one.node_hours.mean <= (question.node_hours or 0.0)]
+    soonest = max(within, key=lambda one: one.samples_per_s.mean, default=None)
+    answers = {one[-1].nodes for one in (efficient, surely) if one}
+    asked = {*(question.nodes or told), *answers, *([soonest.nodes] if soonest else ())}
+    return PredictionSummary(
+        method="universal law",
+        collectives=None,
+        algorithm=None,
+        within_node=None,
+        between_nodes=None,
+        network_factor=1.0,
+        notes=_grounds(found, farthest),
+        samples=question.samples,
+        interval_nodes=farthest,
+        farthest_nodes=farthest,
+        points=[one for one in shown if one.nodes in asked],
+        asked_efficiency=question.efficiency,
+        nodes_with_efficiency=efficient[-1].nodes if efficient else None,
+        nodes_surely_with_efficiency=surely[-1].nodes if surely else None,
+        misses=[],
+        asked_node_hours=question.node_hours,
+        nodes_within=soonest.nodes if soonest else None,
+    )
+
+
+def _grounds(found: Extrapolation, farthest: int) -> list[str]:
+    base = count(min(found.means), "rank")
+    sizes = ", ".join(map(str, sorted(found.means)))
+    return [
+        f"This is an extrapolation by the universal scalability law, fitted to the throughput of {sizes} "
+        f"ranks. It knows no network, and says nothing beyond {count(farthest, 'node')}, {FARTHEST} times "
+        f"the largest measured size. Efficiency is relative to {base}."
+    ]
+
+
+def _point(found: Extrapolation, nodes: int, samples: float, rates: Rates) -> PredictedPoint:
+    ranks = nodes * found.ranks_per_node
+    rate, measured = found.samples_per_s(ranks), found.means.get(ranks)
+    # What is paid is the less the faster the samples go, so the ends change places.
+    hours = Interval(*(_hours(samples, one) for one in (rate.value, rate.high, rate.low)))
+    price = rates.price_per_node_hour
+    return PredictedPoint(
+        nodes=nodes,
+        ranks=ranks,
+        step_s=None,
+        efficiency=estimate(found.efficiency(ranks)),
+        samples_per_s=estimate(rate),
+        hours=estimate(hours),
+        node_hours=estimate(hours, nodes),
+        energy_kwh=None,
+        price=estimate(hours, nodes * price) if price else None,
+        carbon_kg=None,
+        measured_step_s=None,
+        measured_samples_per_s=measured,
+        error=measured / rate.value - 1 if measured else None,
+    )
+
+
+def _hours(samples: float, rate: float) -> float:
+    return samples / rate / _HOUR_S if rate else math.inf
