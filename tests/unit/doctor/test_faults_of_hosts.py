@@ -2,6 +2,7 @@
 
 import errno
 import os
+import socket
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,26 @@ def test_clocks_that_differ(tmp_path: Path, ahead_s: float, verdict: str) -> Non
     assert found["environment"].verdict == "wrong" or found["engine"].verdict == "unknown"
     if verdict == "warning":
         assert "the clocks of n1 and n2 differ by 70 s" in found["clocks"].evidence
+
+
+@pytest.mark.parametrize(("length", "verdict"), [(53, "ok"), (54, "warning"), (200, "warning")])
+def test_a_tmpdir_whose_sockets_have_too_long_paths(
+    tmp_path: Path, length: int, verdict: str
+) -> None:
+    path = "/" + (length - 1) * "x"
+    site = SITE.model_copy(update={"tmpdir": path})
+    seen = look(
+        scratch=[folder(path, free_mib=9000)], interfaces=[interface("ib0")], node="n1.cluster"
+    )
+    place = Place(site, "main", "cpu", tmp_path)
+    looked = Looked("main-cpu", (seen,))
+    found = {each.check: each for each in check_nodes("slurm/x/site.yaml", place, looked, "ib0")}
+    assert found["tmpdir"].verdict == verdict
+    # A listener of multiprocessing fits or not, as the verdict says.
+    job = Path(path) / "argosy-node.n1.abcdef" / "pymp-abcdefgh" / "listener-abcdefgh"
+    with socket.socket(socket.AF_UNIX) as made, pytest.raises(OSError) as refused:
+        made.bind(str(job))
+    assert ("AF_UNIX path too long" in str(refused.value)) == (verdict != "ok")
 
 
 @pytest.mark.parametrize("code", [errno.EDQUOT, errno.ENOSPC, errno.EROFS])

@@ -17,6 +17,12 @@ CLOCK_S = 60.0
 """Certificates and file times bear less; times of runs are of one clock each."""
 
 LITTLE_MIB = 1024
+
+MOST_OF_A_SOCKET = 107
+"""Characters of the path of a UNIX socket (unix(7), without the final zero)."""
+
+IN_TMPDIR = "/argosy-node.{node}.XXXXXX/pymp-XXXXXXXX/listener-XXXXXXXX"
+"""The longest such path that Python's multiprocessing makes in a job's folder below tmpdir."""
 ENGINES = "engines"
 
 
@@ -122,6 +128,14 @@ def _scratch(site_file: str, key: str, written: str, look: NodeLook) -> Finding:
             key,
             f"{place}, with {amount(each.free_mib << 20)} free on {look.node}",
             "name a larger one",
+        )
+    longest = len(each.folder + IN_TMPDIR.format(node=look.node.partition(".")[0]))
+    if key == "tmpdir" and longest > MOST_OF_A_SOCKET:
+        return warning(
+            key,
+            f"{place}, where sockets of Python's multiprocessing have paths of {longest} characters, and "
+            f"{MOST_OF_A_SOCKET} are allowed",
+            "name a folder with a shorter path",
         )
     programs = "" if each.runs_programs else "; programs in it do not run (noexec)"
     return ok(key, f"{each.folder}, {each.kind}, {amount(each.free_mib << 20)} free{programs}")
