@@ -165,7 +165,7 @@ def test_a_killed_rank_or_node_ends_the_run_with_the_cause(
     found = {
         one["run_id"]: (one["node"], one["rank"], one["cause"]) for one in workspace.failures()
     }
-    assert {name: (node, rank) for name, (node, rank, _) in found.items()} == killed
+    assert {name: (node, rank) for name, (node, rank, _) in found.items()} == killed, found
     for node, rank, cause in found.values():
         of_agent = f"the agent of node {node} was killed"
         assert cause.startswith(of_agent if rank is None else "killed by signal 9 (SIGKILL)")

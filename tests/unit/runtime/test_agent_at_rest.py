@@ -38,6 +38,7 @@ def spent(pid: int) -> tuple[float, int]:
     return sum(int(ran) for ran, _, _ in threads) / 1e9, sum(int(times) for _, _, times in threads)
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_agents_leave_the_cores_to_the_ranks(make_job: Callable[..., Job], nodes: int) -> None:
