@@ -138,16 +138,22 @@ def image_why(
 
 def image_engines(
     name: Annotated[str | None, typer.Argument(hidden=True)] = None,
+    *,
+    every: Annotated[
+        bool,
+        typer.Option("--all", help="Measure engines without isolation even where others work."),
+    ] = False,
 ) -> None:
-    """Measure each container engine on this host, and note which one runs will use.
+    """Measure the container engines on this host, and note which one runs will use.
 
-    The first run on a new kind of host does so by itself. No image is needed.
+    Engines without isolation are measured only where no other one works. The first run on a new kind of
+    host does so by itself. No image is needed.
     """
     from argosy.images.engines.choice import caution, choose_engine
     from argosy.images.gc.tables import of_trials
 
     store = _store()
-    choice = choose_engine(store, every=True)
+    choice = choose_engine(store, every=every)
     show(*of_trials(choice.trials, choice.engine))
     if weakness := caution(choice.engine):
         say(weakness)
