@@ -44,7 +44,7 @@ def test_the_median_and_how_far_waits_go(tmp_path: Path) -> None:
     [said] = [each for each in sentences(found.experiments[0]) if "queue" in each]
     assert said == (
         "Jobs of 1 node waited 10 min 00 s in the queue main in the median (30.0 s to 2 h 00 min, n = 3); "
-        "how it will be another day, no run can tell."
+        "queue times vary from day to day."
     )
 
 

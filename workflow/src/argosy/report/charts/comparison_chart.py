@@ -22,7 +22,6 @@ def comparison_drawing(experiment: ComparedExperiment) -> Drawing:
         title="samples per second",
         axis_format=",~r",
         sizes=sorted({row["size"] for row in means}),
-        end=max(row["size"] for row in means),
         top=1.08 * max(float(row["high"] or row["y"]) for row in means),
         widths=series,
     )

@@ -19,6 +19,7 @@ from argosy.analysis.statistics import CONFIDENCE, Estimate
 from argosy.analysis.stragglers import Straggler
 from argosy.analysis.timelines import PointTimeline
 from argosy.analysis.usage import Unread
+from argosy.report.summary.advice import Advice
 from argosy.report.summary.allreduces import AllreduceSummary
 from argosy.report.summary.costs import CostSummary, Rates
 from argosy.report.summary.laws import LawSummary
@@ -141,6 +142,8 @@ class ExperimentSummary:
     """By size, smallest first; empty where the same was not measured without a container."""
     sizes: list[SizeRuns] = field(default_factory=list)
     """The runs of each planned size, smallest first."""
+    advice: Advice | None = None
+    """How many nodes to ask for; None where fewer than two sizes have a throughput."""
 
 
 @dataclass(frozen=True)
