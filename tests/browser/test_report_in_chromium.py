@@ -3,11 +3,18 @@
 import json
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
+from study_files import plan
+
+from argosy.report import write_comparison, write_report
+from argosy.report.summary.costs import Rates
+from argosy.report.summary.models import Summary, read_summary
+from argosy.results import collect
 
 Open = Callable[..., Any]
 
@@ -87,6 +94,62 @@ def test_nothing_is_wider_than_the_window(report: Path, opened: Open, viewport: 
     assert overflow(seen.page) <= 0
 
 
+def summary_at(site: Path) -> Summary:
+    """All that a report can know: waits, energy of processors and GPUs, prices, wide numbers."""
+    for nodes in (1, 16):
+        for repeat, factor in enumerate((0.98, 1.0, 1.03), 1):
+            run = plan(site, nodes=nodes, ranks_per_node=4, repeat=repeat, queue="gpu")
+            run.execute(seconds=5000.0)
+            run.submitted(20000.0 * factor)
+            run.steps(step_s=0.1234 * factor, samples=1000)
+            for node in range(nodes):
+                run.telemetry(node, gpus=4, interval_s=0.25)
+    rates = Rates(price_per_node_hour=4.2, currency="EUR", carbon_g_per_kwh=300.0)
+    collect(site, site / "tables")
+    return read_summary(json.loads(write_report(site, rates).json.read_text()))
+
+
+def test_the_widest_tables_fit_the_window(tmp_path: Path, opened: Open) -> None:
+    summary = summary_at(tmp_path / "site")
+    compared = tmp_path / "comparison.html"
+    write_comparison({"marenostrum5": summary, "juwels-booster": replace(summary)}, compared)
+    for page, region in (
+        (compared, "digits at the sites"),
+        (tmp_path / "site/report.html", "Scaling of digits"),
+    ):
+        seen = opened(page, viewport=WIDE).page.get_by_role("region", name=region)
+        assert "kWh" in seen.inner_text() and "Queue wait" in seen.inner_text()
+        assert seen.evaluate("(box) => box.scrollWidth - box.clientWidth") <= 0
+
+
+def test_contents_are_beside_a_wide_page_and_folded_on_a_narrow_one(
+    report: Path, opened: Open
+) -> None:
+    for viewport, is_beside in ((WIDE, True), (NARROW, False)):
+        page = opened(report, viewport=viewport).page
+        assert page.get_by_role("navigation").get_by_role("link").last.is_visible() == is_beside
+        assert page.locator("nav summary").is_visible() != is_beside
+    page.locator("nav summary").click()
+    expect(page.get_by_role("navigation").get_by_role("link").last).to_be_visible()
+
+
+@pytest.mark.parametrize("viewport", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_the_first_screen_says_how_many_nodes_to_take(
+    tmp_path: Path, opened: Open, viewport: Any
+) -> None:
+    summary_at(tmp_path / "site")
+    page = opened(tmp_path / "site/report.html", viewport=viewport).page
+    answer = page.locator(".answer")
+    assert answer.inner_text().startswith("16 nodes are 16.0 times as fast as 1 node (")
+    assert "Take 16 nodes" in answer.locator("strong").inner_text()
+    shown = [answer, page.locator(".figures svg").first]
+    if viewport is WIDE:
+        shown.append(page.locator("#experiment-1-scaling tbody tr").last)
+    for one in shown:
+        box = one.bounding_box()
+        assert box and box["y"] + box["height"] <= viewport["height"]
+
+
 def test_hostile_names_are_broken_to_fit(hostile_report: Path, opened: Open) -> None:
     seen = opened(hostile_report, viewport=NARROW)
     all_drawn(seen.page)
@@ -152,6 +215,10 @@ def test_all_charts_are_printed(report: Path, opened: Open, tmp_path: Path) -> N
     assert "fit: Amdahl" in lines
     assert "nodes8-ranks2-" in text
     assert "Only runs with" not in text
+    # No buttons; the date, the study and the page at the foot.
+    assert not {"PNG", "SVG", "CSV"} & {*lines}
+    assert "Argosy · 2027-01-15 · study " in text
+    assert "1/7" in text.replace(" ", "")
 
 
 @pytest.mark.parametrize("scripts", [True, False])

@@ -245,8 +245,8 @@ def _finding(experiment: ComparedExperiment, site: str, reference: str) -> str:
     seen = ""
     if largest.detectable is not None:
         seen = (
-            f" Runs so many that scatter so would show a difference of {percent(largest.detectable - 1)} "
-            "or more in four of five comparisons."
+            f" This comparison can detect differences of {percent(largest.detectable - 1)} or more (80 % "
+            "power)."
         )
     return (
         f"On {where}, {site} has {ratio.mean:.2f} times the throughput of {reference} ({within})."

@@ -9,7 +9,7 @@ from argosy.report.charts.size_layers import Frame, means_layers
 from argosy.report.comparison import ComparedExperiment, ComparedPoint
 from argosy.report.numbers import count, interval, number
 
-_CAPTION = "Throughput. Dots: mean of the runs at a site with its 95 % interval."
+_CAPTION = "Throughput at each site, 95 % intervals."
 
 
 def comparison_drawing(experiment: ComparedExperiment) -> Drawing:
