@@ -22,7 +22,7 @@ def page(report: Path, opened: Open) -> Page:
 
 def chart(page: Page, place: int) -> Locator:
     """A drawn chart: 0 throughput, 1 phases of the first experiment."""
-    figure = page.locator("figure").nth(place)
+    figure = page.locator(".experiment figure").nth(place)
     expect(figure.locator("svg.marks")).to_be_visible()
     return figure
 
@@ -95,7 +95,9 @@ def test_the_legend_hides_single_runs_the_ideal_and_the_fit(page: Page) -> None:
 def test_what_is_hidden_before_a_chart_is_drawn_stays_hidden(report: Path, opened: Open) -> None:
     page = opened(report, viewport={"width": 1200, "height": 100}).page
     # Clicked by the page, within one task, so nothing is drawn in between.
-    page.evaluate("() => document.querySelectorAll('figure')[1].querySelector('button').click()")
+    page.evaluate(
+        "() => document.querySelectorAll('.experiment figure')[1].querySelector('button').click()"
+    )
     figure = chart(page, 1)
     expect(figure.locator(".mark-rect path[fill='#E69F00']")).to_have_count(0)
     expect(figure.locator(".mark-rect path")).not_to_have_count(0)

@@ -1,6 +1,7 @@
 """The charts' Vega-Lite: what is drawn, and within which axes."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from study_files import completed, sample_study
 
 from argosy.report import write_report
 from argosy.report.charts.figures import Drawing, drawings
+from argosy.report.charts.overview_chart import overview_drawing
 from argosy.report.paper.paper import draw
 from argosy.report.summary.models import Summary, read_summary
 from argosy.results import collect
@@ -62,6 +64,20 @@ def test_charts_are_valid_vega_lite(sample: Summary, tmp_path: Path) -> None:
         validator.validate(chart.spec)
     with pytest.raises(jsonschema.ValidationError):
         validator.validate(charts[0].spec | {"layer": [{"mark": "no such mark"}]})
+
+
+def test_weak_and_strong_scaling_are_in_one_chart(sample: Summary) -> None:
+    drawing = overview_drawing(sample)
+    assert drawing
+    assert [*drawing.series] == ["digits-mlp, strong", "resnet <b>50 &, weak"]
+    sizes = [(row["series"], row["size"]) for row in rows(drawing, "means")]
+    assert sizes == [
+        (name, size)
+        for name, ranks in zip(drawing.series, ((2, 4, 8), (1, 2)), strict=True)
+        for size in ranks
+    ]
+    alone = replace(sample, experiments=sample.experiments[:1])
+    assert overview_drawing(alone) is None
 
 
 def test_the_fit_is_drawn_as_far_as_was_measured(sample: Summary) -> None:

@@ -66,7 +66,7 @@ def test_names_that_would_be_the_same_file_are_not(tmp_path: Path) -> None:
     collect(results, results / "tables")
     found = read_summary(json.loads(write_report(results).json.read_text()))
     written = write_paper(found, tmp_path / "figures")
-    assert len(written) == len(set(written)) == 1 + 2 * (4 * 2 + 1)
+    assert len(written) == len(set(written)) == 1 + 2 * (2 * 2 + 1)
 
 
 @pytest.mark.slow

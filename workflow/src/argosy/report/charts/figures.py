@@ -52,7 +52,9 @@ def further_pictures(experiment: ExperimentSummary) -> list[Drawing]:
 def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
     """Yield what is drawn of an experiment."""
     measured = [point for point in experiment.points if point.throughput_samples_per_s]
-    for quantity in QUANTITIES if measured else ():
+    # Of one size, speed-up and efficiency are 1 by definition.
+    quantities = QUANTITIES if len(measured) > 1 else QUANTITIES[: len(measured)]
+    for quantity in quantities:
         drawn = size_chart(experiment, measured, quantity)
         text = chart_words.of_sizes(experiment, measured, quantity, drawn)
         yield Drawing(

@@ -119,17 +119,13 @@ def size_chart(
         "datasets": {"means": means, "runs": runs, "curve": curve},
         "layer": list(layers(frame, bool(runs), _label_at(curve, frame.top))),
     }
-    caption = f"{quantity.caption} {_reach(fitted)}" if law else quantity.caption
+    caption = f"{quantity.caption[:-1]}; {fitted}." if law else quantity.caption
     return SizeChart(spec, series, caption)
 
 
 def _label_at(curve: Rows, top: float) -> float | None:
     """Return the largest size at which the curve is in sight; None without a curve."""
     return max((row["size"] for row in curve if row["y"] <= top), default=None)
-
-
-def _reach(fitted: str) -> str:
-    return f"Curve: {fitted}, not contradicted by the runs."
 
 
 def _mean(

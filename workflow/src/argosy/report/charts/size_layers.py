@@ -4,7 +4,7 @@ The parameter `shown` holds the names of the series that a reader wants to see.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,6 +92,15 @@ def layers(frame: Frame, has_runs: bool, label_at: float | None) -> Iterator[Lay
     if has_runs:
         yield _rings(frame)
     yield dots
+
+
+def lines_chart(frame: Frame, means: Sequence[Mapping[str, object]]) -> dict[str, Any]:
+    """Return a chart of a line for each of the frame's series through its `means`."""
+    return {
+        "params": [{"name": "shown", "value": [*(frame.widths or ())]}],
+        "datasets": {"means": [*means]},
+        "layer": list(means_layers(frame)),
+    }
 
 
 def means_layers(frame: Frame) -> tuple[Layer, Layer, Layer]:

@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 from argosy.analysis.laws import CONTRADICTED
 from argosy.report.charts.figures import first_pictures, further_pictures
+from argosy.report.charts.overview_chart import overview_drawing
 from argosy.report.charts.sparkline import sparkline
 from argosy.report.numbers import of_metric
 from argosy.report.page.html import rendered
@@ -48,6 +49,7 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         counted=sizes.counted,
         size=words.size,
         sparkline=sparkline,
+        overview_drawing=overview_drawing,
         first_pictures=first_pictures,
         further_pictures=further_pictures,
         worst_factor=words.worst_factor,
