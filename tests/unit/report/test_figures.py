@@ -86,9 +86,9 @@ def test_the_fit_is_drawn_as_far_as_was_measured(sample: Summary) -> None:
     assert (curve[0]["size"], curve[-1]["size"]) == (1, 4)
     assert {row["series"] for row in curve} == {"fit: Amdahl"} <= set(chart.series)
     assert "fit: Amdahl" in chart.caption
-    # What is drawn: the curve, with a label, and the ideal.
+    # What is drawn: the curve, its place in the legend, and the ideal.
     svg = draw(chart.spec)
-    assert svg.count('stroke="#555555"') == 1
+    assert svg.count('stroke="#555555"') == 2
     assert svg.count("stroke-dasharray") == 1
     assert ">fit: Amdahl</text>" in svg
 

@@ -23,7 +23,7 @@ def comparison_drawing(experiment: ComparedExperiment) -> Drawing:
         axis_format=",~r",
         sizes=sorted({row["size"] for row in means}),
         top=1.08 * max(float(row["high"] or row["y"]) for row in means),
-        widths=series,
+        series=series,
     )
     said = "; ".join(
         f"{each.site} {_size(each, by_nodes)} {number(row['y'])}"

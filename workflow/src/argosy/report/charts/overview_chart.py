@@ -28,7 +28,7 @@ def overview_drawing(summary: Summary) -> Drawing | None:
         axis_format=".0%",
         sizes=sorted({float(str(row["size"])) for row in means}),
         top=1.08 * max(1.0, *(float(str(row["high"] or row["y"])) for row in means)),
-        widths=series,
+        series=series,
     )
     said = "; ".join(f"{row['at']} {row['said']}" for row in means)
     text = f"Line chart of the efficiency of all experiments: {said}."

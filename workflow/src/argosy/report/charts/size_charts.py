@@ -111,21 +111,16 @@ def size_chart(
         axis_format=quantity.axis_format,
         sizes=sizes,
         top=top,
-        widths=None if by_nodes else widths,
+        series=series,
         bottom=bottom,
     )
     spec = {
         "params": [{"name": "shown", "value": [*series]}],
         "datasets": {"means": means, "runs": runs, "curve": curve},
-        "layer": list(layers(frame, bool(runs), _label_at(curve, frame.top))),
+        "layer": list(layers(frame, bool(runs), bool(curve))),
     }
     caption = f"{quantity.caption[:-1]}; {fitted}." if law else quantity.caption
     return SizeChart(spec, series, caption)
-
-
-def _label_at(curve: Rows, top: float) -> float | None:
-    """Return the largest size at which the curve is in sight; None without a curve."""
-    return max((row["size"] for row in curve if row["y"] <= top), default=None)
 
 
 def _mean(

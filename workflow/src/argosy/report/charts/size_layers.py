@@ -20,7 +20,7 @@ class Frame:
     """The axes, which all layers share: `sizes` have ticks; `bottom` and `top` end the other axis.
 
     Sizes that are powers of two have a logarithmic axis. The other one is logarithmic where `bottom` is
-    above 0. `widths` are the colours of the series of dots, where there is more than one.
+    above 0. `series` are the colours of all that is drawn, by name, as the legend has them.
     """
 
     unit: str
@@ -28,7 +28,7 @@ class Frame:
     axis_format: str
     sizes: list[float]
     top: float
-    widths: dict[str, str] | None
+    series: dict[str, str]
     bottom: float = 0.0
 
     def layer(self, data: str, shown: str, mark: dict[str, Any], **encoding: Any) -> Layer:
@@ -69,9 +69,7 @@ class Frame:
         }
 
     def colour(self) -> dict[str, Any]:
-        if self.widths is None:
-            return {"value": BLUE}
-        scale = {"domain": [*self.widths], "range": [*self.widths.values()]}
+        scale = {"domain": [*self.series], "range": [*self.series.values()]}
         return {"field": "series", "type": "nominal", "scale": scale}
 
 
@@ -80,14 +78,15 @@ def are_powers_of_two(sizes: Sequence[float]) -> bool:
     return len(sizes) > 1 and all(math.log2(size).is_integer() for size in sizes)
 
 
-def layers(frame: Frame, has_runs: bool, label_at: float | None) -> Iterator[Layer]:
-    """Yield all layers, the lowest first; with a curve and its name at a size unless that is None."""
+def layers(frame: Frame, has_runs: bool, has_curve: bool) -> Iterator[Layer]:
+    """Yield all layers, the lowest first."""
     dashed = {"type": "line", "color": GREY, "strokeDash": [5, 4], "clip": True}
     yield frame.layer("means", _has(IDEAL), dashed, y=frame.y("ideal"))
-    if label_at is not None:
-        yield from _fit(frame, label_at)
-    line, intervals, dots = means_layers(frame)
-    yield line
+    if has_curve:
+        line = {"type": "line", "strokeWidth": 1.5, "clip": True, "interpolate": "monotone"}
+        yield frame.layer("curve", _OWN_SERIES, line, color=frame.colour())
+    means, intervals, dots = means_layers(frame)
+    yield means
     yield intervals
     if has_runs:
         yield _rings(frame)
@@ -97,7 +96,7 @@ def layers(frame: Frame, has_runs: bool, label_at: float | None) -> Iterator[Lay
 def lines_chart(frame: Frame, means: Sequence[Mapping[str, object]]) -> dict[str, Any]:
     """Return a chart of a line for each of the frame's series through its `means`."""
     return {
-        "params": [{"name": "shown", "value": [*(frame.widths or ())]}],
+        "params": [{"name": "shown", "value": [*frame.series]}],
         "datasets": {"means": [*means]},
         "layer": list(means_layers(frame)),
     }
@@ -115,15 +114,6 @@ def means_layers(frame: Frame) -> tuple[Layer, Layer, Layer]:
 
 def _has(series: str) -> str:
     return f"indexof(shown, '{series}') >= 0"
-
-
-def _fit(frame: Frame, label_at: float) -> Iterator[Layer]:
-    line = {"type": "line", "color": DARK, "strokeWidth": 1.5, "clip": True}
-    line |= {"interpolate": "monotone"}
-    label = {"type": "text", "align": "right", "dy": -8, "fontSize": 12, "color": DARK}
-    name = {"field": "series", "type": "nominal"}
-    yield frame.layer("curve", _OWN_SERIES, line)
-    yield frame.layer("curve", f"{_OWN_SERIES} && datum.size == {label_at}", label, text=name)
 
 
 def _intervals(frame: Frame) -> Layer:

@@ -63,7 +63,7 @@ const exportButton = (type, name, make) => {
 
     // A file is drawn anew, with a legend and on white.
     async #file(type) {
-      const spec = { ...this.#spec(), background: "white" };
+      const spec = { ...this.#spec(), background: "white", height: 290 };
       const options = { ...OPTIONS, config: { aria: false } };
       const { view } = await vegaEmbed(document.createElement("div"), spec, options);
       return view.toImageURL(type.toLowerCase(), 3);
