@@ -177,7 +177,7 @@ def test_html_json_and_csv_agree(sample: ReportFiles, page: Page, summary: dict[
 
 
 def test_the_summary_says_what_was_measured(summary: dict[str, Any]) -> None:
-    assert summary["schema_version"] == 6
+    assert summary["schema_version"] == 7
     assert summary["sites"] == ["local"]
     assert summary["method"] == {"confidence": 0.95}
     strong, weak = summary["experiments"]

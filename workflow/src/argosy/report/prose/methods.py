@@ -142,9 +142,9 @@ def _of_means(summary: Summary) -> Iterator[str]:
         )
     if any(one.costs for one in measured):
         yield (
-            "Hours and node-hours of a million samples are those of steps in the steady state. Charged ones "
-            "are of one job, with its start, warm-up, validation and checkpoints; so is the price where they "
-            "are known. Their means, and those of energy, are arithmetic, since bills add up."
+            "Hours and node-hours of a million samples are those of steps in the steady state. Charged "
+            "ones are of one job, with its start, warm-up, validation and checkpoints; so is the price "
+            "where they are known. Their means, and those of energy, are arithmetic, since bills add up."
         )
         yield from _of_rates(summary.rates)
     compared = [one.speed_up for one in measured if one.speed_up]
