@@ -51,6 +51,7 @@ def test_a_dot_tells_its_numbers_as_the_table_does(page: Page) -> None:
     figure.locator(".mark-symbol path[fill='#0072B2']").nth(1).hover()
     cells = page.locator("#experiment-1-scaling tbody tr").nth(1).locator("th, td")
     nodes, _, runs, rates, *_ = cells.all_inner_texts()
+    nodes = nodes.split()[0]
     rate, interval = rates.split("\n")
     assert told(page) == {
         "size": f"{nodes} nodes",
@@ -136,6 +137,7 @@ def test_a_table_is_saved_as_csv(page: Page) -> None:
     assert name == "Scaling-of-digits-mlp.csv"
     header, *rows = csv.reader(io.StringIO(content.decode()))
     assert header[:6] == ["Nodes", "Ranks", "Runs", "Samples/s", "Samples/s: interval", "Speed-up"]
+    assert [row[0] for row in rows] == ["1", "2", "4"]
     shown = scaling.locator("tbody tr").nth(1).locator("td").nth(2)
     assert rows[1][3] == shown.locator("data").get_attribute("value")
     assert rows[1][4] == shown.locator("small").inner_text()

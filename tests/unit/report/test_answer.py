@@ -5,18 +5,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from study_files import STARTED, completed, plan
 
-from argosy.analysis.statistics import Estimate
+from argosy.analysis.statistics import Estimate, geometric_mean_estimate, ratio_estimate
 from argosy.report import write_report
 from argosy.report.prose.answer import advice, answer
 from argosy.report.prose.experiments import to_know
+from argosy.report.summary.advice import advise
 from argosy.report.summary.allreduces import AllreduceSummary
-from argosy.report.summary.models import ExperimentSummary, Summary, read_summary
+from argosy.report.summary.models import ExperimentSummary, PointSummary, Summary, read_summary
 from argosy.results import collect
 
 SPREAD = (0.99, 1.0, 1.01)
+NOTHING = PointSummary(1, 1, 1, [], *[None] * 6, {}, {}, *[None] * 5, 0)
 
 
 def study(results: Path, steps_s: Mapping[int, float], spread: Sequence[float] = SPREAD) -> None:
@@ -174,6 +177,43 @@ def test_sizes_without_a_result_are_not_beyond_words(tmp_path: Path) -> None:
     assert to_know(summary, found)[0] == (
         "4 nodes: none of its 3 runs counts (3 failed): the time limit was reached."
     )
+
+
+@pytest.mark.parametrize(
+    ("truth", "best"),
+    [
+        ({1: 1, 2: 1.9, 4: 3.0, 8: 3.0}, (4, 1)),
+        ({1: 1, 2: 1.9, 4: 3.6, 8: 6.5}, (8, 1)),
+        ({1: 1, 2: 1, 4: 1, 8: 1}, (1, 1)),
+        ({1: 1, 2: 2.4, 4: 3.9, 8: 3.5}, (4, 2)),
+    ],
+)
+def test_nine_of_ten_studies_name_the_sizes_of_the_truth(
+    truth: Mapping[int, float], best: tuple[int, int]
+) -> None:
+    chance = np.random.default_rng(1)
+    found = [advise(drawn_sizes(truth, chance)) for _ in range(200)]
+    right = sum((one.for_time.nodes, one.for_node_hours.nodes) == best for one in found if one)
+    assert right >= 180
+
+
+def drawn_sizes(truth: Mapping[int, float], chance: np.random.Generator) -> list[PointSummary]:
+    """Five runs of each size, which scatter by 3 %."""
+    runs = {
+        nodes: (rate * np.exp(0.03 * chance.standard_normal(5))).tolist()
+        for nodes, rate in truth.items()
+    }
+    return [
+        replace(
+            NOTHING,
+            nodes=nodes,
+            ranks=nodes,
+            runs_samples_per_s=rates,
+            throughput_samples_per_s=geometric_mean_estimate(rates),
+            speed_up=ratio_estimate(rates, runs[1]) if nodes > 1 else Estimate(5, 1.0),
+        )
+        for nodes, rates in runs.items()
+    ]
 
 
 def test_the_bus_bandwidth_is_that_of_nccl_tests() -> None:

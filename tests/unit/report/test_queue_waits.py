@@ -88,7 +88,7 @@ def test_sites_are_told_apart_by_their_queues_too(tmp_path: Path) -> None:
     )
     write_comparison({"a": here, "b": there}, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
-    assert "To the result" in page
+    assert "Time to result" in page
     assert "1 h 01 min" in page
 
 

@@ -94,8 +94,8 @@
   }
 
   function parts(cell) {
-    const [plain, small] = [cell.cloneNode(true), cell.querySelector("data + small")];
-    plain.querySelector("data + small")?.remove();
+    const [plain, small] = [cell.cloneNode(true), cell.querySelector("data + small:not(.why)")];
+    plain.querySelectorAll("data + small, .why").forEach((one) => one.remove());
     const number = plain.querySelector("data");
     number?.replaceWith(number.value);
     return [plain.textContent, small?.textContent ?? ""].map((text) => text.replace(/\s+/g, " ").trim());

@@ -6,8 +6,7 @@ from argosy.analysis.measurements import Point
 from argosy.analysis.statistics import Estimate
 from argosy.report.numbers import interval, number, percent
 from argosy.report.prose import findings as words
-from argosy.report.summary.advice import Advice
-from argosy.report.summary.models import ExperimentSummary, PointSummary
+from argosy.report.summary.models import Advice, ExperimentSummary, PointSummary
 
 ALIKE = 1.05
 """Node-hours below this ratio are said to be alike where the interval ends there."""

@@ -1,61 +1,17 @@
 """How many nodes to ask for: a decision among the measured sizes, by their intervals."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
 
 from argosy.analysis.measurements import Point
 from argosy.analysis.scaling import without_interval
 from argosy.analysis.statistics import Estimate, ratio_estimate, scaled
+from argosy.report.summary.models import Advice, PointSummary
 
 _HARDLY = 0.05
 """A share of the time that few would pay more nodes for."""
 
 
-class MeasuredSize(Protocol):
-    """A size with the throughput of its runs."""
-
-    @property
-    def nodes(self) -> int: ...
-    @property
-    def ranks(self) -> int: ...
-    @property
-    def ranks_per_node(self) -> int: ...
-    @property
-    def runs_samples_per_s(self) -> list[float]: ...
-    @property
-    def throughput_samples_per_s(self) -> Estimate | None: ...
-    @property
-    def speed_up(self) -> Estimate | None: ...
-    @property
-    def no_interval(self) -> str | None: ...
-
-
-@dataclass(frozen=True)
-class Advice:
-    """Sizes to ask for, of those measured.
-
-    `fastest` has the highest mean throughput. `for_time` is the smallest size that is not shown to be
-    slower; `for_node_hours` the smallest that is not shown to take more node-hours than the cheapest. Sizes
-    without an interval are left out as `not_compared`, unless all are: then means decide, `by_means`.
-    """
-
-    fastest: Point
-    for_time: Point
-    for_node_hours: Point
-    largest_over_for_time: Estimate
-    """The throughput of the largest size that is compared; 1 where both are one."""
-    node_hours: Estimate
-    """Those of `for_time` over those of `for_node_hours`."""
-    nearly: Point | None = None
-    """The smallest size that takes hardly longer than `for_time`; None where no smaller one does."""
-    nearly_longer: float = 0.0
-    """By which share it takes longer, by the means."""
-    not_compared: list[Point] = field(default_factory=list)
-    by_means: bool = False
-
-
-def advise(sizes: Sequence[MeasuredSize]) -> Advice | None:
+def advise(sizes: Sequence[PointSummary]) -> Advice | None:
     """Return what to ask for of an experiment's sizes, by ranks; None of fewer than two measured ones."""
     measured = [one for one in sizes if one.throughput_samples_per_s]
     if len(measured) < 2:
@@ -81,16 +37,16 @@ def advise(sizes: Sequence[MeasuredSize]) -> Advice | None:
     )
 
 
-def _mean(size: MeasuredSize) -> float:
+def _mean(size: PointSummary) -> float:
     assert size.throughput_samples_per_s
     return size.throughput_samples_per_s.mean
 
 
-def _longer(one: MeasuredSize, other: MeasuredSize) -> float:
+def _longer(one: PointSummary, other: PointSummary) -> float:
     return _mean(other) / _mean(one) - 1
 
 
-def _point(size: MeasuredSize) -> Point:
+def _point(size: PointSummary) -> Point:
     return Point(size.ranks, size.nodes, size.ranks_per_node)
 
 
@@ -98,7 +54,7 @@ def _is_more(ratio: Estimate) -> bool:
     return (ratio.mean if ratio.low is None else ratio.low) > 1
 
 
-def _faster(one: MeasuredSize, other: MeasuredSize, base: MeasuredSize) -> Estimate:
+def _faster(one: PointSummary, other: PointSummary, base: PointSummary) -> Estimate:
     """Return the throughput of `one` over that of `other`; against the base it is the speed-up."""
     if one is other:
         return Estimate(len(one.runs_samples_per_s), 1.0)
@@ -110,7 +66,7 @@ def _faster(one: MeasuredSize, other: MeasuredSize, base: MeasuredSize) -> Estim
     return without_interval(found) if one.no_interval or other.no_interval else found
 
 
-def _node_hours(one: MeasuredSize, other: MeasuredSize, base: MeasuredSize) -> Estimate:
+def _node_hours(one: PointSummary, other: PointSummary, base: PointSummary) -> Estimate:
     """Return the node-hours of `one` over those of `other`, for as many samples."""
     return scaled(_faster(other, one, base), one.nodes / other.nodes)
 

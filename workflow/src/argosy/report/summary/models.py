@@ -19,7 +19,6 @@ from argosy.analysis.statistics import CONFIDENCE, Estimate
 from argosy.analysis.stragglers import Straggler
 from argosy.analysis.timelines import PointTimeline
 from argosy.analysis.usage import Unread
-from argosy.report.summary.advice import Advice
 from argosy.report.summary.allreduces import AllreduceSummary
 from argosy.report.summary.costs import CostSummary, Rates
 from argosy.report.summary.laws import LawSummary
@@ -108,6 +107,30 @@ class ContainerCostSummary:
     cost: Estimate
     is_paired: bool
     """As of a speed-up."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Sizes to ask for, of those measured.
+
+    `fastest` has the highest mean throughput. `for_time` is the smallest size that is not shown to be
+    slower; `for_node_hours` the smallest that is not shown to take more node-hours than the cheapest. Sizes
+    without an interval are left out as `not_compared`, unless all are: then means decide, `by_means`.
+    """
+
+    fastest: Point
+    for_time: Point
+    for_node_hours: Point
+    largest_over_for_time: Estimate
+    """The throughput of the largest size that is compared; 1 where both are one."""
+    node_hours: Estimate
+    """Those of `for_time` over those of `for_node_hours`."""
+    nearly: Point | None = None
+    """The smallest size that takes hardly longer than `for_time`; None where no smaller one does."""
+    nearly_longer: float = 0.0
+    """By which share it takes longer, by the means."""
+    not_compared: list[Point] = field(default_factory=list)
+    by_means: bool = False
 
 
 @dataclass(frozen=True)
