@@ -59,6 +59,25 @@ def test_the_smallest_size_is_taken_that_no_other_is_shown_to_beat(tmp_path: Pat
     assert said.endswith("); take 1 node if node-hours do.")
 
 
+def test_charged_node_hours_are_said_where_their_ratio_is_another_one(tmp_path: Path) -> None:
+    found = experiment_of(tmp_path, {1: 0.1, 2: 0.1, 4: 0.1}, (0.999, 1.0, 1.001))
+    one, _, four = (point.costs and point.costs.charged_node_hours for point in found.points)
+    assert one and four and found.advice and found.advice.charged
+    assert found.advice.charged == pytest.approx(four.mean / one.mean)
+    assert "as charged" not in advice(charged(found, 1.02))[0]
+    # As where each job takes long before it trains.
+    [said] = advice(charged(found, 1.9))
+    assert said.startswith(
+        "Take 4 nodes if time matters, 1 node if node-hours do; no difference in "
+    )
+    assert said.endswith("; 1.90 as charged for a million samples).")
+
+
+def charged(found: ExperimentSummary, ratio: float) -> ExperimentSummary:
+    assert found.advice
+    return replace(found, advice=replace(found.advice, charged=ratio))
+
+
 def experiment_of(
     folder: Path, steps_s: Mapping[int, float], spread: Sequence[float] = SPREAD
 ) -> ExperimentSummary:
@@ -88,7 +107,7 @@ def test_no_speed_up_is_said_where_none_is_shown(tmp_path: Path, slower: float) 
 
 def test_one_size_is_both_where_node_hours_are_alike(tmp_path: Path) -> None:
     found = experiment_of(tmp_path, {1: 0.1, 2: 0.1, 4: 0.1}, (0.999, 1.0, 1.001))
-    [said] = advice(found)
+    [said] = advice(charged(found, 1.0))
     assert said.startswith("Take 4 nodes, whether time matters or node-hours do: 1")
     # A wide interval is no sign that they are alike.
     found = experiment_of(tmp_path / "wide", {1: 0.1, 2: 0.1, 4: 0.1}, (0.9, 1.0, 1.1))

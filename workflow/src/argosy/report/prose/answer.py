@@ -9,7 +9,7 @@ from argosy.report.prose import findings as words
 from argosy.report.summary.models import Advice, ExperimentSummary, PointSummary
 
 ALIKE = 1.05
-"""Node-hours below this ratio are said to be alike where the interval ends there."""
+"""Node-hours are said to be alike below this ratio."""
 
 
 def answer(experiment: ExperimentSummary) -> list[str]:
@@ -105,9 +105,12 @@ def _advice(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
         yield f"{begin} {for_time}, whether time matters or node-hours do."
         return
     ratio = advice.node_hours
-    within = "" if ratio.low is None else f" ({interval(ratio)})"
+    details = [] if ratio.low is None else [interval(ratio)]
+    if advice.charged and not 1 / ALIKE < advice.charged / ratio.mean < ALIKE:
+        details.append(f"{number(advice.charged)} as charged for a million samples")
+    within = f" ({'; '.join(details)})" if details else ""
     times = f"{number(ratio.mean)} times the node-hours{within}"
-    if ratio.high is not None and ratio.high <= ALIKE:
+    if ratio.high is not None and max(ratio.high, advice.charged or 0.0) <= ALIKE:
         yield (
             f"{begin} {for_time}, whether time matters or node-hours do: {times} of {for_node_hours}."
         )
@@ -115,7 +118,7 @@ def _advice(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
     if ratio.low is not None and ratio.low <= 1:
         yield (
             f"{begin} {for_time} if time matters, {for_node_hours} if node-hours do; no difference in "
-            f"node-hours is shown (ratio {interval(ratio)})."
+            f"node-hours is shown (ratio {'; '.join(details)})."
         )
         return
     yield (

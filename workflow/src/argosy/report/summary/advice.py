@@ -30,6 +30,7 @@ def advise(sizes: Sequence[PointSummary]) -> Advice | None:
         for_node_hours=_point(for_node_hours),
         largest_over_for_time=_faster(known[-1], for_time, base),
         node_hours=_node_hours(for_time, for_node_hours, base),
+        charged=_charged(for_time, for_node_hours),
         nearly=_point(nearly) if nearly.nodes < for_time.nodes else None,
         nearly_longer=_longer(nearly, for_time),
         not_compared=[_point(one) for one in measured if one not in known],
@@ -69,6 +70,12 @@ def _faster(one: PointSummary, other: PointSummary, base: PointSummary) -> Estim
 def _node_hours(one: PointSummary, other: PointSummary, base: PointSummary) -> Estimate:
     """Return the node-hours of `one` over those of `other`, for as many samples."""
     return scaled(_faster(other, one, base), one.nodes / other.nodes)
+
+
+def _charged(one: PointSummary, other: PointSummary) -> float | None:
+    """Return the charged node-hours of `one` over those of `other`; None where they are not known."""
+    here, there = (each.costs and each.costs.charged_node_hours for each in (one, other))
+    return here.mean / there.mean if here and there else None
 
 
 def _inverse(ratio: Estimate) -> Estimate:

@@ -124,7 +124,9 @@ class Advice:
     largest_over_for_time: Estimate
     """The throughput of the largest size that is compared; 1 where both are one."""
     node_hours: Estimate
-    """Those of `for_time` over those of `for_node_hours`."""
+    """Those of `for_time` over those of `for_node_hours`, in steps."""
+    charged: float | None = None
+    """The same ratio of the means of charged node-hours, of a job of a million samples."""
     nearly: Point | None = None
     """The smallest size that takes hardly longer than `for_time`; None where no smaller one does."""
     nearly_longer: float = 0.0
