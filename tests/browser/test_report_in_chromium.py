@@ -151,6 +151,15 @@ def test_the_first_screen_says_how_many_nodes_to_take(
         assert box and box["y"] + box["height"] <= viewport["height"]
 
 
+def test_answers_of_several_experiments_are_read_on_a_phone(report: Path, opened: Open) -> None:
+    page = opened(report, viewport=NARROW).page
+    answers = page.locator("#all-experiments td.sentences").all()
+    assert len(answers) == 2
+    for answer in answers:
+        box = answer.bounding_box()
+        assert box and box["x"] + box["width"] <= NARROW["width"]
+
+
 def test_hostile_names_are_broken_to_fit(hostile_report: Path, opened: Open) -> None:
     seen = opened(hostile_report, viewport=NARROW)
     all_drawn(seen.page)
