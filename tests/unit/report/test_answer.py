@@ -101,8 +101,18 @@ def test_no_speed_up_is_said_where_none_is_shown(tmp_path: Path, slower: float) 
         assert said.startswith("No speed-up is shown: 2 nodes give 1.1")
         assert "could only detect differences above" in said
     else:
-        assert said.startswith("No larger size is faster than 1 node.")
+        assert said.startswith("No larger size is shown to be faster than 1 node.")
     assert advice(found) == ["Take 1 node, whether time matters or node-hours do."]
+
+
+def test_a_size_that_may_be_as_slow_as_the_base_is_not_taken(tmp_path: Path) -> None:
+    """Its runs scatter so that it may be as fast as the fastest as well."""
+    study(tmp_path / "site", {1: 0.1, 4: 0.1})
+    study(tmp_path / "site", {2: 0.12}, (0.4, 1.0, 2.0))
+    found = experiment(tmp_path / "site")
+    _, two, _ = found.points
+    assert two.speed_up and two.speed_up.low and two.speed_up.low < 1
+    assert chosen(found)[0] == 4
 
 
 def test_one_size_is_both_where_node_hours_are_alike(tmp_path: Path) -> None:
@@ -120,7 +130,7 @@ def test_one_size_is_both_where_node_hours_are_alike(tmp_path: Path) -> None:
 def test_a_size_that_takes_hardly_longer_is_named(tmp_path: Path) -> None:
     found = experiment_of(tmp_path, {1: 0.1, 2: 0.1, 4: 0.196}, (0.999, 1.0, 1.001))
     assert chosen(found)[0] == 4
-    assert advice(found)[1] == "2 nodes would take only 2.0 % longer."
+    assert advice(found)[1] == "2 nodes would take only 2.0 % longer, by the means."
 
 
 def test_single_runs_are_said_to_decide_by_themselves(tmp_path: Path) -> None:

@@ -62,22 +62,19 @@ def _speed(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
 
 def _faster(experiment: ExperimentSummary, chosen: PointSummary, base: PointSummary) -> str:
     assert chosen.speed_up and chosen.efficiency
-    is_one = chosen.nodes == 1
-    verb, as_fast = ("is" if is_one else "are"), f"{number(chosen.speed_up.mean)} times as fast as"
+    times = f"{number(chosen.speed_up.mean)} times"
+    said = f"{'is' if chosen.nodes == 1 else 'are'} {times} as fast as"
     if experiment.scaling == "weak":
-        verb, as_fast = (
-            ("gives" if is_one else "give"),
-            (f"{number(chosen.speed_up.mean)} times the throughput of"),
-        )
+        said = f"{_gives(chosen)} {times} the throughput of"
     return (
-        f"{words.size(experiment, chosen)} {verb} {as_fast} {words.size(experiment, base)} "
+        f"{words.size(experiment, chosen)} {said} {words.size(experiment, base)} "
         f"({_within(chosen.speed_up, chosen, base)}), at {percent(chosen.efficiency.mean)} efficiency."
     )
 
 
 def _no_speed_up(experiment: ExperimentSummary, base: PointSummary, fastest: PointSummary) -> str:
     if fastest is base:
-        return f"No larger size is faster than {words.size(experiment, base)}."
+        return f"No larger size is shown to be faster than {words.size(experiment, base)}."
     assert fastest.speed_up
     seen = ""
     if fastest.detectable_ratio is not None:
@@ -126,7 +123,7 @@ def _advice(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
     )
     if advice.nearly:
         nearly = words.size(experiment, _at(experiment, advice.nearly))
-        yield f"{nearly} would take only {percent(advice.nearly_longer, 1)} longer."
+        yield f"{nearly} would take only {percent(advice.nearly_longer, 1)} longer, by the means."
 
 
 def _within(ratio: Estimate, one: PointSummary, base: PointSummary) -> str:

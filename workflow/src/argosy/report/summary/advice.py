@@ -21,7 +21,9 @@ def advise(sizes: Sequence[PointSummary]) -> Advice | None:
     base, by_nodes = known[0], sorted(known, key=lambda one: (one.nodes, one.ranks))
     fastest = max(known, key=_mean)
     cheapest = max(known, key=lambda one: _mean(one) / one.nodes)
-    for_time = next(one for one in by_nodes if not _is_more(_faster(fastest, one, base)))
+    as_fast = [one for one in by_nodes if not _is_more(_faster(fastest, one, base))]
+    # A size whose runs scatter so that it may be as slow as the base is no speed-up.
+    for_time = next(one for one in as_fast if one is base or _is_more(_faster(one, base, base)))
     for_node_hours = next(one for one in by_nodes if not _is_more(_node_hours(one, cheapest, base)))
     nearly = next(one for one in by_nodes if _longer(one, for_time) <= _HARDLY)
     return Advice(

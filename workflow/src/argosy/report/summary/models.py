@@ -114,8 +114,9 @@ class Advice:
     """Sizes to ask for, of those measured.
 
     `fastest` has the highest mean throughput. `for_time` is the smallest size that is not shown to be
-    slower; `for_node_hours` the smallest that is not shown to take more node-hours than the cheapest. Sizes
-    without an interval are left out as `not_compared`, unless all are: then means decide, `by_means`.
+    slower, and is the base or shown to be faster than that; `for_node_hours` the smallest that is not
+    shown to take more node-hours than the cheapest. Sizes without an interval are left out as
+    `not_compared`, unless all are: then means decide, `by_means`.
     """
 
     fastest: Point
