@@ -184,7 +184,7 @@ def test_of_one_size_nobody_can_say(tmp_path: Path) -> None:
     found = experiment_of(tmp_path, {2: 0.1})
     assert found.advice is None
     assert answer(found)[0].startswith("2 nodes give 640 samples per second")
-    assert advice(found) == ["How many nodes to take needs a second measured size."]
+    assert advice(found) == ["Measure a second size to learn how many nodes to take."]
 
 
 def test_nothing_is_advised_where_nothing_was_measured(tmp_path: Path) -> None:

@@ -263,7 +263,7 @@ def _waits(experiment: ComparedExperiment, site: str, reference: str) -> Iterato
             yield (
                 f"From its submission to its end a run on {count(each.point.nodes, 'node')} took "
                 f"{duration(here)} at {site}, where it {in_words(each.point)}, and {duration(other)} at "
-                f"{reference}, where it {in_words(there)}: of those hours, and no other."
+                f"{reference}, where it {in_words(there)}. Queue times vary from day to day."
             )
             return
 

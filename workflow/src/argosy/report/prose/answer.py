@@ -24,7 +24,7 @@ def advice(experiment: ExperimentSummary) -> list[str]:
     """Return how many nodes to take; of less than two sizes with a throughput, that nobody can say."""
     if experiment.advice:
         return [*_advice(experiment, experiment.advice)]
-    return ["How many nodes to take needs a second measured size."] if experiment.base else []
+    return ["Measure a second size to learn how many nodes to take."] if experiment.base else []
 
 
 def advised(experiment: ExperimentSummary, size: PointSummary) -> list[str]:
