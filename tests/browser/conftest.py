@@ -67,7 +67,7 @@ def report_of(results: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report of a usual study: seven charts, thirteen runs."""
+    """The report of a usual study: eight charts, thirteen runs."""
     results = tmp_path_factory.mktemp("browser") / "local"
     sample_study(results)
     return report_of(results)

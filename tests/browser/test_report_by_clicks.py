@@ -1,5 +1,7 @@
 """What a reader does with the report: points, clicks, types, in a real browser."""
 
+import csv
+import io
 import re
 from collections.abc import Callable
 from itertools import pairwise
@@ -19,8 +21,8 @@ def page(report: Path, opened: Open) -> Page:
 
 
 def chart(page: Page, place: int) -> Locator:
-    """A drawn chart: 0 throughput, 3 phases of the first experiment."""
-    figure = page.locator("figure").nth(place)
+    """A drawn chart: 0 throughput, 1 phases of the first experiment."""
+    figure = page.locator(".experiment figure").nth(place)
     expect(figure.locator("svg.marks")).to_be_visible()
     return figure
 
@@ -48,7 +50,9 @@ def test_a_dot_tells_its_numbers_as_the_table_does(page: Page) -> None:
     figure = chart(page, 0)
     figure.locator(".mark-symbol path[fill='#0072B2']").nth(1).hover()
     cells = page.locator("#experiment-1-scaling tbody tr").nth(1).locator("th, td")
-    nodes, _, runs, rate, interval, *_ = cells.all_inner_texts()
+    nodes, _, runs, rates, *_ = cells.all_inner_texts()
+    nodes = nodes.split()[0]
+    rate, interval = rates.split("\n")
     assert told(page) == {
         "size": f"{nodes} nodes",
         "samples per second": rate,
@@ -58,7 +62,7 @@ def test_a_dot_tells_its_numbers_as_the_table_does(page: Page) -> None:
 
 
 def test_a_bar_tells_its_phase(page: Page) -> None:
-    chart(page, 3).locator(".mark-rect path").first.hover()
+    chart(page, 1).locator(".mark-rect path").first.hover()
     said = told(page)
     assert said["phase"] in {"data", "forward", "backward", "communication", "update", "other"}
     page.get_by_text("Table of phases").first.click()
@@ -66,7 +70,7 @@ def test_a_bar_tells_its_phase(page: Page) -> None:
 
 
 def test_the_legend_hides_and_shows_phases(page: Page) -> None:
-    figure = chart(page, 3)
+    figure = chart(page, 1)
     bars = figure.locator(".mark-rect path[fill='#D55E00']")
     expect(bars).to_have_count(3)
     button = figure.get_by_role("button", name="communication")
@@ -92,32 +96,60 @@ def test_the_legend_hides_single_runs_the_ideal_and_the_fit(page: Page) -> None:
 def test_what_is_hidden_before_a_chart_is_drawn_stays_hidden(report: Path, opened: Open) -> None:
     page = opened(report, viewport={"width": 1200, "height": 100}).page
     # Clicked by the page, within one task, so nothing is drawn in between.
-    page.evaluate("() => document.querySelectorAll('figure')[3].querySelector('button').click()")
-    figure = chart(page, 3)
+    page.evaluate(
+        "() => document.querySelectorAll('.experiment figure')[1].querySelector('button').click()"
+    )
+    figure = chart(page, 1)
     expect(figure.locator(".mark-rect path[fill='#E69F00']")).to_have_count(0)
     expect(figure.locator(".mark-rect path")).not_to_have_count(0)
 
 
-def test_large_studies_have_logarithmic_axes(hostile_report: Path, opened: Open) -> None:
+def test_sizes_of_powers_of_two_are_equally_far_apart(hostile_report: Path, opened: Open) -> None:
     page = opened(hostile_report, viewport={"width": 1200, "height": 900}).page
-    figure = chart(page, 0)
-    dots = figure.locator(".mark-symbol path[fill='#0072B2']")
-    axes = figure.get_by_role("button", name="logarithmic axes")
-
-    def gaps() -> list[float]:
+    for place in (0, 2, 3):
+        dots = chart(page, place).locator(".mark-symbol path[fill='#0072B2']")
         lefts = [box["x"] for dot in dots.all() if (box := dot.bounding_box())]
-        return [after - before for before, after in pairwise(lefts)]
+        gaps = [after - before for before, after in pairwise(lefts)]
+        assert gaps == pytest.approx([gaps[0]] * 3, rel=0.1)
 
-    linear = gaps()
-    assert linear[2] == pytest.approx(4 * linear[0], rel=0.1)
-    axes.click()
-    expect(axes).to_have_attribute("aria-pressed", "true")
-    expect(figure.locator(".mark-text text", has_text="0")).not_to_have_count(0)
-    page.wait_for_timeout(200)
-    logarithmic = gaps()
-    assert logarithmic[2] == pytest.approx(logarithmic[0], rel=0.1)
-    axes.click()
-    expect(axes).to_have_attribute("aria-pressed", "false")
+
+def saved(page: Page, button: Locator) -> tuple[str, bytes]:
+    """The name and content of the file that a button makes."""
+    button.scroll_into_view_if_needed()
+    with page.expect_download() as waiting:
+        button.click()
+    return waiting.value.suggested_filename, waiting.value.path().read_bytes()
+
+
+def test_charts_are_saved_with_a_legend(page: Page) -> None:
+    figure = chart(page, 1)
+    name, content = saved(page, figure.get_by_role("button", name="PNG"))
+    assert (name, content[:4]) == ("phases.png", b"\x89PNG")
+    name, content = saved(page, figure.get_by_role("button", name="SVG"))
+    assert name == "phases.svg"
+    assert b"<svg" in content and b">communication</text>" in content
+    assert b">communication</text>" not in figure.locator("svg.marks").inner_html().encode()
+
+
+def test_a_table_is_saved_as_csv(page: Page) -> None:
+    scaling = page.locator("#experiment-1-scaling")
+    name, content = saved(page, scaling.locator("+ button", has_text="CSV"))
+    assert name == "Scaling-of-digits-mlp.csv"
+    header, *rows = csv.reader(io.StringIO(content.decode()))
+    assert header[:6] == ["Nodes", "Ranks", "Runs", "Samples/s", "Samples/s: interval", "Speed-up"]
+    assert [row[0] for row in rows] == ["1", "2", "4"]
+    shown = scaling.locator("tbody tr").nth(1).locator("td").nth(2)
+    assert rows[1][3] == shown.locator("data").get_attribute("value")
+    assert rows[1][4] == shown.locator("small").inner_text()
+    assert len(rows) == 3
+
+
+def test_no_cell_of_a_saved_table_is_a_formula(hostile_report: Path, opened: Open) -> None:
+    page = opened(hostile_report, viewport={"width": 1200, "height": 900}).page
+    page.evaluate("() => (document.querySelector('#all-runs td').textContent = '=1+1')")
+    table = page.get_by_role("region", name="Table of runs")
+    _, content = saved(page, table.locator("+ button", has_text="CSV"))
+    assert [*csv.reader(io.StringIO(content.decode()))][1][0] == "'=1+1"
 
 
 def test_charts_can_be_reached_and_lead_to_their_tables(page: Page) -> None:
@@ -126,7 +158,7 @@ def test_charts_can_be_reached_and_lead_to_their_tables(page: Page) -> None:
     expect(place).to_be_focused()
     page.keyboard.press("Tab")
     expect(chart(page, 0).get_by_role("button").first).to_be_focused()
-    chart(page, 3).get_by_role("link", name="Its numbers in a table").click()
+    chart(page, 1).get_by_role("link", name="Table of numbers").click()
     expect(page.locator("#experiment-1-phases")).to_be_visible()
 
 

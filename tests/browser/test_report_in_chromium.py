@@ -1,13 +1,21 @@
 """The report in a real browser: it draws, it asks for nothing, it has no errors, it prints."""
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
+from study_files import plan
+
+from argosy.report import write_comparison, write_report
+from argosy.report.summary.costs import Rates
+from argosy.report.summary.models import Summary, read_summary
+from argosy.results import collect
 
 Open = Callable[..., Any]
 
@@ -25,7 +33,7 @@ def overflow(page: Page) -> int:
 
 def test_all_charts_are_drawn_without_error_or_request(report: Path, opened: Open) -> None:
     seen = opened(report)
-    expect(seen.page.locator("figure")).to_have_count(7)
+    expect(seen.page.locator("figure")).to_have_count(8)
     all_drawn(seen.page)
     assert seen.console == []
     assert seen.requests == [report.as_uri()]
@@ -50,7 +58,7 @@ def test_names_do_no_harm(hostile_report: Path, opened: Open) -> None:
     all_drawn(seen.page)
     assert seen.page.title() == "Scaling report: <b>site"
     assert seen.page.locator("script").count() == 3 + seen.page.locator("figure").count()
-    assert "document.title='harmed'" in seen.page.locator("h2").nth(1).inner_text()
+    assert "document.title='harmed'" in seen.page.locator("h2").first.inner_text()
     seen.page.locator(".chart .mark-symbol path[fill='#0072B2']").first.hover()
     expect(seen.page.locator("#vg-tooltip-element")).to_be_visible()
     assert seen.console == []
@@ -85,6 +93,71 @@ def test_nothing_is_wider_than_the_window(report: Path, opened: Open, viewport: 
         "() => document.querySelectorAll('details').forEach((one) => one.open = true)"
     )
     assert overflow(seen.page) <= 0
+
+
+def summary_at(site: Path) -> Summary:
+    """All that a report can know: waits, energy of processors and GPUs, prices, wide numbers."""
+    for nodes in (1, 16):
+        for repeat, factor in enumerate((0.98, 1.0, 1.03), 1):
+            run = plan(site, nodes=nodes, ranks_per_node=4, repeat=repeat, queue="gpu")
+            run.execute(seconds=5000.0)
+            run.submitted(20000.0 * factor)
+            run.steps(step_s=0.1234 * factor, samples=1000)
+            for node in range(nodes):
+                run.telemetry(node, gpus=4, interval_s=0.25)
+    rates = Rates(price_per_node_hour=4.2, currency="EUR", carbon_g_per_kwh=300.0)
+    collect(site, site / "tables")
+    return read_summary(json.loads(write_report(site, rates).json.read_text()))
+
+
+def test_the_widest_tables_fit_the_window(tmp_path: Path, opened: Open) -> None:
+    summary = summary_at(tmp_path / "site")
+    compared = tmp_path / "comparison.html"
+    write_comparison({"marenostrum5": summary, "juwels-booster": replace(summary)}, compared)
+    for page, region in (
+        (compared, "digits at the sites"),
+        (tmp_path / "site/report.html", "Scaling of digits"),
+    ):
+        seen = opened(page, viewport=WIDE).page.get_by_role("region", name=region)
+        assert "kWh" in seen.inner_text() and "Queue wait" in seen.inner_text()
+        assert seen.evaluate("(box) => box.scrollWidth - box.clientWidth") <= 0
+
+
+def test_contents_are_beside_a_wide_page_and_folded_on_a_narrow_one(
+    report: Path, opened: Open
+) -> None:
+    for viewport, is_beside in ((WIDE, True), (NARROW, False)):
+        page = opened(report, viewport=viewport).page
+        assert page.get_by_role("navigation").get_by_role("link").last.is_visible() == is_beside
+        assert page.locator("nav summary").is_visible() != is_beside
+    page.locator("nav summary").click()
+    expect(page.get_by_role("navigation").get_by_role("link").last).to_be_visible()
+
+
+@pytest.mark.parametrize("viewport", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_the_first_screen_says_how_many_nodes_to_take(
+    tmp_path: Path, opened: Open, viewport: Any
+) -> None:
+    summary_at(tmp_path / "site")
+    page = opened(tmp_path / "site/report.html", viewport=viewport).page
+    answer = page.locator(".answer")
+    assert answer.inner_text().startswith("16 nodes are 16.0 times as fast as 1 node (")
+    assert "Take 16 nodes" in answer.locator("strong").inner_text()
+    shown = [answer, page.locator(".figures svg").first]
+    if viewport is WIDE:
+        shown.append(page.locator("#experiment-1-scaling tbody tr").last)
+    for one in shown:
+        box = one.bounding_box()
+        assert box and box["y"] + box["height"] <= viewport["height"]
+
+
+def test_answers_of_several_experiments_are_read_on_a_phone(report: Path, opened: Open) -> None:
+    page = opened(report, viewport=NARROW).page
+    answers = page.locator("#all-experiments td.sentences").all()
+    assert len(answers) == 2
+    for answer in answers:
+        box = answer.bounding_box()
+        assert box and box["x"] + box["width"] <= NARROW["width"]
 
 
 def test_hostile_names_are_broken_to_fit(hostile_report: Path, opened: Open) -> None:
@@ -122,15 +195,15 @@ def test_charts_follow_a_light_or_a_dark_page(
 def test_without_scripts_the_page_says_where_the_numbers_are(report: Path, opened: Open) -> None:
     seen = opened(report, java_script_enabled=False)
     said = seen.texts(".chart")
-    assert len(said) == 7
+    assert len(said) == 8
     assert all(text.endswith("the table holds its numbers.") for text in said)
-    assert seen.page.locator("figcaption a").count() == 7
+    assert seen.page.locator("figcaption a").count() == 8
     assert not seen.page.locator(".filter").is_visible()
     # A line or two, and no empty box in which a chart would be.
     heights = [
         box["height"] for one in seen.page.locator(".chart").all() if (box := one.bounding_box())
     ]
-    assert len(heights) == 7
+    assert len(heights) == 8
     assert max(heights) < 60
 
 
@@ -143,7 +216,7 @@ def test_all_charts_are_printed(report: Path, opened: Open, tmp_path: Path) -> N
     never_idle = "window.requestIdleCallback = () => {}"
     seen = opened(report, before=never_idle, viewport={"width": 1200, "height": 300})
     seen.page.wait_for_timeout(300)
-    assert seen.page.locator("svg.marks").count() < 7
+    assert seen.page.locator("svg.marks").count() < 8
     seen.page.pdf(path=tmp_path / "report.pdf")
     text = printed_text(tmp_path / "report.pdf")
     lines = text.splitlines()
@@ -152,6 +225,10 @@ def test_all_charts_are_printed(report: Path, opened: Open, tmp_path: Path) -> N
     assert "fit: Amdahl" in lines
     assert "nodes8-ranks2-" in text
     assert "Only runs with" not in text
+    # No buttons; the date, the study and the page at the foot.
+    assert not {"PNG", "SVG", "CSV"} & {*lines}
+    assert "Argosy · 2027-01-15 · study " in text
+    assert [line for line in lines if re.fullmatch(r"1 ?/ ?\d", line)]
 
 
 @pytest.mark.parametrize("scripts", [True, False])
@@ -162,7 +239,7 @@ def test_what_is_folded_is_printed(
     seen.page.pdf(path=tmp_path / "report.pdf")
     text = " ".join(printed_text(tmp_path / "report.pdf").split())
     for said in (
-        "Mean milliseconds of a step in each phase;",
+        "Mean milliseconds of a step in each phase,",
         "Laws fitted to the throughput",
         "rank-3 of nodes4-ranks2-repeat3",
         "RUN pip install torch",
@@ -177,7 +254,7 @@ def test_what_is_folded_is_printed(
 
 def test_older_browsers_unfold_by_the_event(report: Path, opened: Open) -> None:
     page = opened(report).page
-    page.locator("details > summary").first.click()
+    page.locator("main details > summary").first.click()
     page.evaluate("() => window.dispatchEvent(new Event('beforeprint'))")
     assert page.locator("details:not([open])").count() == 0
     page.evaluate("() => window.dispatchEvent(new Event('afterprint'))")

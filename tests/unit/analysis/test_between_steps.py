@@ -66,7 +66,7 @@ def test_the_report_says_it_where_it_is_much(tmp_path: Path) -> None:
     collect(tmp_path, tmp_path / "tables")
     write_report(tmp_path)
     page = " ".join((tmp_path / "report.html").read_text().split())
-    said = "Between steps, where programs validate and write checkpoints, passes 15 % of the steady time"
+    said = "Time between steps (validation, checkpoints) is 15 % of the steady time"
     assert f"{said} with 2 nodes." in page
     assert page.count("29 % of its steady time lies between steps") == 1
     summary = json.loads((tmp_path / "summary.json").read_text())

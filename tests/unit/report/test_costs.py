@@ -55,7 +55,7 @@ def test_the_page_says_rates_and_their_source(tmp_path: Path) -> None:
     text = " ".join(written.html.read_text().split())
     assert "times the site's PUE of 1.2" in text.replace("&#39;", "'")
     assert "A node-hour is taken at 2.5 EUR." in text
-    assert "Carbon is taken at 300 g of CO₂ a kWh." in text
+    assert "Carbon is taken at 300 g of CO₂ per kWh." in text
     assert "Rates: the operator&#39;s page of 2026." in text
     content = json.loads(written.json.read_text())
     assert content["rates"]["pue"] == 1.2
@@ -64,7 +64,8 @@ def test_the_page_says_rates_and_their_source(tmp_path: Path) -> None:
     # 100 W at 320 samples/s.
     assert costs["energy_kwh"]["mean"] == pytest.approx(100 / 320 * 1e6 / 3.6e6 * 1.2)
     assert costs["energy_of"] == "processors"
-    assert " of processors</data>" in text
+    assert ">kWh of processors</th>" in text
+    assert ">EUR</th>" in text
 
 
 def test_without_rates_there_are_hours_alone(tmp_path: Path) -> None:
@@ -72,6 +73,6 @@ def test_without_rates_there_are_hours_alone(tmp_path: Path) -> None:
     completed(results)
     collect(results, results / "tables")
     html = write_report(results).html.read_text()
-    assert "What a million samples take" in html
-    assert "CO₂" not in html
-    assert "not read" in html
+    assert ">Node-hours</th>" in html
+    for unknown in ("CO₂", "kWh", "EUR", "Queue wait"):
+        assert unknown not in html, unknown

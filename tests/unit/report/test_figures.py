@@ -1,6 +1,7 @@
 """The charts' Vega-Lite: what is drawn, and within which axes."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from study_files import completed, sample_study
 
 from argosy.report import write_report
 from argosy.report.charts.figures import Drawing, drawings
+from argosy.report.charts.overview_chart import overview_drawing
 from argosy.report.paper.paper import draw
 from argosy.report.summary.models import Summary, read_summary
 from argosy.results import collect
@@ -57,11 +59,25 @@ def test_charts_are_valid_vega_lite(sample: Summary, tmp_path: Path) -> None:
     charts = [
         one for summary in summaries for each in summary.experiments for one in drawings(each)
     ]
-    assert len(charts) == 4 + 3 + 4
+    assert len(charts) == 4 + 3 + 5
     for chart in charts:
         validator.validate(chart.spec)
     with pytest.raises(jsonschema.ValidationError):
         validator.validate(charts[0].spec | {"layer": [{"mark": "no such mark"}]})
+
+
+def test_weak_and_strong_scaling_are_in_one_chart(sample: Summary) -> None:
+    drawing = overview_drawing(sample)
+    assert drawing
+    assert [*drawing.series] == ["digits-mlp, strong", "resnet <b>50 &, weak"]
+    sizes = [(row["series"], row["size"]) for row in rows(drawing, "means")]
+    assert sizes == [
+        (name, size)
+        for name, ranks in zip(drawing.series, ((2, 4, 8), (1, 2)), strict=True)
+        for size in ranks
+    ]
+    alone = replace(sample, experiments=sample.experiments[:1])
+    assert overview_drawing(alone) is None
 
 
 def test_the_fit_is_drawn_as_far_as_was_measured(sample: Summary) -> None:
@@ -70,9 +86,9 @@ def test_the_fit_is_drawn_as_far_as_was_measured(sample: Summary) -> None:
     assert (curve[0]["size"], curve[-1]["size"]) == (1, 4)
     assert {row["series"] for row in curve} == {"fit: Amdahl"} <= set(chart.series)
     assert "fit: Amdahl" in chart.caption
-    # What is drawn: the curve, with a label, and the ideal.
+    # What is drawn: the curve, its place in the legend, and the ideal.
     svg = draw(chart.spec)
-    assert svg.count('stroke="#555555"') == 1
+    assert svg.count('stroke="#555555"') == 2
     assert svg.count("stroke-dasharray") == 1
     assert ">fit: Amdahl</text>" in svg
 
@@ -80,7 +96,7 @@ def test_the_fit_is_drawn_as_far_as_was_measured(sample: Summary) -> None:
 def test_without_a_fit_the_axis_ends_at_the_largest_size(sample: Summary) -> None:
     chart = drawn(sample, 1)["throughput"]
     assert not [name for name in chart.series if name.startswith("fit")]
-    assert chart.spec["layer"][0]["encoding"]["x"]["scale"]["domain"] == [0, 1.06 * 2]
+    assert chart.spec["layer"][0]["encoding"]["x"]["scale"]["domain"] == [1 / 1.15, 1.15 * 2]
 
 
 def test_what_a_pointer_is_told_is_what_the_table_says(sample: Summary) -> None:
@@ -91,18 +107,33 @@ def test_what_a_pointer_is_told_is_what_the_table_says(sample: Summary) -> None:
     assert [row["said"] for row in percents] == ["100 %", "82 %", "66 %"]
 
 
-def test_widths_are_series_and_large_studies_have_logarithmic_axes(tmp_path: Path) -> None:
+def test_widths_are_series_and_powers_of_two_have_logarithmic_axes(tmp_path: Path) -> None:
     charts = drawn(wide_study(tmp_path / "site"))
     throughput = charts["throughput"]
     widths = ["1 rank per node", "2 ranks per node"]
     assert [*throughput.series] == [*widths, "single runs", "ideal", "fit: linear"]
     assert throughput.spec["params"] == [{"name": "shown", "value": [*throughput.series]}]
-    low, high = throughput.log_domains["x"]
-    assert 0 < low < 1
-    assert high > 16
-    assert throughput.log_domains["y"][0] > 0
-    assert [*charts["efficiency"].log_domains] == ["x"]
+    axes = [axis(chart, "x") for chart in charts.values() if chart.kind == "scaling"]
+    assert [one["scale"]["type"] for one in axes] == ["log"] * 3
+    assert all(one["axis"]["values"] == [1, 2, 4, 8, 16] for one in axes)
+    assert axis(throughput, "y")["scale"]["type"] == "log"
+    low, high = axis(throughput, "y")["scale"]["domain"]
+    rates = [row["y"] for row in (*rows(throughput, "means"), *rows(throughput, "runs"))]
+    assert 0 < low < min(rates) and max(rates) < high
+    assert axis(charts["efficiency"], "y")["scale"]["domain"][0] == 0
 
 
-def test_small_studies_have_none(sample: Summary) -> None:
-    assert all(chart.log_domains == {} for chart in drawn(sample).values())
+def axis(drawing: Drawing, channel: str) -> dict[str, Any]:
+    found: dict[str, Any] = drawing.spec["layer"][0]["encoding"][channel]
+    return found
+
+
+@pytest.mark.parametrize("sizes", [(1, 2, 3), (1, 3, 12), (2,)])
+def test_other_sizes_have_linear_axes(tmp_path: Path, sizes: tuple[int, ...]) -> None:
+    for nodes in sizes:
+        completed(tmp_path / "site", 0.1 / nodes, nodes=nodes)
+    for chart in drawn(summarised(tmp_path / "site")).values():
+        if chart.kind == "scaling":
+            assert "type" not in axis(chart, "x")["scale"] | axis(chart, "y")["scale"]
+            assert axis(chart, "x")["axis"]["values"] == [*sizes]
+            assert axis(chart, "x")["scale"]["domain"] == [0, 1.06 * sizes[-1]]

@@ -120,7 +120,7 @@ def test_three_sizes_do_not_tell_amdahl_from_a_peak() -> None:
     said = sentence(laws)
     assert said
     assert said.startswith("Its runs do not contradict Amdahl's law: ")
-    assert " Nor do they tell it from the universal law, which has a peak" in said
+    assert " The runs cannot distinguish it from the universal law, which has a peak" in said
 
 
 def test_runs_that_no_law_describes() -> None:

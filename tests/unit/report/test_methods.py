@@ -29,7 +29,7 @@ def test_a_single_run_has_neither(tmp_path: Path) -> None:
     results = tmp_path / "site"
     completed(results)
     said = " ".join(methods(summary_of(results)))
-    assert "Of 1 size there is one run" in said
+    assert "1 size had a single run" in said
     for method in ("Student's t", "Welch", "growth in ranks", "Laws are", "printed", "missing"):
         assert method not in said, method
 
@@ -72,7 +72,7 @@ def test_jobs_are_shared_by_runs_that_asked_for_it_and_by_no_others(tmp_path: Pa
     results = tmp_path / "site"
     runs = [completed(results, nodes=nodes) for nodes in (1, 2)]
     said = " ".join(methods(summary_of(results)))
-    assert "each a job of its own" in said and "held several runs" not in said
+    assert "number of independent jobs" in said and "held several runs" not in said
     for run in runs:
         path = run.path / "provenance.json"
         told = json.loads(path.read_text()) | {
@@ -80,7 +80,7 @@ def test_jobs_are_shared_by_runs_that_asked_for_it_and_by_no_others(tmp_path: Pa
         }
         path.write_text(json.dumps(told))
     said = " ".join(methods(summary_of(results)))
-    assert "1 job held several runs each" in said and "a job of its own" not in said
+    assert "1 job held several runs each" in said and "independent jobs" not in said
 
 
 def blocks(results: Path, repeats: int, apart_s: float) -> str:
@@ -97,11 +97,13 @@ def blocks(results: Path, repeats: int, apart_s: float) -> str:
 
 def test_pairs_are_told_where_repeats_were_blocks_by_their_starts(tmp_path: Path) -> None:
     said = blocks(tmp_path / "site", 6, apart_s=100)
-    assert "They started so." in said and "is by pairs" in said and "Welch" not in said
+    assert "started in that order." in said and "is by pairs" in said and "Welch" not in said
     said = blocks(tmp_path / "few", 3, apart_s=100)
-    assert "They started so." in said and "is by pairs" not in said and "Welch" in said
+    assert "started in that order." in said and "is by pairs" not in said and "Welch" in said
     said = blocks(tmp_path / "mixed", 6, apart_s=0)
-    assert "They did not start so" in said and "is by pairs" not in said and "Welch" in said
+    assert (
+        "They did not start in that order" in said and "is by pairs" not in said and "Welch" in said
+    )
 
 
 def test_where_nothing_was_measured_nothing_was_made(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_utilisation_is_of_what_the_nodes_could_compute(tmp_path: Path) -> None:
     assert point["flops_utilisation"]["mean"] == pytest.approx(expected)
     assert point["flops_utilisation"]["low"] < expected < point["flops_utilisation"]["high"]
     table = files.html.read_text().split('aria-label="Metrics of digits"')[1].split("</table>")[0]
-    assert "the share of 10.0 TFLOP/s a node" in " ".join(table.split())
+    assert "over 10.0 TFLOP/s a node" in " ".join(table.split())
     assert f"{100 * expected:.1f} %" in table
     # Where nobody says what they could, nothing is said.
     files = write_report(tmp_path / "site")

@@ -7,7 +7,7 @@ import pytest
 from study_files import completed, plan, write_json
 
 from argosy.report.page.page import page
-from argosy.report.prose.experiments import sentences, warnings
+from argosy.report.prose.experiments import sentences, to_know
 from argosy.report.summary.models import Summary, summary_json
 from argosy.report.summary.summarise import summarise
 from argosy.report.summary_csv import summary_csv
@@ -84,7 +84,7 @@ def test_an_odd_run_ends_no_report(
     text = " ".join(
         one
         for experiment in summary.experiments
-        for one in (*warnings(summary, experiment), *sentences(experiment))
+        for one in (*to_know(summary, experiment), *sentences(experiment))
     )
     assert said in text
 

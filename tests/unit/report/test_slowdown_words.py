@@ -6,7 +6,7 @@ import numpy as np
 from study_files import plan
 
 from argosy.report.prose import findings
-from argosy.report.prose.experiments import sentences, warnings
+from argosy.report.prose.experiments import sentences, to_know
 from argosy.report.summary.models import Summary
 from argosy.report.summary.summarise import summarise
 from argosy.results import collect
@@ -37,7 +37,7 @@ def test_throttled_runs_are_said_and_that_sizes_differ_in_it(tmp_path: Path) -> 
     assert all(run.is_steady is False for run in slow)
     said = findings.remarks(slow[0])[0]
     assert "From step 60 on its steps take 1.2" in said
-    text = " ".join(warnings(summary, experiment))
+    text = " ".join(to_know(summary, experiment))
     assert "Steps become slower in the course of runs, in the median 1.2" in text
     assert "times with 1 node, 1.00 times with 2 nodes" in text
     assert "That is more than ideal, beyond chance" in " ".join(sentences(experiment))
@@ -49,6 +49,6 @@ def test_steady_runs_are_not(tmp_path: Path) -> None:
     summary = summary_of(tmp_path / "site", throttled=1.0)
     [experiment] = summary.experiments
     assert not [run for run in summary.runs if run.slower_from is not None]
-    text = " ".join([*warnings(summary, experiment), *sentences(experiment)])
+    text = " ".join([*to_know(summary, experiment), *sentences(experiment)])
     assert "slower in the course" not in text
     assert "more than ideal" not in text

@@ -55,12 +55,10 @@ def test_runs_in_no_number_are_told_beside_the_numbers(tmp_path: Path) -> None:
     summary = summary_of(folder, Ugliness(), never, Ugliness(job_scatter=0.0), missing, missing)
     [experiment] = summary.experiments
     unsteady, silent = left_out(summary, experiment)
-    said = "Completed and in none of these numbers: nodes2-ranks1-repeat2: no steady state is seen"
+    said = "Excluded, though completed: nodes2-ranks1-repeat2: no steady state is seen"
     assert unsteady.startswith(said) and unsteady.endswith(" or more.")
     several = "nodes2-ranks1-repeat4 and nodes2-ranks1-repeat5"
-    assert silent == (
-        f"Completed and in none of these numbers: {several}: no steps of 1 of its 2 ranks."
-    )
+    assert silent == (f"Excluded, though completed: {several}: no steps of 1 of its 2 ranks.")
     out = io.StringIO()
     print_summary(json.loads(summary_json(summary)), Console(file=out, width=400))
     shown = out.getvalue(), page(summary, folder, folder)

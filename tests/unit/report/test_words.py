@@ -169,15 +169,16 @@ def with_loss(batch: float | None, of_base: float | None) -> ExperimentSummary:
 def test_slower_computation_names_the_smaller_batch() -> None:
     *_, said = words.findings(with_loss(16.0, 64.0))
     assert said == (
-        "With 4 nodes most is lost by slower computation: a factor of 0.600 (0.550 to 0.650). Each rank's "
-        "batch is 16 samples there, against 64 with 1 node: smaller batches compute less efficiently."
+        "Slower computation is the main loss with 4 nodes: an efficiency factor of 0.600 (0.550 to 0.650). "
+        "Each rank's batch is 16 samples there, against 64 with 1 node: smaller batches compute less "
+        "efficiently."
     )
 
 
 @pytest.mark.parametrize("batches", [(64.0, 64.0), (None, 64.0), (16.0, None)])
 def test_no_batch_is_named_that_is_not_smaller(batches: tuple[float | None, float | None]) -> None:
     *_, said = words.findings(with_loss(*batches))
-    assert said.endswith("slower computation: a factor of 0.600 (0.550 to 0.650).")
+    assert said.endswith("with 4 nodes: an efficiency factor of 0.600 (0.550 to 0.650).")
 
 
 def sized(states: dict[str, int], nodes: int = 2, left_out: int = 0) -> SizeRuns:
@@ -196,9 +197,18 @@ def test_lost_runs_are_told_beside_the_number_that_is_left() -> None:
             sized({"cancelled": 1, "failed": 1, "pending": 1}, 4),
         ],
     )
-    _, of_two, of_four = words.findings(found)
+    _, of_two = words.findings(found)
+    causes = ["killed by signal 9", "the time limit was reached"]
+    of_four = sizes.not_completed(found, found.sizes[2], causes)
     assert of_two.endswith("efficiency 82 %. Only 2 of its 5 runs count: 3 failed.")
-    assert of_four == ("4 nodes: none of its 3 runs counts (1 failed, 1 cancelled and 1 pending).")
+    assert of_four == (
+        "4 nodes: none of its 3 runs counts (1 failed, 1 cancelled and 1 pending): killed by signal 9 (1); "
+        "the time limit was reached (1)."
+    )
+    assert sizes.not_completed(found, found.sizes[1], ["killed"] * 3) == (
+        "2 nodes: 3 of 5 runs did not complete: killed."
+    )
+    assert sizes.not_completed(found, found.sizes[0], []) == ""
     assert [sizes.counted(found, one) for one in found.points] == ["5", "2 of 5"]
 
 

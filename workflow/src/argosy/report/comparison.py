@@ -245,8 +245,8 @@ def _finding(experiment: ComparedExperiment, site: str, reference: str) -> str:
     seen = ""
     if largest.detectable is not None:
         seen = (
-            f" Runs so many that scatter so would show a difference of {percent(largest.detectable - 1)} "
-            "or more in four of five comparisons."
+            f" This comparison can detect differences of {percent(largest.detectable - 1)} or more (80 % "
+            "power)."
         )
     return (
         f"On {where}, {site} has {ratio.mean:.2f} times the throughput of {reference} ({within})."
@@ -263,7 +263,7 @@ def _waits(experiment: ComparedExperiment, site: str, reference: str) -> Iterato
             yield (
                 f"From its submission to its end a run on {count(each.point.nodes, 'node')} took "
                 f"{duration(here)} at {site}, where it {in_words(each.point)}, and {duration(other)} at "
-                f"{reference}, where it {in_words(there)}: of those hours, and no other."
+                f"{reference}, where it {in_words(there)}. Queue times vary from day to day."
             )
             return
 

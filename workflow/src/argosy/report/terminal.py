@@ -11,7 +11,8 @@ from argosy.report import numbers
 from argosy.report.prose import findings as words
 from argosy.report.prose import setups as setup_words
 from argosy.report.prose import sizes
-from argosy.report.prose.experiments import sentences, warnings
+from argosy.report.prose.answer import advice, answer
+from argosy.report.prose.experiments import sentences, to_know
 from argosy.report.summary.models import ExperimentSummary, PointSummary, read_summary
 from argosy.terminal import make_table
 
@@ -32,9 +33,11 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
     content = read_summary(summary)
     for experiment in content.experiments:
         console.print(_table(experiment))
+        if experiment.advice:
+            console.print(escape(" ".join(answer(experiment) + advice(experiment))), style="bold")
         for sentence in sentences(experiment):
             console.print(escape(sentence))
-        for sentence in warnings(content, experiment):
+        for sentence in to_know(content, experiment):
             console.print(escape(sentence), style="yellow")
         console.print()
     for sentence in setup_words.mixtures(content):

@@ -14,7 +14,7 @@ from argosy.report.summary.models import ExperimentSummary, PointSummary
 from argosy.results.tables import PHASES
 
 _PHASE_COLOURS = ("#E69F00", "#CC79A7", "#56B4E9", "#0072B2", "#D55E00", "#009E73", "#999999")
-PHASES_CAPTION = "Phases of a step: mean over steps, ranks and runs; other: in no named phase."
+PHASES_CAPTION = "Where a step's time goes."
 _STALL_COLOURS = ("#56B4E9", "#CC79A7", "#D55E00", "#E69F00", "#009E73", "#0072B2")
 STALLS_CAPTION = "What a step waits for: by how much it is shorter without each part."
 _TIMELINE_COLOURS = ("#D55E00", "#E69F00", "#56B4E9", "#0072B2", "#999999")

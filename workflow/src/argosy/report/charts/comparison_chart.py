@@ -5,11 +5,11 @@ from typing import Any
 
 from argosy.report.charts.figures import Drawing, finished
 from argosy.report.charts.size_charts import COLOURS
-from argosy.report.charts.size_layers import Frame, means_layers
+from argosy.report.charts.size_layers import Frame, lines_chart
 from argosy.report.comparison import ComparedExperiment, ComparedPoint
 from argosy.report.numbers import count, interval, number
 
-_CAPTION = "Throughput. Dots: mean of the runs at a site with its 95 % interval."
+_CAPTION = "Throughput at each site, 95 % intervals."
 
 
 def comparison_drawing(experiment: ComparedExperiment) -> Drawing:
@@ -22,21 +22,17 @@ def comparison_drawing(experiment: ComparedExperiment) -> Drawing:
         title="samples per second",
         axis_format=",~r",
         sizes=sorted({row["size"] for row in means}),
-        end=max(row["size"] for row in means),
         top=1.08 * max(float(row["high"] or row["y"]) for row in means),
-        widths=series,
+        series=series,
     )
-    spec = {
-        "params": [{"name": "shown", "value": [*series]}],
-        "datasets": {"means": means},
-        "layer": list(means_layers(frame)),
-    }
     said = "; ".join(
         f"{each.site} {_size(each, by_nodes)} {number(row['y'])}"
         for each, row in zip(experiment.points, means, strict=True)
     )
     text = f"Line chart of the samples per second of {experiment.experiment} at the sites: {said}."
-    return Drawing("comparison", "scaling", _CAPTION, text, finished(spec), series)
+    return Drawing(
+        "comparison", "scaling", _CAPTION, text, finished(lines_chart(frame, means)), series
+    )
 
 
 def _row(each: ComparedPoint, by_nodes: bool) -> dict[str, Any]:

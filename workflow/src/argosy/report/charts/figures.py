@@ -15,7 +15,7 @@ from argosy.report.prose import stalls as stall_words
 from argosy.report.prose import timelines as timeline_words
 from argosy.report.summary.models import ExperimentSummary
 
-_WIDTH, _HEIGHT = 440, 290
+_WIDTH, _HEIGHT = 440, 185
 _FONT = "Helvetica, Arial, sans-serif"
 
 
@@ -25,8 +25,7 @@ class Drawing:
 
     `kind` (`scaling`, `phases`, `stalls`, `timeline`, `prediction`) is its class in the style sheet, and
     ends the id of the table that holds its numbers; `text` says the same as the chart to a reader who does
-    not see it. `series` are the names that the spec's parameter `shown` may hold, with their colours;
-    `log_domains` are the ends of logarithmic axes by channel, where the page offers them.
+    not see it. `series` are the names that the spec's parameter `shown` may hold, with their colours.
     """
 
     name: str
@@ -35,13 +34,27 @@ class Drawing:
     text: str
     spec: dict[str, Any]
     series: dict[str, str] = field(default_factory=dict)
-    log_domains: dict[str, list[float]] = field(default_factory=dict)
+
+
+def first_pictures(experiment: ExperimentSummary) -> list[Drawing]:
+    """Return the throughput, and where a step's time goes; without phases the efficiency."""
+    found = {one.name: one for one in drawings(experiment)}
+    names = ("throughput", "phases" if "phases" in found else "efficiency")
+    return [found[name] for name in names if name in found]
+
+
+def further_pictures(experiment: ExperimentSummary) -> list[Drawing]:
+    """Return all other drawings of an experiment."""
+    first = {one.name for one in first_pictures(experiment)}
+    return [one for one in drawings(experiment) if one.name not in first]
 
 
 def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
     """Yield what is drawn of an experiment."""
     measured = [point for point in experiment.points if point.throughput_samples_per_s]
-    for quantity in QUANTITIES if measured else ():
+    # Of one size, speed-up and efficiency are 1 by definition.
+    quantities = QUANTITIES if len(measured) > 1 else QUANTITIES[: len(measured)]
+    for quantity in quantities:
         drawn = size_chart(experiment, measured, quantity)
         text = chart_words.of_sizes(experiment, measured, quantity, drawn)
         yield Drawing(
@@ -51,7 +64,6 @@ def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
             text,
             finished(drawn.spec),
             drawn.series,
-            drawn.log_domains,
         )
     timed = [point for point in experiment.points if point.phases_s_per_step]
     if timed:
@@ -98,7 +110,7 @@ def finished(chart: dict[str, Any]) -> dict[str, Any]:
         "config": {
             "font": _FONT,
             "view": {"stroke": None},
-            "axis": letters | {"titlePadding": 12},
+            "axis": letters | {"titlePadding": 8},
             # All of it here: the page switches it off and has a legend of its own, made of buttons.
             "legend": letters
             | {"orient": "bottom", "columns": 4, "title": None, "symbolOpacity": 1},

@@ -8,7 +8,16 @@ from typing import Any
 from argosy.analysis.statistics import Estimate
 from argosy.report import numbers
 from argosy.report.charts import curves
-from argosy.report.charts.size_layers import BLUE, DARK, GREY, IDEAL, SINGLE, Frame, layers
+from argosy.report.charts.size_layers import (
+    BLUE,
+    DARK,
+    GREY,
+    IDEAL,
+    SINGLE,
+    Frame,
+    are_powers_of_two,
+    layers,
+)
 from argosy.report.numbers import count
 from argosy.report.prose import findings as words
 from argosy.report.summary.laws import NAMES
@@ -16,8 +25,6 @@ from argosy.report.summary.models import ExperimentSummary, PointSummary
 
 COLOURS = (BLUE, "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _MEAN = "mean of the runs"
-_LARGE = 8
-"""From this ratio of sizes on, the small ones crowd together on a linear axis."""
 
 Rows = list[dict[str, Any]]
 
@@ -52,23 +59,20 @@ QUANTITIES = (
         name="throughput",
         field="throughput_samples_per_s",
         title="samples per second",
-        caption="Throughput. Dots: mean of the runs with its 95 % interval; rings: single runs; "
-        "dashed: ideal, in proportion to the base.",
+        caption="Throughput, 95 % intervals; dashed: ideal.",
         has_runs=True,
     ),
     Quantity(
         name="speed-up",
         field="speed_up",
         title="speed-up",
-        caption="Speed-up. Dots: mean throughput over that of the base, with 95 % interval; "
-        "dashed: ideal.",
+        caption="Speed-up, 95 % intervals; dashed: ideal.",
     ),
     Quantity(
         name="efficiency",
         field="efficiency",
         title="efficiency",
-        caption="Efficiency. Dots: speed-up over the growth in ranks, with 95 % interval; "
-        "dashed: ideal.",
+        caption="Efficiency, 95 % intervals; dashed: ideal.",
         axis_format=".0%",
         grows=False,
     ),
@@ -77,15 +81,11 @@ QUANTITIES = (
 
 @dataclass(frozen=True)
 class SizeChart:
-    """A chart of one quantity; `series` are the colours of what a reader may show and hide.
-
-    `log_domains` are the ends of logarithmic axes, by channel; empty where they would not help.
-    """
+    """A chart of one quantity; `series` are the colours of what a reader may show and hide."""
 
     spec: dict[str, Any]
     series: dict[str, str]
     caption: str
-    log_domains: dict[str, list[float]]
 
 
 def size_chart(
@@ -102,31 +102,25 @@ def size_chart(
     series = (
         widths | ({SINGLE: BLUE} if runs else {}) | {IDEAL: GREY} | ({fitted: DARK} if law else {})
     )
+    sizes = sorted({row["size"] for row in means})
+    is_log = quantity.grows and are_powers_of_two(sizes)
+    bottom, top = _ends(means, runs, curve) if is_log else (0.0, _top(means, curve))
     frame = Frame(
         unit="nodes" if by_nodes else "ranks",
         title=quantity.title,
         axis_format=quantity.axis_format,
-        sizes=sorted({row["size"] for row in means}),
-        end=max(row["size"] for row in means),
-        top=_top(means, curve),
-        widths=None if by_nodes else widths,
+        sizes=sizes,
+        top=top,
+        series=series,
+        bottom=bottom,
     )
     spec = {
         "params": [{"name": "shown", "value": [*series]}],
         "datasets": {"means": means, "runs": runs, "curve": curve},
-        "layer": list(layers(frame, bool(runs), _label_at(curve, frame.top))),
+        "layer": list(layers(frame, bool(runs), bool(curve))),
     }
-    caption = f"{quantity.caption} {_reach(fitted)}" if law else quantity.caption
-    return SizeChart(spec, series, caption, _log_domains(quantity, means, curve))
-
-
-def _label_at(curve: Rows, top: float) -> float | None:
-    """Return the largest size at which the curve is in sight; None without a curve."""
-    return max((row["size"] for row in curve if row["y"] <= top), default=None)
-
-
-def _reach(fitted: str) -> str:
-    return f"Curve ({fitted}): the simplest law that the runs do not contradict."
+    caption = f"{quantity.caption[:-1]}; {fitted}." if law else quantity.caption
+    return SizeChart(spec, series, caption)
 
 
 def _mean(
@@ -186,16 +180,8 @@ def _top(means: Rows, curve: Rows) -> float:
     return 1.08 * min(highest, 2 * mean)
 
 
-def _log_domains(quantity: Quantity, means: Rows, curve: Rows) -> dict[str, list[float]]:
-    sizes = [row["size"] for row in means]
-    if max(sizes) < _LARGE * min(sizes):
-        return {}
-    end = max(sizes + [row["size"] for row in curve])
-    domains = {"x": [min(sizes) / 1.15, 1.15 * end]}
-    if quantity.grows:
-        values = [
-            float(row[key]) for row in means for key in ("y", "ideal", "low", "high") if row[key]
-        ]
-        values += [row["y"] for row in curve]
-        domains["y"] = [min(values) / 1.3, 1.3 * max(values)]
-    return domains
+def _ends(means: Rows, runs: Rows, curve: Rows) -> tuple[float, float]:
+    """Return the ends of a logarithmic axis that holds all that is drawn, for values above 0."""
+    drawn = [float(row[key]) for row in means for key in ("y", "ideal", "low", "high") if row[key]]
+    drawn += [float(row["y"]) for row in (*runs, *curve)]
+    return min(drawn) / 1.15, 1.15 * max(drawn)

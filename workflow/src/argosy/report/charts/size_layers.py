@@ -3,7 +3,8 @@
 The parameter `shown` holds the names of the series that a reader wants to see.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,18 +17,19 @@ Layer = dict[str, Any]
 
 @dataclass(frozen=True)
 class Frame:
-    """The axes, which all layers share: `sizes` have ticks, and `end` of the axis; `top` ends the other.
+    """The axes, which all layers share: `sizes` have ticks; `bottom` and `top` end the other axis.
 
-    `widths` are the colours of the series of dots, where there is more than one.
+    Sizes that are powers of two have a logarithmic axis. The other one is logarithmic where `bottom` is
+    above 0. `series` are the colours of all that is drawn, by name, as the legend has them.
     """
 
     unit: str
     title: str
     axis_format: str
     sizes: list[float]
-    end: float
     top: float
-    widths: dict[str, str] | None
+    series: dict[str, str]
+    bottom: float = 0.0
 
     def layer(self, data: str, shown: str, mark: dict[str, Any], **encoding: Any) -> Layer:
         """Return a layer of those rows for which the expression `shown` holds."""
@@ -39,13 +41,21 @@ class Frame:
         }
 
     def _x(self) -> dict[str, Any]:
-        ticks = sorted({*self.sizes, self.end})
+        low, high = self.sizes[0], self.sizes[-1]
+        scale: dict[str, Any] = {"domain": [0, 1.06 * high]}
+        if are_powers_of_two(self.sizes):
+            scale = {"type": "log", "base": 2, "domain": [low / 1.15, 1.15 * high], "nice": False}
         return {
             "field": "size",
             "type": "quantitative",
             "title": self.unit,
-            "axis": {"values": ticks, "format": "d", "grid": False, "labelOverlap": "greedy"},
-            "scale": {"domain": [0, 1.06 * self.end]},
+            "axis": {
+                "values": self.sizes,
+                "format": "d",
+                "grid": False,
+                "labelOverlap": "greedy",
+            },
+            "scale": scale,
         }
 
     def y(self, field: str) -> dict[str, Any]:
@@ -53,29 +63,43 @@ class Frame:
             "field": field,
             "type": "quantitative",
             "title": self.title,
-            "axis": {"format": self.axis_format, "tickCount": 6},
-            "scale": {"domain": [0, self.top]},
+            "axis": {"format": self.axis_format, "tickCount": 6, "labelOverlap": "greedy"},
+            "scale": {"domain": [self.bottom, self.top]}
+            | ({"type": "log", "nice": False} if self.bottom else {}),
         }
 
     def colour(self) -> dict[str, Any]:
-        if self.widths is None:
-            return {"value": BLUE}
-        scale = {"domain": [*self.widths], "range": [*self.widths.values()]}
+        scale = {"domain": [*self.series], "range": [*self.series.values()]}
         return {"field": "series", "type": "nominal", "scale": scale}
 
 
-def layers(frame: Frame, has_runs: bool, label_at: float | None) -> Iterator[Layer]:
-    """Yield all layers, the lowest first; with a curve and its name at a size unless that is None."""
+def are_powers_of_two(sizes: Sequence[float]) -> bool:
+    """Return whether there are several sizes, each of them a power of two."""
+    return len(sizes) > 1 and all(math.log2(size).is_integer() for size in sizes)
+
+
+def layers(frame: Frame, has_runs: bool, has_curve: bool) -> Iterator[Layer]:
+    """Yield all layers, the lowest first."""
     dashed = {"type": "line", "color": GREY, "strokeDash": [5, 4], "clip": True}
     yield frame.layer("means", _has(IDEAL), dashed, y=frame.y("ideal"))
-    if label_at is not None:
-        yield from _fit(frame, label_at)
-    line, intervals, dots = means_layers(frame)
-    yield line
+    if has_curve:
+        line = {"type": "line", "strokeWidth": 1.5, "clip": True, "interpolate": "monotone"}
+        yield frame.layer("curve", _OWN_SERIES, line, color=frame.colour())
+    means, intervals, dots = means_layers(frame)
+    yield means
     yield intervals
     if has_runs:
         yield _rings(frame)
     yield dots
+
+
+def lines_chart(frame: Frame, means: Sequence[Mapping[str, object]]) -> dict[str, Any]:
+    """Return a chart of a line for each of the frame's series through its `means`."""
+    return {
+        "params": [{"name": "shown", "value": [*frame.series]}],
+        "datasets": {"means": [*means]},
+        "layer": list(means_layers(frame)),
+    }
 
 
 def means_layers(frame: Frame) -> tuple[Layer, Layer, Layer]:
@@ -90,15 +114,6 @@ def means_layers(frame: Frame) -> tuple[Layer, Layer, Layer]:
 
 def _has(series: str) -> str:
     return f"indexof(shown, '{series}') >= 0"
-
-
-def _fit(frame: Frame, label_at: float) -> Iterator[Layer]:
-    line = {"type": "line", "color": DARK, "strokeWidth": 1.5, "clip": True}
-    line |= {"interpolate": "monotone"}
-    label = {"type": "text", "align": "right", "dy": -8, "fontSize": 12, "color": DARK}
-    name = {"field": "series", "type": "nominal"}
-    yield frame.layer("curve", _OWN_SERIES, line)
-    yield frame.layer("curve", f"{_OWN_SERIES} && datum.size == {label_at}", label, text=name)
 
 
 def _intervals(frame: Frame) -> Layer:

@@ -1,5 +1,21 @@
 "use strict";
 
+// Returns a button that saves a file, which `make` returns the address of; tables.js has it, too.
+const exportButton = (type, name, make) => {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "export";
+  button.textContent = type;
+  button.title = `Save as ${type}`;
+  button.addEventListener("click", async () => {
+    const link = document.createElement("a");
+    link.href = await make();
+    link.download = `${name}.${type.toLowerCase()}`;
+    link.click();
+  });
+  return button;
+};
+
 // Draws the page's charts from the Vega-Lite beside them: those in sight first, the others when nothing
 // else is to be done, and all before the page is printed.
 {
@@ -19,7 +35,6 @@
     #place;
     #label;
     #result = null;
-    #isLogarithmic = false;
     #hidden = new Set();
 
     constructor(figure) {
@@ -27,6 +42,11 @@
       this.#label = this.#place.getAttribute("aria-label");
       this.#data = JSON.parse(figure.querySelector("script").textContent);
       this.#place.after(this.#controls());
+      const files = document.createElement("span");
+      for (const type of ["PNG", "SVG"]) {
+        files.append(exportButton(type, this.#data.name, () => this.#file(type)));
+      }
+      figure.querySelector("figcaption").append(files);
     }
 
     get place() {
@@ -34,16 +54,19 @@
     }
 
     async draw() {
-      if (this.#result === null) await this.#redraw();
-    }
-
-    async #redraw() {
-      const before = this.#result;
+      if (this.#result !== null) return;
       this.#result = vegaEmbed(this.#place, this.#spec(), OPTIONS);
       await this.#result;
       // Its place says in words what is drawn; the parts of the drawing have no words of their own.
       this.#place.querySelector("svg").setAttribute("aria-hidden", "true");
-      if (before) (await before).finalize();
+    }
+
+    // A file is drawn anew, with a legend and on white.
+    async #file(type) {
+      const spec = { ...this.#spec(), background: "white", height: 290 };
+      const options = { ...OPTIONS, config: { aria: false } };
+      const { view } = await vegaEmbed(document.createElement("div"), spec, options);
+      return view.toImageURL(type.toLowerCase(), 3);
     }
 
     // A parameter's value in the specification holds from the first drawing on.
@@ -53,13 +76,6 @@
       spec.description = this.#label;
       for (const parameter of spec.params ?? []) {
         if (parameter.name === "shown") parameter.value = this.#shown();
-      }
-      if (this.#isLogarithmic) {
-        for (const layer of spec.layer) {
-          for (const [channel, domain] of Object.entries(this.#data.logDomains)) {
-            layer.encoding[channel].scale = { type: "log", domain, nice: false, clamp: true };
-          }
-        }
       }
       return spec;
     }
@@ -76,7 +92,6 @@
       for (const [name, colour] of Object.entries(this.#data.series)) {
         controls.append(this.#switch(name, colour));
       }
-      if (Object.keys(this.#data.logDomains).length > 0) controls.append(this.#axesSwitch());
       return controls;
     }
 
@@ -89,17 +104,6 @@
         await this.draw();
         const { view } = await this.#result;
         await view.signal("shown", this.#shown()).runAsync();
-      });
-      return button;
-    }
-
-    #axesSwitch() {
-      const button = makeButton("logarithmic axes", false);
-      button.className = "axes";
-      button.addEventListener("click", () => {
-        this.#isLogarithmic = !this.#isLogarithmic;
-        button.setAttribute("aria-pressed", String(this.#isLogarithmic));
-        return this.#redraw();
       });
       return button;
     }

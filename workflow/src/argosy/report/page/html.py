@@ -47,7 +47,7 @@ def _environment() -> Environment:
         "percent": numbers.percent,
         "interval": numbers.interval,
         "percent_interval": numbers.percent_interval,
-        "milliseconds": lambda estimate: numbers.interval(scaled(estimate, 1000)),
+        "scaled": scaled,
         "probability": numbers.probability,
         "amount": lambda size: amount(round(size)),
         "duration": numbers.duration,
@@ -69,9 +69,5 @@ def _sources(scripts: Iterable[str]) -> str:
 
 def chart_data(drawing: Drawing) -> Markup:
     """Return what charts.js draws, as JSON in which nothing can end the element that holds it."""
-    content = {
-        "spec": drawing.spec,
-        "series": drawing.series,
-        "logDomains": drawing.log_domains,
-    }
+    content = {"name": drawing.name, "spec": drawing.spec, "series": drawing.series}
     return htmlsafe_json_dumps(content, separators=(",", ":"))

@@ -5,23 +5,27 @@ from pathlib import Path
 from urllib.parse import quote
 
 from argosy.analysis.laws import CONTRADICTED
-from argosy.report.charts.figures import drawings
+from argosy.report.charts.figures import first_pictures, further_pictures
+from argosy.report.charts.overview_chart import overview_drawing
+from argosy.report.charts.sparkline import sparkline
 from argosy.report.numbers import of_metric
 from argosy.report.page.html import rendered
-from argosy.report.page.overview import overview
 from argosy.report.prose import findings as words
+from argosy.report.prose import headings, repeated_slowness, sizes
 from argosy.report.prose import predictions as prediction_words
-from argosy.report.prose import repeated_slowness, sizes
 from argosy.report.prose import setups as setup_words
 from argosy.report.prose import stalls as stall_words
 from argosy.report.prose import timelines as timeline_words
-from argosy.report.prose.experiments import sentences, warnings
+from argosy.report.prose.answer import advice, advised, answer
+from argosy.report.prose.experiments import sentences, to_know
 from argosy.report.prose.methods import methods
 from argosy.report.summary.laws import NAMES, parameter_texts
 from argosy.report.summary.models import Summary
 
-_LISTED = 5
-"""As many experiments have their sentences in the summary; of more it has one table."""
+_LOST_ALL = 0.6
+"""The loss of a factor that has the deepest shade."""
+_DEEPEST = 40
+"""Per cent of colour, on which text can still be read."""
 
 
 def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
@@ -35,12 +39,21 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         summary=summary,
         link=lambda path: _link(to_results, path),
         states=words.states,
+        facts=headings.facts,
+        footer=headings.footer,
+        answer=answer,
+        advice=advice,
+        advised=advised,
+        to_know=to_know,
         sentences=sentences,
-        warnings=warnings,
         counted=sizes.counted,
-        is_long=len(summary.experiments) > _LISTED,
-        overview=overview,
-        drawings=drawings,
+        size=words.size,
+        sparkline=sparkline,
+        overview_drawing=overview_drawing,
+        first_pictures=first_pictures,
+        further_pictures=further_pictures,
+        worst_factor=words.worst_factor,
+        heat=_heat,
         phase_names=words.phase_names,
         factor_names=words.factor_names,
         measured_sizes=words.measured_sizes,
@@ -59,6 +72,11 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         timeline_refusals=timeline_words.refusals,
         prediction_sentences=prediction_words.sentences,
     )
+
+
+def _heat(factor: float) -> int:
+    """Return how deep the cell of a factor is shaded, in per cent of its colour."""
+    return round(_DEEPEST * min(max(1 - factor, 0.0) / _LOST_ALL, 1.0))
 
 
 def _link(to_results: str, path: str) -> str:

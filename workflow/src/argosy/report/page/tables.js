@@ -1,6 +1,6 @@
 "use strict";
 
-// Tables are sorted by their headers; the table of runs is filtered by what a reader types.
+// Tables are sorted by their headers and saved as CSV; runs are filtered by what a reader types.
 {
   const compareTexts = new Intl.Collator("en", { numeric: true }).compare;
 
@@ -80,6 +80,39 @@
     box.hidden = false;
   }
 
+  // A number as it is and its interval in a column of its own; what would be a formula begins with an apostrophe.
+  function csv(table) {
+    const rows = [...table.rows].map((row) => [...row.cells].map(parts));
+    const columns = Math.max(...rows.map((row) => row.length));
+    const split = [...Array(columns).keys()].map((at) => rows.some((row) => row[at]?.[1]));
+    const lines = rows.map((row, place) =>
+      row.flatMap(([value, interval], at) =>
+        split[at] ? [value, place === 0 ? `${value}: interval` : interval] : [value],
+      ),
+    );
+    return lines.map((line) => line.map(quoted).join(",")).join("\r\n");
+  }
+
+  function parts(cell) {
+    const [plain, small] = [cell.cloneNode(true), cell.querySelector("data + small:not(.why)")];
+    plain.querySelectorAll("data + small, .why").forEach((one) => one.remove());
+    const number = plain.querySelector("data");
+    number?.replaceWith(number.value);
+    return [plain.textContent, small?.textContent ?? ""].map((text) => text.replace(/\s+/g, " ").trim());
+  }
+
+  function quoted(text) {
+    const isFormula = /^[=+\-@\uff1d\uff0b\uff0d\uff20]/.test(text) && Number.isNaN(Number(text));
+    return `"${isFormula ? "'" : ""}${text.replaceAll('"', '""')}"`;
+  }
+
+  function makeExport(table) {
+    const name = table.closest("[aria-label]").getAttribute("aria-label");
+    const make = () => URL.createObjectURL(new Blob([csv(table)], { type: "text/csv" }));
+    table.parentNode.after(exportButton("CSV", name.replace(/[^\w-]+/g, "-"), make));
+  }
+
   document.querySelectorAll("main table").forEach(makeSortable);
+  document.querySelectorAll("main table").forEach(makeExport);
   document.querySelectorAll("[data-filters]").forEach(makeFilter);
 }

@@ -14,12 +14,15 @@ from argosy.report.paper.latex import latex_tables
 from argosy.report.summary.models import ExperimentSummary, Summary
 from argosy.report.summary_csv import summary_csv
 
+_HEIGHT = 290
+"""With a legend; a chart of the page is flatter and has none."""
+
 
 def write_paper(summary: Summary, folder: Path) -> list[Path]:
     """Write a report's charts and tables to `folder`; returns the files, in the order of the report.
 
-    Each chart is there as SVG and PDF, each experiment's tables as LaTeX (for the package booktabs), all
-    numbers as summary.csv. Files of that name are replaced.
+    Each chart is there as SVG and PDF with a legend, and its caption as a text; each experiment's tables
+    as LaTeX (for the package booktabs), all numbers as summary.csv. Files of that name are replaced.
     """
     written = [folder / "summary.csv"]
     write_text(written[0], summary_csv(summary))
@@ -39,13 +42,14 @@ def draw(spec: dict[str, Any]) -> str:
 
 def _write_chart(drawing: Drawing, path: Path) -> list[Path]:
     svg, pdf = path.with_suffix(".svg"), path.with_suffix(".pdf")
-    write_text(svg, draw(drawing.spec))
+    spec = drawing.spec | {"height": _HEIGHT}
+    write_text(svg, draw(spec))
     with replacing(pdf) as temporary:
-        pdf_bytes = vl_convert.vegalite_to_pdf(
-            drawing.spec, vl_version=VEGA_LITE, allowed_base_urls=[]
-        )
+        pdf_bytes = vl_convert.vegalite_to_pdf(spec, vl_version=VEGA_LITE, allowed_base_urls=[])
         temporary.write_bytes(pdf_bytes)
-    return [svg, pdf]
+    caption = path.with_suffix(".txt")
+    write_text(caption, f"{drawing.caption}\n\n{drawing.text}\n")
+    return [svg, pdf, caption]
 
 
 def _names(experiments: Sequence[ExperimentSummary]) -> list[str]:

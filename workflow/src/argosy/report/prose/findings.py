@@ -1,6 +1,7 @@
 """Findings in plain words."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from argosy.analysis.measurements import ALLREDUCES_ALONE, Point
@@ -27,7 +28,7 @@ _SMALLER = 0.95
 LEAST_LOSS = 0.02
 """A factor nearer to 1 is not worth a sentence."""
 _LOSSES = {
-    "load_balance": "ranks that have more to do than others",
+    "load_balance": "load imbalance",
     "communication": "communication",
     "data": "waiting for data",
     "computation": "slower computation",
@@ -105,17 +106,22 @@ def findings(experiment: ExperimentSummary) -> list[str]:
     others = [one for one in experiment.points if one.speed_up and one is not base]
     alone = "" if others else " There is no other size to compare it with."
     law = sentence(Laws(experiment.laws, experiment.no_law), measured_sizes(experiment))
-    loss = _loss(experiment, base, others[-1]) if others else None
+    loss = largest_loss(experiment)
     unseen = _unseen(experiment, base, others[-1]) if others else None
     return [
         _base_sentence(experiment, base) + alone,
         *(_comparison(experiment, base, other) for other in others),
-        *sizes.without_numbers(experiment),
-        *sizes.batches(experiment),
         *([unseen] if unseen else []),
-        *([loss] if loss else []),
+        *([_loss_sentence(experiment, base, loss)] if loss else []),
         *([law] if law else []),
+    ]
+
+
+def cautions(experiment: ExperimentSummary) -> list[str]:
+    """Return what to know before the numbers of an experiment are used."""
+    return [
         *_slow_jobs(experiment),
+        *sizes.batches(experiment),
         *_between_steps(experiment),
         *unused_gpus(experiment),
     ]
@@ -129,12 +135,12 @@ def left_out(summary: Summary, experiment: ExperimentSummary) -> list[str]:
         if is_its and run.state == "completed" and run.left_out not in (None, ALLREDUCES_ALONE):
             by_cause.setdefault(str(run.left_out), []).append(run.run_id)
     return [
-        f"Completed and in none of these numbers: {_runs_named(runs)}: {cause}."
+        f"Excluded, though completed: {runs_named(runs)}: {cause}."
         for cause, runs in by_cause.items()
     ]
 
 
-def _runs_named(runs: Sequence[str]) -> str:
+def runs_named(runs: Sequence[str]) -> str:
     return listed(runs) if len(runs) <= MOST_NAMED else count(len(runs), "run")
 
 
@@ -144,11 +150,14 @@ def _unseen(experiment: ExperimentSummary, base: PointSummary, largest: PointSum
         return None
     here, there = len(largest.runs_samples_per_s), len(base.runs_samples_per_s)
     runs = (
-        f"{count(here, 'run')} each" if here == there else f"{count(here, 'run')} against {there}"
+        f"{count(here, 'run')} per size"
+        if here == there
+        else f"{count(here, 'run')} against {there}"
     )
     return (
-        f"Between {size(experiment, base)} and {size(experiment, largest)} a difference below "
-        f"{percent(largest.detectable_ratio - 1, 1)} would mostly not have been seen with {runs}."
+        f"With {runs}, this study can detect differences above "
+        f"{percent(largest.detectable_ratio - 1, 1)} between {size(experiment, base)} and "
+        f"{size(experiment, largest)} (80 % power)."
     )
 
 
@@ -163,8 +172,8 @@ def _between_steps(experiment: ExperimentSummary) -> list[str]:
         return []
     much[0] = much[0].replace(" with", " of the steady time with", 1)
     return [
-        f"Between steps, where programs validate and write checkpoints, passes {listed(much)}. Throughput "
-        "counts the time of steps alone and does not contain it: a training takes longer."
+        f"Time between steps (validation, checkpoints) is {listed(much)}. Throughput and node-hours count "
+        "steps alone, so a training takes longer."
     ]
 
 
@@ -310,7 +319,7 @@ def _comparison(experiment: ExperimentSummary, base: PointSummary, point: PointS
 def _no_gain(speed_up: Estimate) -> str:
     if speed_up.low is None or speed_up.high is None or not speed_up.low <= 1 <= speed_up.high:
         return ""
-    return " No gain is shown."
+    return " No significant speed-up."
 
 
 def _more_than_ideal(efficiency: Estimate) -> str:
@@ -322,21 +331,46 @@ def _more_than_ideal(efficiency: Estimate) -> str:
     )
 
 
-def _loss(experiment: ExperimentSummary, base: PointSummary, largest: PointSummary) -> str | None:
-    """Return what most of the efficiency is lost by at the largest size; None where nothing is lost."""
-    factors = {name: one for name, one in largest.factors.items() if name != NAMES[-1]}
-    if not factors:
+def worst_factor(point: PointSummary) -> str | None:
+    """Return the name of a size's smallest factor; None where it has none."""
+    names = [name for name in point.factors if name != NAMES[-1]]
+    return min(names, key=lambda name: point.factors[name].mean, default=None)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The factor by which the largest size loses most of its efficiency, beyond chance."""
+
+    name: str
+    point: PointSummary
+    factor: Estimate
+
+    @property
+    def what(self) -> str:
+        """Its name in words."""
+        return _LOSSES[self.name]
+
+
+def largest_loss(experiment: ExperimentSummary) -> Loss | None:
+    """Return by what most of the efficiency is lost at the largest size; None where nothing is shown."""
+    compared = [one for one in experiment.points if one.speed_up]
+    name = worst_factor(compared[-1]) if compared else None
+    if name is None:
         return None
-    name = min(factors, key=lambda one: factors[one].mean)
     # The worst of several is chosen, so all of them have to hold together.
-    worst = together(factors[name], len(factors))
+    worst = together(compared[-1].factors[name], len(compared[-1].factors) - 1)
     # Beyond chance: the interval says that it is a loss at all.
     if worst.mean > 1 - LEAST_LOSS or worst.high is None or worst.high >= 1:
         return None
+    return Loss(name, compared[-1], worst)
+
+
+def _loss_sentence(experiment: ExperimentSummary, base: PointSummary, loss: Loss) -> str:
+    what = loss.what[0].upper() + loss.what[1:]
+    smaller = _smaller_batch(experiment, base, loss.point) if loss.name == "computation" else ""
     return (
-        f"With {size(experiment, largest)} most is lost by {_LOSSES[name]}: a factor of "
-        f"{number(worst.mean)} ({interval(worst)})."
-        f"{_smaller_batch(experiment, base, largest) if name == 'computation' else ''}"
+        f"{what} is the main loss with {size(experiment, loss.point)}: an efficiency factor of "
+        f"{number(loss.factor.mean)} ({interval(loss.factor)}).{smaller}"
     )
 
 
@@ -374,8 +408,8 @@ def warm_up(summary: Summary) -> str:
     counted = {_counted(run) for run in runs}
     source = " or ".join(f"{noun}s" for noun in ("step", "print") if noun in counted)
     said = [
-        f"Where a run becomes steady is found from its {source}: the last change to a lower mean of the "
-        "logarithm of their times that is not due to chance, after which they become no faster."
+        f"Warm-up ends at the last significant drop of a run's {source.replace(' or ', ' and ')} in mean "
+        "log time, after which they become no faster."
     ]
     for noun in ("step", "print"):
         found = sorted(run.warm_up_steps or 0 for run in runs if _counted(run) == noun)

@@ -7,6 +7,7 @@ from argosy.analysis.blocks import FEWEST_PAIRS, are_blocks
 from argosy.analysis.slow_jobs import unseen_share
 from argosy.report.numbers import count, percent
 from argosy.report.prose.findings import listed, warm_up
+from argosy.report.summary.costs import Rates
 from argosy.report.summary.models import (
     ExperimentSummary,
     PointSummary,
@@ -50,8 +51,8 @@ def _of_runs(summary: Summary) -> Iterator[str]:
     if seeds and max((run.repeat for run in runs), default=1) > 1:
         yield (
             "Runs were submitted repeat by repeat, all sizes and experiments of a repeat in random order "
-            f"(seed {', '.join(map(str, seeds))}), so that what an hour has of its own falls on all sizes "
-            f"alike. {_started(runs)}"
+            f"(seed {', '.join(map(str, seeds))}), so that busy hours affect all sizes alike. "
+            f"{_started(runs)}"
         )
     unwatched = [
         each.experiment
@@ -78,12 +79,12 @@ def _started(runs: Sequence[RunSummary]) -> str:
         if run.samples_per_s is not None:
             starts[run.repeat].append(run.started_unix_s)
     if len(starts) < 2:
-        return "Of one repeat alone there are throughputs."
+        return "Only one repeat has throughputs."
     if are_blocks(starts):
-        return "They started so."
+        return "They started in that order."
     return (
-        "They did not start so: runs of different repeats started among each other, as when jobs wait or "
-        "are done again."
+        "They did not start in that order: runs of different repeats started among each other, as when "
+        "jobs wait or are repeated."
     )
 
 
@@ -115,10 +116,8 @@ def _of_means(summary: Summary) -> Iterator[str]:
     if not measured:
         return
     shared = _shared_jobs(summary)
-    own = "" if shared else ", each a job of its own"
-    yield (
-        f"n counts runs{own}. Steps within a job are not independent of each other and give no interval."
-    )
+    n = "the number of runs" if shared else "the number of independent jobs"
+    yield f"n is {n}. Steps within a job are not independent of each other and give no interval."
     if shared:
         yield (
             f"{count(shared, 'job')} held several runs each, one after another on the same nodes "
@@ -133,17 +132,21 @@ def _of_means(summary: Summary) -> Iterator[str]:
         )
     if alone:
         yield (
-            f"Of {count(alone, 'size')} there is one run, which tells nothing of how runs scatter: these "
-            "have no interval."
+            f"{count(alone, 'size')} had a single run, which shows no scatter: no interval is given."
         )
     most = max(len(one.runs_samples_per_s) for one in measured)
     if most > 1:
         yield (
-            f"Of {count(most, 'run')} of a size, none is slow in one study of twenty even where "
-            f"{percent(unseen_share(most))} of all such jobs are."
+            f"With {count(most, 'run')} per size you can miss slow jobs: even if "
+            f"{percent(unseen_share(most))} of all jobs were slow, 1 study in 20 would see none."
         )
     if any(one.costs for one in measured):
-        yield "Means of hours, node-hours, energy and money are arithmetic, since bills add up."
+        yield (
+            "Hours and node-hours of a million samples are those of steps in the steady state. Charged "
+            "ones are of one job, with its start, warm-up, validation and checkpoints; so is the price "
+            "where they are known. Their means, and those of energy, are arithmetic, since bills add up."
+        )
+        yield from _of_rates(summary.rates)
     compared = [one.speed_up for one in measured if one.speed_up]
     if len(compared) > 1:
         yield (
@@ -176,16 +179,29 @@ def _of_speed_ups(scattering: Sequence[PointSummary]) -> Iterator[str]:
         )
     if scattering:
         yield (
-            "A difference would be seen where four of five such studies show it: one that is smaller may "
-            "well be there though the interval does not tell."
+            "The detectable difference is the smallest one that such runs show in 80 % of studies (80 % "
+            "power); smaller ones may exist unseen."
         )
+
+
+def _of_rates(rates: Rates) -> Iterator[str]:
+    """Yield by what prices, energy and carbon are calculated."""
+    if rates.price_per_node_hour is not None:
+        yield f"A node-hour is taken at {rates.price_per_node_hour} {rates.currency}."
+    pue = f", times the site's PUE of {rates.pue}" if rates.pue else ""
+    yield f"Energy per million samples is that of processors and GPUs{pue}."
+    if rates.carbon_g_per_kwh is not None:
+        yield f"Carbon is taken at {rates.carbon_g_per_kwh} g of CO₂ per kWh."
+    if rates.source:
+        yield f"Rates: {rates.source}."
 
 
 def _of_parts(summary: Summary) -> Iterator[str]:
     points = [*_points(summary)]
     if any(one.phases_s_per_step for one in points):
         yield (
-            "Times of phases are means over steps, then ranks, then runs, so that each weighs the same."
+            "Times of phases are means over steps, then ranks, then runs, so that each weighs the same. "
+            "Time between steps, as of validation and checkpoints, is in no step and no throughput."
         )
     if any(one.factors for one in points):
         yield (
@@ -197,12 +213,26 @@ def _of_parts(summary: Summary) -> Iterator[str]:
             yield said
     if any(one.usage for one in points):
         yield (
-            "What nodes used is from the agents' start to their end, by telemetry; energy per sample is "
-            "the power within the steady state over the throughput there."
+            "What nodes used is from the agents' start to their end, by telemetry; energy is that of the "
+            "whole job, where all of a run's could be read; energy per sample is the power within the "
+            "steady state over the throughput there."
         )
 
 
 _WHOLE: tuple[tuple[Callable[[ExperimentSummary], object], str], ...] = (
+    (
+        lambda one: one.base and one.scaling == "strong",
+        "Strong scaling: the problem stays the same and is divided among the ranks.",
+    ),
+    (
+        lambda one: one.base and one.scaling == "weak",
+        "Weak scaling: the problem grows with the ranks.",
+    ),
+    (
+        lambda one: one.allreduces,
+        "The time of an allreduce alone is that of its slowest rank: the mean over runs, each with the "
+        "mean of its repetitions. busbw is its bytes over that time, times 2 (n - 1) / n for n ranks.",
+    ),
     (
         lambda one: any(law.refused is None for law in one.laws),
         "Laws are fitted to single runs by least squares on the logarithm. The simplest that misses the "
@@ -222,12 +252,16 @@ _WHOLE: tuple[tuple[Callable[[ExperimentSummary], object], str], ...] = (
     ),
     (
         lambda one: any(found.refused is None for found in one.stalls),
-        "What a step waits for is the difference of two sets of runs, one of which has less to wait for.",
+        "What a step waits for is the difference of two sets of runs, one of which has less to wait for: "
+        "one rank alone with synthetic data computes; all ranks of a node also wait for each other; more "
+        "nodes for the network; runs with data for these. Where ranks wait for each other and for data at "
+        "the same time, what goes last hides the other.",
     ),
     (
         lambda one: one.timelines,
-        "Parts of Horovod's timeline overlap and do not add up; writing it takes time, so its runs are for "
-        "looking.",
+        "Parts of Horovod's timeline, as rank 0 wrote it, overlap and do not add up; how much of them the "
+        "backward pass hides is not known. Negotiation is waiting for the slowest rank. Writing a timeline "
+        "takes time, so its runs are for looking.",
     ),
 )
 

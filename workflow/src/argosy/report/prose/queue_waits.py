@@ -16,7 +16,7 @@ def findings(experiment: ExperimentSummary) -> list[str]:
     if _wait(longest) < _WORTH_A_WORD_S:
         return []
     jobs = f"Jobs of {count(longest.nodes, 'node')} {in_words(longest)}"
-    return [f"{jobs}; how it will be another day, no run can tell."]
+    return [f"{jobs}; queue times vary from day to day."]
 
 
 def in_words(point: PointSummary) -> str:

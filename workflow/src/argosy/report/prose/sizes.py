@@ -1,6 +1,7 @@
 """What a reader should know of the sizes of an experiment beside their numbers: lost runs, batches."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from argosy.report.numbers import count, samples
 from argosy.report.summary.models import ExperimentSummary, PointSummary, SizeRuns
@@ -29,13 +30,20 @@ def counted(experiment: ExperimentSummary, point: PointSummary) -> str:
     return f"{n} of {found.runs}" if found and found.runs != n else str(n)
 
 
-def without_numbers(experiment: ExperimentSummary) -> list[str]:
-    """Return a sentence for each size of which no run completed, where others have."""
-    return [
-        f"{name_of(experiment, one)}: none of its {count(one.runs, 'run')} counts ({_missing(one)})."
-        for one in experiment.sizes
-        if experiment.base and not one.states.get("completed")
-    ]
+def not_completed(experiment: ExperimentSummary, one: SizeRuns, causes: Sequence[str]) -> str:
+    """Return the sentence on the runs of a size that ended without a result, each with its cause.
+
+    It is empty where there are none, but for a size of which no run completed, where others have.
+    """
+    why = "; ".join(
+        cause if times == len(causes) else f"{cause} ({times})"
+        for cause, times in Counter(causes).most_common()
+    )
+    name, runs = name_of(experiment, one), count(one.runs, "run")
+    if experiment.base and not one.states.get("completed"):
+        because = f": {why}" if causes else ""
+        return f"{name}: none of its {runs} counts ({_missing(one)}){because}."
+    return f"{name}: {len(causes)} of {runs} did not complete: {why}." if causes else ""
 
 
 def batches(experiment: ExperimentSummary) -> list[str]:

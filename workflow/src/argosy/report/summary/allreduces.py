@@ -19,6 +19,11 @@ class AllreduceSummary:
     seconds: Estimate
     """Over runs, each with the mean of its repetitions."""
 
+    @property
+    def busbw_gb_per_s(self) -> float:
+        """Bus bandwidth in 10^9 bytes/s as nccl-tests defines it: algbw times 2 (n - 1) / n."""
+        return self.bytes / self.seconds.mean * 2 * (self.ranks - 1) / self.ranks / 1e9
+
 
 def allreduce_summaries(timed: Iterable[RunAllreduce]) -> list[AllreduceSummary]:
     """Return each size's and message's time, the smallest first."""

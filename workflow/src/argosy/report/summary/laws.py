@@ -100,8 +100,8 @@ def sentence(laws: Laws, sizes: MeasuredSizes) -> str | None:
     if best.is_alone:
         return said
     return (
-        f"{said} Nor do they tell it from the universal law, which has a peak. Curves that are no law were "
-        "not tried."
+        f"{said} The runs cannot distinguish it from the universal law, which has a peak. Curves that are "
+        "no law were not tried."
     )
 
 

@@ -110,6 +110,33 @@ class ContainerCostSummary:
 
 
 @dataclass(frozen=True)
+class Advice:
+    """Sizes to ask for, of those measured.
+
+    `fastest` has the highest mean throughput. `for_time` is the smallest size that is not shown to be
+    slower, and is the base or shown to be faster than that; `for_node_hours` the smallest that is not
+    shown to take more node-hours than the cheapest. Sizes without an interval are left out as
+    `not_compared`, unless all are: then means decide, `by_means`.
+    """
+
+    fastest: Point
+    for_time: Point
+    for_node_hours: Point
+    largest_over_for_time: Estimate
+    """The throughput of the largest size that is compared; 1 where both are one."""
+    node_hours: Estimate
+    """Those of `for_time` over those of `for_node_hours`, in steps."""
+    charged: float | None = None
+    """The same ratio of the means of charged node-hours, of a job of a million samples."""
+    nearly: Point | None = None
+    """The smallest size that takes hardly longer than `for_time`; None where no smaller one does."""
+    nearly_longer: float = 0.0
+    """By which share it takes longer, by the means."""
+    not_compared: list[Point] = field(default_factory=list)
+    by_means: bool = False
+
+
+@dataclass(frozen=True)
 class ExperimentSummary:
     """The points of an experiment, smallest first; `base` is the one that others are held against.
 
@@ -141,6 +168,8 @@ class ExperimentSummary:
     """By size, smallest first; empty where the same was not measured without a container."""
     sizes: list[SizeRuns] = field(default_factory=list)
     """The runs of each planned size, smallest first."""
+    advice: Advice | None = None
+    """How many nodes to ask for; None where fewer than two sizes have a throughput."""
 
 
 @dataclass(frozen=True)

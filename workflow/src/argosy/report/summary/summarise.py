@@ -31,6 +31,7 @@ from argosy.analysis.timelines import PointTimeline, timelines
 from argosy.analysis.usage import Usage, unread, usage
 from argosy.errors import plain_texts
 from argosy.reading import json_of
+from argosy.report.summary.advice import advise
 from argosy.report.summary.allreduces import allreduce_summaries
 from argosy.report.summary.costs import NOT_KNOWN, Rates, cost_summary, flops_utilisation
 from argosy.report.summary.laws import law_summaries
@@ -211,6 +212,7 @@ def _experiment(
         allreduces=allreduce_summaries(found.allreduces.get(name, ())),
         container_costs=[_container_cost(one) for one in found.container_costs.get(name, ())],
         sizes=[_size(runs, point, of_point) for point, of_point in states.items()],
+        advice=advise(points),
     )
 
 

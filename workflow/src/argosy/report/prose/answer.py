@@ -1,0 +1,145 @@
+"""The answer of an experiment in a few sentences: how far it scales, and how many nodes to ask for."""
+
+from collections.abc import Iterator
+
+from argosy.analysis.measurements import Point
+from argosy.analysis.statistics import Estimate
+from argosy.report.numbers import interval, number, percent
+from argosy.report.prose import findings as words
+from argosy.report.summary.models import Advice, ExperimentSummary, PointSummary
+
+ALIKE = 1.05
+"""Node-hours are said to be alike below this ratio."""
+
+
+def answer(experiment: ExperimentSummary) -> list[str]:
+    """Return how far the experiment scales, of measured sizes alone; of one size its only finding."""
+    if experiment.advice:
+        return [*_speed(experiment, experiment.advice)]
+    found = words.findings(experiment)
+    return found if experiment.allreduces else found[:1]
+
+
+def advice(experiment: ExperimentSummary) -> list[str]:
+    """Return how many nodes to take; of less than two sizes with a throughput, that nobody can say."""
+    if experiment.advice:
+        return [*_advice(experiment, experiment.advice)]
+    return ["Measure a second size to learn how many nodes to take."] if experiment.base else []
+
+
+def advised(experiment: ExperimentSummary, size: PointSummary) -> list[str]:
+    """Return for what a size is advised: for time, for node-hours, both or nothing."""
+    found, point = experiment.advice, Point(size.ranks, size.nodes, size.ranks_per_node)
+    if not found:
+        return []
+    chosen = {"for time": found.for_time, "for node-hours": found.for_node_hours}
+    return [why for why, one in chosen.items() if one == point]
+
+
+def _speed(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
+    """Yield how much faster the largest size that pays is, and what is known of larger ones."""
+    measured = [one for one in experiment.points if one.throughput_samples_per_s]
+    base, largest = measured[0], measured[-1]
+    chosen = _at(experiment, advice.for_time)
+    skipped = [_at(experiment, point) for point in advice.not_compared]
+    compared = [one for one in measured if one not in skipped][-1]
+    if chosen is base:
+        yield _no_speed_up(experiment, base, _at(experiment, advice.fastest))
+    else:
+        yield _faster(experiment, chosen, base)
+        if compared.nodes > chosen.nodes:
+            yield _of_larger(experiment, compared, advice.largest_over_for_time)
+    for one in skipped:
+        assert one.speed_up
+        yield f"{words.size(experiment, one)}: not compared ({_within(one.speed_up, one, base)})."
+    beyond = [one for one in experiment.sizes if one.ranks > largest.ranks]
+    without = f" ({words.size(experiment, beyond[0])}: no run counts)" if beyond else ""
+    yield f"Beyond {words.size(experiment, largest)} nothing was measured{without}."
+    loss = words.largest_loss(experiment)
+    if loss:
+        yield f"On {words.size(experiment, largest)} most is lost to {loss.what}."
+
+
+def _faster(experiment: ExperimentSummary, chosen: PointSummary, base: PointSummary) -> str:
+    assert chosen.speed_up and chosen.efficiency
+    times = f"{number(chosen.speed_up.mean)} times"
+    said = f"{'is' if chosen.nodes == 1 else 'are'} {times} as fast as"
+    if experiment.scaling == "weak":
+        said = f"{_gives(chosen)} {times} the throughput of"
+    return (
+        f"{words.size(experiment, chosen)} {said} {words.size(experiment, base)} "
+        f"({_within(chosen.speed_up, chosen, base)}), at {percent(chosen.efficiency.mean)} efficiency."
+    )
+
+
+def _no_speed_up(experiment: ExperimentSummary, base: PointSummary, fastest: PointSummary) -> str:
+    if fastest is base:
+        return f"No larger size is shown to be faster than {words.size(experiment, base)}."
+    assert fastest.speed_up
+    seen = ""
+    if fastest.detectable_ratio is not None:
+        least = percent(fastest.detectable_ratio - 1)
+        seen = f" These runs could only detect differences above {least}."
+    return (
+        f"No speed-up is shown: {words.size(experiment, fastest)} {_gives(fastest)} "
+        f"{number(fastest.speed_up.mean)} times the throughput of {words.size(experiment, base)} "
+        f"({_within(fastest.speed_up, fastest, base)}).{seen}"
+    )
+
+
+def _of_larger(experiment: ExperimentSummary, larger: PointSummary, ratio: Estimate) -> str:
+    name = words.size(experiment, larger)
+    if (ratio.mean if ratio.high is None else ratio.high) < 1:
+        return f"{name} are slower than that."
+    return f"{name} are not shown to be faster than that."
+
+
+def _advice(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
+    for_time = words.size(experiment, _at(experiment, advice.for_time))
+    for_node_hours = words.size(experiment, _at(experiment, advice.for_node_hours))
+    begin = "By their means alone, take" if advice.by_means else "Take"
+    if advice.for_time == advice.for_node_hours:
+        yield f"{begin} {for_time}, whether time matters or node-hours do."
+        return
+    ratio = advice.node_hours
+    details = [] if ratio.low is None else [interval(ratio)]
+    if advice.charged and not 1 / ALIKE < advice.charged / ratio.mean < ALIKE:
+        details.append(f"{number(advice.charged)} as charged for a million samples")
+    within = f" ({'; '.join(details)})" if details else ""
+    times = f"{number(ratio.mean)} times the node-hours{within}"
+    if ratio.high is not None and max(ratio.high, advice.charged or 0.0) <= ALIKE:
+        yield (
+            f"{begin} {for_time}, whether time matters or node-hours do: {times} of {for_node_hours}."
+        )
+        return
+    if ratio.low is not None and ratio.low <= 1:
+        yield (
+            f"{begin} {for_time} if time matters, {for_node_hours} if node-hours do; no difference in "
+            f"node-hours is shown (ratio {'; '.join(details)})."
+        )
+        return
+    yield (
+        f"{begin} {for_time} if time matters, at {times}; take {for_node_hours} if node-hours do."
+    )
+    if advice.nearly:
+        nearly = words.size(experiment, _at(experiment, advice.nearly))
+        yield f"{nearly} would take only {percent(advice.nearly_longer, 1)} longer, by the means."
+
+
+def _within(ratio: Estimate, one: PointSummary, base: PointSummary) -> str:
+    if ratio.low is not None:
+        return interval(ratio)
+    if one.no_interval:
+        return f"no interval: {one.no_interval}"
+    is_single = min(len(one.runs_samples_per_s), len(base.runs_samples_per_s)) == 1
+    return "single runs, no interval" if is_single else "runs alike to the last digit, no interval"
+
+
+def _gives(point: PointSummary) -> str:
+    return "gives" if point.nodes == 1 else "give"
+
+
+def _at(experiment: ExperimentSummary, point: Point) -> PointSummary:
+    return next(
+        one for one in experiment.points if Point(one.ranks, one.nodes, one.ranks_per_node) == point
+    )
