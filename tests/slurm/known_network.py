@@ -82,12 +82,12 @@ def figures(prediction: dict[str, Any]) -> dict[str, Any]:
         "inside": {
             point["nodes"]: is_inside(point)
             for point in prediction["points"]
-            if point["measured_step_s"]
+            if point["error"] is not None
         },
         "steps_ms": {
-            point["nodes"]: [1000 * point["step_s"]["mean"], 1000 * point["measured_step_s"]]
+            point["nodes"]: [1000 * point["step_s"]["mean"], 1000 * measured_s(point)]
             for point in prediction["points"]
-            if point["measured_step_s"]
+            if point["error"] is not None
         },
     }
 
@@ -95,7 +95,7 @@ def figures(prediction: dict[str, Any]) -> dict[str, Any]:
 def is_inside(point: dict[str, Any]) -> bool | None:
     """Whether the measured step is within the prediction's interval; None without one."""
     low, high = point["step_s"]["low"], point["step_s"]["high"]
-    return None if low is None else bool(low <= point["measured_step_s"] <= high)
+    return None if low is None else bool(low <= measured_s(point) <= high)
 
 
 def error_from_two_nodes(workspace: ClusterWorkspace) -> float:
@@ -107,3 +107,8 @@ def error_from_two_nodes(workspace: ClusterWorkspace) -> float:
     known = forecast(replace(found, allreduces={"network": network}), "paced")
     assert isinstance(known, Forecast), known
     return step_s(known.training, 4) / known.measured_s[4] - 1
+
+
+def measured_s(point: dict[str, Any]) -> float:
+    """The measured step of a point of a prediction."""
+    return float(point["step_s"]["mean"] / (1 + point["error"]))

@@ -48,8 +48,10 @@ def test_the_network_is_found_and_what_was_measured_stands_beside(tmp_path: Path
     assert found.between_nodes.bytes_per_s.mean == pytest.approx(1 / BYTE_S)
     assert [point.nodes for point in found.points][:3] == [1, 2, 4]
     one, two, four = found.points[:3]
-    assert one.step_s.mean == one.measured_step_s == pytest.approx(STEP_S, rel=0.01)
-    assert two.measured_step_s == pytest.approx(0.2, rel=0.01)
+    assert one.step_s.mean == pytest.approx(STEP_S, rel=0.01)
+    assert one.error == pytest.approx(0.0, abs=1e-9)
+    assert one.measured_samples_per_s == pytest.approx(32 / STEP_S, rel=0.01)
+    assert two.measured_samples_per_s == pytest.approx(64 / 0.2, rel=0.01)
     # 13 MB take 0.13 s and more on two nodes, half as much again on four.
     assert one.step_s.mean < two.step_s.mean < four.step_s.mean
     assert four.error == pytest.approx(four.step_s.mean / 0.3 - 1, abs=0.01)
@@ -83,9 +85,9 @@ def test_the_measured_step_is_the_geometric_mean_of_the_runs(tmp_path: Path) -> 
     for repeat, step_s in enumerate((0.4, 0.2, 0.2), start=1):
         training(tmp_path / "site", {1: step_s, 2: 2 * step_s}, repeat=repeat)
     one, two = answers(tmp_path / "site").points[:2]
-    assert one.measured_step_s == pytest.approx(0.2 * 2 ** (1 / 3), rel=0.002)
-    assert two.measured_step_s == pytest.approx(0.4 * 2 ** (1 / 3), rel=0.002)
-    assert one.step_s.mean == pytest.approx(one.measured_step_s)
+    assert one.measured_samples_per_s == pytest.approx(32 / (0.2 * 2 ** (1 / 3)), rel=0.002)
+    assert two.measured_samples_per_s == pytest.approx(64 / (0.4 * 2 ** (1 / 3)), rel=0.002)
+    assert one.samples_per_s.mean == pytest.approx(one.measured_samples_per_s)
 
 
 def test_the_slowest_of_many_ranks_makes_the_step(tmp_path: Path) -> None:
@@ -309,7 +311,9 @@ def test_the_report_has_it_or_says_why_not(tmp_path: Path) -> None:
     assert of_network["prediction"] is None
     assert of_network["no_prediction"] == "It measures allreduces and trains nothing."
     assert of_training["no_prediction"] is None
-    assert of_training["prediction"]["points"][1]["measured_step_s"] == pytest.approx(0.2, rel=0.01)
+    assert of_training["prediction"]["points"][1]["measured_samples_per_s"] == pytest.approx(
+        320, rel=0.01
+    )
     assert {run["left_out"] for run in summary["runs"]} == {None, "it times allreduces alone"}
     text = written.html.read_text()
     assert "Prediction: more nodes than were measured" in text

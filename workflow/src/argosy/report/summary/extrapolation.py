@@ -86,7 +86,6 @@ def _point(found: Extrapolation, nodes: int, samples: float, rates: Rates) -> Pr
         energy_kwh=None,
         price=estimate(hours, nodes * price) if price else None,
         carbon_kg=None,
-        measured_step_s=None,
         measured_samples_per_s=measured,
         error=measured / rate.value - 1 if measured else None,
     )

@@ -55,8 +55,8 @@ class NetworkSummary:
 class PredictedPoint:
     """A training on `nodes`; hours, node-hours, energy, price and carbon are those of all samples.
 
-    `measured_step_s` and `measured_samples_per_s` are None where nothing was measured; `error` is the
-    predicted time of a sample over the measured one, less 1. A law of throughputs knows no `step_s`.
+    `measured_samples_per_s` is None where nothing was measured; `error` is the predicted time of a sample
+    over the measured one, less 1. A law of throughputs knows no `step_s`.
     """
 
     nodes: int
@@ -69,7 +69,6 @@ class PredictedPoint:
     energy_kwh: Estimate | None
     price: Estimate | None
     carbon_kg: Estimate | None
-    measured_step_s: float | None
     measured_samples_per_s: float | None
     error: float | None
 
@@ -243,7 +242,6 @@ def _point(one: Prediction, found: Forecast) -> PredictedPoint:
         energy_kwh=known(one.energy_j, 1 / J_PER_KWH) if one.energy_j else None,
         price=known(one.cost) if one.cost else None,
         carbon_kg=known(one.carbon_g, 1e-3) if one.carbon_g else None,
-        measured_step_s=measured_s,
         measured_samples_per_s=samples_per_step(found.training, one.nodes) / measured_s
         if measured_s
         else None,

@@ -141,7 +141,11 @@ def _gets_on(
         return True
     if after.page_faults - before.page_faults > _LEAST_FAULTS * UNDISTURBED:
         return True
-    if _grew(before.children, after.children):
+    # A program that it started has ended or begun, as in a script of several.
+    others = before.calls.keys() != after.calls.keys() or len(members) < len(
+        looks[0].families[rank]
+    )
+    if others or _grew(before.children, after.children):
         return True
     if any(0 < sleeps_for(each.pid) <= LONGEST_SLEEP for each in members):
         return True
