@@ -9,7 +9,7 @@ from argosy.analysis.setups import Setup
 from argosy.analysis.statistics import Estimate
 from argosy.report import numbers
 from argosy.report.prose import findings as words
-from argosy.report.prose import sizes
+from argosy.report.prose import size_names, sizes
 from argosy.report.summary.allreduces import AllreduceSummary
 from argosy.report.summary.models import ExperimentSummary, PointSummary, SizeRuns
 
@@ -62,7 +62,7 @@ def test_probability() -> None:
 
 
 def test_listed() -> None:
-    assert [words.listed(parts) for parts in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
+    assert [size_names.listed(parts) for parts in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
         "",
         "a",
         "a and b",
@@ -152,7 +152,7 @@ def test_nothing_measured() -> None:
 def test_a_point_is_named_by_its_ranks_where_nodes_do_not_tell() -> None:
     wide = PointSummary(**{**vars(point(1, None, None)), "ranks_per_node": 4, "ranks": 4})
     both = experiment(point(1, None, None), wide)
-    assert [words.size(both, one) for one in both.points] == [
+    assert [size_names.size(both, one) for one in both.points] == [
         "1 node with 1 rank",
         "1 node with 4 ranks",
     ]

@@ -8,6 +8,7 @@ from argosy.analysis.steady import OTHER
 from argosy.analysis.timelines import PARTS as TIMELINE_PARTS
 from argosy.report.numbers import number, percent, percent_interval
 from argosy.report.prose import findings as words
+from argosy.report.prose import size_names
 from argosy.report.prose import stalls as stall_words
 from argosy.report.prose import timelines as timeline_words
 from argosy.report.summary.models import ExperimentSummary, PointSummary
@@ -32,7 +33,7 @@ def phase_colours(experiment: ExperimentSummary) -> dict[str, str]:
 def phase_chart(experiment: ExperimentSummary, points: Sequence[PointSummary]) -> dict[str, Any]:
     """Return bars of the `points`, which all have times of phases."""
     colours = phase_colours(experiment)
-    by_nodes = words.same_width(experiment)
+    by_nodes = size_names.same_width(experiment)
     scale = {"domain": [*colours], "range": [*colours.values()]}
     return {
         "params": [{"name": "shown", "value": [*colours]}],
@@ -73,7 +74,7 @@ def _phase_rows(
             "phase": phase,
             "place": names.index(phase),
             "milliseconds": 1000 * seconds,
-            "at": words.size(experiment, point),
+            "at": size_names.size(experiment, point),
             "said": number(1000 * seconds),
         }
         for point in points
@@ -100,7 +101,7 @@ def _stall_rows(experiment: ExperimentSummary) -> list[dict[str, Any]]:
     names = stall_words.part_names(experiment)
     return [
         {
-            "size": words.name_among(experiment.stalls, stalls),
+            "size": size_names.name_among(experiment.stalls, stalls),
             "part": name,
             "place": names.index(name),
             "milliseconds": 1000 * stalls.step_s.mean * share.mean,
@@ -129,7 +130,7 @@ def timeline_chart(experiment: ExperimentSummary) -> dict[str, Any]:
 def _timeline_rows(experiment: ExperimentSummary) -> list[dict[str, Any]]:
     return [
         {
-            "size": words.name_among(experiment.timelines, point),
+            "size": size_names.name_among(experiment.timelines, point),
             "part": name,
             "milliseconds": 1000 * seconds.mean,
             "said": number(1000 * seconds.mean),

@@ -4,7 +4,7 @@ from argosy.report.charts.figures import Drawing, finished
 from argosy.report.charts.size_charts import COLOURS
 from argosy.report.charts.size_layers import Frame, lines_chart
 from argosy.report.numbers import percent, percent_interval
-from argosy.report.prose import findings as words
+from argosy.report.prose import size_names
 from argosy.report.summary.models import ExperimentSummary, PointSummary, Summary
 
 
@@ -51,7 +51,7 @@ def _row(experiment: ExperimentSummary, point: PointSummary, name: str) -> dict[
         "y": efficiency.mean,
         "low": efficiency.low,
         "high": efficiency.high,
-        "at": f"{experiment.experiment}, {words.size(experiment, point)}",
+        "at": f"{experiment.experiment}, {size_names.size(experiment, point)}",
         "said": percent(efficiency.mean),
         "interval": percent_interval(efficiency),
         "n": efficiency.n,

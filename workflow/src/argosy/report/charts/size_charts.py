@@ -19,7 +19,7 @@ from argosy.report.charts.size_layers import (
     layers,
 )
 from argosy.report.numbers import count
-from argosy.report.prose import findings as words
+from argosy.report.prose import size_names
 from argosy.report.summary.laws import NAMES
 from argosy.report.summary.models import ExperimentSummary, PointSummary
 
@@ -92,7 +92,7 @@ def size_chart(
     experiment: ExperimentSummary, points: Sequence[PointSummary], quantity: Quantity
 ) -> SizeChart:
     """Return a chart of the `points`, which were all measured, the base first."""
-    by_nodes = words.same_width(experiment)
+    by_nodes = size_names.same_width(experiment)
     means = [_mean(experiment, point, points[0], quantity) for point in points]
     runs = list(_runs(points, by_nodes)) if quantity.has_runs else []
     law = curves.best(experiment.laws) if quantity.has_runs and len(points) > 1 else None
@@ -127,7 +127,7 @@ def _mean(
     experiment: ExperimentSummary, point: PointSummary, base: PointSummary, quantity: Quantity
 ) -> dict[str, Any]:
     estimate, growth = quantity.of(point), point.ranks / base.ranks
-    by_nodes = words.same_width(experiment)
+    by_nodes = size_names.same_width(experiment)
     return {
         "size": point.nodes if by_nodes else point.ranks,
         "series": _MEAN if by_nodes else _width(point),
@@ -135,7 +135,7 @@ def _mean(
         "low": None if estimate.low is None else max(0.0, estimate.low),
         "high": estimate.high,
         "ideal": quantity.of(base).mean * (growth if quantity.grows else 1),
-        "at": words.size(experiment, point),
+        "at": size_names.size(experiment, point),
         "said": quantity.say(estimate.mean),
         "interval": quantity.say_interval(estimate),
         "n": estimate.n,
@@ -160,7 +160,7 @@ def _runs(points: Sequence[PointSummary], by_nodes: bool) -> Iterator[dict[str, 
 def _curve(experiment: ExperimentSummary, points: Sequence[PointSummary], fitted: str) -> Rows:
     law = curves.best(experiment.laws)
     assert law is not None
-    ranks_of_a_size = points[0].ranks_per_node if words.same_width(experiment) else 1
+    ranks_of_a_size = points[0].ranks_per_node if size_names.same_width(experiment) else 1
     ranks = [point.ranks for point in points]
     return [
         {

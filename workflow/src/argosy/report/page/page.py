@@ -11,7 +11,7 @@ from argosy.report.charts.sparkline import sparkline
 from argosy.report.numbers import of_metric
 from argosy.report.page.html import rendered
 from argosy.report.prose import findings as words
-from argosy.report.prose import headings, repeated_slowness, sizes
+from argosy.report.prose import headings, repeated_slowness, size_names, sizes
 from argosy.report.prose import predictions as prediction_words
 from argosy.report.prose import setups as setup_words
 from argosy.report.prose import stalls as stall_words
@@ -47,7 +47,7 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         to_know=to_know,
         sentences=sentences,
         counted=sizes.counted,
-        size=words.size,
+        size=size_names.size,
         sparkline=sparkline,
         overview_drawing=overview_drawing,
         first_pictures=first_pictures,

@@ -1,7 +1,7 @@
 """What is said of the models that larger sizes train."""
 
 from argosy.report.numbers import percent, percent_interval
-from argosy.report.prose.sizes import name_of
+from argosy.report.prose.size_names import name_among
 from argosy.report.summary.models import ExperimentSummary, PointSummary
 
 
@@ -13,9 +13,10 @@ def findings(experiment: ExperimentSummary) -> list[str]:
     known = [point for point in experiment.points if point.test_accuracy]
     if len(known) < 2 or not _is_below(known[-1], known[0]):
         return []
+    smallest, largest = (name_among(experiment.sizes, one) for one in (known[0], known[-1]))
     return [
-        f"The test accuracy with {name_of(experiment, known[-1])} is {_accuracy(known[-1])}, below that "
-        f"with {name_of(experiment, known[0])}: {_accuracy(known[0])}. A larger batch of all ranks may "
+        f"The test accuracy with {largest} is {_accuracy(known[-1])}, below that with {smallest}: "
+        f"{_accuracy(known[0])}. A larger batch of all ranks may "
         "need another learning rate, or more steps."
     ]
 

@@ -6,6 +6,7 @@ from argosy.analysis.measurements import Point
 from argosy.analysis.statistics import Estimate
 from argosy.report.numbers import interval, number, percent
 from argosy.report.prose import findings as words
+from argosy.report.prose import size_names
 from argosy.report.summary.models import Advice, ExperimentSummary, PointSummary
 
 ALIKE = 1.05
@@ -51,13 +52,13 @@ def _speed(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
             yield _of_larger(experiment, compared, advice.largest_over_for_time)
     for one in skipped:
         assert one.speed_up
-        yield f"{words.size(experiment, one)}: not compared ({_within(one.speed_up, one, base)})."
+        yield f"{size_names.size(experiment, one)}: not compared ({_within(one.speed_up, one, base)})."
     beyond = [one for one in experiment.sizes if one.ranks > largest.ranks]
-    without = f" ({words.size(experiment, beyond[0])}: no run counts)" if beyond else ""
-    yield f"Beyond {words.size(experiment, largest)} nothing was measured{without}."
+    without = f" ({size_names.size(experiment, beyond[0])}: no run counts)" if beyond else ""
+    yield f"Beyond {size_names.size(experiment, largest)} nothing was measured{without}."
     loss = words.largest_loss(experiment)
     if loss:
-        yield f"On {words.size(experiment, largest)} most is lost to {loss.what}."
+        yield f"On {size_names.size(experiment, largest)} most is lost to {loss.what}."
 
 
 def _faster(experiment: ExperimentSummary, chosen: PointSummary, base: PointSummary) -> str:
@@ -67,36 +68,36 @@ def _faster(experiment: ExperimentSummary, chosen: PointSummary, base: PointSumm
     if experiment.scaling == "weak":
         said = f"{_gives(chosen)} {times} the throughput of"
     return (
-        f"{words.size(experiment, chosen)} {said} {words.size(experiment, base)} "
+        f"{size_names.size(experiment, chosen)} {said} {size_names.size(experiment, base)} "
         f"({_within(chosen.speed_up, chosen, base)}), at {percent(chosen.efficiency.mean)} efficiency."
     )
 
 
 def _no_speed_up(experiment: ExperimentSummary, base: PointSummary, fastest: PointSummary) -> str:
     if fastest is base:
-        return f"No larger size is shown to be faster than {words.size(experiment, base)}."
+        return f"No larger size is shown to be faster than {size_names.size(experiment, base)}."
     assert fastest.speed_up
     seen = ""
     if fastest.detectable_ratio is not None:
         least = percent(fastest.detectable_ratio - 1)
         seen = f" These runs could only detect differences above {least}."
     return (
-        f"No speed-up is shown: {words.size(experiment, fastest)} {_gives(fastest)} "
-        f"{number(fastest.speed_up.mean)} times the throughput of {words.size(experiment, base)} "
+        f"No speed-up is shown: {size_names.size(experiment, fastest)} {_gives(fastest)} "
+        f"{number(fastest.speed_up.mean)} times the throughput of {size_names.size(experiment, base)} "
         f"({_within(fastest.speed_up, fastest, base)}).{seen}"
     )
 
 
 def _of_larger(experiment: ExperimentSummary, larger: PointSummary, ratio: Estimate) -> str:
-    name = words.size(experiment, larger)
+    name = size_names.size(experiment, larger)
     if (ratio.mean if ratio.high is None else ratio.high) < 1:
         return f"{name} are slower than that."
     return f"{name} are not shown to be faster than that."
 
 
 def _advice(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
-    for_time = words.size(experiment, _at(experiment, advice.for_time))
-    for_node_hours = words.size(experiment, _at(experiment, advice.for_node_hours))
+    for_time = size_names.size(experiment, _at(experiment, advice.for_time))
+    for_node_hours = size_names.size(experiment, _at(experiment, advice.for_node_hours))
     begin = "By their means alone, take" if advice.by_means else "Take"
     if advice.for_time == advice.for_node_hours:
         yield f"{begin} {for_time}, whether time matters or node-hours do."
@@ -122,7 +123,7 @@ def _advice(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
         f"{begin} {for_time} if time matters, at {times}; take {for_node_hours} if node-hours do."
     )
     if advice.nearly:
-        nearly = words.size(experiment, _at(experiment, advice.nearly))
+        nearly = size_names.size(experiment, _at(experiment, advice.nearly))
         yield f"{nearly} would take only {percent(advice.nearly_longer, 1)} longer, by the means."
 
 

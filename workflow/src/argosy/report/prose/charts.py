@@ -5,7 +5,7 @@ from typing import Any
 
 from argosy.report.charts.size_charts import Quantity, SizeChart
 from argosy.report.numbers import number
-from argosy.report.prose import findings as words
+from argosy.report.prose import size_names
 from argosy.report.summary.models import ExperimentSummary, PointSummary
 
 
@@ -18,7 +18,7 @@ def of_sizes(
     """Return a chart over the size: each dot with its interval, and what the lines are."""
     dots = [_dot(experiment, point, quantity) for point in points]
     lines = [name for name in chart.series if name.startswith("fit")]
-    beside = words.listed(
+    beside = size_names.listed(
         ["a dashed line for the ideal", *(f"a curve for the {one}" for one in lines)]
     )
     of = f"the {quantity.title} of {experiment.experiment}"
@@ -36,5 +36,5 @@ def of_parts(experiment: ExperimentSummary, what: str, rows: Iterable[Sequence[A
 
 def _dot(experiment: ExperimentSummary, point: PointSummary, quantity: Quantity) -> str:
     estimate = quantity.of(point)
-    said = f"{words.size(experiment, point)} {quantity.say(estimate.mean)}"
+    said = f"{size_names.size(experiment, point)} {quantity.say(estimate.mean)}"
     return said if estimate.low is None else f"{said} ({quantity.say_interval(estimate)})"

@@ -1,7 +1,7 @@
 """What a container costs, in plain words."""
 
 from argosy.report.numbers import percent, percent_interval
-from argosy.report.prose.findings import name_among
+from argosy.report.prose.size_names import name_among
 from argosy.report.summary.models import ContainerCostSummary, ExperimentSummary
 
 _DIGITS = 1

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from argosy.analysis.measurements import ALLREDUCES_ALONE, Point
 from argosy.analysis.point_factors import NAMES
@@ -12,6 +11,7 @@ from argosy.analysis.steady import OTHER
 from argosy.analysis.stragglers import Straggler
 from argosy.report.numbers import count, duration, interval, number, percent, samples
 from argosy.report.prose import doubts, long_steps, not_finite, sizes, slowdowns
+from argosy.report.prose.size_names import listed, name_among, same_width, size
 from argosy.report.prose.unused_gpus import unused_gpus
 from argosy.report.summary.allreduces import AllreduceSummary
 from argosy.report.summary.laws import Laws, MeasuredSizes, sentence
@@ -36,42 +36,6 @@ _LOSSES = {
 MOST_NAMED = 4
 """Runs of one cause; of more, their number is said."""
 _STATES = ("completed", "failed", "interrupted", "cancelled", "unfinished", "pending")
-
-
-def listed(parts: Sequence[str]) -> str:
-    """Return `a`, `a and b`, or `a, b and c`."""
-    return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
-
-
-class Size(Protocol):
-    """Anything that is of a number of nodes and ranks."""
-
-    @property
-    def nodes(self) -> int: ...
-    @property
-    def ranks_per_node(self) -> int: ...
-    @property
-    def ranks(self) -> int: ...
-
-
-def same_width(experiment: ExperimentSummary) -> bool:
-    """Return whether all points have as many ranks per node, so that nodes alone name a point."""
-    return _same_width(experiment.points)
-
-
-def size(experiment: ExperimentSummary, point: Size) -> str:
-    """Return a point by name, among those of its experiment."""
-    return name_among(experiment.points, point)
-
-
-def name_among(among: Sequence[Size], one: Size) -> str:
-    """Return a size by name: `2 nodes`, with its ranks where nodes alone would not tell."""
-    nodes = count(one.nodes, "node")
-    return nodes if _same_width(among) else f"{nodes} with {count(one.ranks, 'rank')}"
-
-
-def _same_width(among: Sequence[Size]) -> bool:
-    return len({one.ranks_per_node for one in among}) <= 1
 
 
 def phase_names(experiment: ExperimentSummary) -> list[str]:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from argosy.report.numbers import count, samples
+from argosy.report.prose.size_names import listed, name_among
 from argosy.report.summary.models import ExperimentSummary, PointSummary, SizeRuns
 
 _ALIKE = 0.1
@@ -39,7 +40,7 @@ def not_completed(experiment: ExperimentSummary, one: SizeRuns, causes: Sequence
         cause if times == len(causes) else f"{cause} ({times})"
         for cause, times in Counter(causes).most_common()
     )
-    name, runs = name_of(experiment, one), count(one.runs, "run")
+    name, runs = name_among(experiment.sizes, one), count(one.runs, "run")
     if experiment.base and not one.states.get("completed"):
         because = f": {why}" if causes else ""
         return f"{name}: none of its {runs} counts ({_missing(one)}){because}."
@@ -103,11 +104,4 @@ def _missing(size: SizeRuns) -> str:
     parts = [f"{size.states[state]} {state}" for state in _STATES if size.states.get(state)]
     if size.left_out:
         parts.append(f"{size.left_out} completed without a throughput")
-    return ", ".join(parts[:-1]) + " and " + parts[-1] if len(parts) > 1 else "".join(parts)
-
-
-def name_of(experiment: ExperimentSummary, size: SizeRuns | PointSummary) -> str:
-    """Return a size by its nodes, with its ranks where nodes alone would not tell."""
-    nodes = count(size.nodes, "node")
-    is_alike = len({one.ranks_per_node for one in experiment.sizes}) == 1
-    return nodes if is_alike else f"{nodes} with {count(size.ranks, 'rank')}"
+    return listed(parts)

@@ -3,7 +3,7 @@
 from statistics import median
 
 from argosy.report.numbers import number
-from argosy.report.prose.sizes import name_of
+from argosy.report.prose.size_names import name_among
 from argosy.report.summary.models import ExperimentSummary, PointSummary, RunSummary, Summary
 
 ALIKE = 1.02
@@ -28,7 +28,7 @@ def sentences(summary: Summary, experiment: ExperimentSummary) -> list[str]:
         if run.counts_to == experiment.experiment and run.samples_per_s is not None
     ]
     slower = [
-        (median(ratios), name_of(experiment, point))
+        (median(ratios), name_among(experiment.sizes, point))
         for point in experiment.points
         if (ratios := [run.slower for run in measured if _is_of(run, point)])
     ]

@@ -3,7 +3,8 @@
 from argosy.analysis.stalls import PARTS
 from argosy.analysis.statistics import Estimate
 from argosy.report.numbers import percent, percent_interval
-from argosy.report.prose.findings import LEAST_LOSS, listed, name_among
+from argosy.report.prose.findings import LEAST_LOSS
+from argosy.report.prose.size_names import listed, name_among
 from argosy.report.summary.models import ExperimentSummary
 
 _WAITS = {

@@ -2,7 +2,7 @@
 
 from argosy.analysis.timelines import PARTS
 from argosy.report.numbers import number, percent, percent_interval
-from argosy.report.prose.findings import name_among
+from argosy.report.prose.size_names import name_among
 from argosy.report.summary.models import ExperimentSummary
 
 
