@@ -85,6 +85,29 @@ def test_few_repeats_or_others_are_no_pairs() -> None:
     assert not any(one.is_paired for runs in (few, lost, again) for one in scaling(runs))
 
 
+@pytest.mark.parametrize(
+    ("starts_h", "reason"),
+    [
+        ((0.0, 0.1, 1.3, 1.4), "it was measured at other hours"),
+        ((1.3, 1.4, 0.0, 0.1), "it was measured at other hours"),
+        ((0.0, 1.3, 0.1, 1.4), None),
+        ((0.0, 0.1, 0.2, 0.3), None),
+    ],
+    ids=["later", "earlier", "by turns", "within the hour"],
+)
+def test_sizes_one_after_the_other_have_no_interval(
+    starts_h: tuple[float, ...], reason: str | None
+) -> None:
+    measured = [*runs(1, 100.0, 101.0), *runs(2, 198.0, 199.0)]
+    at = [
+        replace(run, started_unix_s=1e9 + 3600 * hours)
+        for run, hours in zip(measured, starts_h, strict=True)
+    ]
+    _, found = scaling(at)
+    assert found.no_interval == reason
+    assert (found.speed_up.low is None) == (reason is not None)
+
+
 def test_sizes_of_other_days_have_a_ratio_and_no_interval() -> None:
     day_s = 86400.0
     one = [

@@ -1,8 +1,9 @@
 """Throughput, speed-up and efficiency of each point of an experiment against its base case."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from argosy.analysis.blocks import days, pairs_of
 from argosy.analysis.detectable import detectable_pair_ratio, detectable_ratio
@@ -19,6 +20,9 @@ MUCH_LOST = 0.2
 """Of the runs of a size: they may have been the slow ones, as where a time limit ended them."""
 LOST = "runs that were lost may have been the slow ones"
 OTHER_DAYS = "it was measured on other days"
+OTHER_HOURS = "it was measured at other hours"
+APART_S = 3600.0
+"""Between the mean starts of two sizes whose runs do not take turns; machines are not the same then."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,9 @@ def scaling(
             by_point[base],
             of_point,
             point in much_lost,
-            _no_interval({base, point} & much_lost, on_days[base].isdisjoint(on_days[point])),
+            LOST
+            if {base, point} & much_lost
+            else _apart(by_point[base], of_point, on_days[base].isdisjoint(on_days[point])),
         )
         for point, of_point in sorted(by_point.items())
         if base is not None
@@ -89,11 +95,18 @@ def _days_by_point(by_point: Mapping[Point, Sequence[Measurement]]) -> dict[Poin
     return found
 
 
-def _no_interval(much_lost: Collection[Point], are_other_days: bool) -> str | None:
-    """Return why the scatter of runs does not tell how far off a ratio is; None where it does."""
-    if much_lost:
-        return LOST
-    return OTHER_DAYS if are_other_days else None
+def _apart(
+    base: Sequence[Measurement], runs: Sequence[Measurement], are_other_days: bool
+) -> str | None:
+    """Return why runs of two sizes may differ by when they were measured; None where they took turns."""
+    if are_other_days:
+        return OTHER_DAYS
+    starts = [[run.started_unix_s for run in one if run.started_unix_s] for one in (base, runs)]
+    if not all(starts):
+        return None
+    first, second = sorted(starts, key=min)
+    took_turns = min(second) <= max(first)
+    return None if took_turns or fmean(second) - fmean(first) <= APART_S else OTHER_HOURS
 
 
 def _throughput(rates: Sequence[float], much_lost: bool) -> Estimate:
