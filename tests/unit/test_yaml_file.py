@@ -1,5 +1,6 @@
 """A YAML file that users wrote: it is read whole, or a line says what is wrong."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,25 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, text: bytes, said: str) -> N
     with pytest.raises(ArgosyError, match=said) as problem:
         read_yaml(path)
     assert str(problem.value).startswith(str(path))
+
+
+@pytest.mark.parametrize("made", ["device", "pipe", "folder", "large"])
+def test_what_never_ends_or_begins_is_refused(tmp_path: Path, made: str) -> None:
+    path = tmp_path / "costs.yaml"
+    if made == "device":
+        path = Path("/dev/zero")
+    elif made == "pipe":
+        os.mkfifo(path)
+    elif made == "folder":
+        path.mkdir()
+    else:
+        path.touch()
+        os.truncate(path, 1 << 40)
+    with pytest.raises(
+        ArgosyError, match=r"is no regular file|is larger than|Is a directory"
+    ) as said:
+        read_yaml(path)
+    assert str(said.value).startswith(str(path))
 
 
 def test_no_file(tmp_path: Path) -> None:

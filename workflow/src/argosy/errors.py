@@ -117,7 +117,10 @@ def explained(problem: OSError) -> str:
         )
     if _is_without_temporary_folder(problem):
         return f"{problem.strerror}: let TMPDIR name a folder that can be written to"
-    return f"{problem.filename or 'a file'}: {problem.strerror or problem}"
+    # Of a file that is to take another's place, the system names the new one first, which has no name yet.
+    in_the_way = problem.errno in (errno.EISDIR, errno.ENOTDIR, errno.ENOTEMPTY, errno.EEXIST)
+    where = (in_the_way and problem.filename2) or problem.filename or "a file"
+    return f"{where}: {problem.strerror or problem}"
 
 
 def is_of_the_surroundings(problem: OSError) -> bool:

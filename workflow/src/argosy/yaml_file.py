@@ -1,6 +1,8 @@
 """Reading the YAML files that users write: whatever is wrong with one is told in a line."""
 
 import json
+import os
+import stat
 from collections.abc import Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from argosy.errors import ArgosyError
+from argosy.units import amount
 
 if TYPE_CHECKING or not yaml.__with_libyaml__:
     from yaml import SafeLoader as _SafeLoader
@@ -16,6 +19,7 @@ else:
     from yaml import CSafeLoader as _SafeLoader
 
 _MOST_DEPTH = 100
+_MOST_BYTES = 16 << 20
 
 
 def read_yaml(path: Path) -> Any:
@@ -25,11 +29,22 @@ def read_yaml(path: Path) -> Any:
         ArgosyError: when it cannot be read or is no YAML, or one of its keys stands in it twice.
     """
     try:
-        return parse_yaml(path.read_text(encoding="utf-8"), str(path))
+        return parse_yaml(_read(path).decode(), str(path))
     except OSError as problem:
         raise ArgosyError(f"{path}: {problem.strerror}") from None
     except UnicodeDecodeError as problem:
         raise ArgosyError(f"{path}: is not UTF-8 text ({problem.reason})") from None
+
+
+def _read(path: Path) -> bytes:
+    """Return the bytes of a file; devices and pipes may never end, or never begin."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ArgosyError(f"{path}: is no regular file")
+        content = file.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise ArgosyError(f"{path}: is larger than {amount(_MOST_BYTES)}")
+    return content
 
 
 def parse_yaml(text: str, name: str) -> Any:

@@ -28,7 +28,8 @@ def predict(
         float | None, typer.Option(min=0.0, help="Budget for the whole training.")
     ] = None,
     samples: Annotated[
-        float, typer.Option(min=1.0, help="Samples of the whole training, over all epochs.")
+        float,
+        typer.Option(min=1.0, max=1e18, help="Samples of the whole training, over all epochs."),
     ] = 1e6,
     nodes: Annotated[
         str | None,
@@ -64,8 +65,8 @@ def plan(words: Annotated[list[str] | None, typer.Argument()] = None) -> None:
 
 def _numbers(text: str) -> tuple[int, ...]:
     numbers = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and int(part) > 0 for part in numbers):
+    if not all(part.isdecimal() and len(part) < 8 and int(part) > 0 for part in numbers):
         raise ArgosyError(
-            f"--nodes {text}: give numbers of nodes with commas between, such as 1,2,4"
+            f"--nodes {text}: give numbers of nodes below ten million with commas between, such as 1,2,4"
         )
     return tuple(map(int, numbers))
