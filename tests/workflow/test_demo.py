@@ -219,6 +219,6 @@ def test_another_price_makes_the_report_alone(finished: Workspace) -> None:
         assert summary["rates"]["price_per_node_hour"] == price
     for point in measured_points(summary):
         assert point["costs"]["price"]["mean"] == pytest.approx(
-            2.5 * point["costs"]["node_hours"]["mean"]
+            2.5 * point["costs"]["charged_node_hours"]["mean"]
         )
     assert {path: path.stat().st_mtime_ns for path in (results / "tables").iterdir()} == before
