@@ -47,7 +47,7 @@ class Extrapolation:
     def efficiency(self, ranks: int) -> Interval:
         """Return the efficiency of so many ranks against the smallest measured size.
 
-        Both curve's ends are taken at their worst, so that the interval is rather too wide.
+        The ends of both throughputs are taken at their worst, so that the interval is rather too wide.
         """
         base = min(self.means)
         here, there = self.fit.at(ranks), self.fit.at(base)
@@ -84,8 +84,8 @@ def extrapolation(runs: Sequence[Measurement]) -> Extrapolation | Refused:
 
 
 def _around(value: float, below: float, above: float) -> Interval:
-    """Return the interval that reaches so far on the logarithm."""
-    high = math.inf if math.isinf(above) else value * math.exp(above)
+    """Return the interval that reaches so far on the logarithm; e^500 is as good as unbounded."""
+    high = math.inf if above > 500 else value * math.exp(above)
     return Interval(value, value * math.exp(-below), high)
 
 
