@@ -5,7 +5,6 @@ own time. Gradients are exchanged one after the other as they become ready on th
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -127,9 +126,5 @@ def _times(world: World, chance: np.random.Generator) -> list[AllreduceTime]:
         for nodes in MEASURED
         for job in range(JOBS)
         for effect in [math.exp(0.01 * chance.standard_normal())]
-        for size in _sizes()
+        for size in MESSAGE_BYTES * 2
     ]
-
-
-def _sizes() -> Sequence[float]:
-    return MESSAGE_BYTES * 2

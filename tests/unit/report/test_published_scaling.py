@@ -9,6 +9,8 @@ from study_files import plan
 
 from argosy.report.prose.predictions import sentences
 from argosy.report.summary.models import ExperimentSummary
+from argosy.report.summary.predicting import predicted
+from argosy.report.summary.prediction import Question
 from argosy.report.summary.summarise import summarise
 from argosy.results import collect
 
@@ -60,3 +62,21 @@ def test_three_sizes_are_too_few_to_extrapolate(tmp_path: Path) -> None:
     assert found.prediction is None
     assert found.no_prediction
     assert "takes 4 numbers of ranks, and there are 3" in found.no_prediction
+
+
+def test_all_numbers_of_nodes_are_tried_for_an_answer(tmp_path: Path) -> None:
+    """Of one rank a node: 10 % of a rank's time is lost with each further one."""
+    rates = {(nodes, 1): 100 * nodes / (0.9 + 0.1 * nodes) for nodes in (1, 2, 4, 8)}
+    rates[2, 1] *= 1.001
+    studied(tmp_path / "site", rates)
+    question = Question(samples=3.6e6, efficiency=0.6, node_hours=15.5)
+    found = predicted(tmp_path / "site/tables", next(iter(names(tmp_path / "site"))), question)
+    # 1 / (0.9 + 0.1 n) is 0.63 for 7 nodes and 0.59 for 8; n nodes take 10 (0.9 + 0.1 n) node-hours.
+    assert found.nodes_with_efficiency == 7
+    assert found.nodes_within == 6
+    assert {6, 7} <= {point.nodes for point in found.points}
+
+
+def names(results: Path) -> list[str]:
+    """The experiments of a site."""
+    return [one.experiment for one in summarise(results / "tables").experiments]

@@ -62,6 +62,10 @@ class Fit:
         """Whether the curve leaves nothing but rounding, so that no interval is known."""
         return self.fitted.curve.squares <= ROUNDING * self.runs
 
+    def value_at(self, size: float) -> float:
+        """Return the throughput of the curve at a size."""
+        return self.fitted.runs.unit * math.exp(_log_rate(self.fitted, size))
+
     def at(self, size: float) -> Interval:
         """Throughput of the curve at a size, with its interval; single runs scatter more."""
         return _curve_at(self.fitted, size)

@@ -26,18 +26,16 @@ def extrapolation_summary(
     """
     farthest = FARTHEST * found.most_nodes
     measured = [ranks // found.ranks_per_node for ranks in found.means]
-    told = {*powers_up_to(farthest), *measured, *question.nodes}
+    efficient, soonest = _answers(found, question, farthest)
+    answers = {nodes for nodes in (efficient, soonest) if nodes}
+    told = {*powers_up_to(farthest), *measured, *question.nodes, *answers}
     shown = [
         _point(found, nodes, question.samples, rates)
         for nodes in sorted(told)
         if 1 <= nodes <= farthest
     ]
-    efficient = [one for one in shown if one.efficiency.mean >= question.efficiency]
-    surely = [one for one in efficient if (one.efficiency.low or 0.0) >= question.efficiency]
-    within = [one for one in shown if one.node_hours.mean <= (question.node_hours or 0.0)]
-    soonest = max(within, key=lambda one: one.samples_per_s.mean, default=None)
-    answers = {one[-1].nodes for one in (efficient, surely) if one}
-    asked = {*(question.nodes or told), *answers, *([soonest.nodes] if soonest else ())}
+    surely = [one.nodes for one in shown if (one.efficiency.low or 0.0) >= question.efficiency]
+    asked = {*(question.nodes or told), *answers, *surely[-1:]}
     return PredictionSummary(
         method="universal law",
         collectives=None,
@@ -51,12 +49,36 @@ def extrapolation_summary(
         farthest_nodes=farthest,
         points=[one for one in shown if one.nodes in asked],
         asked_efficiency=question.efficiency,
-        nodes_with_efficiency=efficient[-1].nodes if efficient else None,
-        nodes_surely_with_efficiency=surely[-1].nodes if surely else None,
+        nodes_with_efficiency=efficient,
+        nodes_surely_with_efficiency=surely[-1] if surely else None,
         misses=[],
         asked_node_hours=question.node_hours,
-        nodes_within=soonest.nodes if soonest else None,
+        nodes_within=soonest,
     )
+
+
+def _answers(
+    found: Extrapolation, question: Question, farthest: int
+) -> tuple[int | None, int | None]:
+    """Return the most nodes with the efficiency, and those that are soonest within the node-hours.
+
+    All numbers of nodes are tried, by the best estimate.
+    """
+    base = min(found.means)
+    of_rank = found.fit.value_at(base) / base
+    rates = {
+        nodes: found.fit.value_at(nodes * found.ranks_per_node) for nodes in range(1, farthest + 1)
+    }
+    efficient = [
+        nodes
+        for nodes, rate in rates.items()
+        if rate / (nodes * found.ranks_per_node * of_rank) >= question.efficiency
+    ]
+    paid = question.node_hours or 0.0
+    within = [
+        nodes for nodes, rate in rates.items() if nodes * _hours(question.samples, rate) <= paid
+    ]
+    return max(efficient, default=None), max(within, key=lambda nodes: rates[nodes], default=None)
 
 
 def _grounds(found: Extrapolation, farthest: int) -> list[str]:
