@@ -61,7 +61,14 @@ def of_all(
 for section, functions in {
     STUDY: (
         *(runs.status, runs.logs, runs.records, runs.why),
-        *(results.report, results.summary, results.figures, results.compare, predict),
+        *(
+            results.report,
+            results.summary,
+            results.figures,
+            results.badge,
+            results.compare,
+            predict,
+        ),
     ),
     CLUSTERS: (sites.doctor,),
     SHARE: (results.bundle, results.unbundle),

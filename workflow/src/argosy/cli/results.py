@@ -1,7 +1,7 @@
 """Commands for what runs left: tables, the report, its numbers."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,8 +11,6 @@ from argosy.errors import ArgosyError, plain
 
 if TYPE_CHECKING:
     from argosy.report.summary.models import Summary
-
-_SUMMARY_BYTES = 256 << 20
 
 
 def tables(
@@ -63,6 +61,8 @@ def report(
         say(f"{damage}: the tables are made again from the run folders")
         collect(folder, tables, say=say, anew=True)
         written = write_report(folder, rates)
+    for line in written.left_out:
+        say(line)
     say(f"wrote {written.html}")
 
 
@@ -75,11 +75,12 @@ def summary(
     """Print the report's main numbers and where the report is."""
     from argosy.cli.output import show_json
     from argosy.cli.site_names import results_of
+    from argosy.report.kept_reports import read_report
     from argosy.report.terminal import print_summary
     from argosy.terminal import make_console
 
     folder = results_of(site)
-    content, _ = _summary_of(folder)
+    content, _ = read_report(folder)
     if json:
         return show_json(content)
     console = make_console()
@@ -96,39 +97,76 @@ def figures(
 ) -> None:
     """Write a report's charts as SVG and PDF, and its tables as LaTeX and CSV."""
     from argosy.cli.site_names import results_of
+    from argosy.report.kept_reports import read_report
     from argosy.report.paper.paper import write_paper
 
     folder = results_of(site)
-    _, found = _summary_of(folder)
+    _, found = read_report(folder)
     for file in write_paper(found, output or folder / "figures"):
         print(plain(str(file)))
+
+
+def badge(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The SVG file to write.")],
+    site: SiteArgument = None,
+    experiment: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Which one (the only one).")
+    ] = None,
+) -> None:
+    """Write a badge (SVG) of an experiment: the advised size, its efficiency, or a loss of speed."""
+    from argosy.cli.site_names import results_of
+    from argosy.files import write_text
+    from argosy.report.badge import badge_of
+    from argosy.report.kept_reports import read_report
+
+    _, found = read_report(results_of(site))
+    write_text(file, badge_of(found, experiment))
+    print(plain(str(file)))
 
 
 def compare(
     sites: Annotated[
         list[str],
-        typer.Argument(metavar="SITE", help="Two sites or more, by name or folder of results."),
+        typer.Argument(
+            metavar="SITE",
+            help="Two sites or more, by name or folder of results; SITE@WORD: the newest report of a "
+            "commit, image or date.",
+        ),
     ],
     output: Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")] = Path(
         "comparison.html"
     ),
 ) -> None:
-    """Write a page that compares the same experiments at several sites with the first."""
-    from argosy.cli.site_names import results_of
+    """Write a page that compares the same experiments at several sites, or over time, with the first."""
     from argosy.report import write_comparison
     from argosy.report.summary.models import Summary
 
     if len(sites) < 2:
         raise ArgosyError("argosy compare: one site is given", "give two or more")
     summaries: dict[str, Summary] = {}
-    for folder in map(results_of, sites):
-        _, summary = _summary_of(folder)
-        name = ", ".join(summary.sites) or folder.name
+    for site in sites:
+        name, summary = _reported(site)
         if name in summaries:
-            raise ArgosyError(f"{folder}: these are results of {name} again", "give other sites'")
+            raise ArgosyError(f"{site}: these are results of {name} again", "give other sites'")
         summaries[name] = summary
     write_comparison(summaries, output)
     print(plain(str(output)))
+
+
+def _reported(site: str) -> "tuple[str, Summary]":
+    """Return the name for a comparison, and the report, of a site or of `SITE@WORD`."""
+    from argosy.cli.site_names import results_of
+    from argosy.report.kept_reports import read_report, report_called
+
+    name, is_of, word = site.rpartition("@")
+    if is_of and not Path(site).is_dir():
+        folder = results_of(name or None)
+        summary = report_called(folder, word)
+    else:
+        folder, word = results_of(site), ""
+        _, summary = read_report(folder)
+    there = ", ".join(summary.sites) or folder.name
+    return (f"{there}@{word}" if word else there), summary
 
 
 def bundle(
@@ -189,35 +227,3 @@ def unbundle(
 
     for line in unpack(file, folder, say):
         print(plain(line))
-
-
-def _summary_of(folder: Path) -> "tuple[dict[str, Any], Summary]":
-    """Return the content of a summary.json, and the summary; raises ArgosyError."""
-    from pydantic import ValidationError
-
-    from argosy.errors import plain_texts
-    from argosy.reading import NotReadError, read_object
-    from argosy.report.summary.models import SUMMARY_VERSION, read_summary
-
-    path, again = folder / "summary.json", f"run: argosy report {folder}"
-    try:
-        content = plain_texts(read_object(path, folder, _SUMMARY_BYTES))
-        version = content["schema_version"]
-        if version != SUMMARY_VERSION:
-            raise ArgosyError(
-                f"{path}: its schema_version is {version}, this Argosy reads {SUMMARY_VERSION}",
-                again,
-            )
-        return content, read_summary(content)
-    except FileNotFoundError:
-        raise ArgosyError(f"{path}: there is no report yet", again) from None
-    except NotReadError as problem:
-        raise ArgosyError(f"{path}: {problem.strerror}", again) from None
-    except PermissionError:
-        raise
-    except ValidationError as problem:
-        first = problem.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        raise ArgosyError(f"{path}: is damaged: {key}: {first['msg']}", again) from None
-    except (OSError, ValueError, KeyError):
-        raise ArgosyError(f"{path}: is damaged", again) from None

@@ -1,16 +1,18 @@
 """The room's one door: tables in, the report's files out."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from argosy.files import write_text
 from argosy.report.charts.comparison_chart import comparison_drawing
 from argosy.report.comparison import compare, findings
+from argosy.report.kept_reports import SUMMARY, keep_replaced, past_reports
 from argosy.report.page.excerpts import with_excerpts
 from argosy.report.page.html import rendered
 from argosy.report.page.page import page
 from argosy.report.summary.costs import NOT_KNOWN, Rates
+from argosy.report.summary.history import with_history
 from argosy.report.summary.models import Summary, summary_json
 from argosy.report.summary.summarise import summarise
 from argosy.report.summary_csv import summary_csv
@@ -23,6 +25,8 @@ class ReportFiles:
     html: Path
     json: Path
     csv: Path
+    left_out: list[str] = field(default_factory=list)
+    """A line on each file of the history that is not in it."""
 
 
 def make_report(
@@ -30,14 +34,21 @@ def make_report(
 ) -> ReportFiles:
     """Write report.html, summary.json and summary.csv to `out_dir`, each atomically.
 
-    Only the tables are read, and the ends of the logs of failures, which are relative to `results_dir`;
-    what is found in the steps is kept in `tables_dir` where that is possible. The same tables and logs give
-    the same bytes. Raises ResultsError when a table is missing or of another version.
+    Only the tables are read, the history in `out_dir`, and the ends of the logs of failures, which are
+    relative to `results_dir`. What is found in the steps is kept in `tables_dir` where that is possible. A
+    summary.json whose runs are not all in the new one is kept in the history. The same tables, history and
+    logs give the same bytes. Raises ResultsError when a table is missing or of another version.
     """
     summary = summarise(tables_dir, rates)
+    keep_replaced(out_dir, summary)
+    past = past_reports(out_dir)
+    summary = with_history(summary, past.summaries)
     summary = replace(summary, failures=with_excerpts(summary.failures, results_dir))
     written = ReportFiles(
-        html=out_dir / "report.html", json=out_dir / "summary.json", csv=out_dir / "summary.csv"
+        html=out_dir / "report.html",
+        json=out_dir / SUMMARY,
+        csv=out_dir / "summary.csv",
+        left_out=past.left_out,
     )
     html = page(summary, results_dir, out_dir)
     write_text(written.json, summary_json(summary))

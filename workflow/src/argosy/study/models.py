@@ -58,10 +58,14 @@ def folder_name(value: str) -> str:
     return value
 
 
+_BESIDE_EXPERIMENTS = ("tables", "figures", "history")
+"""Folders of a site's results that are no experiment."""
+
+
 def experiment_name(value: str) -> str:
-    """Keep experiments apart from the tables, which lie beside them."""
-    if value == "tables":
-        raise ValueError("'tables' is the folder of the results' tables; choose another name")
+    """Keep experiments apart from what else lies beside them."""
+    if value in _BESIDE_EXPERIMENTS:
+        raise ValueError(f"'{value}' is the results' folder of {value}; choose another name")
     return folder_name(value)
 
 

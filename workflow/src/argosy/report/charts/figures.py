@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from argosy.report.charts import bar_charts, prediction_chart
+from argosy.report.charts import bar_charts, cost_chart, history_chart, prediction_chart
 from argosy.report.charts.size_charts import QUANTITIES, size_chart
 from argosy.report.prose import charts as chart_words
 from argosy.report.prose import stalls as stall_words
@@ -23,9 +23,10 @@ _FONT = "Helvetica, Arial, sans-serif"
 class Drawing:
     """A chart that is not drawn yet: `spec` is Vega-Lite with its data; `name` fits in a file's name.
 
-    `kind` (`scaling`, `phases`, `stalls`, `timeline`, `prediction`) is its class in the style sheet, and
-    ends the id of the table that holds its numbers; `text` says the same as the chart to a reader who does
-    not see it. `series` are the names that the spec's parameter `shown` may hold, with their colours.
+    `kind` (`scaling`, `phases`, `stalls`, `timeline`, `prediction`, `history`) is its class in the style
+    sheet, and ends the id of the table that holds its numbers. `text` says the same as the chart to a
+    reader who does not see it. `series` are the names that the spec's parameter `shown` may hold, with
+    their colours.
     """
 
     name: str
@@ -43,14 +44,14 @@ def first_pictures(experiment: ExperimentSummary) -> list[Drawing]:
     return [found[name] for name in names if name in found]
 
 
-def further_pictures(experiment: ExperimentSummary) -> list[Drawing]:
-    """Return all other drawings of an experiment."""
+def further_pictures(experiment: ExperimentSummary, currency: str | None) -> list[Drawing]:
+    """Return all other drawings of an experiment; prices are in `currency`."""
     first = {one.name for one in first_pictures(experiment)}
-    return [one for one in drawings(experiment) if one.name not in first]
+    return [one for one in drawings(experiment, currency) if one.name not in first]
 
 
-def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
-    """Yield what is drawn of an experiment."""
+def drawings(experiment: ExperimentSummary, currency: str | None = None) -> Iterator[Drawing]:
+    """Yield what is drawn of an experiment; prices are in `currency`."""
     measured = [point for point in experiment.points if point.throughput_samples_per_s]
     # Of one size, speed-up and efficiency are 1 by definition.
     quantities = QUANTITIES if len(measured) > 1 else QUANTITIES[: len(measured)]
@@ -89,6 +90,18 @@ def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
         text, caption = prediction_chart.text(prediction), prediction_chart.CAPTION
         colours = dict(prediction_chart.COLOURS)
         yield Drawing("prediction", "prediction", caption, text, spec, colours)
+    if currency and len(cost_chart.priced(experiment)) > 1:
+        spec = finished(cost_chart.cost_chart(experiment, currency))
+        text = cost_chart.text(experiment, currency)
+        yield Drawing("costs", "scaling", cost_chart.CAPTION, text, spec)
+    history = experiment.history
+    if history and len(history_chart.compared(history)) > 1:
+        spec = finished(history_chart.history_chart(experiment, history))
+        text, colours = (
+            history_chart.text(experiment, history),
+            history_chart.colours(experiment, history),
+        )
+        yield Drawing("history", "history", history_chart.CAPTION, text, spec, colours)
 
 
 def _told(

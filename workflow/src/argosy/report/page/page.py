@@ -11,7 +11,7 @@ from argosy.report.charts.sparkline import sparkline
 from argosy.report.numbers import of_metric
 from argosy.report.page.html import rendered
 from argosy.report.prose import findings as words
-from argosy.report.prose import headings, repeated_slowness, size_names, sizes
+from argosy.report.prose import headings, history, repeated_slowness, size_names, sizes
 from argosy.report.prose import predictions as prediction_words
 from argosy.report.prose import setups as setup_words
 from argosy.report.prose import stalls as stall_words
@@ -68,6 +68,8 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         metric_names=words.metric_names,
         of_metric=of_metric,
         stall_refusals=stall_words.refusals,
+        history_sentences=history.sentences,
+        shown=setup_words.shown,
         timeline_names=timeline_words.part_names,
         timeline_refusals=timeline_words.refusals,
         prediction_sentences=prediction_words.sentences,

@@ -27,7 +27,7 @@ def write_paper(summary: Summary, folder: Path) -> list[Path]:
     written = [folder / "summary.csv"]
     write_text(written[0], summary_csv(summary))
     for experiment, name in zip(summary.experiments, _names(summary.experiments), strict=True):
-        for drawing in drawings(experiment):
+        for drawing in drawings(experiment, summary.rates.currency):
             written += _write_chart(drawing, folder / f"{name}-{drawing.name}")
         for table in latex_tables(experiment):
             written.append(folder / f"{name}-{table.name}.tex")

@@ -41,11 +41,11 @@ def _speed(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
     """Yield how much faster the largest size that pays is, and what is known of larger ones."""
     measured = [one for one in experiment.points if one.throughput_samples_per_s]
     base, largest = measured[0], measured[-1]
-    chosen = _at(experiment, advice.for_time)
-    skipped = [_at(experiment, point) for point in advice.not_compared]
+    chosen = point_of(experiment, advice.for_time)
+    skipped = [point_of(experiment, point) for point in advice.not_compared]
     compared = [one for one in measured if one not in skipped][-1]
     if chosen is base:
-        yield _no_speed_up(experiment, base, _at(experiment, advice.fastest))
+        yield _no_speed_up(experiment, base, point_of(experiment, advice.fastest))
     else:
         yield _faster(experiment, chosen, base)
         if compared.nodes > chosen.nodes:
@@ -96,8 +96,8 @@ def _of_larger(experiment: ExperimentSummary, larger: PointSummary, ratio: Estim
 
 
 def _advice(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
-    for_time = size_names.size(experiment, _at(experiment, advice.for_time))
-    for_node_hours = size_names.size(experiment, _at(experiment, advice.for_node_hours))
+    for_time = size_names.size(experiment, point_of(experiment, advice.for_time))
+    for_node_hours = size_names.size(experiment, point_of(experiment, advice.for_node_hours))
     begin = "By their means alone, take" if advice.by_means else "Take"
     if advice.for_time == advice.for_node_hours:
         yield f"{begin} {for_time}, whether time matters or node-hours do."
@@ -123,7 +123,7 @@ def _advice(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:
         f"{begin} {for_time} if time matters, at {times}; take {for_node_hours} if node-hours do."
     )
     if advice.nearly:
-        nearly = size_names.size(experiment, _at(experiment, advice.nearly))
+        nearly = size_names.size(experiment, point_of(experiment, advice.nearly))
         yield f"{nearly} would take only {percent(advice.nearly_longer, 1)} longer, by the means."
 
 
@@ -140,7 +140,8 @@ def _gives(point: PointSummary) -> str:
     return "gives" if point.nodes == 1 else "give"
 
 
-def _at(experiment: ExperimentSummary, point: Point) -> PointSummary:
+def point_of(experiment: ExperimentSummary, point: Point) -> PointSummary:
+    """Return the measured size of an experiment that is at a point."""
     return next(
         one for one in experiment.points if Point(one.ranks, one.nodes, one.ranks_per_node) == point
     )

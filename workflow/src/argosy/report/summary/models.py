@@ -14,7 +14,7 @@ from argosy.analysis.long_steps import LongSteps
 from argosy.analysis.measurements import Point
 from argosy.analysis.not_finite import NotFinite
 from argosy.analysis.queue_waits import QueueWaits
-from argosy.analysis.setups import Setup
+from argosy.analysis.setups import Difference, Setup
 from argosy.analysis.statistics import CONFIDENCE, Estimate
 from argosy.analysis.stragglers import Straggler
 from argosy.analysis.timelines import PointTimeline
@@ -137,6 +137,61 @@ class Advice:
 
 
 @dataclass(frozen=True)
+class HistoryPoint:
+    """The runs of a size in one entry of a history."""
+
+    nodes: int
+    ranks_per_node: int
+    ranks: int
+    runs_samples_per_s: list[float]
+    throughput_samples_per_s: Estimate
+
+
+@dataclass(frozen=True)
+class HistoryEntry:
+    """The runs of an experiment that are of one report and of no earlier one.
+
+    `commit` is the project's, `image` a name and digest, `machines` are models of processors.
+    """
+
+    started_unix_s: float | None
+    """When the first of the runs began."""
+    commit: str | None
+    image: str | None
+    machines: list[str]
+    points: list[HistoryPoint]
+    not_compared: str | None = None
+    """Why the present runs are not held against these."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """The present throughput of a size over an earlier one, on the same work and machines.
+
+    Against one or two earlier reports it is the ratio to the later, with Welch's interval. Against three
+    or more it is the ratio to their mean; its interval has the scatter between these reports. The
+    intervals of all sizes hold together.
+    """
+
+    nodes: int
+    ranks_per_node: int
+    ranks: int
+    ratio: Estimate
+    reports: int
+    """How many earlier reports it is held against: 1, or 3 and more."""
+
+
+@dataclass(frozen=True)
+class History:
+    """An experiment in this report and in those before it, the oldest first, the present last."""
+
+    entries: list[HistoryEntry]
+    changes: list[Change]
+    differences: list[Difference]
+    """Between the present setup (`other`) and that of the last report it is held against (`one`)."""
+
+
+@dataclass(frozen=True)
 class ExperimentSummary:
     """The points of an experiment, smallest first; `base` is the one that others are held against.
 
@@ -170,6 +225,8 @@ class ExperimentSummary:
     """The runs of each planned size, smallest first."""
     advice: Advice | None = None
     """How many nodes to ask for; None where fewer than two sizes have a throughput."""
+    history: History | None = None
+    """None where no earlier report has other runs of it."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,170 @@
+"""The summaries of a site's reports: summary.json, and `history/` with those that newer ones replaced."""
+
+import hashlib
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from argosy.errors import ArgosyError, plain_texts, some
+from argosy.files import write_text
+from argosy.reading import NotReadError, entries, json_of, read_bytes, read_object
+from argosy.report.summary.history import (
+    PastSummary,
+    commits,
+    measured_keys,
+    past_summary,
+)
+from argosy.report.summary.models import SUMMARY_VERSION, Summary, read_summary
+
+SUMMARY = "summary.json"
+HISTORY = "history"
+MOST_REPORTS = 100
+"""Of a history so many are read, the newest."""
+_MOST_BYTES = 256 << 20
+_FEWEST_LETTERS = 4
+_DIGITS = 8
+"""Of a commit or digest, where it is shown."""
+
+
+@dataclass(frozen=True)
+class PastReports:
+    """The history of a site, the oldest report first, and a line on each file that is left out of it."""
+
+    summaries: list[PastSummary]
+    left_out: list[str]
+
+
+def read_report(folder: Path, path: Path | None = None) -> tuple[dict[str, Any], Summary]:
+    """Return the content of a summary.json in a site's folder, the present one or `path`, and the summary.
+
+    Raises ArgosyError.
+    """
+    again = "name another report of the site" if path else f"run: argosy report {folder}"
+    path = path or folder / SUMMARY
+    try:
+        content = plain_texts(read_object(path, folder, _MOST_BYTES))
+        version = content["schema_version"]
+        if version != SUMMARY_VERSION:
+            raise ArgosyError(
+                f"{path}: its schema_version is {version}, this Argosy reads {SUMMARY_VERSION}",
+                again,
+            )
+        return content, read_summary(content)
+    except FileNotFoundError:
+        raise ArgosyError(f"{path}: there is no report yet", again) from None
+    except NotReadError as problem:
+        raise ArgosyError(f"{path}: {problem.strerror}", again) from None
+    except PermissionError:
+        raise
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise ArgosyError(f"{path}: is damaged: {key}: {first['msg']}", again) from None
+    except (OSError, ValueError, KeyError):
+        raise ArgosyError(f"{path}: is damaged", again) from None
+
+
+def past_reports(folder: Path) -> PastReports:
+    """Return the newest of a site's history, as many as MOST_REPORTS."""
+    paths = _kept(folder)
+    found = {path: _past(path, folder) for path in paths[-MOST_REPORTS:]}
+    older = len(paths) - len(found)
+    return PastReports(
+        [past for past in found.values() if past],
+        [
+            *([f"{folder / HISTORY}: the oldest {older} reports are left out"] if older else ()),
+            *(f"{path}: is left out, since it is no summary" for path in found if not found[path]),
+        ],
+    )
+
+
+def keep_replaced(folder: Path, new: Summary) -> None:
+    """Copy summary.json to the history, unless all that it measured is in `new` or kept already."""
+    path = folder / SUMMARY
+    replaced = _past(path, folder)
+    if replaced is None:
+        return
+    known = measured_keys(new.runs).union(
+        *(measured_keys(each.runs) for each in past_reports(folder).summaries)
+    )
+    if measured_keys(replaced.runs) - known:
+        content = read_bytes(path, folder, _MOST_BYTES)
+        name = f"{_day(replaced)}-{hashlib.sha256(content).hexdigest()[:8]}.json"
+        write_text(folder / HISTORY / name, content.decode())
+
+
+def report_called(folder: Path, word: str) -> Summary:
+    """Return the newest report of a site that is of `word`.
+
+    Args:
+        folder: of the site's results.
+        word: begins a report's date in the history, the one commit of its runs, or an image's digest; or it
+            is an image's name. Of an image only its experiments are returned.
+
+    Raises:
+        ArgosyError: where no report is, with the words there are; where the report cannot be read.
+    """
+    there: list[str] = []
+    for path in (folder / SUMMARY, *reversed(_kept(folder))):
+        past = _past(path, folder)
+        if past is None:
+            continue
+        told = {*commits(past).values()}
+        dates = [path.stem] if path.name != SUMMARY else []
+        whole = [*dates, *(told if len(told) == 1 else ())]
+        images = {one.setup.image for one in past.experiments if _is_of(one.setup.image, word)}
+        if images or (word and any(name.startswith(word) for name in whole)):
+            _, found = read_report(folder, path)
+            kept = [each for each in found.experiments if each.setup.image in images]
+            return replace(found, experiments=kept) if images else found
+        there += [*dates, *(commit[:_DIGITS] for commit in told)]
+        there += [shown for one in past.experiments if (shown := _shown(one.setup.image))]
+    names = some([*dict.fromkeys(there)])
+    raise ArgosyError(
+        f"{folder}: no report is of {word or 'nothing'}",
+        f"there are {names}" if there else f"run: argosy report {folder}",
+    )
+
+
+def _is_of(image: str | None, word: str) -> bool:
+    name, _, digest = (image or "").rpartition(" ")
+    digest = digest.removeprefix("sha256:")
+    begin = word.removeprefix("sha256:")
+    return bool(word) and (
+        word == name or (len(begin) >= _FEWEST_LETTERS and digest.startswith(begin))
+    )
+
+
+def _shown(image: str | None) -> str:
+    name, _, digest = (image or "").rpartition(" ")
+    return f"{name} ({digest.removeprefix('sha256:')[:_DIGITS]})" if name else ""
+
+
+def _kept(folder: Path) -> list[Path]:
+    """Return the files of a history, the oldest first."""
+    try:
+        names = sorted(
+            each.name for each in entries(folder / HISTORY, folder) if each.name.endswith(".json")
+        )
+    except OSError:
+        return []
+    return [folder / HISTORY / name for name in names]
+
+
+def _past(path: Path, top: Path) -> PastSummary | None:
+    """Return what a summary.json tells a history; None where it is missing or no such file."""
+    try:
+        return past_summary(plain_texts(json_of(read_bytes(path, top, _MOST_BYTES))))
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def _day(summary: PastSummary) -> str:
+    starts = [run.started_unix_s for run in summary.runs if run.started_unix_s is not None]
+    try:
+        return f"{datetime.fromtimestamp(max(starts), UTC):%Y-%m-%dT%H%M}"
+    except (ValueError, OverflowError, OSError):
+        return "undated"

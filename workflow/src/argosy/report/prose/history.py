@@ -1,0 +1,100 @@
+"""What an experiment's history says: which sizes became slower or faster, and what else differs."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from argosy.analysis.statistics import Estimate
+from argosy.report.numbers import moment, percent, percent_interval
+from argosy.report.prose import size_names
+from argosy.report.prose.setups import shown
+from argosy.report.summary.models import Change, ExperimentSummary, History
+
+_DIGITS = 8
+_COMMIT = 40
+
+
+def slower(experiment: ExperimentSummary) -> list[str]:
+    """Return a sentence where a size is shown to be slower than before."""
+    return [*_sentence(experiment, "Slower", is_slower)]
+
+
+def sentences(experiment: ExperimentSummary) -> list[str]:
+    """Return what changed, what else differs, and that nothing is shown to have changed."""
+    history = experiment.history
+    if history is None:
+        return []
+    said = [*slower(experiment), *_sentence(experiment, "Faster", is_faster)]
+    told = [one for one in history.changes if one.ratio.low is not None]
+    if told and not said:
+        within = "; ".join(
+            f"{size_names.size(experiment, one)}: {percent(one.ratio.mean - 1, 1)}, interval "
+            f"{percent_interval(_growth(one.ratio), 1)}"
+            for one in told
+        )
+        said.append(f"No change is shown since {_since(history, told)} ({within}).")
+    if not history.changes:
+        said.append("No earlier report is compared with this one: see the table.")
+    elif not told:
+        said.append("Single runs, or runs alike to the last digit: no change can be shown.")
+    return said
+
+
+def is_slower(change: Change) -> bool:
+    """Return whether a size is shown to be slower than before."""
+    return change.ratio.high is not None and change.ratio.high < 1
+
+
+def is_faster(change: Change) -> bool:
+    """Return whether a size is shown to be faster than before."""
+    return change.ratio.low is not None and change.ratio.low > 1
+
+
+def _sentence(
+    experiment: ExperimentSummary, word: str, holds: Callable[[Change], bool]
+) -> Iterator[str]:
+    history = experiment.history
+    changed = [one for one in history.changes if holds(one)] if history else []
+    if not history or not changed:
+        return
+    sizes = size_names.listed(
+        [
+            f"{size_names.size(experiment, one)} by {_by_how_much(one.ratio, word)}"
+            for one in changed
+        ]
+    )
+    yield f"{word} than in {_since(history, changed)}: {sizes}. {_differences(history, changed)}"
+
+
+def _by_how_much(ratio: Estimate, word: str) -> str:
+    growth = _growth(ratio)
+    if word == "Slower":
+        growth = Estimate(ratio.n, -growth.mean, -(growth.high or 0.0), -(growth.low or 0.0))
+    return f"{percent(growth.mean, 1)} ({percent_interval(growth, 1)})"
+
+
+def _growth(ratio: Estimate) -> Estimate:
+    low, high = (None if end is None else end - 1 for end in (ratio.low, ratio.high))
+    return Estimate(ratio.n, ratio.mean - 1, low, high)
+
+
+def _since(history: History, changes: Sequence[Change]) -> str:
+    most = max(one.reports for one in changes)
+    if most > 1:
+        return f"{most} earlier reports"
+    last = [entry for entry in history.entries[:-1] if entry.not_compared is None][-1]
+    return f"the report of {moment(last.started_unix_s).partition(' ')[0]}"
+
+
+def _differences(history: History, changes: Sequence[Change]) -> str:
+    listed = "; ".join(
+        f"{one.what} {_value(one.one)}, now {_value(one.other)}" for one in history.differences
+    )
+    since = "since the last of them" if max(one.reports for one in changes) > 1 else "since then"
+    day = " Days may differ as much." if all(one.reports == 1 for one in changes) else ""
+    if not listed:
+        return f"Nothing else that Argosy notes differs {since}.{day}"
+    return f"What differs {since}: {listed}.{day}"
+
+
+def _value(text: str) -> str:
+    is_commit = len(text) == _COMMIT and text.isalnum()
+    return text[:_DIGITS] if is_commit else shown(text)
