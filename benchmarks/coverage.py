@@ -4,6 +4,10 @@ import json
 import sys
 
 import coverage_choices
+import coverage_continued
+import coverage_curves
+import coverage_days
+import coverage_hosts
 import coverage_laws
 import coverage_networks
 import coverage_pairs
@@ -11,10 +15,16 @@ import coverage_prediction
 import coverage_rings
 import coverage_runs
 import coverage_stragglers
+import coverage_survivors
+import coverage_throttled
 from rich.console import Console
 
 PARTS = {
     "choices": coverage_choices.measured,
+    "continued": coverage_continued.measured,
+    "curves": coverage_curves.measured,
+    "days": coverage_days.measured,
+    "hosts": coverage_hosts.measured,
     "laws": coverage_laws.measured,
     "networks": coverage_networks.measured,
     "pairs": coverage_pairs.measured,
@@ -22,6 +32,8 @@ PARTS = {
     "rings": coverage_rings.measured,
     "runs": coverage_runs.measured,
     "stragglers": coverage_stragglers.measured,
+    "survivors": coverage_survivors.measured,
+    "throttled": coverage_throttled.measured,
 }
 
 

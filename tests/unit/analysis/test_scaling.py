@@ -7,6 +7,7 @@ import pytest
 from argosy.analysis.measurements import Measurement, Point
 from argosy.analysis.scaling import scaling
 from argosy.analysis.statistics import Estimate, ratio_estimate
+from argosy.analysis.warmup import WarmUp
 
 
 def runs(nodes: int, *rates: float | None, ranks_per_node: int = 1) -> list[Measurement]:
@@ -119,14 +120,38 @@ def test_sizes_of_other_days_have_a_ratio_and_no_interval() -> None:
     assert found.throughput.low is not None
     assert (found.speed_up.low, found.efficiency.high, found.detectable) == (None, None, None)
     assert found.speed_up.mean == pytest.approx(1.985, abs=0.01)
-    _, together = scaling([*one, *two, replace(one[0], started_unix_s=day_s + 60)])
-    assert together.no_interval is None
-    assert together.speed_up.low is not None
+
+
+@pytest.mark.parametrize(
+    ("base_days", "other_days", "reason"),
+    [
+        ([1, 1, 1, 2], [2, 2, 2], "it was mostly measured on other days"),
+        ([1, 1, 1, 1], [2, 2, 2, 1], "it was mostly measured on other days"),
+        ([1, 1, 1, 1, 2, 2, 2, 2], [2, 2, 2, 2], "it was mostly measured on other days"),
+        ([1, 1, 1, 2, 2], [1, 1, 1, 2], None),
+        ([1, 1, 1, 2, 2, 2], [1, 1, 1, 2, 2, 2], None),
+        ([1, 2, 3], [1, 2, 3], None),
+        ([1, 2], [1, 2], None),
+    ],
+)
+def test_one_run_on_another_day_does_not_make_sizes_take_turns(
+    base_days: list[int], other_days: list[int], reason: str | None
+) -> None:
+    measured = [
+        replace(run, started_unix_s=86400.0 * day + 60 * place + nodes)
+        for nodes, its_days in ((1, base_days), (2, other_days))
+        for place, (day, run) in enumerate(
+            zip(its_days, runs(nodes, *(100.0 + day for day in range(len(its_days)))), strict=True)
+        )
+    ]
+    _, found = scaling(measured)
+    assert found.no_interval == reason
+    assert (found.speed_up.low is None) == (reason is not None)
 
 
 def test_a_size_that_lost_runs_has_no_interval_and_none_has_beside_such_a_base() -> None:
     one, two, three = runs(1, 99.0, 101.0), runs(2, 198.0, 199.0), runs(3, 290.0, 300.0)
-    _, second, third = scaling(one + two + three, {Point(2, 2, 1): 0.25, Point(3, 3, 1): 0.1})
+    _, second, third = scaling(one + two + three, {Point(2, 2, 1): 0.25, Point(3, 3, 1): 0.04})
     assert (second.speed_up.low, second.throughput.low) == (None, None)
     assert "slow ones" in str(second.no_interval)
     assert third.speed_up.low is not None
@@ -134,6 +159,24 @@ def test_a_size_that_lost_runs_has_no_interval_and_none_has_beside_such_a_base()
     assert base.throughput.low is None
     assert [found.speed_up.low for found in others] == [None, None]
     assert None not in [found.throughput.low for found in others]
+
+
+@pytest.mark.parametrize("slow", [1, 2])
+def test_a_size_whose_runs_become_slower_is_in_no_interval(slow: int) -> None:
+    """Their means depend on how long they are; that of one run in three may do so by chance."""
+    of_sizes = {nodes: runs(nodes, 99.0 * nodes, 100.0 * nodes, 101.0 * nodes) for nodes in (1, 2)}
+    steady, throttled = WarmUp(0, True, ""), WarmUp(0, True, "", slower_from=60, slower=1.25)
+    for slow_runs, has_interval in ((0, True), (1, True), (2, False), (3, False)):
+        measured = [
+            replace(run, warm_up=throttled if nodes == slow and place < slow_runs else steady)
+            for nodes, of_size in of_sizes.items()
+            for place, run in enumerate(of_size)
+        ]
+        _, found = scaling(measured)
+        assert (found.speed_up.low is not None) == has_interval
+        assert (found.no_interval is None) == has_interval
+        assert found.speed_up.mean == pytest.approx(2)
+        assert found.throughput.low is not None
 
 
 def test_no_runs_no_points() -> None:

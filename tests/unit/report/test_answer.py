@@ -171,6 +171,13 @@ def test_a_size_without_an_interval_is_not_advised(tmp_path: Path) -> None:
     assert not any("means alone" in one for one in advice(found))
 
 
+def test_one_of_five_runs_lost_is_a_fifth(tmp_path: Path) -> None:
+    study(tmp_path / "site", {1: 0.1, 4: 0.14})
+    completed(tmp_path / "site", 0.141, nodes=4, repeat=4)
+    plan(tmp_path / "site", nodes=4, repeat=5).execute(state="failed")
+    assert "runs that were lost" in str(experiment(tmp_path / "site").points[1].no_interval)
+
+
 def test_weak_scaling_is_of_throughput(tmp_path: Path) -> None:
     for nodes in (1, 2):
         for repeat, factor in enumerate(SPREAD, 1):

@@ -40,9 +40,11 @@ def test_throttled_runs_are_said_and_that_sizes_differ_in_it(tmp_path: Path) -> 
     text = " ".join(to_know(summary, experiment))
     assert "Steps become slower in the course of runs, in the median 1.2" in text
     assert "times with 1 node, 1.00 times with 2 nodes" in text
-    assert "That is more than ideal, beyond chance" in " ".join(sentences(experiment))
+    said = " ".join(sentences(experiment))
+    assert "no interval: runs become slower in their course" in said
+    assert "That is more than ideal. Possible causes" in said
     assert experiment.points[1].efficiency is not None
-    assert experiment.points[1].efficiency.low > 1.05  # type: ignore[operator]
+    assert experiment.points[1].efficiency.low is None
 
 
 def test_steady_runs_are_not(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
 """Throughput, speed-up and efficiency of each point of an experiment against its base case."""
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, median
 
 from argosy.analysis.blocks import days, pairs_of
 from argosy.analysis.detectable import detectable_pair_ratio, detectable_ratio
@@ -16,13 +17,19 @@ from argosy.analysis.statistics import (
     scaled,
 )
 
-MUCH_LOST = 0.2
-"""Of the runs of a size: they may have been the slow ones, as where a time limit ended them."""
+MUCH_LOST = 0.05
+"""Of the runs of a size: they may have been the slow ones, as where a time limit ended them.
+
+Where the slowest one of ten is lost, nine tenths of intervals cover the truth (`make bench-coverage`)."""
 LOST = "runs that were lost may have been the slow ones"
+SLOWER = "runs become slower in their course, so that means depend on how long runs are"
 OTHER_DAYS = "it was measured on other days"
+MOSTLY_OTHER_DAYS = "it was mostly measured on other days"
 OTHER_HOURS = "it was measured at other hours"
-APART_S = 3600.0
+APART_S = 1800.0
 """Between the mean starts of two sizes whose runs do not take turns; machines are not the same then."""
+IN_TURNS = 0.25
+"""Of their runs, two sizes that take turns have no more in advance of each other, and one run besides."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,8 @@ def scaling(
             point in much_lost,
             LOST
             if {base, point} & much_lost
-            else _apart(by_point[base], of_point, on_days[base].isdisjoint(on_days[point])),
+            else _slower(by_point[base], of_point)
+            or _apart(by_point[base], of_point, on_days[base].isdisjoint(on_days[point])),
         )
         for point, of_point in sorted(by_point.items())
         if base is not None
@@ -101,12 +109,31 @@ def _apart(
     """Return why runs of two sizes may differ by when they were measured; None where they took turns."""
     if are_other_days:
         return OTHER_DAYS
-    starts = [[run.started_unix_s for run in one if run.started_unix_s] for one in (base, runs)]
-    if not all(starts):
+    starts = [
+        sorted(run.started_unix_s for run in one if run.started_unix_s) for one in (base, runs)
+    ]
+    if not all(starts) or abs(fmean(starts[0]) - fmean(starts[1])) <= APART_S:
         return None
-    first, second = sorted(starts, key=min)
-    took_turns = min(second) <= max(first)
-    return None if took_turns or fmean(second) - fmean(first) <= APART_S else OTHER_HOURS
+    if _in_advance(*starts) < min(1.0, IN_TURNS + 1 / min(map(len, starts))):
+        return None
+    return OTHER_HOURS if len({*days([*starts[0], *starts[1]])}) == 1 else MOSTLY_OTHER_DAYS
+
+
+def _in_advance(one: Sequence[float], other: Sequence[float]) -> float:
+    """Return by how much more of its runs one size is in advance of the other at most.
+
+    It is the distance of Kolmogorov and Smirnov between starts, each in order.
+    """
+    return max(
+        abs(bisect_right(one, at) / len(one) - bisect_right(other, at) / len(other))
+        for at in (*one, *other)
+    )
+
+
+def _slower(*sizes: Sequence[Measurement]) -> str | None:
+    """Return why means of two sizes may differ by how long runs are; None where their runs stay as fast."""
+    ratios = ([run.warm_up.slower for run in runs if run.warm_up] for runs in sizes)
+    return SLOWER if any(median(of_size) > 1 for of_size in ratios if of_size) else None
 
 
 def _throughput(rates: Sequence[float], much_lost: bool) -> Estimate:

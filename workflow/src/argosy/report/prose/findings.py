@@ -33,6 +33,8 @@ _LOSSES = {
     "data": "waiting for data",
     "computation": "slower computation",
 }
+CLEARLY_ABOVE = 1.05
+"""An efficiency without an interval that is above this is worth a sentence."""
 MOST_NAMED = 4
 """Runs of one cause; of more, their number is said."""
 _STATES = ("completed", "failed", "interrupted", "cancelled", "unfinished", "pending")
@@ -275,7 +277,8 @@ def _comparison(experiment: ExperimentSummary, base: PointSummary, point: PointS
     return (
         f"{size(experiment, point)} {verb} {number(speed_up.mean)} times the throughput of "
         f"{size(experiment, base)} ({_spread(speed_up, base, point.no_interval)}): "
-        f"efficiency {percent(efficiency.mean)}.{_no_gain(speed_up)}{_more_than_ideal(efficiency)}"
+        f"efficiency {percent(efficiency.mean)}.{_no_gain(speed_up)}"
+        f"{_more_than_ideal(efficiency, point.no_interval)}"
         f"{sizes.lost(experiment, point)}"
     )
 
@@ -286,11 +289,16 @@ def _no_gain(speed_up: Estimate) -> str:
     return " No significant speed-up."
 
 
-def _more_than_ideal(efficiency: Estimate) -> str:
-    if efficiency.low is None or efficiency.low <= 1:
+def _more_than_ideal(efficiency: Estimate, no_interval: str | None) -> str:
+    """Return the sentence on an efficiency that is surely above 100 %, or clearly where nothing is sure."""
+    if no_interval:
+        is_above, surely = efficiency.mean > CLEARLY_ABOVE, ""
+    else:
+        is_above, surely = (efficiency.low or 0.0) > 1, ", beyond chance"
+    if not is_above:
         return ""
     return (
-        " That is more than ideal, beyond chance. Possible causes are caches, or a base that was slowed "
+        f" That is more than ideal{surely}. Possible causes are caches, or a base that was slowed "
         "down by its clocks or a neighbour."
     )
 

@@ -223,7 +223,7 @@ def _lost(states: Mapping[Point, Counter[str]]) -> dict[Point, float]:
         for point, found in states.items()
     }
     return {
-        point: 1 - found["completed"] / ended[point]
+        point: (ended[point] - found["completed"]) / ended[point]
         for point, found in states.items()
         if ended[point]
     }
