@@ -120,7 +120,18 @@ def test_three_sizes_do_not_tell_amdahl_from_a_peak() -> None:
     said = sentence(laws)
     assert said
     assert said.startswith("Its runs do not contradict Amdahl's law: ")
-    assert " The runs cannot distinguish it from the universal law, which has a peak" in said
+    assert said.endswith(
+        " The runs cannot distinguish it from at least one other curve: the universal law, which has a "
+        "peak, or a cost by the logarithm of the ranks."
+    )
+
+
+def test_a_cost_by_the_logarithm_may_be_the_universal_law() -> None:
+    laws = law_summaries("strong", runs(lambda n: 1 / (1 / n + 0.005 * np.log2(n)), SIZES[:4]))
+    assert [law.is_alone for law in laws.laws if law.is_best] == [False]
+    assert str(sentence(laws)).endswith(
+        " The runs cannot distinguish it from a cost by the logarithm of the ranks."
+    )
 
 
 def test_runs_that_no_law_describes() -> None:

@@ -36,6 +36,24 @@ def test_three_sizes_are_enough_for_the_simpler_laws() -> None:
     assert found.best == "amdahl"
 
 
+@pytest.mark.parametrize("fixed", [0.0, 0.02])
+def test_beside_a_cost_by_the_logarithm_no_law_stands_alone(fixed: float) -> None:
+    """Messages along a tree take half a per cent of a step of one rank for each doubling."""
+    chance = np.random.default_rng(34)
+    rates = 1 / (1 / SIZES + fixed + 0.005 * np.log2(SIZES))
+    found = [
+        choose(
+            "strong",
+            SIZES.tolist(),
+            (rates * np.exp(0.01 * chance.standard_normal(SIZES.size))).tolist(),
+        )
+        for _ in range(40)
+    ]
+    named = [one for one in found if one.best]
+    assert len(named) > 10
+    assert sum(one.is_alone for one in named) <= 2
+
+
 def test_the_scatter_has_to_be_known() -> None:
     found = choose("strong", [1, 2, 4, 4], [1.0, 2.0, 3.9, 4.0])
     assert found.best is None

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from argosy.analysis.laws.fits import Fit, Refused, fit
-from argosy.analysis.laws.formulas import AMDAHL, GUSTAFSON, LINEAR, USL, Law
+from argosy.analysis.laws.formulas import AMDAHL, GUSTAFSON, LINEAR, LOGARITHMIC, USL, Law
 from argosy.analysis.laws.intervals import Fitted
 from argosy.analysis.statistics import CONFIDENCE
 
@@ -43,7 +43,8 @@ NO_LOSS = 0.95
 class Choice:
     """All laws' fits, the simplest first; the name of the `best`, or why there is none, as a sentence.
 
-    `is_alone` is False where the runs do not tell the best from the universal law.
+    `is_alone` is False where the runs do not tell the best from the universal law, or from one whose cost
+    grows with the logarithm of the size.
     """
 
     fits: Mapping[str, Fit | Refused]
@@ -60,6 +61,8 @@ def choose(scaling: str, sizes: Sequence[float], rates: Sequence[float | None]) 
     want of runs. So the linear law, which says that nothing is lost, is the best only where the efficiency
     at the largest size is surely above `NO_LOSS`; and Amdahl's and Gustafson's stand alone only where what
     the universal law has besides, its coherency, surely takes less than the rest of the throughput there.
+    Strong scaling has a rival that is no law, with a cost by the logarithm of the size: Amdahl's law stands
+    alone where that cost surely is as little, and the universal law where the runs contradict the rival.
     What more is asked of the best is in `_named`.
     """
     fits = {law.name: fit(law, sizes, rates) for law in LAWS[scaling]}
@@ -84,10 +87,12 @@ def choose(scaling: str, sizes: Sequence[float], rates: Sequence[float | None]) 
         return Choice(fits, undecided=_none_fits(fits))
     if passing[0] == LINEAR.name:
         return _no_loss(fits, fitted[LINEAR.name].fitted)
-    return _named(fits, fitted[passing[0]])
+    return _named(
+        fits, fitted[passing[0]], fit(LOGARITHMIC, sizes, rates) if scaling == "strong" else None
+    )
 
 
-def _named(fits: Mapping[str, Fit | Refused], simplest: Fit) -> Choice:
+def _named(fits: Mapping[str, Fit | Refused], simplest: Fit, rival: Fit | Refused | None) -> Choice:
     """Choose the simplest law that is not contradicted, unless chance may have brought it there.
 
     What it has besides the simpler laws surely is not 0, where its interval can tell. By few runs it fits
@@ -102,21 +107,32 @@ def _named(fits: Mapping[str, Fit | Refused], simplest: Fit) -> Choice:
             undecided="No scaling law is chosen: the simpler ones miss the means of the sizes by more than "
             f"repeats scatter, and yet the {parameter} of the next may be 0.",
         )
-    is_alone = name == USL.name or _has_no_coherency(fits[USL.name], max(simplest.sizes))
+    largest = max(simplest.sizes)
+    is_alone = name == USL.name or _takes_little(fits[USL.name], "coherency", largest - 1)
     if has_few and not is_alone and chance is not None and chance < BARELY:
         return Choice(
             fits,
             undecided="No scaling law is chosen: the simplest that may hold misses the means of the sizes "
             f"by what chance does in only {chance:.0%} of studies, and is not told from the universal law.",
         )
+    if rival is not None:
+        is_alone &= (
+            isinstance(rival, Fit) and _is_contradicted(rival)
+            if name == USL.name
+            else _takes_little(rival, "cost of a doubling", math.log2(largest))
+        )
     return Choice(fits, name, is_alone)
 
 
-def _has_no_coherency(universal: Fit | Refused, size: float) -> bool:
-    if isinstance(universal, Refused):
+def _takes_little(found: Fit | Refused, last: str, growth: float) -> bool:
+    """Return whether a curve's `last` parameter surely takes little of the throughput at the largest size.
+
+    Its cost there is the parameter times the size and this `growth`.
+    """
+    if isinstance(found, Refused):
         return False
-    contention = universal.parameters["contention"].value
-    most = universal.parameters["coherency"].high * size * (size - 1)
+    size, contention = max(found.sizes), found.parameters["contention"].value
+    most = found.parameters[last].high * size * growth
     return most / (1 + contention * (size - 1) + most) < 1 - NO_LOSS
 
 

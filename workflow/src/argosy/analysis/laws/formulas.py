@@ -4,6 +4,7 @@
     Amdahl      X = λ N / (1 + σ (N - 1))                   strong scaling
     Gustafson   X = λ (s + (1 - s) N)                       weak scaling
     USL         X = λ N / (1 + σ (N - 1) + κ N (N - 1))     the universal scalability law
+    logarithmic X = λ N / (1 + σ (N - 1) + c N log2 N)      no law, but as messages along a tree cost
 
 Amdahl, "Validity of the single processor approach", AFIPS 1967; Gustafson, "Reevaluating Amdahl's
 law", CACM 31(5), 1988; Gunther, "Guerrilla Capacity Planning", 2007, eq. 4.30, and "A General
@@ -75,6 +76,10 @@ def _three(sizes: Vector) -> Matrix:
     return np.column_stack([np.ones_like(sizes), sizes, sizes * (sizes - 1)])
 
 
+def _with_logarithm(sizes: Vector) -> Matrix:
+    return np.column_stack([np.ones_like(sizes), sizes, sizes * np.log2(sizes)])
+
+
 LINEAR = Law("linear", False, _one, ())
 
 AMDAHL = Law(
@@ -105,24 +110,27 @@ GUSTAFSON = Law(
     ),
 )
 
-USL = Law(
-    "usl",
-    False,
-    _three,
-    (
-        Parameter(
-            "contention",
-            1.0,
-            lambda found: _share(float(found[1]), float(found[0] + found[1])),
-            lambda sigma: np.array([[1 - sigma, 0.0], [sigma, 0.0], [0.0, 1.0]]),
-        ),
-        Parameter(
-            "coherency",
-            math.inf,
-            lambda found: _share(float(found[2]), float(found[0] + found[1])),
-            lambda kappa: np.array([[1.0, 0.0], [0.0, 1.0], [kappa, kappa]]),
-        ),
-    ),
+_CONTENTION = Parameter(
+    "contention",
+    1.0,
+    lambda found: _share(float(found[1]), float(found[0] + found[1])),
+    lambda sigma: np.array([[1 - sigma, 0.0], [sigma, 0.0], [0.0, 1.0]]),
+)
+
+
+def _third(name: str) -> Parameter:
+    return Parameter(
+        name,
+        math.inf,
+        lambda found: _share(float(found[2]), float(found[0] + found[1])),
+        lambda value: np.array([[1.0, 0.0], [0.0, 1.0], [value, value]]),
+    )
+
+
+USL = Law("usl", False, _three, (_CONTENTION, _third("coherency")))
+
+LOGARITHMIC = Law(
+    "logarithmic", False, _with_logarithm, (_CONTENTION, _third("cost of a doubling"))
 )
 
 # The peak is at N = sqrt((1 - σ) / κ) = sqrt(parallel / coherency). The share of coherency in both

@@ -36,7 +36,7 @@ class LawSummary:
     """A law fitted to the runs of an experiment, or why it is `refused`.
 
     `is_best` is said of the simplest law that the runs do not contradict; where it is not also `is_alone`,
-    they do not tell it from the universal law.
+    they do not tell it from the universal law, or from a cost by the logarithm of the ranks.
     Estimates have the number of runs; `high` is None where nothing bounds it. `at_one` is the
     throughput of one rank. Sizes are ranks. `parameters` are the law's own, of one rank; `serial_share` is
     the share of the smallest measured size's time that is serial, by Amdahl's law and Gustafson's.
@@ -99,10 +99,10 @@ def sentence(laws: Laws, sizes: MeasuredSizes) -> str | None:
     said = _SENTENCES[best.law](best, sizes)
     if best.is_alone:
         return said
-    return (
-        f"{said} The runs cannot distinguish it from the universal law, which has a peak. Curves that are "
-        "no law were not tried."
-    )
+    others = "a cost by the logarithm of the ranks"
+    if best.law != USL.name:
+        others = f"at least one other curve: the universal law, which has a peak, or {others}"
+    return f"{said} The runs cannot distinguish it from {others}."
 
 
 def _summary(found: Fit, choice: Choice) -> LawSummary:
