@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from published_scaling import DLPERF, TENSORFLOW_K80, Published, Size
+from published_scaling import DLPERF, MPT, TENSORFLOW_K80, Published, Size
 from study_files import plan
 
 from argosy.report.prose.predictions import sentences
@@ -16,7 +16,7 @@ from argosy.results import collect
 
 SAMPLES = 8
 FARTHEST_OFF = 0.18
-LARGEST = (8, 8)
+EXTRAPOLATED = {**TENSORFLOW_K80, **MPT}
 
 
 def studied(results: Path, rates: Mapping[Size, float]) -> ExperimentSummary:
@@ -38,21 +38,35 @@ def test_speed_ups_are_those_that_their_authors_printed(tmp_path: Path, table: P
     assert said == ["1.00", *table.speed_ups]
 
 
-@pytest.mark.parametrize("table", TENSORFLOW_K80.values(), ids=TENSORFLOW_K80)
+@pytest.mark.parametrize("table", MPT.values(), ids=MPT)
+def test_throughputs_of_a_gpu_are_those_that_their_authors_printed(
+    tmp_path: Path, table: Published
+) -> None:
+    found = studied(tmp_path / "site", table.rates)
+    of_a_gpu = [
+        point.throughput_samples_per_s.mean / point.ranks
+        for point in found.points
+        if point.throughput_samples_per_s
+    ]
+    assert tuple(int(rate + 1e-6) for rate in of_a_gpu) == table.of_a_gpu
+
+
+@pytest.mark.parametrize("table", EXTRAPOLATED.values(), ids=EXTRAPOLATED)
 def test_the_largest_size_is_extrapolated_from_the_smaller_ones(
     tmp_path: Path, table: Published
 ) -> None:
-    smaller = {size: rate for size, rate in table.rates.items() if size != LARGEST}
+    largest = max(table.rates)
+    smaller = {size: rate for size, rate in table.rates.items() if size != largest}
     found = studied(tmp_path / "site", smaller)
     prediction = found.prediction
     assert prediction and prediction.method == "universal law"
     assert any("extrapolation by the universal scalability law" in s for s in sentences(prediction))
-    assert prediction.points[-1].nodes == prediction.farthest_nodes == LARGEST[0]
+    assert prediction.points[-1].nodes == prediction.farthest_nodes == largest[0]
     rate = prediction.points[-1].samples_per_s
     assert rate.low is not None and rate.high is not None
-    error = rate.mean / table.rates[LARGEST] - 1
+    error = rate.mean / table.rates[largest] - 1
     print(f"{error:+.1%} ({rate.low / rate.mean - 1:+.0%} to {rate.high / rate.mean - 1:+.0%})")
-    assert rate.low <= table.rates[LARGEST] <= rate.high
+    assert rate.low <= table.rates[largest] <= rate.high
     assert abs(error) < FARTHEST_OFF
 
 
