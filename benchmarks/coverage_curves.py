@@ -11,7 +11,7 @@ from argosy.analysis.laws import choose
 
 STUDIES = 300
 SEED = 18
-REPEATS = (3, 4, 5)
+REPEATS = (3, 5)
 NOISES = (0.005, 0.01, 0.03)
 MOST_FALSE = 0.05
 SLACK = 2.5 * (0.05 * 0.95 / STUDIES) ** 0.5

@@ -12,7 +12,7 @@ STUDIES = 300
 SEED = 17
 SCATTER = 0.1
 """Of runs."""
-LOST = ((5, 3), (5, 1), (6, 1), (10, 1), (20, 3), (30, 1))
+LOST = ((5, 3), (5, 1), (6, 1), (10, 1), (30, 1), (60, 1))
 """Runs of a size, and those of them that are lost."""
 LEAST, MOST = 0.93, 0.97
 SLACK = 2.5 * (0.05 * 0.95 / STUDIES) ** 0.5

@@ -41,6 +41,14 @@ def test_others_do_not_become_slower(kind: Ugliness, steps: int) -> None:
     assert np.mean([warm_up(run).slower_from is not None for run in runs]) <= 0.05
 
 
+def test_steps_that_wander_by_themselves_do_not_become_slower() -> None:
+    kind = Ugliness(autocorrelation=0.9)
+    runs = step_times(kind, 2 * STUDIES, 200, np.random.default_rng(7))
+    assert np.mean([warm_up(run).slower_from is not None for run in runs]) <= 0.05
+    runs[:, 120:] *= 1.25
+    assert np.mean([warm_up(run).slower_from is not None for run in runs]) >= 0.95
+
+
 def test_a_slow_last_step_and_a_burst_are_no_slowdown() -> None:
     for run in noise(200, runs=50):
         run[-1] *= 30

@@ -17,10 +17,10 @@ from argosy.analysis.statistics import (
     scaled,
 )
 
-MUCH_LOST = 0.05
+MUCH_LOST = 0.02
 """Of the runs of a size: they may have been the slow ones, as where a time limit ended them.
 
-Where the slowest one of ten is lost, nine tenths of intervals cover the truth (`make bench-coverage`)."""
+Where the slowest one of 30 is lost, 91 of 100 intervals cover the truth (`make bench-coverage`)."""
 LOST = "runs that were lost may have been the slow ones"
 SLOWER = "runs become slower in their course, so that means depend on how long runs are"
 OTHER_DAYS = "it was measured on other days"

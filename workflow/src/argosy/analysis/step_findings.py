@@ -29,7 +29,7 @@ from argosy.results.tables import (
     rows_of,
 )
 
-FINDINGS_VERSION = 6
+FINDINGS_VERSION = 7
 """Of the rules by which steps are looked at: what others found is looked for again."""
 
 FILE_NAME = "step_findings.parquet"
