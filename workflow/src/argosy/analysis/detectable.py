@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import nctdtr, stdtrit
 
 from argosy.analysis.statistics import CONFIDENCE
@@ -42,6 +41,9 @@ def _ratio(error: float, freedom: int) -> float | None:
     """Return the detectable ratio by the standard error of a difference of logarithms."""
     if error < _LEAST_SCATTER:
         return None
+    # Imported where it is needed: it takes a fifth of a report's start, and most reports do without.
+    from scipy.optimize import brentq
+
     critical = float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
     # Three times the critical value is found nearly always, and the distribution is still known there.
     highest = 3 * critical + 3

@@ -20,7 +20,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from scipy.optimize import brentq
 from scipy.special import fdtrc, stdtrit
 
 from argosy.analysis.laws.formulas import Law, Parameter
@@ -138,4 +137,7 @@ def _end(worse: Callable[[float], float], best: float, highest: float = math.inf
 
 
 def _crossing(worse: Callable[[float], float], one: float, other: float) -> float:
+    # Imported where it is needed: it takes a fifth of a report's start, and most reports do without.
+    from scipy.optimize import brentq
+
     return float(brentq(worse, one, other, xtol=1e-14, rtol=1e-5))

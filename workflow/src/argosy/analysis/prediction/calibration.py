@@ -4,8 +4,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from scipy.optimize import brentq
-
 from argosy.analysis.laws import Refused
 from argosy.analysis.prediction.layers import slowed
 from argosy.analysis.prediction.training import Training, model_at, step_s, unknown_networks
@@ -59,6 +57,9 @@ def calibrate(
 def _own_factor(training: Training, measured_s: float) -> float:
     """Return the factor of the own work at which one node's step is as measured, but for a cycle."""
 
+    # Imported where it is needed: it takes a fifth of a report's start, and most reports do without.
+    from scipy.optimize import brentq
+
     def too_long(factor: float) -> float:
         return step_s(_with_own(training, factor), 1) - measured_s
 
@@ -80,6 +81,8 @@ def _exactly(training: Training, measured_s: float) -> Training:
 
 def _with_network(training: Training, measured_s: float, by_chance: float) -> Training:
     """Return what no factor up to SLOWEST explains is no reason to change anything: the residuals tell."""
+
+    from scipy.optimize import brentq
 
     def too_long(factor: float) -> float:
         return step_s(replace(training, network_factor=factor), 2) - measured_s
