@@ -57,7 +57,7 @@ def calibrate(
 def _own_factor(training: Training, measured_s: float) -> float:
     """Return the factor of the own work at which one node's step is as measured, but for a cycle."""
 
-    # Imported where it is needed: it takes a fifth of a report's start, and most reports do without.
+    # Imported where it is needed: a report of one point does without, and starts a fifth faster.
     from scipy.optimize import brentq
 
     def too_long(factor: float) -> float:

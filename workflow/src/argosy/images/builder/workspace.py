@@ -29,6 +29,9 @@ from argosy.images.store.store import remove_tree
 MOST_LAYERS = 60
 """Of one mount: the names of all have to fit into one page of memory."""
 
+_JOINED_AT_ONCE = 30
+"""So many more layers are joined at a time: steps that follow each other then share a joined tree."""
+
 MOST_TREES = 3
 """Copied ones that are kept at a time: steps of an image's stages take turns."""
 
@@ -65,6 +68,7 @@ class OverlayWorkspace:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._count = 0
+        self._joined: dict[tuple[Path, ...], Path] = {}
 
     @staticmethod
     def works(folder: Path) -> bool:
@@ -89,7 +93,7 @@ class OverlayWorkspace:
         (place / "upper").chmod(0o755)
         if layers:
             shutil.copymode(layers[-1].diff, place / "upper")
-        _mount(_joined(layers, place / "joined"), place)
+        _mount(self._mountable(layers), place)
         try:
             yield _OverlayTree(place, layers)
         finally:
@@ -101,6 +105,23 @@ class OverlayWorkspace:
         """Return the file system of these layers, to be read."""
         with self.open(layers) as tree:
             yield tree.root
+
+    def _mountable(self, layers: Sequence[Layer]) -> list[Layer]:
+        """Return the layers; where one mount cannot have so many, the lowest as one, of the same files.
+
+        Joined trees stay until the build ends: a mount may still use one, and later steps will.
+        """
+        surplus = len(layers) + 1 - MOST_LAYERS
+        if surplus <= 1:
+            return list(layers)
+        number = -(-surplus // _JOINED_AT_ONCE) * _JOINED_AT_ONCE
+        lowest = layers[:number]
+        key = tuple(layer.diff for layer in lowest)
+        if key not in self._joined:
+            folder = self._folder / f"joined-{len(self._joined)}"
+            flatten(lowest, folder)
+            self._joined[key] = folder
+        return [Layer.of(self._joined[key], Change()), *layers[number:]]
 
 
 class _OverlayTree:
@@ -133,15 +154,6 @@ class _OverlayTree:
                 # One that is not empty stays.
                 with suppress(OSError):
                     upper.rmdir()
-
-
-def _joined(layers: Sequence[Layer], folder: Path) -> list[Layer]:
-    """Return the layers; where one mount cannot have so many, the lowest as one, of the same files."""
-    if len(layers) <= MOST_LAYERS:
-        return list(layers)
-    lowest, others = layers[: 1 - MOST_LAYERS], layers[1 - MOST_LAYERS :]
-    flatten(lowest, folder)
-    return [Layer.of(folder, Change()), *others]
 
 
 def _mount(layers: Sequence[Layer], place: Path) -> None:
