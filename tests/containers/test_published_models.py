@@ -194,7 +194,10 @@ def test_its_times_are_those_of_a_clock_outside(
         (("--precision", "fp8"), "argument --precision: invalid choice: 'fp8'"),
         (("--batch-size", "0"), "argument --batch-size: 0: a number above 0 is needed"),
         (
-            ("--learning-rate", "1e30", "--image-size", "64", "--batch-size", "2"),
+            (
+                *("--learning-rate", "1e30", "--model", "alexnet"),
+                *("--image-size", "96", "--batch-size", "2"),
+            ),
             "the loss is nan; lower --learning-rate",
         ),
     ],
