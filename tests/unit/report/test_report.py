@@ -42,6 +42,34 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> ReportFiles:
     return reported(results)
 
 
+def heat_rows(html: str) -> list[list[str]]:
+    """The cells of factors, a list for each size, with their tags."""
+    [table] = re.findall(r'<table class="heat">(.*?)</table>', html, re.DOTALL)
+    rows = re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)
+    return [re.findall(r"<td[^>]*>.*?</td>", row, re.DOTALL)[1:] for row in rows[1:]]
+
+
+def test_the_greatest_loss_of_each_size_is_marked(tmp_path: Path) -> None:
+    """And nothing where no loss is beyond chance, as on the third node."""
+    for nodes, communication in ((1, 0.0), (2, 0.4), (3, 0.0)):
+        for repeat in range(1, 5):
+            waited = communication + repeat / 1000
+            shares = {"forward": 0.5 - waited / 2, "backward": 0.5 - waited / 2}
+            run = plan(tmp_path, "digits", nodes, 1, repeat, scaling="weak")
+            run.execute()
+            run.steps(
+                step_s=(0.1 + repeat / 1e4) / (1 - communication),
+                steps=30,
+                phases=shares | {"communication": waited},
+            )
+    rows = heat_rows(reported(tmp_path).html.read_text())
+    assert [sum('class="worst"' in cell for cell in row) for row in rows] == [1, 0]
+    [worst] = [cell for cell in rows[0] if 'class="worst"' in cell]
+    assert 0.55 < float(re.findall(r'<data value="([0-9.]+)">', worst)[0]) < 0.65
+    shades = [int(shade) for row in rows for shade in re.findall(r"--loss: (\d+)%", str(row))]
+    assert max(shades) == int(re.findall(r"--loss: (\d+)%", worst)[0]) > 20
+
+
 class Page(HTMLParser):
     """What the tests ask of a page: its elements, their attributes, values and text."""
 

@@ -304,9 +304,13 @@ def _more_than_ideal(efficiency: Estimate, no_interval: str | None) -> str:
 
 
 def worst_factor(point: PointSummary) -> str | None:
-    """Return the name of a size's smallest factor; None where it has none."""
-    names = [name for name in point.factors if name != NAMES[-1]]
-    return min(names, key=lambda name: point.factors[name].mean, default=None)
+    """Return the name of a size's smallest factor among those surely below 1; None where none is."""
+    below = {
+        name: factor.mean
+        for name, factor in point.factors.items()
+        if name != NAMES[-1] and factor.high is not None and factor.high < 1
+    }
+    return min(below, key=lambda name: below[name], default=None)
 
 
 @dataclass(frozen=True)
