@@ -18,7 +18,6 @@ from argosy.bundle.crate import Study, crate
 from argosy.bundle.description import CRATE, DESCRIPTION, BundleDescription, BundledImage
 from argosy.bundle.environment import of_environment
 from argosy.bundle.progress import Progress
-from argosy.bundle.redaction import redacted
 from argosy.bundle.secrets import refuse_secrets
 from argosy.errors import ArgosyError
 from argosy.files import json_text, replacing
@@ -45,7 +44,6 @@ class Request:
         excluded: patterns of files to leave behind, as in .gitignore.
         with_images: whether images go along, or their digests alone.
         with_environment: whether packages and tools go along that set Argosy up without internet.
-        is_redacted: whether names of users, hosts and folders are replaced in what runs left.
         license: an address of the text of the study's licence; None where there is none.
     """
 
@@ -54,7 +52,6 @@ class Request:
     excluded: Sequence[str] = ()
     with_images: bool = True
     with_environment: bool = False
-    is_redacted: bool = False
     license: str | None = None
 
 
@@ -77,9 +74,6 @@ def write_bundle(request: Request, target: Path, say: Say) -> list[str]:
     refuse_secrets(contents.members)
     locks = _locks(request.project, sites)
     with TemporaryDirectory(dir=_folder_of(target), prefix=f".{target.name}.") as work:
-        if request.is_redacted:
-            say("replacing names of users, hosts and folders")
-            contents = redacted(request.project, sites, contents, Path(work), say)
         with replacing(target) as temporary, writing(temporary) as writer:
             progress = Progress(sum(member.size for member in contents.members), say)
             for member in contents.members:
@@ -103,7 +97,7 @@ def _describe(
 ) -> None:
     """Add what the bundle says of itself, for Argosy and as a crate."""
     created = datetime.now(UTC).isoformat(timespec="seconds")
-    inputs = {site: _inputs(contents.top, site) for site in sites}
+    inputs = {site: _inputs(request.project, site) for site in sites}
     description = BundleDescription(
         argosy=argosy.__version__,
         created=created,
@@ -111,11 +105,10 @@ def _describe(
         inputs=inputs,
         images=tuple(images),
         executable=tuple(member.name for member in contents.members if member.executable),
-        redacted=request.is_redacted,
     )
     writer.add_text(DESCRIPTION, json_text(description.model_dump(mode="json")))
     # Those that were not left behind.
-    runs = [run for run in _runs(contents.top, sites) if f"{run.name}/run.json" in writer.names]
+    runs = [run for run in _runs(request.project, sites) if f"{run.name}/run.json" in writer.names]
     for run in runs:
         writer.add_folder(run.name)
     study = Study(
@@ -227,7 +220,7 @@ def _described(
     if contents.left_out:
         named = ", ".join(contents.left_out[:3])
         more = f" and {len(contents.left_out) - 3} more" if len(contents.left_out) > 3 else ""
-        lines.append(f"left out, since they are links, no files, or name somebody: {named}{more}")
+        lines.append(f"left out, since they are links or no files: {named}{more}")
     return lines
 
 

@@ -59,12 +59,10 @@ class Contents:
     """The files of a bundle, by name, and the names of what was found and stays behind.
 
     Args:
-        top: the folder that results/ is in.
         members: the files.
         left_out: names of links, of what is no regular file, and of files whose name is no line of text.
     """
 
-    top: Path
     members: list[Member]
     left_out: list[str]
 
@@ -100,7 +98,7 @@ def find_contents(project: Path, sites: Sequence[str], excluded: Sequence[str]) 
                 continue
             executable = bool(found.st_mode & stat.S_IXUSR)
             members.append(Member(name, project / name, project, found.st_size, executable))
-    return Contents(project, sorted(members, key=lambda each: each.name), sorted(left_out))
+    return Contents(sorted(members, key=lambda each: each.name), sorted(left_out))
 
 
 def _walk(project: Path, part: PurePosixPath) -> Iterator[tuple[str, os.stat_result | None]]:

@@ -49,8 +49,10 @@ class BundleDescription(BundleModel):
         inputs: the digest of the study's inputs on each of them.
         images: of the project.
         executable: the files that their owner may execute.
-        redacted: whether names of users, hosts and folders were replaced.
     """
+
+    # An older bundle has a key more.
+    model_config = ConfigDict(extra="ignore", frozen=True)
 
     schema_version: Literal[1] = BUNDLE_VERSION
     argosy: str
@@ -59,7 +61,6 @@ class BundleDescription(BundleModel):
     inputs: dict[str, str | None]
     images: tuple[BundledImage, ...]
     executable: tuple[str, ...]
-    redacted: bool
 
 
 def checksum_lines(digests: Mapping[str, str]) -> str:

@@ -186,9 +186,6 @@ def bundle(
     exclude: Annotated[
         list[str] | None, typer.Option(help="What stays behind, as in .gitignore; several times.")
     ] = None,
-    redact: Annotated[
-        bool, typer.Option("--redact", help="Replace names of users, hosts, accounts and folders.")
-    ] = False,
     license: Annotated[
         str | None,
         typer.Option(help="An address of the licence under which the study may be used."),
@@ -208,7 +205,6 @@ def bundle(
         excluded=tuple(exclude or ()),
         with_images=images,
         with_environment=environment,
-        is_redacted=redact,
         license=license,
     )
     for line in write_bundle(request, file, say):
