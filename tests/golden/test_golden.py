@@ -58,7 +58,7 @@ LOCK = ImageLock(
     name="torch",
     digest="sha256:" + "0123456789abcdef" * 4,
     architecture="x86_64",
-    base=LockedBase(reference="debian", source="archive", diff_id="sha256:0"),
+    base=LockedBase(reference="debian", source="archive", diff_id=f"sha256:{0:064}"),
     steps=(),
     config=ImageConfig(),
 )

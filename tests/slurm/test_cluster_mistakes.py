@@ -254,7 +254,7 @@ def test_accounts_and_qos(accounted: ClusterWorkspace, changes: dict[str, Any], 
 def test_an_image_that_the_store_lacks(workspace: ClusterWorkspace) -> None:
     """It was imported once, and pruned: told before a job is submitted, or started on this machine."""
     lock = lock_path(workspace.path, "pruned")
-    base = LockedBase(reference="a file", source="file", diff_id="sha256:0")
+    base = LockedBase(reference="a file", source="file", diff_id=f"sha256:{0:064}")
     digest = f"sha256:{'0' * 64}"
     write_lock(
         lock,

@@ -98,7 +98,7 @@ def lost_image(study: ClusterWorkspace) -> AbstractContextManager[None]:
         name="gone",
         digest=f"sha256:{'0' * 64}",
         architecture="x86_64",
-        base=LockedBase(reference="a file", source="file", diff_id="sha256:0"),
+        base=LockedBase(reference="a file", source="file", diff_id=f"sha256:{0:064}"),
         steps=(),
         config=ImageConfig(),
     )

@@ -188,11 +188,15 @@ def edited(key: str, value: object) -> Callable[[Files], Files]:
         (edited("schema_version", 2), "argosy-bundle.json: schema_version: "),
         (edited("unheard_of", 1), "unheard_of: no such key"),
         (
-            edited("images", [{"name": "../x", "digest": "sha256:0", "archive": None}]),
-            "holds no image.lock of ../x",
+            edited("images", [{"name": "../x", "digest": f"sha256:{0:064}", "archive": None}]),
+            "images.0.name: ",
         ),
         (
-            edited("images", [{"name": "x", "digest": "sha256:0", "archive": "y.tar"}]),
+            edited("images", [{"name": "x", "digest": "x$(touch${IFS}canary)", "archive": None}]),
+            "images.0.digest: ",
+        ),
+        (
+            edited("images", [{"name": "x", "digest": f"sha256:{0:064}", "archive": "y.tar"}]),
             "holds no image.lock of x",
         ),
         (lambda files: {**files, "argosy-bundle.json": b"{"}, "argosy-bundle.json: "),
@@ -216,7 +220,7 @@ def test_a_damaged_image_leaves_nothing(bundle: Path, tmp_path: Path, is_there: 
         name="x",
         digest=digest,
         architecture="x86_64",
-        base=LockedBase(reference="a file", source="file", diff_id="sha256:0"),
+        base=LockedBase(reference="a file", source="file", diff_id=f"sha256:{0:064}"),
         steps=(),
         config=ImageConfig(),
     )

@@ -99,3 +99,65 @@ module-of-nobody load x
 
 def test_without_lines_of_a_site_nothing_is_written() -> None:
     assert lenient("\n", "set -eu") == ""
+
+
+HOSTILE = "x$(touch canary)`touch canary`;touch canary;'\"touch canary\"' && touch canary # \\"
+
+
+def test_whatever_a_template_prints_is_one_word_of_the_shell(slurm: Path, tmp_path: Path) -> None:
+    """Also through macros, loops, concatenations and the parent's blocks, with no filter in sight."""
+    write_base(
+        slurm,
+        "{% macro said(value) %}printf '%s\\n' {{ value }}{% endmacro %}\n"
+        "# {{ evil }}\n{{ said(evil) }}\n{{ said(evil | q) }}\n"
+        "{% block own %}{{ said(evil) }}{% endblock %}\n",
+    )
+    write_own(
+        slurm,
+        '{% extends "job.sbatch.j2" %}\n'
+        "{% block own %}{{ super() }}\n"
+        "{% for one in many %}printf '%s\\n' {{ one }} {{ 'a' ~ one }}{% endfor %}{% endblock %}\n",
+    )
+    values = {"evil": HOSTILE, "many": [HOSTILE]}
+    script = ScriptTemplate(SLURM, slurm / "site", TEMPLATE).render(values)
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
+    assert done.stdout.splitlines() == [*[HOSTILE] * 4, f"a{HOSTILE}"]
+    assert not (tmp_path / "canary").exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# {{ evil }}",
+        "{{ 'name' | directive(evil) }}",
+        'export TMPDIR="{{ evil | expanded }}"',
+    ],
+)
+def test_a_line_break_begins_no_line_of_the_script(slurm: Path, text: str) -> None:
+    write_base(slurm, text)
+    template = ScriptTemplate(SLURM, slurm / "site", TEMPLATE)
+    with pytest.raises(ArgosyError):
+        template.render({"evil": "/x\ntouch canary"})
+
+
+@pytest.mark.parametrize(
+    "folder", ["/$(touch canary)", "/`touch canary`", '/"; touch canary; "', "x"]
+)
+def test_only_a_folder_is_expanded(slurm: Path, folder: str) -> None:
+    write_base(slurm, 'cd "{{ evil | expanded }}"')
+    template = ScriptTemplate(SLURM, slurm / "site", TEMPLATE)
+    with pytest.raises(ArgosyError, match="is no absolute folder"):
+        template.render({"evil": folder})
+
+
+def test_no_template_calls_a_value_safe() -> None:
+    """But for names of variables, which a pattern has found."""
+    top = Path(__file__).parents[3]
+    templates = [*top.glob("slurm/*/*.j2"), *top.glob("workflow/src/argosy/schedulers/**/*.j2")]
+    assert len(templates) > 4
+    found = [line for path in templates for line in path.read_text().splitlines() if "safe" in line]
+    assert [line.strip() for line in found] == [
+        'if [ -z "{{ ("${" ~ name ~ ":-}") | safe }}" ]; then'
+    ]

@@ -73,18 +73,21 @@ def write_bundle(request: Request, target: Path, say: Say) -> list[str]:
     say(f"looking through {len(contents.members):,} files, {size}, for secrets")
     refuse_secrets(contents.members)
     locks = _locks(request.project, sites)
-    with TemporaryDirectory(dir=_folder_of(target), prefix=f".{target.name}.") as work:
-        with replacing(target) as temporary, writing(temporary) as writer:
-            progress = Progress(sum(member.size for member in contents.members), say)
-            for member in contents.members:
+    with (
+        TemporaryDirectory(dir=_folder_of(target), prefix=f".{target.name}.") as work,
+        replacing(target) as temporary,
+        writing(temporary) as writer,
+    ):
+        progress = Progress(sum(member.size for member in contents.members), say)
+        for member in contents.members:
+            with member.open() as file:
+                progress.add(writer.add_file(member.name, file))
+        if request.with_environment:
+            for member in of_environment(request.project, Path(work), say):
                 with member.open() as file:
-                    progress.add(writer.add_file(member.name, file))
-            if request.with_environment:
-                for member in of_environment(request.project, Path(work), say):
-                    with member.open() as file:
-                        writer.add_file(member.name, file)
-            images = [_add_image(request, lock, writer, Path(work), say) for lock in locks]
-            _describe(writer, request, sites, contents, images)
+                    writer.add_file(member.name, file)
+        images = [_add_image(request, lock, writer, Path(work), say) for lock in locks]
+        _describe(writer, request, sites, contents, images)
     return _described(target, sites, contents, locks, request)
 
 

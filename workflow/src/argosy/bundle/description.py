@@ -3,11 +3,12 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from argosy.errors import ArgosyError
+from argosy.images.store.lockfile import Digest, ImageName
 from argosy.validation import describe
 
 DESCRIPTION = "argosy-bundle.json"
@@ -34,8 +35,8 @@ class BundledImage(BundleModel):
         archive: the OCI archive in the bundle; None where only the digest was bundled.
     """
 
-    name: str
-    digest: str
+    name: ImageName
+    digest: Digest
     archive: str | None
 
 
@@ -51,9 +52,6 @@ class BundleDescription(BundleModel):
         executable: the files that their owner may execute.
     """
 
-    # An older bundle has a key more.
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
     schema_version: Literal[1] = BUNDLE_VERSION
     argosy: str
     created: str
@@ -61,6 +59,14 @@ class BundleDescription(BundleModel):
     inputs: dict[str, str | None]
     images: tuple[BundledImage, ...]
     executable: tuple[str, ...]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_former_key(cls, found: Any) -> Any:
+        """Leave out what older bundles say besides."""
+        if isinstance(found, dict):
+            found.pop("redacted", None)
+        return found
 
 
 def checksum_lines(digests: Mapping[str, str]) -> str:

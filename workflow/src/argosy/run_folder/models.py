@@ -64,7 +64,7 @@ class Image(Record):
     """A frozen image, by its name and digest."""
 
     name: str
-    digest: str
+    digest: Annotated[str, Field(pattern="^sha256:[0-9a-f]{64}$")]
 
 
 class Variant(Record):

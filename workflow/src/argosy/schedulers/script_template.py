@@ -1,4 +1,8 @@
-"""Batch scripts: the scheduler's template of a name, with the blocks that the site overrides."""
+"""Batch scripts: the scheduler's template of a name, with the blocks that the site overrides.
+
+All that a template prints is one word of the shell: `finalize` quotes each value that is not Markup. Markup
+are the results of `q`, `directive` and `expanded`, of macros and of `super()`.
+"""
 
 import re
 import shlex
@@ -16,10 +20,12 @@ from jinja2 import (
     TemplateError,
     TemplateSyntaxError,
 )
+from markupsafe import Markup
 
 from argosy.errors import ArgosyError
 from argosy.files import umask
 from argosy.schedulers.batch_system import BatchSystem
+from argosy.site.values import FOLDER
 
 BASE = "base.sbatch.j2"
 """What the scripts of runs have in common, whoever runs them."""
@@ -88,16 +94,46 @@ def _environment(system: BatchSystem, site_dir: Path) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        # These are shell scripts: every value is quoted by the filter `q` instead.
-        autoescape=False,
+        # By which macros and `super()` are Markup. Nothing is escaped as in HTML: `finalize` comes first.
+        autoescape=True,
+        finalize=_one_word,
     )
     environment.globals["log_words"] = system.LOG_WORDS
     environment.globals["umask"] = f"{umask():03o}"
-    environment.filters["directive"] = system.directive
-    environment.filters["q"] = lambda value: shlex.quote(str(value))
+    environment.filters["directive"] = lambda name, value: _directive(system, name, value)
+    environment.filters["q"] = _quoted
+    environment.filters["expanded"] = _expanded
     environment.filters["lenient"] = lenient
     environment.filters["variables"] = lambda text: sorted(set(VARIABLE.findall(text)))
     return environment
+
+
+def _one_word(value: object) -> Markup:
+    """Return a printed value as one word; raises ArgosyError for one with a line break or the like."""
+    if isinstance(value, Markup):
+        return value
+    text = str(value)
+    if not text.isprintable():
+        raise ArgosyError(f"{text!r}: is no value for a batch script", "write it on one line")
+    return _quoted(text)
+
+
+def _quoted(value: object) -> Markup:
+    return Markup(shlex.quote(str(value)))
+
+
+def _directive(system: BatchSystem, name: str, value: str | None) -> Markup:
+    line = system.directive(name, value)
+    if not line.isprintable():
+        raise ArgosyError(f"{line!r}: is no option of a batch script", "write it on one line")
+    return Markup(line)
+
+
+def _expanded(folder: str) -> Markup:
+    """Return a folder whose variables the shell expands between double quotes."""
+    if not FOLDER.fullmatch(folder):
+        raise ArgosyError(f"{folder}: is no absolute folder", "write one, with variables at most")
+    return Markup(folder)
 
 
 def lenient(lines: str, strict: str) -> str:

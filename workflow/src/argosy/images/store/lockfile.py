@@ -1,13 +1,18 @@
 """image.lock: which image exactly, by digest, and what it was made of."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from argosy.errors import ArgosyError
 from argosy.files import write_json
 from argosy.images.config import ImageConfig
+from argosy.images.oci import DIGEST
+
+Digest = Annotated[str, Field(pattern=f"^{DIGEST.pattern}$")]
+"""It names folders, and stands in scripts."""
+ImageName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$", max_length=255)]
 
 
 class LockModel(BaseModel):
@@ -20,7 +25,7 @@ class LockedStep(LockModel):
     """One instruction, and the digest of the layer it made; None where it changed no file."""
 
     instruction: str
-    diff_id: str | None
+    diff_id: Digest | None
 
 
 class LockedBase(LockModel):
@@ -28,7 +33,8 @@ class LockedBase(LockModel):
 
     reference: str
     source: Literal["registry", "archive", "scratch", "file"]
-    diff_id: str
+    diff_id: Digest | Literal[""]
+    """Empty for an image without layers."""
 
 
 class ImageLock(LockModel):
@@ -39,8 +45,8 @@ class ImageLock(LockModel):
     """
 
     schema_version: Literal[2] = 2
-    name: str
-    digest: str
+    name: ImageName
+    digest: Digest
     architecture: str
     base: LockedBase
     steps: tuple[LockedStep, ...]
