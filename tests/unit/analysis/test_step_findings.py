@@ -1,5 +1,6 @@
 """What is found in the steps of runs is kept beside the tables, and taken only where it still holds."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,6 +150,21 @@ def test_damaged_findings_are_found_and_kept_again(tmp_path: Path) -> None:
         kept.write_bytes(damaged)
         assert found_in(tmp_path) == before
         assert kept.read_bytes() == whole
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a folder", "a link to what has no end"])
+def test_what_is_no_file_in_their_place_is_not_waited_for(tmp_path: Path, kind: str) -> None:
+    made(tmp_path, 1, slow=1.3)
+    expected = found_in(tmp_path)
+    path = tmp_path / "tables" / FILE_NAME
+    path.unlink()
+    if kind == "a pipe":
+        os.mkfifo(path)
+    elif kind == "a folder":
+        path.mkdir()
+    else:
+        path.symlink_to("/dev/zero")
+    assert found_in(tmp_path) == expected
 
 
 def test_where_nothing_can_be_kept_the_findings_are_the_same(tmp_path: Path) -> None:

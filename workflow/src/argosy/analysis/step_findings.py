@@ -18,6 +18,7 @@ from argosy.analysis.steady import RANK_COLUMNS, steady_states
 from argosy.analysis.stragglers import Straggler
 from argosy.analysis.warmup import WarmUp
 from argosy.files import replacing
+from argosy.reading import check_regular
 from argosy.results.tables import (
     TABLES_VERSION,
     Run,
@@ -146,9 +147,10 @@ def _keep(tables: duckdb.DuckDBPyConnection, found: StepFindings, path: Path) ->
 
 def _kept(tables: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckDBPyRelation | None:
     try:
+        check_regular(path, path.parent)
         tables.execute(_TAKE, {"path": literal(path)})
-    except duckdb.Error:
-        # It is not there yet or damaged: all can be found again.
+    except (OSError, duckdb.Error):
+        # It is not there yet, damaged, or a pipe that nobody writes to: all can be found again.
         return None
     return tables.table("kept")
 
