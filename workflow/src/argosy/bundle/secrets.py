@@ -11,6 +11,7 @@ from pathlib import Path
 
 from argosy.bundle.contents import Member
 from argosy.errors import ArgosyError
+from argosy.results.hidden_values import SECRET_NAME
 
 FORMS: Mapping[str, bytes] = {
     "a private key": rb"-----BEGIN [A-Z ]*PRIVATE KEY-----",
@@ -25,9 +26,6 @@ FORMS: Mapping[str, bytes] = {
 }
 """What it is, by its name, and the text of it."""
 
-_SECRET_NAME = re.compile(
-    r"(?:^|_)(?:TOKEN|SECRET|PASSWORD|PASSWD|APIKEY|API_KEY|ACCESS_KEY|CREDENTIALS?)(?:_|$)", re.I
-)
 _SHORTEST = 8
 """Characters of a variable's value that is looked for: shorter ones are in many texts."""
 _MOST_NAMED = 5
@@ -69,7 +67,7 @@ def _pattern(environment: Mapping[str, str]) -> tuple[re.Pattern[bytes], list[st
     """Return one pattern of all forms, a group each, and what each group is."""
     forms = dict(FORMS)
     for name, value in sorted(environment.items()):
-        if _SECRET_NAME.search(name) and len(value) >= _SHORTEST and not Path(value).exists():
+        if SECRET_NAME.search(name) and len(value) >= _SHORTEST and not Path(value).exists():
             forms[f"the value of the variable {name}"] = re.escape(os.fsencode(value))
     return re.compile(b"|".join(b"(%b)" % form for form in forms.values())), [*forms]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from argosy.reading import site_of
 from argosy.results.fingerprint import Listing
+from argosy.results.hidden_values import without_secrets
 from argosy.run_folder.attempts import by_number, in_order
 from argosy.run_folder.job_file import read_jobs
 from argosy.run_folder.models import (
@@ -222,7 +223,7 @@ def read_run(listing: Listing) -> MeasuredRun:
         asked=asked,
         planned=as_model(path, provenance or {}, Provenance).experiment,
         result=read_model(result, top, Verdict) if result.name in files else None,
-        provenance=json.dumps(provenance) if provenance else None,
+        provenance=json.dumps(without_secrets(provenance)) if provenance else None,
         attempts=tuple(_read_attempt(listing, name) for name in _attempt_names(listing, jobs)),
         jobs=tuple(jobs),
     )

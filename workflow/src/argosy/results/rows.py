@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from argosy.results.hidden_values import without_secrets
 from argosy.results.measured_run import NOT_FAILED, Attempt, MeasuredRun
 from argosy.run_folder.failures import describe_failure
 from argosy.run_folder.models import Failure
@@ -53,7 +54,7 @@ def run_row(run: MeasuredRun, found: Completeness) -> Row:
         "hardware": ran.hardware,
         "queue": ran.queue,
         "throughput_pattern": ran.throughput,
-        "environment": json.dumps(ran.rank_environment, sort_keys=True),
+        "environment": json.dumps(without_secrets(ran.rank_environment), sort_keys=True),
         "own_variables": sorted(run.experiment.environment),
         "resources": json.dumps(run.experiment.resources, sort_keys=True),
         "state": run.state,

@@ -20,7 +20,7 @@ from argosy.files import replacing, umask
 from argosy.reading import NotReadError, check_regular
 from argosy.results.errors import ResultsError
 
-TABLES_VERSION = 13
+TABLES_VERSION = 14
 
 Run = tuple[str, str]
 """Of a run, its experiment and run_id."""
