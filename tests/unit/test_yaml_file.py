@@ -42,6 +42,26 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, text: bytes, said: str) -> N
     assert str(problem.value).startswith(str(path))
 
 
+@pytest.mark.parametrize("width", [9, 50])
+def test_aliases_of_aliases_are_not_written_out(tmp_path: Path, width: int) -> None:
+    """A few hundred bytes may stand for more values than anybody can read."""
+    lines = ["a0: &a0 [x, x]"]
+    for level in range(1, 30):
+        many = ", ".join([f"*a{level - 1}"] * width)
+        lines.append(f"a{level}: &a{level} [{many}]")
+    path = tmp_path / "site.yaml"
+    path.write_text("\n".join(lines))
+    with pytest.raises(ArgosyError, match="holds more than 1,000,000 values, aliases written out"):
+        read_yaml(path)
+
+
+def test_aliases_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "site.yaml"
+    path.write_text("a: &a {x: 1}\nb: *a\nc: [*a, *a]\nd: &d 3\ne: *d\n")
+    one = {"x": 1}
+    assert read_yaml(path) == {"a": one, "b": one, "c": [one, one], "d": 3, "e": 3}
+
+
 @pytest.mark.parametrize("made", ["device", "pipe", "folder", "large"])
 def test_what_never_ends_or_begins_is_refused(tmp_path: Path, made: str) -> None:
     path = tmp_path / "costs.yaml"

@@ -1,11 +1,12 @@
 """A results folder of strangers, in which anything may stand anywhere: there is a report all the same."""
 
+import json
 import random
 from pathlib import Path
 
 import pytest
 from garbled import ESCAPE, HARMFUL, garbled, garbled_lines
-from study_files import sample_study
+from study_files import plan, sample_study
 
 from argosy.report import write_report
 from argosy.report.numbers import moment
@@ -67,3 +68,19 @@ def test_an_image_that_is_none_is_not_named(tmp_path: Path, image: str) -> None:
         path.write_text(f'{{"schema_version": 2, "image": {image}}}')
     collect(site, site / "tables")
     assert "<summary>no container," in write_report(site).html.read_text()
+
+
+@pytest.mark.parametrize("name", [r"a\*b", r"a\[b", r"a\b", "a*b", "a?[b]c"])
+def test_a_folder_of_an_odd_name_ends_no_report(tmp_path: Path, name: str) -> None:
+    """Its runs are read, or told as a problem; those of others are read in any case."""
+    site = tmp_path / "local"
+    for experiment in ("digits", name):
+        run = plan(site, experiment)
+        run.execute()
+        run.steps()
+    collect(site, site / "tables")
+    summary = json.loads(write_report(site).json.read_text())
+    measured = [one["experiment"] for one in summary["runs"] if one["samples_per_s"]]
+    problems = [one["experiment"] for one in summary["problems"]]
+    assert "digits" in measured
+    assert sorted([*measured, *problems]) == sorted(["digits", name])

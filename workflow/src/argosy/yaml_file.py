@@ -19,6 +19,7 @@ else:
     from yaml import CSafeLoader as _SafeLoader
 
 _MOST_DEPTH = 100
+_MOST_VALUES = 1_000_000
 _MOST_BYTES = 16 << 20
 
 
@@ -50,7 +51,7 @@ def _read(path: Path) -> bytes:
 def parse_yaml(text: str, name: str) -> Any:
     """Return the value that YAML stands for, of a file of that name; raises as `read_yaml`."""
     try:
-        _check_depth(text)
+        _check_size(text, name)
         value = yaml.load(text, _Loader)
         json.dumps(value, default=str, skipkeys=True)  # what contains itself is found so
     except yaml.YAMLError as problem:
@@ -63,14 +64,29 @@ def parse_yaml(text: str, name: str) -> Any:
     return value
 
 
-def _check_depth(text: str) -> None:
-    """Raise RecursionError before libyaml's loader would overflow the stack."""
-    depth = 0
+def _check_size(text: str, name: str) -> None:
+    """Raise RecursionError before libyaml's loader would overflow the stack, ArgosyError for endless aliases.
+
+    An alias counts as all that it stands for, since each reader goes through that again.
+    """
+    sizes: dict[str, int] = {}
+    opened: list[tuple[str | None, int]] = [(None, 0)]
     for event in yaml.parse(text, _SafeLoader):
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
-        if depth > _MOST_DEPTH:
+        if isinstance(event, yaml.CollectionStartEvent):
+            opened.append((event.anchor, 1))
+        elif isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent):
+            size, anchor = 1, getattr(event, "anchor", None)
+            if isinstance(event, yaml.CollectionEndEvent):
+                anchor, size = opened.pop()
+            elif isinstance(event, yaml.AliasEvent):
+                size = sizes.get(event.anchor, 1)
+            if anchor and not isinstance(event, yaml.AliasEvent):
+                sizes[anchor] = size
+            opened[-1] = (opened[-1][0], opened[-1][1] + size)
+        if len(opened) > _MOST_DEPTH + 1:
             raise RecursionError
+        if opened[-1][1] > _MOST_VALUES:
+            raise ArgosyError(f"{name}: holds more than {_MOST_VALUES:,} values, aliases written out")
 
 
 class _Loader(_SafeLoader):

@@ -80,7 +80,8 @@ def look(results_dir: Path, runs: Sequence[Path] | None, known: Mapping[Run, str
     for folder in _run_folders(results_dir, found) if runs is None else _in_order(runs):
         key = (folder.parent.name, folder.name)
         try:
-            if any(plain(name) != name for name in key):
+            # A backslash is no part of a name where DuckDB looks for files.
+            if any(plain(name) != name or "\\" in name for name in key):
                 raise ResultsError(f"{folder}: its name has characters that no name has")
             listing = list_run(folder)
             if known.get(key) == listing.fingerprint:
