@@ -7,6 +7,7 @@ import io
 import json
 import os
 import socket
+import ssl
 import subprocess
 import tarfile
 import threading
@@ -213,9 +214,11 @@ def ask(upstream: str, request: Request) -> Answer:
 
 
 class Server:
-    """An HTTP server on loopback; `requests` are those that came."""
+    """An HTTP server on loopback, with a certificate an HTTPS server; `requests` are those that came."""
 
-    def __init__(self, answer: Callable[[Request, int], Answer]) -> None:
+    def __init__(
+        self, answer: Callable[[Request, int], Answer], tls: ssl.SSLContext | None = None
+    ) -> None:
         self.requests: list[Request] = []
         outer = self
 
@@ -254,6 +257,8 @@ class Server:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
+        if tls:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         self.address = f"127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
@@ -267,9 +272,11 @@ class Server:
 
 
 @contextmanager
-def serving(answer: Callable[[Request, int], Answer]) -> Iterator[Server]:
+def serving(
+    answer: Callable[[Request, int], Answer], tls: ssl.SSLContext | None = None
+) -> Iterator[Server]:
     """A server that answers so."""
-    server = Server(answer)
+    server = Server(answer, tls)
     try:
         yield server
     finally:

@@ -68,6 +68,43 @@ def test_a_damaged_answer_is_one_line(text: bytes, tmp_path: Path) -> None:
     assert "\n" not in str(raised.value)
 
 
+FAR = "2130706433"
+"""127.0.0.1 as a number: a host of another name to whoever does not look it up."""
+
+
+def _redirect(target: str) -> Answer:
+    return _raw(f"HTTP/1.0 302 Found\r\nLocation: {target}\r\n\r\n".encode())
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
+def test_a_server_elsewhere_sends_nobody_to_this_machine(tmp_path: Path, host: str) -> None:
+    asked: list[str] = []
+    with _server(lambda handler: asked.append(handler.path)) as here:
+        port = here.split(":")[2].partition("/")[0]
+        with _server(_redirect(f"http://{host}:{port}/x")) as url:
+            far = url.replace("127.0.0.1", FAR)
+            with pytest.raises(DownloadError, match="which is not followed"):
+                download(far, tmp_path / "part")
+    assert asked == []
+
+
+def test_a_redirect_to_less_safety_is_not_followed(tmp_path: Path) -> None:
+    with (
+        _server(_redirect("ftp://127.0.0.1/x")) as url,
+        pytest.raises(DownloadError, match="redirects to ftp://127.0.0.1, which is not followed"),
+    ):
+        download(url, tmp_path / "part")
+
+
+def test_other_redirects_are_followed(tmp_path: Path) -> None:
+    with _server(_raw(b"HTTP/1.0 200 OK\r\n\r\nfile")) as there:
+        for target in (there, there.replace("127.0.0.1", FAR)):
+            with _server(_redirect(target)) as url:
+                download(url, tmp_path / "part")
+            assert (tmp_path / "part").read_bytes() == b"file"
+            (tmp_path / "part").unlink()
+
+
 def test_a_server_that_drips_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def drip(handler: BaseHTTPRequestHandler) -> None:
         handler.wfile.write(b"HTTP/1.0 200 OK\r\n\r\n")

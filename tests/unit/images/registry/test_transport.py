@@ -1,6 +1,8 @@
 """What goes to whom, and what is said when nothing comes back."""
 
 import socket
+import ssl
+import subprocess
 import threading
 from pathlib import Path
 
@@ -33,6 +35,45 @@ def test_what_authorizes_stays_on_its_host() -> None:
     assert "Authorization" not in moved.headers
     assert moved.headers["Accept"] == "x/y"
     assert [one.headers["Authorization"] for one in registry.requests] == ["Bearer s3cret"] * 3
+
+
+FAR = "2130706433"
+"""127.0.0.1 as a number: a host of another name to whoever does not look it up."""
+
+
+@pytest.fixture
+def certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
+    """A certificate for FAR, which requests trusts."""
+    both = tmp_path / "both.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=far"),
+            *("-addext", f"subjectAltName=DNS:{FAR}", "-keyout", both, "-out", tmp_path / "crt"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    both.write_bytes(both.read_bytes() + (tmp_path / "crt").read_bytes())
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "crt"))
+    monkeypatch.setenv("NO_PROXY", "*")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(both)
+    return context
+
+
+def test_a_registry_elsewhere_sends_nobody_to_this_machine(certificate: ssl.SSLContext) -> None:
+    with serving(lambda *_: Answer(body=b"done")) as local:
+        port = local.address.rpartition(":")[2]
+        for host in ("127.0.0.1", "localhost", "127.9.9.9", "[::1]"):
+            moved = Answer(307, {"Location": f"http://{host}:{port}/shutdown"})
+            with (
+                serving(lambda *_, moved=moved: moved, certificate) as registry,
+                pytest.raises(ArgosyError, match="redirects to this machine"),
+                exchange(f"https://{FAR}:{registry.address.rpartition(':')[2]}/v2/", {}),
+            ):
+                pass
+            assert len(registry.requests) == 1
+    assert local.requests == []
 
 
 def test_what_lies_in_netrc_is_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

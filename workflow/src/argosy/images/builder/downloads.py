@@ -6,10 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
+from urllib.parse import SplitResult, urlsplit
 
+from argosy.images.registry.reference import is_loopback
 from argosy.images.store.free_disk import why_no_room
 from argosy.images.store.store import remove_tree
+
+if TYPE_CHECKING:
+    from urllib.request import OpenerDirector
 
 TIMEOUT_S = 60
 """Seconds in which something must come, and in which so many bytes must:"""
@@ -43,12 +48,9 @@ def download(url: str, part: Path) -> str:
     Raises:
         DownloadError: when it cannot be had, does not fit, or comes too slowly.
     """
-    # Imported where it is needed: few images download a file.
-    from urllib.request import urlopen
-
     digest = hashlib.sha256()
     try:
-        with urlopen(url, timeout=TIMEOUT_S) as answer, part.open("xb") as stream:
+        with _opener().open(url, timeout=TIMEOUT_S) as answer, part.open("xb") as stream:
             length = answer.length
             came, since, before = 0, time.monotonic(), 0
             # What is there is taken: a whole chunk might be waited for for days.
@@ -67,3 +69,25 @@ def download(url: str, part: Path) -> str:
     except (OSError, HTTPException) as problem:
         raise DownloadError(" ".join(str(problem).split()) or type(problem).__name__) from None
     return digest.hexdigest()
+
+
+def _opener() -> "OpenerDirector":
+    """Return what opens addresses, and follows no redirect to less safety than was asked for."""
+    # Imported where it is needed: few images download a file.
+    from urllib.request import HTTPRedirectHandler, build_opener
+
+    class CarefulRedirects(HTTPRedirectHandler):
+        def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: str) -> Any:
+            own, target = urlsplit(req.full_url), urlsplit(newurl)
+            is_less_safe = target.scheme != "https" and target.scheme != own.scheme
+            if is_less_safe or (_is_here(target) and not _is_here(own)):
+                raise DownloadError(
+                    f"{own.netloc} redirects to {target.scheme}://{target.netloc}, which is not followed"
+                )
+            return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+    return build_opener(CarefulRedirects)
+
+
+def _is_here(address: SplitResult) -> bool:
+    return is_loopback(address.hostname or "")

@@ -98,9 +98,11 @@ def _send(
     form: Mapping[str, str] | None,
     read_s: float,
 ) -> requests.Response:
-    own = _origin(url)
+    own, is_far = _origin(url), not is_loopback(urlsplit(url).hostname or "")
     for _ in range(MOST_REDIRECTS + 1):
         _check(url)
+        if is_far and is_loopback(urlsplit(url).hostname or ""):
+            raise ArgosyError(f"{own[1]}: redirects to this machine, and is not followed there")
         foreign = _origin(url) != own
         shown = {key: text for key, text in headers.items() if not (foreign and key in _SECRET)}
         response = session.request(
