@@ -222,6 +222,25 @@ def test_a_step_that_changes_nothing_is_no_layer(store: Store, tmp_path: Path) -
     assert [step.diff_id for step in lock.steps[1:]] == [None, None]
 
 
+def test_a_mounted_folder_lacks_what_the_ignore_file_names(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "image"
+    files = {
+        **dict.fromkeys(("seen", "secret.env", "keys/private", "keys/public", "all/x"), "1\n"),
+        ".containerignore": "secret.env\nkeys\n!keys/public\nall\n",
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    lock = build(
+        store,
+        folder,
+        "RUN --mount=type=bind,target=/c cd /c && find . -type f | sort >/whole\n"
+        "RUN --mount=type=bind,source=keys,target=/k cd /k && find . -type f >/keys\n",
+    )
+    assert read(store, lock, "whole") == "./.containerignore\n./Containerfile\n./keys/public\n./seen\n"
+    assert read(store, lock, "keys") == "./public\n"
+
+
 @pytest.mark.thorough
 def test_without_an_overlay_the_same_files_come_out(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

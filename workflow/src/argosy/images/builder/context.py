@@ -3,7 +3,7 @@
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -75,6 +75,15 @@ class Context:
                     yield from inner
             elif not self._leaves_out(below):
                 yield below
+
+    def left_out(self, folder: Path) -> Callable[[str, list[str]], set[str]] | None:
+        """Return what is left out of a folder, by folder and names as `copytree` asks; None: nothing is."""
+        if not self._ignored.patterns or not folder.is_dir():
+            return None
+        kept = {*self.files(folder)}
+        if kept.issuperset(folder.rglob("*")):
+            return None
+        return lambda where, names: {name for name in names if Path(where, name) not in kept}
 
     def _holds_some(self, path: Path) -> bool:
         """Return whether it is a folder of which the ignore file leaves something."""

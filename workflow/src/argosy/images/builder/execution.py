@@ -4,7 +4,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -167,10 +167,11 @@ class Executor:
             yield Mount(self._own_cache(step, name), target, mount.writable)
         else:
             with self._bound(step, mount) as source:
-                is_copied = mount.writable or self._workspace.shares_files
+                left_out = step.context.left_out(source) if mount.stage is None else None
+                is_copied = mount.writable or self._workspace.shares_files or left_out is not None
                 if is_copied:
-                    # What is written there is thrown away.
-                    _copy(source, folder)
+                    # What is written there is thrown away, and what the ignore file names is not there.
+                    _copy(source, folder, left_out)
                 yield Mount(folder if is_copied else source, target, mount.writable)
 
     @contextmanager
@@ -258,8 +259,10 @@ def _read_small(root: Path, path: str) -> str | None:
             return stream.read(LARGEST_PASSWD).decode(errors="replace")
 
 
-def _copy(source: Path, target: Path) -> None:
+def _copy(
+    source: Path, target: Path, left_out: Callable[[str, list[str]], set[str]] | None
+) -> None:
     if source.is_dir():
-        shutil.copytree(source, target, symlinks=True)
+        shutil.copytree(source, target, symlinks=True, ignore=left_out)
     else:
         shutil.copy2(source, target)
