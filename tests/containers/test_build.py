@@ -226,7 +226,7 @@ def test_a_mounted_folder_lacks_what_the_ignore_file_names(store: Store, tmp_pat
     folder = tmp_path / "image"
     files = {
         **dict.fromkeys(("seen", "secret.env", "keys/private", "keys/public", "all/x"), "1\n"),
-        ".containerignore": "secret.env\nkeys\n!keys/public\nall\n",
+        ".containerignore": "secret.env\nkeys\n!keys/public\nall\nbuild.log\nimage.lock\n",
     }
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -103,3 +103,15 @@ def test_what_is_not_such_a_folder_stays(temporary: Path, monkeypatch: pytest.Mo
         assert {*temporary.iterdir()} == kept
     sweep()
     assert {*temporary.iterdir()} == kept - {left}
+
+
+def test_however_deep_a_program_went_nothing_is_left(temporary: Path) -> None:
+    with private_folder() as (folder, _):
+        at = os.open(folder, os.O_RDONLY)
+        for _ in range(1500):
+            os.mkdir("d", dir_fd=at)
+            inner = os.open("d", os.O_RDONLY, dir_fd=at)
+            os.close(at)
+            at = inner
+        os.close(at)
+    assert [*temporary.iterdir()] == []

@@ -7,7 +7,6 @@ of the host, since locks on a shared file system may count on one host alone.
 
 import fcntl
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -27,7 +26,9 @@ def private_folder(place: Path | None = None) -> Iterator[tuple[Path, int]]:
     try:
         yield folder, lock
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        # A program may leave folders that are deeper than any call takes.
+        with suppress(OSError):
+            remove_tree(folder)
         os.close(lock)
 
 
