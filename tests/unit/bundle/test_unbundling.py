@@ -13,6 +13,7 @@ from bundled_studies import RUN, bundled, contents, make_project
 
 from argosy.bundle.unbundling import unbundle
 from argosy.errors import ArgosyError
+from argosy.images.store import free_disk
 from argosy.images.config import ImageConfig
 from argosy.images.store.lockfile import ImageLock, LockedBase, write_lock
 
@@ -96,6 +97,15 @@ def test_only_its_own_files_are_made_executable(bundle: Path, tmp_path: Path) ->
     files = edited("executable", ["../outside", str(outside)])(contents(bundle))
     unpack(forged(tmp_path / "hostile.zip", files), tmp_path / "project")
     assert outside.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_disk_keeps_its_reserve(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(free_disk, "RESERVE", 1 << 60)
+    with pytest.raises(ArgosyError, match="there is too little room in .* stay so"):
+        unpack(bundle, tmp_path / "project")
+    assert not (tmp_path / "project").exists()
 
 
 def test_what_is_there_is_never_overwritten(bundle: Path, tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ digests.
 
 import hashlib
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,7 @@ from argosy.bundle.progress import Progress
 from argosy.errors import ArgosyError
 from argosy.images.interchange.importing import import_image
 from argosy.images.store.lockfile import lock_path, read_lock
+from argosy.images.store.free_disk import why_no_room
 from argosy.images.store.store import Store, remove_tree
 from argosy.reading import open_regular
 from argosy.units import amount
@@ -99,11 +99,8 @@ def _made(folder: Path) -> Iterator[None]:
 
 
 def _check_room(bundle: BundleReader, folder: Path) -> None:
-    free = shutil.disk_usage(folder).free
-    if bundle.size > free:
-        raise ArgosyError(
-            f"{bundle.title}: holds {amount(bundle.size)}, and {folder.parent} has room for {amount(free)}"
-        )
+    if why := why_no_room(folder, bundle.size):
+        raise ArgosyError(f"{bundle.title}: there is too little room in {folder.parent}: {why}")
 
 
 def _unpack(bundle: BundleReader, names: Sequence[str], folder: Path, say: Say) -> None:
