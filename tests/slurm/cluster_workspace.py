@@ -103,7 +103,7 @@ class ClusterWorkspace(Workspace):
         folder = self.run_dir("count", run_id) / "records"
         return sum(map(step_files.count, folder.glob(f"{attempt}/rank-{rank}.steps")))
 
-    def wait_for(self, condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    def wait_for(self, condition: Callable[[], bool], what: str, seconds: float = 180) -> None:
         """Wait until something has come about."""
         wait_until(condition, what, seconds)
 
