@@ -237,7 +237,9 @@ def test_a_mounted_folder_lacks_what_the_ignore_file_names(store: Store, tmp_pat
         "RUN --mount=type=bind,target=/c cd /c && find . -type f | sort >/whole\n"
         "RUN --mount=type=bind,source=keys,target=/k cd /k && find . -type f >/keys\n",
     )
-    assert read(store, lock, "whole") == "./.containerignore\n./Containerfile\n./keys/public\n./seen\n"
+    assert (
+        read(store, lock, "whole") == "./.containerignore\n./Containerfile\n./keys/public\n./seen\n"
+    )
     assert read(store, lock, "keys") == "./public\n"
 
 

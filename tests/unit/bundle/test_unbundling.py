@@ -13,8 +13,8 @@ from bundled_studies import RUN, bundled, contents, make_project
 
 from argosy.bundle.unbundling import unbundle
 from argosy.errors import ArgosyError
-from argosy.images.store import free_disk
 from argosy.images.config import ImageConfig
+from argosy.images.store import free_disk
 from argosy.images.store.lockfile import ImageLock, LockedBase, write_lock
 
 Files = dict[str, bytes]
@@ -103,7 +103,7 @@ def test_the_disk_keeps_its_reserve(
     bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(free_disk, "RESERVE", 1 << 60)
-    with pytest.raises(ArgosyError, match="there is too little room in .* stay so"):
+    with pytest.raises(ArgosyError, match=r"there is too little room in .* stay so"):
         unpack(bundle, tmp_path / "project")
     assert not (tmp_path / "project").exists()
 

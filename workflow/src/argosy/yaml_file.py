@@ -65,9 +65,9 @@ def parse_yaml(text: str, name: str) -> Any:
 
 
 def _check_size(text: str, name: str) -> None:
-    """Raise RecursionError before libyaml's loader would overflow the stack, ArgosyError for endless aliases.
+    """Look at a file before libyaml's loader might overflow the stack, or others read aliases without end.
 
-    An alias counts as all that it stands for, since each reader goes through that again.
+    An alias counts as all that it stands for. Raises RecursionError or ArgosyError.
     """
     sizes: dict[str, int] = {}
     opened: list[tuple[str | None, int]] = [(None, 0)]
@@ -79,14 +79,16 @@ def _check_size(text: str, name: str) -> None:
             if isinstance(event, yaml.CollectionEndEvent):
                 anchor, size = opened.pop()
             elif isinstance(event, yaml.AliasEvent):
-                size = sizes.get(event.anchor, 1)
+                size = sizes.get(anchor or "", 1)
             if anchor and not isinstance(event, yaml.AliasEvent):
                 sizes[anchor] = size
             opened[-1] = (opened[-1][0], opened[-1][1] + size)
         if len(opened) > _MOST_DEPTH + 1:
             raise RecursionError
         if opened[-1][1] > _MOST_VALUES:
-            raise ArgosyError(f"{name}: holds more than {_MOST_VALUES:,} values, aliases written out")
+            raise ArgosyError(
+                f"{name}: holds more than {_MOST_VALUES:,} values, aliases written out"
+            )
 
 
 class _Loader(_SafeLoader):

@@ -77,14 +77,14 @@ def _opener() -> "OpenerDirector":
     from urllib.request import HTTPRedirectHandler, build_opener
 
     class CarefulRedirects(HTTPRedirectHandler):
-        def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: str) -> Any:
-            own, target = urlsplit(req.full_url), urlsplit(newurl)
-            is_less_safe = target.scheme != "https" and target.scheme != own.scheme
+        def redirect_request(self, req: Any, *others: Any) -> Any:
+            own, target = urlsplit(req.full_url), urlsplit(others[-1])
+            is_less_safe = target.scheme not in ("https", own.scheme)
             if is_less_safe or (_is_here(target) and not _is_here(own)):
                 raise DownloadError(
                     f"{own.netloc} redirects to {target.scheme}://{target.netloc}, which is not followed"
                 )
-            return super().redirect_request(req, fp, code, msg, headers, newurl)
+            return super().redirect_request(req, *others)
 
     return build_opener(CarefulRedirects)
 
