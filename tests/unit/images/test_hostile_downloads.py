@@ -91,7 +91,9 @@ def test_a_server_elsewhere_sends_nobody_to_this_machine(tmp_path: Path, host: s
 def test_a_redirect_to_less_safety_is_not_followed(tmp_path: Path) -> None:
     with (
         _server(_redirect("ftp://127.0.0.1/x")) as url,
-        pytest.raises(DownloadError, match=r"redirects to ftp://127\.0\.0\.1, which is not followed"),
+        pytest.raises(
+            DownloadError, match=r"redirects to ftp://127\.0\.0\.1, which is not followed"
+        ),
     ):
         download(url, tmp_path / "part")
 

@@ -264,6 +264,32 @@ def test_a_damaged_file_of_the_history_is_left_out_and_said(site: Site) -> None:
     assert len(history(experiment).entries) == 3
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("samples_per_s", each) for each in (1e300, 1e-300, -1.0, 0.0, math.nan, "fast", [])),
+        *(("started_unix_s", each) for each in (math.inf, -1e300, 1e13, "then")),
+        *((key, each) for key in ("nodes", "ranks_per_node") for each in (0, 10**30, 1.5, None)),
+        *(("attempt", each) for each in (7, {"a": 1})),
+        *(("experiment", each) for each in ("</script><b>x", "\x1b[31m", "no such")),
+    ],
+)
+def test_odd_values_in_the_history_end_no_report(site: Site, key: str, value: Any) -> None:
+    """A file in which anybody wrote anything is left out, or read as what it says."""
+    site.measured(0.1, day=0)
+    site.measured(0.1, day=1)
+    [kept] = site.kept
+    with changed(kept) as content:
+        for run in content["runs"]:
+            run[key] = value
+    text = write_report(site.results)
+    summary = json.loads(text.json.read_text(), parse_constant=pytest.fail)
+    assert summary["experiments"][0]["points"]
+    page = text.html.read_text()
+    assert "</script><b>x" not in page
+    assert "\x1b" not in page
+
+
 def test_a_damaged_summary_is_replaced(site: Site) -> None:
     site.measured(0.1, day=0)
     (site.results / "summary.json").write_text('{"experiments": 1}')

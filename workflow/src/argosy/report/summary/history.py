@@ -34,7 +34,9 @@ FEWEST_REPORTS = 3
 _SAME_BATCH = 0.02
 """Samples of a step may differ by so much: the last batch of an epoch may be a smaller one."""
 
-_Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Rate = Annotated[float, Field(ge=1e-30, le=1e30)]
+_Time = Annotated[float, Field(ge=0, le=1e12)]
+_Count = Annotated[int, Field(ge=1, le=1 << 20)]
 _Size = tuple[int, int, int]
 """Ranks, nodes and ranks on each."""
 _Key = tuple[str, str, str | None, float | None]
@@ -61,10 +63,10 @@ class PastRun:
 
     experiment: str
     run_id: str
-    nodes: Annotated[int, Field(gt=0)]
-    ranks_per_node: Annotated[int, Field(gt=0)]
+    nodes: _Count
+    ranks_per_node: _Count
     samples_per_s: _Rate | None
-    started_unix_s: float | None
+    started_unix_s: _Time | None
     hosts: list[str]
     attempt: str | None = None
     counted_as: str | None = None
@@ -74,9 +76,9 @@ class PastRun:
 class PastPoint:
     """A size in an earlier report."""
 
-    nodes: int
-    ranks_per_node: int
-    samples_per_step: float | None
+    nodes: _Count
+    ranks_per_node: _Count
+    samples_per_step: _Rate | None
 
 
 @dataclass(frozen=True)
