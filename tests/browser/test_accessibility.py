@@ -11,9 +11,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from planned_studies import network, training
 from playwright.sync_api import Page, expect
-from study_files import completed
+from study_files import completed, plan
 
-from argosy.report import write_comparison, write_report
+from argosy.report import Rates, write_comparison, write_report
 from argosy.report.summary.models import read_summary
 from argosy.results import collect
 
@@ -58,6 +58,23 @@ def test_nor_in_a_table_of_experiments_nor_in_a_comparison(tmp_path: Path, opene
     summary = read_summary(json.loads(written.json.read_text()))
     write_comparison({"a": summary, "b": summary}, tmp_path / "comparison.html")
     assert objections(opened(tmp_path / "comparison.html", bypass_csp=True).page) == []
+
+
+def test_nor_in_a_history_and_in_costs(tmp_path: Path, opened: Open) -> None:
+    results = tmp_path / "site"
+    for attempt, step_s in (("100.0", 0.1), ("200.0", 0.12)):
+        for nodes in (1, 2):
+            for repeat in (1, 2, 3):
+                run = plan(results, "digits", nodes, 1, repeat)
+                run.execute(attempt)
+                run.steps(attempt, step_s=step_s + repeat / 1e4, steps=30)
+        collect(results, results / "tables")
+        written = write_report(results, Rates(price_per_node_hour=2.0, currency="EUR"))
+    page = opened(written.html, bypass_csp=True).page
+    assert page.locator("figure.history").count() == 1
+    assert page.get_by_text("Slower than in the report of").count() == 2
+    assert page.locator(".chart[aria-label^='Chart of price over hours']").count() == 1
+    assert objections(page) == []
 
 
 def test_a_drawn_chart_keeps_the_words_for_what_it_shows(report: Path, opened: Open) -> None:
