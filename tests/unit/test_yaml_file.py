@@ -32,6 +32,11 @@ def test_values_and_merged_keys(tmp_path: Path) -> None:
         (b"\xff\xfe\x00\x80", "is not UTF-8"),
         (b"a: !!python/object:os.system {}", "is not YAML"),
         (b"a: \x01", "is not YAML"),
+        (b"? [a]\n: 1\n", "unhashable key"),
+        (b"{{a: 1}: 1}", "unhashable key"),
+        (b"a: !!timestamp x", "cannot be read"),
+        (b"a: !!bool x", "cannot be read"),
+        (b"!!map [a]", "cannot be read"),
     ],
 )
 def test_a_file_that_cannot_be_read(tmp_path: Path, text: bytes, said: str) -> None:

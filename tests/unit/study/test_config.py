@@ -44,6 +44,56 @@ def test_a_command_is_split_as_a_shell_would_and_never_given_to_one() -> None:
     assert command == ("python3", "train.py", "--name", "a b; $(rm -rf /)")
 
 
+ODD = (
+    *(
+        "1d" * 1000,
+        "9999999999999d",
+        "9" * 400 + "h",
+        "1" * 5000 + "G",
+        "1e999",
+        "0x10",
+        "1_0",
+        "\u0663m",
+    ),
+    *(10**30, 10**19, -1, 0, 1e308, float("inf"), float("nan"), True, None),
+    *([], {}, "", " ", "\x00", [[[[]]]], ["x" * 5000], {"a": {"b": {}}}),
+)
+KEYS = (
+    *(("scale", key) for key in ("kind", "nodes", "ranks_per_node", "repeats")),
+    *(("resources", key) for key in ("time", "memory_per_rank", "cpus_per_rank", "gpus_per_rank")),
+    *(
+        ("hang_timeout",),
+        ("throughput",),
+        ("command",),
+        ("image",),
+        ("environment",),
+        ("checkpoints",),
+    ),
+    *(("launcher",), ("runtime",), ("hardware",), ("queue",), ("timeline",), ("independent",)),
+)
+
+
+@pytest.mark.parametrize("keys", KEYS, ids=".".join)
+@pytest.mark.timeout(60)
+def test_any_value_of_any_key_gives_runs_or_one_line(keys: tuple[str, ...]) -> None:
+    for value in (*ODD, *([each] for each in ODD)):
+        experiment: dict[str, Any] = {
+            "image": "torch-cpu",
+            "command": "python3 train.py",
+            "scale": {"nodes": [1, 2]},
+            "resources": {},
+        }
+        inner = experiment
+        for key in keys[:-1]:
+            inner = inner[key]
+        inner[keys[-1]] = value
+        values = {"experiments": {"digits": experiment}}
+        try:
+            assert len(expand(parse_config(values, [Source("config.yaml", values)]))) < 100_000
+        except ArgosyError as problem:
+            assert str(problem).startswith("config.yaml: experiments.digits")
+
+
 def test_durations_and_sizes() -> None:
     text = GOOD + "    resources: {time: 1d2h30m, memory_per_rank: 16G}\n"
     resources = parse(text).experiments["digits"].resources

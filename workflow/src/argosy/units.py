@@ -6,9 +6,10 @@ from typing import Any
 
 from argosy.errors import ArgosyError
 
-DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+# Nine digits: more than any machine has, and still a number that others can hold.
+DURATION = re.compile("".join(f"(?:([0-9]{{1,9}}){unit})?" for unit in "dhms"))
 J_PER_KWH = 3.6e6
-SIZE = re.compile(r"(\d+)([KMGT])")
+SIZE = re.compile(r"([0-9]{1,9})([KMGT])")
 
 
 def seconds(value: Any) -> Any:

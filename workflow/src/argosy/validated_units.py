@@ -44,6 +44,6 @@ def from_text(value: object) -> object:
 
 _TRUTH = {"true": True, "false": False}
 
-Count = Annotated[int, BeforeValidator(from_text), Field(ge=1, strict=True)]
+Count = Annotated[int, BeforeValidator(from_text), Field(ge=1, le=1 << 20, strict=True)]
 Seconds = Annotated[int, BeforeValidator(written_seconds), Field(ge=1)]
 Mebibytes = Annotated[int, BeforeValidator(written_mebibytes), Field(ge=1)]

@@ -58,8 +58,8 @@ def parse_yaml(text: str, name: str) -> Any:
         raise ArgosyError(f"{name}: is not YAML: {' '.join(str(problem).split())}") from None
     except RecursionError:
         raise ArgosyError(f"{name}: nests too deep") from None
-    # A day that no month has, or a number of thousands of digits.
-    except ValueError as problem:
+    # A day that no month has, a number of thousands of digits, or a tag of what the text is not.
+    except (ValueError, TypeError, AttributeError, KeyError) as problem:
         raise ArgosyError(f"{name}: holds a value that cannot be read: {problem}") from None
     return value
 
@@ -97,10 +97,11 @@ class _Loader(_SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
         for key, _ in node.value:
-            if key.tag != "tag:yaml.org,2002:merge" and key.value in seen:
+            is_name = isinstance(key.value, Hashable)
+            if is_name and key.tag != "tag:yaml.org,2002:merge" and key.value in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"the key {key.value} stands here twice", key.start_mark
                 )
-            if isinstance(key.value, Hashable):
+            if is_name:
                 seen.add(key.value)
         return super().construct_mapping(node, deep)

@@ -156,7 +156,7 @@ class Scale(Model):
     kind: Literal["strong", "weak"] = "strong"
     nodes: Annotated[tuple[Count, ...], BeforeValidator(several), Field(min_length=1)]
     ranks_per_node: Count = 1
-    repeats: Count = 3
+    repeats: Annotated[Count, Field(le=10_000)] = 3
 
     @field_validator("nodes")
     @classmethod
