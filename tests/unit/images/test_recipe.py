@@ -405,6 +405,8 @@ def test_a_dockerfile_is_read_where_there_is_no_containerfile(folder: Path) -> N
             "'Upper/case' names no image in a registry: a repository's name",
         ),
         ("FROM localhost/missing\n", 1, "localhost/missing: there is no "),
+        *((f"FROM localhost/{name}\n", 1, "localhost/") for name in ("../x", "/etc", "..", "a" * 300)),
+        ("FROM a\nCOPY --from=localhost/../x / /\n", 2, "localhost/../x: names no folder of"),
         ("FROM a\nCOPY --from=b c d\nFROM a AS b\n", 2, "the stage b begins at line 3"),
         ('FROM a\nENV A="${B?say which}"\n', 2, "B: say which"),
     ],
@@ -413,6 +415,20 @@ def test_what_cannot_be_planned_is_named_by_line(
     folder: Path, text: str, line: int, message: str
 ) -> None:
     assert refused(folder, text).startswith(f"{folder / 'Containerfile'}:{line}: {message}")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"RUN {'[' * 100_000}",
+        "ENV A=" + "${B:-" * 1200 + "x" + "}" * 1200,
+        "ARG A=" + "${B:-" * 1200 + "x" + "}" * 1200,
+        f"CMD {'[' * 2000}1{']' * 2000}",
+    ],
+    ids=["a list", "a variable", "an argument", "a command"],
+)
+def test_what_nests_too_deep_is_one_line(folder: Path, line: str) -> None:
+    assert "nests too deep" in refused(folder, f"FROM scratch\n{line}\n")
 
 
 def test_a_circle_of_images_is_named_where_it_closes(folder: Path) -> None:

@@ -31,6 +31,7 @@ from argosy.images.containerfile.stages import Containerfile, Stage, read_contai
 from argosy.images.containerfile.text import Heredoc
 from argosy.images.engines.models import DEFAULT_PATH
 from argosy.images.registry.reference import Reference
+from argosy.images.store.lockfile import NAME
 
 CACHE_FORMAT = "argosy-layer-2"
 """Part of every key; changed when layers made by an older Argosy must not be used any more."""
@@ -123,7 +124,10 @@ def plan(folder: Path, base_config: BaseConfig = nothing_known) -> Recipe:
     Raises:
         ArgosyError: naming file and line, for what cannot be built, missing sources included.
     """
-    return _Planner(folder, (), base_config).recipe()
+    try:
+        return _Planner(folder, (), base_config).recipe()
+    except RecursionError:
+        raise ArgosyError(f"{_path(folder)}: nests too deep") from None
 
 
 def image_inputs(folder: Path) -> list[str]:
@@ -193,6 +197,8 @@ class _Planner:
                 self._unknown.append(step)
             return Chain(reference, (step,), settings)
         name = reference.removeprefix(OWN_IMAGES).removesuffix(":latest")
+        if not NAME.fullmatch(name):
+            raise self._error(entry, f"{reference[:100]}: names no folder of containers/")
         folder = self._folder.resolve().parent / name
         if folder in (*self._above, self._folder.resolve()):
             raise self._error(entry, f"{reference}: images that need each other, in a circle")

@@ -26,12 +26,11 @@ from argosy.images.registry.reference import Reference
 from argosy.images.registry.retry import Patience
 from argosy.images.rootfs.freeze import make_frozen, put_in_place
 from argosy.images.rootfs.layers import Change, Layer
-from argosy.images.store.lockfile import ImageLock, LockedBase, LockedStep, lock_path, write_lock
+from argosy.images.store.lockfile import NAME, ImageLock, LockedBase, LockedStep, lock_path, write_lock
 from argosy.images.store.scratch import sweep
 from argosy.images.store.store import Store
 from argosy.images.udocker_repository.registering import register
 
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 KEY_FORMAT = "argosy-import-1"
 
 Say = Callable[[str], None]

@@ -1,5 +1,6 @@
 """image.lock: which image exactly, by digest, and what it was made of."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,7 +13,9 @@ from argosy.images.oci import DIGEST
 
 Digest = Annotated[str, Field(pattern=f"^{DIGEST.pattern}$")]
 """It names folders, and stands in scripts."""
-ImageName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$", max_length=255)]
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}")
+"""Of an image in a project: one name of a folder."""
+ImageName = Annotated[str, Field(pattern=f"^{NAME.pattern}$")]
 
 
 class LockModel(BaseModel):
