@@ -38,6 +38,7 @@ TEXTS = st.text(max_size=20)
 WHOLE = st.integers(0, (1 << 31) - 1)
 TIMES = st.floats(0, 1e10)
 MAYBE_TEXT = st.none() | TEXTS
+DIGESTS = st.from_regex("sha256:[0-9a-f]{64}", fullmatch=True)
 SPECS = st.builds(
     RunSpec,
     spec=MAYBE_TEXT,
@@ -50,7 +51,7 @@ SPECS = st.builds(
     ranks_per_node=st.integers(1, 1 << 10),
     repeat=WHOLE,
     scaling=st.sampled_from(["strong", "weak"]),
-    image=st.none() | st.builds(Image, name=TEXTS, digest=TEXTS),
+    image=st.none() | st.builds(Image, name=TEXTS, digest=DIGESTS),
     command=st.lists(TEXTS),
     launcher=MAYBE_TEXT,
     rank_environment=st.dictionaries(TEXTS, TEXTS),
