@@ -405,7 +405,10 @@ def test_a_dockerfile_is_read_where_there_is_no_containerfile(folder: Path) -> N
             "'Upper/case' names no image in a registry: a repository's name",
         ),
         ("FROM localhost/missing\n", 1, "localhost/missing: there is no "),
-        *((f"FROM localhost/{name}\n", 1, "localhost/") for name in ("../x", "/etc", "..", "a" * 300)),
+        *(
+            (f"FROM localhost/{name}\n", 1, "localhost/")
+            for name in ("../x", "/etc", "..", "a" * 300)
+        ),
         ("FROM a\nCOPY --from=localhost/../x / /\n", 2, "localhost/../x: names no folder of"),
         ("FROM a\nCOPY --from=b c d\nFROM a AS b\n", 2, "the stage b begins at line 3"),
         ('FROM a\nENV A="${B?say which}"\n', 2, "B: say which"),

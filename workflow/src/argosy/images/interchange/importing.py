@@ -8,7 +8,6 @@ that it had. `udocker load` takes the exported archives, too, as Docker's.
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +25,14 @@ from argosy.images.registry.reference import Reference
 from argosy.images.registry.retry import Patience
 from argosy.images.rootfs.freeze import make_frozen, put_in_place
 from argosy.images.rootfs.layers import Change, Layer
-from argosy.images.store.lockfile import NAME, ImageLock, LockedBase, LockedStep, lock_path, write_lock
+from argosy.images.store.lockfile import (
+    NAME,
+    ImageLock,
+    LockedBase,
+    LockedStep,
+    lock_path,
+    write_lock,
+)
 from argosy.images.store.scratch import sweep
 from argosy.images.store.store import Store
 from argosy.images.udocker_repository.registering import register
