@@ -14,6 +14,7 @@ from argosy.report.numbers import count, duration, number, percent
 from argosy.report.prose.queue_waits import in_words
 from argosy.report.prose.setups import shown
 from argosy.report.summary.costs import Rates
+from argosy.report.summary.history import same_batch
 from argosy.report.summary.models import ExperimentSummary, PointSummary, Summary
 
 Size = tuple[int, int]
@@ -21,8 +22,6 @@ Size = tuple[int, int]
 
 _SAME_ACCURACY = 1e-6
 """Accuracies that differ by less are the same: single precision knows no more digits."""
-_SAME_BATCH = 0.02
-"""Samples of a step may differ by so much: the last batch of an epoch may be a smaller one."""
 
 
 @dataclass(frozen=True)
@@ -179,8 +178,7 @@ def _compared_point(
 
 def _same_batch(point: PointSummary, reference: PointSummary) -> bool:
     """Return whether the steps tell that a rank has as many samples in each; True where no steps are."""
-    one, other = point.samples_per_step, reference.samples_per_step
-    return one is None or other is None or abs(one - other) <= _SAME_BATCH * max(one, other)
+    return same_batch(point.samples_per_step, reference.samples_per_step)
 
 
 def findings(experiment: ComparedExperiment, reference: str) -> Sequence[str]:

@@ -281,14 +281,13 @@ def _earlier(
     size = point.nodes, point.ranks_per_node
     wanted = _samples_per_step(ours, size)
     for experiment, entry in alike:
-        there = _samples_per_step(experiment, size)
-        is_same = (
-            wanted is None
-            or there is None
-            or abs(wanted - there) <= _SAME_BATCH * max(wanted, there)
-        )
-        if is_same:
+        if same_batch(wanted, _samples_per_step(experiment, size)):
             yield from (one for one in entry.points if (one.nodes, one.ranks_per_node) == size)
+
+
+def same_batch(one: float | None, other: float | None) -> bool:
+    """Return whether a rank's steps have as many samples; True where one of both is not known."""
+    return one is None or other is None or abs(one - other) <= _SAME_BATCH * max(one, other)
 
 
 def _samples_per_step(experiment: PastExperiment, size: tuple[int, int]) -> float | None:
