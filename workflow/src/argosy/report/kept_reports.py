@@ -1,6 +1,7 @@
 """The summaries of a site's reports: summary.json, and `history/` with those that newer ones replaced."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -81,19 +82,21 @@ def past_reports(folder: Path) -> PastReports:
     )
 
 
-def keep_replaced(folder: Path, new: Summary) -> None:
-    """Copy summary.json to the history, unless all that it measured is in `new` or kept already."""
+def keep_replaced(folder: Path, new: Summary, past: Sequence[PastSummary]) -> list[PastSummary]:
+    """Copy summary.json to the history, unless all that it measured is in `new` or in `past`.
+
+    Returns:
+        The history, `past`, with what was added to it.
+    """
     path = folder / SUMMARY
     replaced = _past(path, folder)
-    if replaced is None:
-        return
-    known = measured_keys(new.runs).union(
-        *(measured_keys(each.runs) for each in past_reports(folder).summaries)
-    )
-    if measured_keys(replaced.runs) - known:
-        content = read_bytes(path, folder, _MOST_BYTES)
-        name = f"{_day(replaced)}-{hashlib.sha256(content).hexdigest()[:8]}.json"
-        write_text(folder / HISTORY / name, content.decode())
+    known = measured_keys(new.runs).union(*(measured_keys(each.runs) for each in past))
+    if replaced is None or not measured_keys(replaced.runs) - known:
+        return [*past]
+    content = read_bytes(path, folder, _MOST_BYTES)
+    name = f"{_day(replaced)}-{hashlib.sha256(content).hexdigest()[:8]}.json"
+    write_text(folder / HISTORY / name, content.decode())
+    return [*past, replaced]
 
 
 def report_called(folder: Path, word: str) -> Summary:

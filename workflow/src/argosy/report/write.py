@@ -40,9 +40,8 @@ def make_report(
     logs give the same bytes. Raises ResultsError when a table is missing or of another version.
     """
     summary = summarise(tables_dir, rates)
-    keep_replaced(out_dir, summary)
     past = past_reports(out_dir)
-    summary = with_history(summary, past.summaries)
+    summary = with_history(summary, keep_replaced(out_dir, summary, past.summaries))
     summary = replace(summary, failures=with_excerpts(summary.failures, results_dir))
     written = ReportFiles(
         html=out_dir / "report.html",

@@ -2,13 +2,12 @@
 
 from typing import Any
 
+from argosy.report.charts.size_layers import BLUE, GREY
 from argosy.report.numbers import number
 from argosy.report.prose import size_names
 from argosy.report.summary.models import ExperimentSummary, PointSummary
 
 CAPTION = "Price over time for a million samples; the line joins sizes that no other beats in both."
-SIZES = "sizes"
-COLOURS = {SIZES: "#0072B2"}
 
 
 def priced(experiment: ExperimentSummary) -> list[PointSummary]:
@@ -52,10 +51,10 @@ def cost_chart(experiment: ExperimentSummary, currency: str) -> dict[str, Any]:
         "layer": [
             {
                 "transform": [{"filter": "datum.best"}],
-                "mark": {"type": "line", "strokeDash": [5, 4], "color": "#999999"},
+                "mark": {"type": "line", "strokeDash": [5, 4], "color": GREY},
                 "encoding": {"order": {"field": "hours"}},
             },
-            {"mark": dot | {"color": COLOURS[SIZES]}, "encoding": {"tooltip": told}},
+            {"mark": dot | {"color": BLUE}, "encoding": {"tooltip": told}},
             {"mark": name, "encoding": {"text": {"field": "at", "type": "nominal"}}},
         ],
     }
