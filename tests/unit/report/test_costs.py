@@ -8,7 +8,9 @@ from study_files import completed
 
 from argosy.analysis.statistics import Estimate
 from argosy.report import Rates, write_report
+from argosy.report.charts import cost_chart
 from argosy.report.summary.costs import cost_summary
+from argosy.report.summary.summarise import summarise
 from argosy.report.summary.usage import UsageSummary
 from argosy.results import collect
 
@@ -76,3 +78,12 @@ def test_without_rates_there_are_hours_alone(tmp_path: Path) -> None:
     assert ">Node-hours</th>" in html
     for unknown in ("CO₂", "kWh", "EUR", "Queue wait"):
         assert unknown not in html, unknown
+
+
+def test_the_line_of_costs_joins_sizes_that_no_other_beats(tmp_path: Path) -> None:
+    """Two nodes are no faster than one here, and cost twice as much."""
+    for nodes, step_s in ((1, 0.1), (2, 0.2), (4, 0.12)):
+        completed(tmp_path / "site", step_s=step_s, nodes=nodes)
+    collect(tmp_path / "site", tmp_path / "site/tables")
+    [experiment] = summarise(tmp_path / "site/tables", Rates(price_per_node_hour=2.0)).experiments
+    assert [point.nodes for point in cost_chart.best(cost_chart.priced(experiment))] == [4, 1]
