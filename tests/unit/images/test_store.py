@@ -33,22 +33,95 @@ def test_a_store_may_be_a_link_to_where_there_is_room(
     assert Store.of_project(tmp_path).path == tmp_path / "scratch"
 
 
-def test_a_store_that_others_may_write_to_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def of_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the tests' own group be one of several people."""
+    monkeypatch.setattr(strict_modes, "_is_private_group", lambda group: False)
+
+
+@pytest.mark.usefixtures("of_a_group")
+def test_a_store_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / ".argosy"
     folder.mkdir()
     for mode in (0o777, 0o1777, 0o775, 0o2775):
         folder.chmod(mode)
-        monkeypatch.setattr(strict_modes, "_is_private_group", lambda group: False)
-        with pytest.raises(ArgosyError, match=rf"^{folder}: .*chmod go-w .* ARGOSY_STORE"):
+        with pytest.raises(ArgosyError, match=rf"^{folder}: .*chmod go-w.* ARGOSY_STORE"):
             Store.of_project(tmp_path)
-    # Others may read and use it; and a group may be this user's alone.
+    # Others may read and use it.
     folder.chmod(0o755)
     assert Store.of_project(tmp_path).path == folder
-    folder.chmod(0o775)
+
+
+def test_a_group_may_be_this_users_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".argosy").mkdir(mode=0o775)
+    (tmp_path / ".argosy").chmod(0o775)
     monkeypatch.setattr(strict_modes, "_is_private_group", lambda group: True)
-    assert Store.of_project(tmp_path).path == folder
+    assert Store.of_project(tmp_path).path == tmp_path / ".argosy"
+
+
+@pytest.mark.usefixtures("of_a_group")
+@pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.parametrize("way", ["team/store", "link", "outer/link"])
+def test_nobody_else_may_replace_a_folder_on_the_way_to_a_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, *, is_there: bool
+) -> None:
+    team = tmp_path / "team"
+    team.mkdir()
+    (tmp_path / "link").symlink_to("team/store")
+    (tmp_path / "outer").mkdir()
+    (tmp_path / "outer/link").symlink_to("../link")
+    if is_there:
+        (team / "store").mkdir(mode=0o700)
+    monkeypatch.setenv("ARGOSY_STORE", str(tmp_path / way))
+    for mode in (0o2770, 0o777):
+        team.chmod(mode)
+        with pytest.raises(ArgosyError, match=rf"^{team}: there .*ARGOSY_TRUSTED"):
+            Store.of_project(tmp_path)
+    # Where nobody can rename what is not theirs, and where nobody else may write.
+    for mode in (0o1777, 0o3770, 0o750):
+        team.chmod(mode)
+        assert Store.of_project(tmp_path).path == team / "store"
+
+
+@pytest.mark.usefixtures("of_a_group")
+def test_a_group_that_the_user_trusts_may_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import grp
+
+    group = grp.getgrgid(tmp_path.stat().st_gid).gr_name
+    tmp_path.chmod(0o2770)
+    monkeypatch.setenv("ARGOSY_TRUSTED", "others")
+    with pytest.raises(ArgosyError, match=f"its group {group} may"):
+        Store.of_project(tmp_path)
+    monkeypatch.setenv("ARGOSY_TRUSTED", f"others,{group}")
+    assert Store.of_project(tmp_path).path == tmp_path / ".argosy"
+    # Everybody is no group.
+    tmp_path.chmod(0o2777)
+    with pytest.raises(ArgosyError, match="anybody"):
+        Store.of_project(tmp_path)
+
+
+def test_a_store_of_somebody_else_may_not_lie_where_anybody_could_have_made_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "place/store"
+    store.mkdir(parents=True)
+    me = os.geteuid()
+    # As another user sees it, to whom nothing of it belongs.
+    monkeypatch.setattr(os, "geteuid", lambda: me + 1)
+    monkeypatch.setenv("ARGOSY_STORE", str(store))
+    store.parent.chmod(0o1777)
+    with pytest.raises(ArgosyError, match=rf"^{store.parent}: there anybody|^/tmp: there anybody"):
+        Store.of_project(tmp_path)
+
+
+def test_a_loop_of_links_is_no_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    monkeypatch.setenv("ARGOSY_STORE", str(tmp_path / "loop"))
+    with pytest.raises(OSError, match="symbolic links") as problem:
+        Store.of_project(tmp_path)
+    assert problem.value.filename == str(tmp_path / "loop")
 
 
 def test_whoever_waits_for_another_build_says_so(

@@ -38,9 +38,10 @@ def umask() -> int:
 
 
 def apply_umask() -> None:
-    """Let this process and its children make files as ARGOSY_UMASK says, where it is set."""
-    if os.environ.get(UMASK_VARIABLE):
-        os.umask(umask())
+    """Let this process and its children make files as ARGOSY_UMASK says, or else none that others may
+    write to: what lies in the store, in scripts and environments runs as this user."""
+    before = os.umask(PRIVATE)
+    os.umask(umask() if os.environ.get(UMASK_VARIABLE) else before | 0o022)
 
 
 @contextmanager

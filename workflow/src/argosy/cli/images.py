@@ -184,6 +184,17 @@ def image_prune(
     prune(_store(), Path.cwd(), limits, print, dry_run=dry_run)
 
 
+def image_share() -> None:
+    """Let others who can reach the store run its images, and nothing more.
+
+    Layers, builds and downloads stay private, and files in images keep their modes. They name the store by
+    ARGOSY_STORE.
+    """
+    from argosy.images.store.sharing import share
+
+    share(_store(), say)
+
+
 def image_export(
     name: BuiltImage,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The archive to write.")],
@@ -266,6 +277,7 @@ for function, section in (
     (image_prune, LOOK),
     (image_engines, LOOK),
     (image_import, EXCHANGE),
+    (image_share, EXCHANGE),
     (image_export, EXCHANGE),
     (image_pack, PLUMBING),
     (image_native, PLUMBING),

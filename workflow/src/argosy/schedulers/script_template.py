@@ -4,6 +4,7 @@ All that a template prints is one word of the shell: `finalize` quotes each valu
 are the results of `q`, `directive` and `expanded`, of macros and of `super()`.
 """
 
+import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping
@@ -99,6 +100,7 @@ def _environment(system: BatchSystem, site_dir: Path) -> Environment:
         finalize=_one_word,
     )
     environment.globals["log_words"] = system.LOG_WORDS
+    environment.globals["trusted"] = os.environ.get("ARGOSY_TRUSTED", "")
     environment.globals["umask"] = f"{umask():03o}"
     environment.filters["directive"] = lambda name, value: _directive(system, name, value)
     environment.filters["q"] = _quoted

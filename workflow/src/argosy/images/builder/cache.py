@@ -2,16 +2,17 @@
 
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from argosy.files import write_text
 from argosy.images.builder.recipe import Step
 from argosy.images.config import ImageConfig
 from argosy.images.rootfs.archive import digest_of_layer
-from argosy.images.rootfs.layers import Change, Layer, read_overlay
+from argosy.images.rootfs.layers import Change, Layer, read_overlay, take_setuid
 from argosy.images.store.store import Store, remove_tree
 
 
@@ -38,12 +39,13 @@ class CachedStep(BaseModel):
     opaque: tuple[str, ...] = ()
     entries: int = 0
     size: int = 0
+    setuid: dict[str, int] = Field(default_factory=dict)
     base: CachedBase | None = None
 
     @property
     def change(self) -> Change:
         """What the layer does to what lies below it."""
-        return Change(self.removed, self.opaque, self.entries, self.size)
+        return Change(self.removed, self.opaque, self.entries, self.size, self.setuid)
 
 
 def read_step(store: Store, key: str) -> CachedStep | None:
@@ -94,6 +96,7 @@ def write_layer(
     making = Path(tempfile.mkdtemp(prefix=".making-", dir=target.parent))
     try:
         change = make_diff(making / "diff")
+        change = replace(change, setuid=take_setuid(making / "diff"))
         finished = CachedStep(
             instruction=instruction,
             inputs=dict(inputs),
@@ -102,6 +105,7 @@ def write_layer(
             opaque=change.opaque,
             entries=change.entries,
             size=change.size,
+            setuid=dict(change.setuid),
             base=base,
         )
         write_text(making / "layer.json", finished.model_dump_json())

@@ -8,12 +8,13 @@ import hashlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from argosy.errors import ArgosyError
+from argosy.images.rootfs.flatten import Copies
 from argosy.images.rootfs.layers import Change, is_whiteout, walk
 from argosy.images.store.scratch import private_folder
 
@@ -50,12 +51,15 @@ def layer_tar(diff: Path, change: Change) -> Iterator[IO[bytes]]:
     """
     with private_folder() as (scratch, _):
         members = [*_members(diff)]
-        names = _listed(scratch / "names", members)
-        markers = _listed(scratch / "markers", _markers(scratch / "tree", change))
-        (scratch / "tree").mkdir(exist_ok=True)
+        kept = [name for name in members if name not in change.setuid]
+        tree = scratch / "tree"
+        tree.mkdir()
+        _copy_setuid(diff, tree, change.setuid)
+        aside = [*sorted(change.setuid), *_markers(tree, change)]
         command: list[str | Path] = ["tar", "--create", *_OPTIONS, "--null"]
-        command += ["--directory", diff, f"--files-from={names}"]
-        command += ["--directory", scratch / "tree", f"--files-from={markers}"]
+        for number, (folder, names) in enumerate(((diff, kept), (tree, aside))):
+            listed = _listed(scratch / f"names{number}", names)
+            command += ["--directory", folder, f"--files-from={listed}"]
         with _unchanged(diff, members), _output(command, diff) as stream:
             yield stream
 
@@ -134,6 +138,16 @@ def _members(diff: Path) -> Iterator[str]:
                     "give it another name, or remove it in the same step",
                 )
             yield path
+
+
+def _copy_setuid(diff: Path, tree: Path, modes: Mapping[str, int]) -> None:
+    """Copy files to `tree`, with the modes that they have in the image: on the disk they are without."""
+    copies = Copies()
+    for path, mode in modes.items():
+        place = tree / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        copies.place(str(diff / path), str(place))
+        place.chmod(mode)
 
 
 def _markers(tree: Path, change: Change) -> Iterator[str]:

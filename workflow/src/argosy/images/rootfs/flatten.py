@@ -8,14 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from argosy.images.rootfs.layers import Layer, is_whiteout
+from argosy.images.rootfs.layers import BECOMES, Layer, is_whiteout
 from argosy.images.rootfs.rooted import FROZEN
 from argosy.images.store.store import remove_tree
 
 Place = Callable[[str, str], None]
 """Puts a file at a new path."""
 
-_BECOMES = stat.S_ISUID | stat.S_ISGID
 _CANNOT_LINK = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
@@ -59,13 +58,13 @@ class Copies:
 def link_frozen(source: str, target: str) -> None:
     """Link as `link` does, but copy a program that changes its user to one that does not.
 
-    Layers lie where nobody else can enter and keep such modes, as other tools are to see them. A frozen
-    tree may be opened to others, to whom the program would give the rights of who built the image.
+    Layers of earlier versions keep such modes on the disk. A frozen tree may be opened to others, to whom
+    the program would give the rights of who built the image.
     """
     mode = os.lstat(source).st_mode
-    if mode & _BECOMES and stat.S_ISREG(mode):
+    if mode & BECOMES and stat.S_ISREG(mode):
         copy(source, target)
-        os.chmod(target, stat.S_IMODE(mode) & ~_BECOMES)
+        os.chmod(target, stat.S_IMODE(mode) & ~BECOMES)
     else:
         link(source, target)
 

@@ -13,8 +13,10 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+BECOMES = stat.S_ISUID | stat.S_ISGID
 
 OPAQUE = "user.overlay.opaque"
 
@@ -34,12 +36,15 @@ class Change:
         opaque: folders of the diff that hide the folder of the same name below.
         entries: how many files, links and folders the diff holds.
         size: bytes of its files.
+        setuid: modes of the files that are setuid or setgid in the image, and on the disk are not: there
+            they would give others the rights of who built the image.
     """
 
     removed: tuple[str, ...] = ()
     opaque: tuple[str, ...] = ()
     entries: int = 0
     size: int = 0
+    setuid: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def __bool__(self) -> bool:
         return bool(self.entries or self.removed or self.opaque)
@@ -151,6 +156,22 @@ def read_overlay(diff: Path) -> Change:
         if stat.S_ISREG(status.st_mode):
             size += status.st_size
     return Change(tuple(removed), tuple(opaque), entries, size)
+
+
+def take_setuid(diff: Path) -> dict[str, int]:
+    """Take setuid and setgid away from the files of a layer; return the modes that they had, by path.
+
+    Names that are no text cannot be noted: these files lose them.
+    """
+    found = {}
+    for path, entry in walk(diff):
+        mode = entry.stat(follow_symlinks=False).st_mode
+        if mode & BECOMES and stat.S_ISREG(mode):
+            found[path] = stat.S_IMODE(mode)
+    # Only then, or the second name of a file would be found without.
+    for path, mode in found.items():
+        (diff / path).chmod(mode & ~BECOMES)
+    return {path: mode for path, mode in found.items() if path.isprintable()}
 
 
 def is_whiteout(status: os.stat_result) -> bool:

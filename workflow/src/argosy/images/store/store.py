@@ -25,13 +25,13 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 
 from argosy.errors import READ_ONLY, ArgosyError
-from argosy.images.store.strict_modes import others_may_write
+from argosy.images.store.strict_modes import TRUSTED_VARIABLE, check_place
 
 STORE_VARIABLE = "ARGOSY_STORE"
 
@@ -59,17 +59,16 @@ class Store:
         Either may be a link to where there is room; runc takes no root file system behind one.
 
         Raises:
-            ArgosyError: when others than its owner may write to it, as what lies there runs as the user.
+            ArgosyError: when others than its owner may replace it, as what lies there runs as the user.
         """
-        store = cls(Path(os.path.realpath(os.environ.get(STORE_VARIABLE) or project / ".argosy")))
-        with suppress(OSError):
-            if problem := others_may_write(store.path.stat()):
-                raise ArgosyError(
-                    f"{store.path}: {problem}, and what lies in the store runs as you",
-                    f"when you trust what "
-                    f"is there: chmod go-w {store.path}, or let {STORE_VARIABLE} name another one",
-                )
-        return store
+        place = Path(os.environ.get(STORE_VARIABLE) or project / ".argosy").absolute()
+        check_place(
+            place,
+            f"what lies in the store {place} runs as you: take that right away (chmod go-w), let "
+            f"{STORE_VARIABLE} name a folder that only you can replace, or {TRUSTED_VARIABLE} name whom "
+            "you trust so",
+        )
+        return cls(Path(os.path.realpath(place)))
 
     @property
     def is_writable(self) -> bool:

@@ -1,11 +1,19 @@
 """Folders whose content runs as this user: nobody else may change them, as sshd's StrictModes has it."""
 
+import errno
 import os
 import stat
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from argosy.errors import ArgosyError
+
+TRUSTED_VARIABLE = "ARGOSY_TRUSTED"
+"""Names of users and groups, with commas between them, who may replace this user's folders."""
+
+MOST_LINKS = 40
+"""That one path may lead through, as the kernel has it."""
 
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WALK = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -43,13 +51,67 @@ def open_strictly(place: Path, remedy: str) -> int:
     return folder
 
 
+def check_place(place: Path, remedy: str) -> None:
+    """Refuse a place unless only this user, root and its owner can replace it, or a folder on the way.
+
+    A place that another user owns is his to fill; there, a folder with the sticky bit is refused as well,
+    since anybody could have made the place in it.
+
+    Args:
+        place: an absolute path, there or not; links on the way are looked at and followed.
+
+    Raises:
+        ArgosyError: naming the folder or link that others could change.
+    """
+    way = [*_way(place)]
+    is_there = place.exists()
+    owner = way[-1][1].st_uid if is_there else os.geteuid()
+    for number, (path, found) in enumerate(way, start=1):
+        is_place = is_there and number == len(way)
+        is_kept = stat.S_ISLNK(found.st_mode) or (
+            owner == os.geteuid() and not is_place and found.st_mode & stat.S_ISVTX
+        )
+        problem = "" if found.st_uid == owner else _owner_problem(found)
+        problem = problem or ("" if is_kept else others_may_write(found))
+        if problem:
+            raise ArgosyError(f"{path}: {problem}", remedy)
+
+
+def _way(place: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Yield every folder and link on the way to a place, as far as it is there, the place itself last."""
+    at, names, links = Path("/"), [*reversed(place.parts[1:])], 0
+    yield at, at.lstat()
+    while names:
+        name = names.pop()
+        if name == "..":
+            at = at.parent
+            continue
+        try:
+            found = (at / name).lstat()
+        except FileNotFoundError:
+            return
+        yield at / name, found
+        if stat.S_ISLNK(found.st_mode):
+            links += 1
+            if links > MOST_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(place))
+            target = (at / name).readlink()
+            at = Path("/") if target.is_absolute() else at
+            names += [part for part in reversed(target.parts) if part != "/"]
+        else:
+            at /= name
+
+
 def others_may_write(found: os.stat_result) -> str:
-    """Return who but the owner may write there, in words; empty if nobody may."""
+    """Return who but the owner, and whom ARGOSY_TRUSTED names, may write there, in words; empty: nobody."""
     mode = f"mode {stat.S_IMODE(found.st_mode):o}"
     if found.st_mode & stat.S_IWOTH:
         return f"there anybody may remove the folders of others ({mode})"
     if found.st_mode & stat.S_IWGRP and not _is_private_group(found.st_gid):
-        return f"there its group (id {found.st_gid}) may remove the folders of others ({mode})"
+        group = _group_name(found.st_gid)
+        if _is_trusted(group):
+            return ""
+        return f"there its group {group} may remove the folders of others ({mode})"
     return ""
 
 
@@ -85,7 +147,31 @@ def open_private(folder: int, name: str, path: Path, remedy: str) -> int:
 def _owner_problem(found: os.stat_result) -> str:
     if found.st_uid in (0, os.geteuid()) or found.st_uid == _unmapped_owner():
         return ""
-    return f"it belongs to another user (id {found.st_uid})"
+    name = _user_name(found.st_uid)
+    return "" if _is_trusted(name) else f"it belongs to another user, {name}"
+
+
+def _is_trusted(name: str) -> bool:
+    return name in os.environ.get(TRUSTED_VARIABLE, "").split(",")
+
+
+# Names are asked for seldom, and it may take a network's directory.
+def _group_name(group: int) -> str:
+    import grp
+
+    try:
+        return grp.getgrgid(group).gr_name
+    except KeyError:
+        return str(group)
+
+
+def _user_name(user: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return str(user)
 
 
 def _unmapped_owner() -> int | None:
@@ -97,7 +183,6 @@ def _unmapped_owner() -> int | None:
 
 def _is_private_group(group: int) -> bool:
     """Return whether it is the group that some systems make for each user alone."""
-    # Asked for seldom, and it may take a network's directory.
     import grp
     import pwd
 

@@ -1,0 +1,60 @@
+"""A store that others run images from: what they need is opened to them, and nothing else."""
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from argosy.errors import ArgosyError
+from argosy.images.store.store import Store
+
+TOOLS = ("tools", "udocker", "udocker-repository", "drivers", "engines")
+"""Folders of programs for containers: whole, and as this user made them."""
+
+IMAGES = ("roots", "archives")
+"""Folders of frozen images. The files in the images keep their modes, which are part of the images."""
+
+_READ = stat.S_IRGRP | stat.S_IROTH
+_ENTER = _READ | stat.S_IXGRP | stat.S_IXOTH
+_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def share(store: Store, say: Callable[[str], None]) -> None:
+    """Let everybody who can reach the store's folder run its images; the rest of it stays closed.
+
+    Layers, builds, downloads and notes are the owner's alone. Nobody else can change anything.
+
+    Raises:
+        ArgosyError: when there is no store, or it is somebody else's.
+    """
+    if not store.path.is_dir():
+        raise ArgosyError(f"{store.path}: there is no store yet", "run: argosy image build IMAGE")
+    if store.path.stat().st_uid != os.geteuid():
+        raise ArgosyError(f"{store.path}: the store is somebody else's", "its owner can share it")
+    for path in store.path.iterdir():
+        if path.name not in (*TOOLS, *IMAGES) and not path.is_symlink():
+            path.chmod(0o700 if path.is_dir() else 0o600)
+    for name in TOOLS:
+        _open(store.path / name, whole=True)
+    for name in IMAGES:
+        _open(store.path / name, whole=False)
+    # At last: until here nobody comes in.
+    _open(store.path, whole=False)
+    say(
+        f"{store.path}: whoever can reach this folder can run its images; do this again after a build"
+    )
+
+
+def _open(folder: Path, *, whole: bool) -> None:
+    """Let others enter a folder and read the files in it; those in its folders as well, if `whole`."""
+    if folder.is_symlink() or not folder.is_dir():
+        return
+    for path in folder.iterdir():
+        mode = path.lstat().st_mode
+        if stat.S_ISREG(mode) and not path.name.startswith("."):
+            rights = _ENTER if mode & stat.S_IXUSR else _READ
+            path.chmod(stat.S_IMODE((mode | rights) & ~_WRITE))
+        elif whole:
+            _open(path, whole=True)
+    mode = folder.stat().st_mode
+    folder.chmod(stat.S_IMODE((mode | _ENTER) & ~_WRITE))
