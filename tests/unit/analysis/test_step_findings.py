@@ -15,6 +15,7 @@ from argosy.analysis.stragglers import Straggler
 from argosy.analysis.warmup import WarmUp
 from argosy.report import write_report
 from argosy.results import collect
+from argosy.results.own_tables import mark
 from argosy.results.tables import TABLES_VERSION, Run, open_tables, rows_of
 
 REPORT = ("report.html", "summary.json", "summary.csv")
@@ -56,6 +57,7 @@ def forget_steps_of(results: Path, run: RunFiles) -> None:
         {"path": str(path), "run": run.run_id, "rest": str(rest)},
     )
     rest.replace(path)
+    mark(path)
 
 
 def rewrite(results: Path, what: str) -> None:
@@ -66,6 +68,7 @@ def rewrite(results: Path, what: str) -> None:
         {"path": str(path), "other": str(other)},
     )
     other.replace(path)
+    mark(path)
 
 
 def test_what_this_version_finds(tmp_path: Path) -> None:
@@ -129,6 +132,8 @@ def test_what_other_rules_found_is_not_taken(tmp_path: Path) -> None:
     before = found_in(tmp_path)
     rewrite(tmp_path, "7 AS warm_up_steps")
     assert found_in(tmp_path).warm_ups["digits", run.run_id].steps == 7, "a kept one is taken"
+    (tmp_path / "tables" / FILE_NAME).with_suffix(".mark").write_text("0" * 128)
+    assert found_in(tmp_path) == before, "one that somebody else made is not"
     rewrite(tmp_path, "replace(made_from, 'findings', 'older findings') AS made_from")
     assert found_in(tmp_path) == before
 

@@ -2,14 +2,15 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import duckdb
 import pytest
 from study_files import STARTED, completed, plan, sample_study, write_json
 
-from argosy.results import ResultsError, collect, long_lines
-from argosy.results.tables import COLUMNS, fetch, open_tables
+from argosy.results import ResultsError, collect, long_lines, own_tables
+from argosy.results.tables import COLUMNS, TABLES_VERSION, fetch, open_tables
 
 KILLED = {"node": 1, "rank": 1, "cause": "killed by signal 9", "at": STARTED + 5}
 
@@ -305,7 +306,7 @@ def test_the_same_files_give_the_same_tables(results: Path) -> None:
     first = {path.name: path.read_bytes() for path in (results / "tables").iterdir()}
     collect(results, results / "tables")
     assert {path.name: path.read_bytes() for path in (results / "tables").iterdir()} == first
-    assert {*first} == {f"{table}.parquet" for table in COLUMNS}
+    assert {*first} == {f"{table}.{end}" for table in COLUMNS for end in ("parquet", "mark")}
 
 
 def test_tables_are_not_written_through_a_link(results: Path, tmp_path: Path) -> None:
@@ -315,3 +316,76 @@ def test_tables_are_not_written_through_a_link(results: Path, tmp_path: Path) ->
     with pytest.raises(ResultsError, match="tables: a symbolic link"):
         collect(results, results / "tables")
     assert list(elsewhere.iterdir()) == []
+
+
+def multiplied(table: Path, by: str) -> None:
+    """Let a table say something else of the same records."""
+    with duckdb.connect() as database:
+        database.execute(
+            f"COPY (SELECT * REPLACE ({by}) FROM '{table}') TO '{table}.new' "
+            f"(FORMAT parquet, KV_METADATA {{schema_version: '{TABLES_VERSION}'}})"
+        )
+    Path(f"{table}.new").replace(table)
+
+
+@pytest.mark.parametrize("forged", ["table", "table and mark", "no mark", "mark of another", "key"])
+def test_tables_that_somebody_else_made_are_made_anew(
+    results: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, forged: str
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    completed(results, nodes=1)
+    with collected(results) as tables:
+        [right] = fetch(tables, "SELECT sum(samples) AS n FROM steps")
+    said: list[str] = []
+    collect(results, results / "tables", say=said.append)
+    assert said == ["1 runs, none of them new"]
+    steps = results / "tables/steps.parquet"
+    if "table" in forged:
+        multiplied(steps, "samples * 10 AS samples")
+    if forged == "table and mark":
+        own_tables.mark(steps.rename(tmp_path / "steps.parquet"))
+        (tmp_path / "steps.parquet").replace(steps)
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
+        own_tables.mark(steps)
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    if forged == "no mark":
+        steps.with_suffix(".mark").unlink()
+    if forged == "mark of another":
+        steps.with_suffix(".mark").write_text((results / "tables/runs.mark").read_text())
+    if forged == "key":
+        (tmp_path / "state/argosy/tables.key").write_bytes(bytes(32))
+    said.clear()
+    collect(results, results / "tables", say=said.append)
+    table = "runs" if forged == "key" else "steps"
+    assert said == [
+        f"{results}/tables/{table}.parquet: not made by you, or changed since: "
+        "the tables are made again from the run folders",
+        "1 run to read, 0 unchanged, 0 unreadable",
+    ]
+    with open_tables(results / "tables") as tables:
+        assert fetch(tables, "SELECT sum(samples) AS n FROM steps") == [right]
+
+
+def test_tables_are_made_where_no_key_can_be_kept(
+    results: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    completed(results, nodes=1)
+    for _ in range(2):
+        with collected(results) as tables:
+            assert len(fetch(tables, "SELECT * FROM runs")) == 1
+
+
+def test_the_key_and_a_copied_study(
+    results: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    completed(results, nodes=1)
+    collected(results).close()
+    assert (tmp_path / "state/argosy/tables.key").stat().st_mode & 0o777 == 0o600
+    copy = results.with_name("copy")
+    shutil.copytree(results, copy)
+    said: list[str] = []
+    collect(copy, copy / "tables", say=said.append)
+    assert said == ["1 runs, none of them new"]

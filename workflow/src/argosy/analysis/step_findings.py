@@ -18,7 +18,7 @@ from argosy.analysis.steady import RANK_COLUMNS, steady_states
 from argosy.analysis.stragglers import Straggler
 from argosy.analysis.warmup import WarmUp
 from argosy.files import replacing
-from argosy.reading import check_regular
+from argosy.results.own_tables import is_own, mark
 from argosy.results.tables import (
     TABLES_VERSION,
     Run,
@@ -143,14 +143,16 @@ def _keep(tables: duckdb.DuckDBPyConnection, found: StepFindings, path: Path) ->
     found.rank_sums.create_view("rank_sums")
     with replacing(path) as target:
         parquet(tables, _FINDINGS, target)
+    mark(path)
 
 
 def _kept(tables: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckDBPyRelation | None:
+    if not is_own(path):
+        return None
     try:
-        check_regular(path, path.parent)
         tables.execute(_TAKE, {"path": literal(path)})
     except (OSError, duckdb.Error):
-        # It is not there yet, damaged, or a pipe that nobody writes to: all can be found again.
+        # All can be found again.
         return None
     return tables.table("kept")
 

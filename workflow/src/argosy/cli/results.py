@@ -55,12 +55,10 @@ def report(
     try:
         written = write_report(folder, rates)
     except duckdb.Error as problem:
-        damage = f"{tables}: a table is damaged ({str(problem).splitlines()[0]})"
-        if from_tables:
-            raise ArgosyError(damage, f"make the tables again: argosy report {folder}") from None
-        say(f"{damage}: the tables are made again from the run folders")
-        collect(folder, tables, say=say, anew=True)
-        written = write_report(folder, rates)
+        raise ArgosyError(
+            f"{tables}: a table is damaged ({str(problem).splitlines()[0]})",
+            f"make the tables again: argosy report {folder}",
+        ) from None
     for line in written.left_out:
         say(line)
     say(f"wrote {written.html}")

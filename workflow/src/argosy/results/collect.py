@@ -11,6 +11,7 @@ import duckdb
 from argosy.reading import NotReadError
 from argosy.results.errors import ResultsError
 from argosy.results.long_lines import without_long_lines
+from argosy.results.own_tables import is_own, mark
 from argosy.results.records import count_others, load_others, read_problem
 from argosy.results.rows import (
     Completeness,
@@ -52,8 +53,6 @@ def collect(
     tables_dir: Path,
     runs: Sequence[Path] | None = None,
     say: Callable[[str], None] = lambda line: None,
-    *,
-    anew: bool = False,
 ) -> None:
     """Bring the tables of the runs below `results_dir` (results/<site>) in `tables_dir` up to date.
 
@@ -63,7 +62,6 @@ def collect(
     Args:
         runs: the run folders to be in the tables; None: every folder of a run below `results_dir`.
         say: is told what is done.
-        anew: read all runs, whatever the tables hold.
 
     Raises:
         ResultsError: when `results_dir` is missing, or `tables_dir` is a link; the old tables stay.
@@ -72,23 +70,12 @@ def collect(
     if not results_dir.is_dir():
         raise ResultsError(f"{results_dir}: no such folder", "run an experiment first")
     _check_no_link(tables_dir)
-    old = None if anew else _read_tables(tables_dir, say)
+    old = _read_tables(tables_dir, say)
     found = look(results_dir, runs, old.fingerprints if old else {})
     if old and _is_up_to_date(old, found):
         say(f"{len(found.kept)} runs, none of them new")
         return
     tables_dir.mkdir(parents=True, exist_ok=True)
-    try:
-        _make_all(tables_dir, found, say)
-    except ResultsError as problem:
-        if not found.kept:
-            raise
-        # The rows of the kept runs come from the old tables, and those may be damaged anywhere.
-        say(f"{problem.problem}: all runs are read again")
-        _make_all(tables_dir, look(results_dir, runs, {}), say)
-
-
-def _make_all(tables_dir: Path, found: Found, say: Callable[[str], None]) -> None:
     say(
         f"{len(found.new)} {'run' if len(found.new) == 1 else 'runs'} to read, "
         f"{len(found.kept)} unchanged, {len(found.problems)} unreadable"
@@ -122,14 +109,18 @@ def _made_tables(tables_dir: Path, found: Found) -> bool:
 
 def _read_tables(tables_dir: Path, say: Callable[[str], None]) -> _Tables | None:
     """Return what the tables there hold; None, which is said, where they cannot be used."""
+    files = [tables_dir / f"{table}.parquet" for table in COLUMNS]
+    if not any(file.exists() for file in files):
+        return None
     try:
         with open_tables(tables_dir) as tables:
+            for file in files:
+                if not is_own(file):
+                    raise ResultsError(f"{file}: not made by you, or changed since")
             rows = fetch(tables, "SELECT experiment, run_id, files_fingerprint FROM runs")
             problems = fetch(tables, "SELECT 1 FROM problems LIMIT 1")
-    except (ResultsError, duckdb.Error) as problem:
-        if any((tables_dir / f"{table}.parquet").exists() for table in COLUMNS):
-            why = problem.problem if isinstance(problem, ResultsError) else f"{tables_dir}: damaged"
-            say(f"{why}: the tables are made again from the run folders")
+    except ResultsError as problem:
+        say(f"{problem.problem}: the tables are made again from the run folders")
         return None
     prints = {(row["experiment"], row["run_id"]): row["files_fingerprint"] for row in rows}
     return _Tables(prints, bool(problems))
@@ -176,6 +167,8 @@ def _make_tables(tables_dir: Path, found: Found, work: Path) -> None:
         for table, of_table in rows.items():
             insert_rows(database, table, of_table, work)
         write_tables(database, tables_dir, found.kept, parts)
+    for table in COLUMNS:
+        mark(tables_dir / f"{table}.parquet")
 
 
 def _completeness(run: NewRun, steps: Steps, others: Mapping[Run, Counter[str]]) -> Completeness:
