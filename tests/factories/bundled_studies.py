@@ -1,6 +1,7 @@
 """A small project with results, to be bundled, and the bundle's files as a reader sees them."""
 
 import getpass
+import hashlib
 import json
 import zipfile
 from pathlib import Path
@@ -55,3 +56,24 @@ def contents(bundle: Path) -> dict[str, bytes]:
     """The files of a bundle, by name."""
     with zipfile.ZipFile(bundle) as archive:
         return {name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
+
+
+def forged(
+    target: Path,
+    files: dict[str, bytes],
+    *,
+    comment: bytes | None = None,
+    checksums: bytes = b"",
+    method: int = zipfile.ZIP_STORED,
+) -> Path:
+    """A bundle whose checksums are right, whatever is in it."""
+    listed = {name: content for name, content in files.items() if name != "manifest-sha256.txt"}
+    lines = (f"{hashlib.sha256(c).hexdigest()}  {n}\n" for n, c in sorted(listed.items()))
+    checksums = checksums or "".join(lines).encode()
+    with zipfile.ZipFile(target, "w", method) as archive:
+        for name, content in listed.items():
+            archive.writestr(name, content)
+        archive.writestr("manifest-sha256.txt", checksums)
+        digest = hashlib.sha256(checksums).hexdigest()
+        archive.comment = comment or f"argosy bundle 1 sha256:{digest}".encode()
+    return target

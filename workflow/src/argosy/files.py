@@ -90,5 +90,9 @@ def write_json_if_changed(path: Path, value: Any) -> bool:
 
 
 def json_text(value: Any) -> str:
-    """Return `value` as indented JSON with a final newline."""
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    """Return `value` as indented JSON with a final newline.
+
+    Half a surrogate, which no UTF-8 has and a stranger's JSON may have, stays the escape that it was.
+    """
+    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -6,6 +6,7 @@ for RO-Crates take it as it is. Its comment holds the digest of the checksums, s
 
 import hashlib
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -30,12 +31,18 @@ MOST_FILES = 2_000_000
 MOST_TEXT_BYTES = 1 << 28
 """Of the checksums and the description: far more than of so many files."""
 
-_COMMENT = re.compile(rb"argosy bundle (\d+) sha256:([0-9a-f]{64})")
+_COMMENT = re.compile(rb"argosy bundle (\d{1,9}) sha256:([0-9a-f]{64})")
 _CHUNK = 1 << 20
 # The least that deflate does halves an image, at a speed that disks have.
 _LEVEL = 1
 _TIME = (1980, 1, 1, 0, 0, 0)
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_LONGEST_NAME, _LONGEST_PATH = 255, 3000
+"""Bytes of a part of a path (NAME_MAX) and of all of it: the folder's own name comes before it."""
+_DAMAGE = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, ValueError),
+    *(EOFError, OSError, NotImplementedError, RuntimeError),
+)
 
 
 class BundleWriter:
@@ -135,6 +142,10 @@ class BundleReader:
                 raise ArgosyError(f"{self.title}: holds a file of the name {info.orig_filename!r}")
             if info.is_dir():
                 continue
+            if info.compress_type not in _METHODS:
+                raise ArgosyError(
+                    f"{self.title}: {info.filename!r} is compressed by another method"
+                )
             if info.filename in members:
                 raise ArgosyError(f"{self.title}: holds two files of the name {info.filename!r}")
             members[info.filename] = info
@@ -156,7 +167,7 @@ class BundleReader:
         content = self._small(CHECKSUMS)
         if hashlib.sha256(content).hexdigest() != found[2].decode():
             raise self._damaged(CHECKSUMS)
-        digests = read_checksums(self.title, content.decode())
+        digests = read_checksums(self.title, content)
         if differing := {*digests} ^ ({*self._members} - {CHECKSUMS}):
             raise ArgosyError(
                 f"{self.title}: {min(differing)!r} is in the bundle or in its {CHECKSUMS}, and not in both"
@@ -214,7 +225,7 @@ _AGAIN = "copy the bundle again"
 
 
 def is_safe(name: str) -> bool:
-    """Return whether a bundle may hold a file of this name: none that leads outside or is hidden."""
+    """Return whether a bundle may hold a file of this name: not hidden, too long or leading outside."""
     path = PurePosixPath(name)
     return (
         bool(name)
@@ -222,6 +233,8 @@ def is_safe(name: str) -> bool:
         and str(path) == name
         and not path.is_absolute()
         and all(part[0] != "." or part in SHOWN_HIDDEN for part in path.parts)
+        and all(len(part.encode()) <= _LONGEST_NAME for part in path.parts)
+        and len(name.encode()) <= _LONGEST_PATH
     )
 
 

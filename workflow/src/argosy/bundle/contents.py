@@ -113,21 +113,22 @@ def _walk(project: Path, part: PurePosixPath) -> Iterator[tuple[str, os.stat_res
         yield str(part), found if stat.S_ISREG(found.st_mode) else None
 
 
-def _walk_folder(
-    project: Path, folder: PurePosixPath
-) -> Iterator[tuple[str, os.stat_result | None]]:
-    try:
-        within = list(entries(project / folder, project))
-    except OSError as problem:
-        raise ArgosyError(
-            f"{folder}: cannot be listed ({problem.strerror})", f"--exclude '/{folder}/'"
-        ) from None
-    for entry in within:
-        if entry.name.startswith(".") and entry.name not in SHOWN_HIDDEN:
-            continue
-        name = folder / entry.name
-        if entry.is_dir(follow_symlinks=False):
-            yield from _walk_folder(project, name)
-            continue
-        found = os.lstat(project / name)
-        yield str(name), found if stat.S_ISREG(found.st_mode) else None
+def _walk_folder(project: Path, top: PurePosixPath) -> Iterator[tuple[str, os.stat_result | None]]:
+    waiting = [top]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            within = list(entries(project / folder, project))
+        except OSError as problem:
+            raise ArgosyError(
+                f"{folder}: cannot be listed ({problem.strerror})", f"--exclude '/{folder}/'"
+            ) from None
+        for entry in within:
+            if entry.name.startswith(".") and entry.name not in SHOWN_HIDDEN:
+                continue
+            name = folder / entry.name
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(name)
+                continue
+            found = os.lstat(project / name)
+            yield str(name), found if stat.S_ISREG(found.st_mode) else None

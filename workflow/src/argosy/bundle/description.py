@@ -74,15 +74,15 @@ def checksum_lines(digests: Mapping[str, str]) -> str:
     return "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
 
 
-def read_checksums(bundle: str, text: str) -> dict[str, str]:
+def read_checksums(bundle: str, content: bytes) -> dict[str, str]:
     """Return SHA-256 by names; raises ArgosyError for any other content.
 
     Args:
         bundle: what messages begin with.
-        text: of the file.
+        content: of the file.
     """
     digests: dict[str, str] = {}
-    for line in text.splitlines():
+    for line in content.decode("utf-8", "backslashreplace").splitlines():
         found = _LINE.fullmatch(line)
         if not found or found[2] in digests:
             raise ArgosyError(f"{bundle}: {CHECKSUMS}: not a line of checksums: {line[:80]!r}")

@@ -29,6 +29,8 @@ MOST_RANKS = 1 << 18
 Whole = Annotated[int, Field(ge=0, lt=1 << 31)]
 """As the tables hold it."""
 Bytes = Annotated[int, Field(ge=0, lt=1 << 63)]
+Unix = Annotated[float, Field(ge=0, lt=253_402_300_800)]
+"""Seconds since the epoch, up to the last year that calendars have."""
 
 
 class RunFolderError(ArgosyError):
@@ -172,8 +174,8 @@ class Verdict(File):
     programs: dict[str, str] | None = None
     """As in the attempt's claim."""
     state: Literal["completed", "failed", "interrupted", "cancelled"]
-    started: float
-    ended: float
+    started: Unix
+    ended: Unix
     seconds: float
     hosts: list[str | None]
     """By node; None for one that left no status."""
@@ -198,7 +200,7 @@ class PrintedLoss(Record):
     """The first loss that a rank printed as NaN or infinite; `at` is unix."""
 
     text: str
-    at: float
+    at: Unix
 
 
 class RankOfNode(Record):
@@ -214,8 +216,8 @@ class NodeStatus(File):
     node: Whole
     host: str
     state: Literal["running", "completed", "failed", "interrupted", "cancelled"]
-    started: float
-    ended: float | None
+    started: Unix
+    ended: Unix | None
     machine: Machine
     failure: Failure | None
     ranks: list[RankOfNode] = []
@@ -242,7 +244,7 @@ class Experiment(Record):
 class Claim(File):
     """claim.json: when an attempt began (unix), and by which description."""
 
-    unix: float = 0.0
+    unix: Unix = 0.0
     spec: str | None = None
     """Of the batch script, and of the run.json that it was made with."""
     continues: Checkpoint | None
@@ -272,7 +274,7 @@ class Job(Record):
 
     scheduler: str | None = None
     job_id: Annotated[str, BeforeValidator(lambda each: str(each) if type(each) is int else each)]
-    submitted: float = 0.0
+    submitted: Unix = 0.0
     """Unix."""
     script: str | None = None
     script_sha256: str | None = None

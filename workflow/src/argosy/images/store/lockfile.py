@@ -80,7 +80,7 @@ def read_lock(path: Path) -> ImageLock:
     if not path.is_file():
         raise ArgosyError(f"{path}: the image is not built yet", "run: argosy image build")
     try:
-        return ImageLock.model_validate_json(path.read_text(encoding="utf-8"))
+        return ImageLock.model_validate_json(path.read_bytes())
     except ValidationError as problem:
         first = problem.errors()[0]
         key = ".".join(map(str, first["loc"]))
