@@ -6,9 +6,9 @@ Units are in the names, ratios have none.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter
+from pydantic import AfterValidator, Field, TypeAdapter
 
 from argosy.analysis.long_steps import LongSteps
 from argosy.analysis.measurements import Point
@@ -28,24 +28,42 @@ from argosy.report.summary.usage import UsageSummary
 SUMMARY_VERSION = 7
 
 
+def _positive(estimate: Estimate) -> Estimate:
+    if not estimate.mean > 0:
+        raise ValueError("its mean must be above 0")
+    return estimate
+
+
+def _ratio(estimate: Estimate) -> Estimate:
+    if estimate.low is not None and not estimate.low > 0:
+        raise ValueError("the interval of a ratio must be above 0")
+    return _positive(estimate)
+
+
+Size = Annotated[int, Field(ge=1, lt=1 << 31)]
+Speed = Annotated[float, Field(gt=0, lt=1e30)]
+PositiveEstimate = Annotated[Estimate, AfterValidator(_positive)]
+RatioEstimate = Annotated[Estimate, AfterValidator(_ratio)]
+
+
 @dataclass(frozen=True)
 class PointSummary:
     """One size of an experiment. What was not measured there is None (or has no entry)."""
 
-    nodes: int
-    ranks_per_node: int
-    ranks: int
-    runs_samples_per_s: list[float]
-    throughput_samples_per_s: Estimate | None
-    speed_up: Estimate | None
-    efficiency: Estimate | None
+    nodes: Size
+    ranks_per_node: Size
+    ranks: Size
+    runs_samples_per_s: list[Speed]
+    throughput_samples_per_s: PositiveEstimate | None
+    speed_up: RatioEstimate | None
+    efficiency: RatioEstimate | None
     step_s: float | None
     steps: float | None
     """Of a rank, in the mean of its runs, warm-up included."""
     samples_per_step: float | None
     """Of a rank, in the mean."""
     phases_s_per_step: dict[str, float]
-    factors: dict[str, Estimate]
+    factors: dict[str, RatioEstimate]
     """Of the efficiency, by name; empty at the base and without recorded steps."""
     usage: UsageSummary | None
     costs: CostSummary | None
@@ -76,9 +94,9 @@ class PointSummary:
 class SizeRuns:
     """All planned runs of a size: how many in which state, and how many completed ones are `left_out`."""
 
-    nodes: int
-    ranks_per_node: int
-    ranks: int
+    nodes: Size
+    ranks_per_node: Size
+    ranks: Size
     runs: int
     states: dict[str, int]
     left_out: int
@@ -88,9 +106,9 @@ class SizeRuns:
 class StallSummary:
     """What a step at one size waits for: shares by part, which add up to 1, or why they are not known."""
 
-    nodes: int
-    ranks_per_node: int
-    ranks: int
+    nodes: Size
+    ranks_per_node: Size
+    ranks: Size
     step_s: Estimate | None
     shares: dict[str, Estimate]
     refused: str | None
@@ -101,9 +119,9 @@ class ContainerCostSummary:
     """By how much a step at one size takes longer than in the experiment `native`, as a share."""
 
     native: str
-    nodes: int
-    ranks_per_node: int
-    ranks: int
+    nodes: Size
+    ranks_per_node: Size
+    ranks: Size
     cost: Estimate
     is_paired: bool
     """As of a speed-up."""
@@ -140,11 +158,11 @@ class Advice:
 class HistoryPoint:
     """The runs of a size in one entry of a history."""
 
-    nodes: int
-    ranks_per_node: int
-    ranks: int
-    runs_samples_per_s: list[float]
-    throughput_samples_per_s: Estimate
+    nodes: Size
+    ranks_per_node: Size
+    ranks: Size
+    runs_samples_per_s: list[Speed]
+    throughput_samples_per_s: PositiveEstimate
 
 
 @dataclass(frozen=True)
@@ -173,9 +191,9 @@ class Change:
     intervals of all sizes hold together.
     """
 
-    nodes: int
-    ranks_per_node: int
-    ranks: int
+    nodes: Size
+    ranks_per_node: Size
+    ranks: Size
     ratio: Estimate
     reports: int
     """How many earlier reports it is held against: 1, or 3 and more."""
@@ -237,8 +255,8 @@ class RunSummary:
     run_id: str
     counted_as: str | None
     """The name of the experiment that it counts to, where that has a number."""
-    nodes: int
-    ranks_per_node: int
+    nodes: Size
+    ranks_per_node: Size
     repeat: int
     state: str
     samples_per_s: float | None
@@ -377,8 +395,25 @@ _ADAPTER = TypeAdapter(Summary)
 
 
 def read_summary(content: Mapping[str, Any]) -> Summary:
-    """Return the summary of a parsed summary.json; raises pydantic's ValidationError."""
-    return _ADAPTER.validate_python(content)
+    """Return the summary of a parsed summary.json.
+
+    Raises:
+        ValueError: for one that is damaged; mostly pydantic's ValidationError.
+    """
+    summary = _ADAPTER.validate_python(content)
+    for experiment in summary.experiments:
+        measured = {Point(one.ranks, one.nodes, one.ranks_per_node) for one in experiment.points}
+        if any(
+            one.throughput_samples_per_s and not one.runs_samples_per_s for one in experiment.points
+        ):
+            raise ValueError(f"{experiment.experiment}: a throughput is of no run")
+        advice = experiment.advice
+        advised = (advice.fastest, advice.for_time, advice.for_node_hours) if advice else ()
+        if not measured.issuperset(advised):
+            raise ValueError(
+                f"{experiment.experiment}: the advised sizes are not among those measured"
+            )
+    return summary
 
 
 def summary_json(summary: Summary) -> str:
