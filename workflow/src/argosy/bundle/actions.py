@@ -39,6 +39,11 @@ class BundledRun:
         return [verdict for verdict in found if verdict]
 
 
+def _quote(text: str) -> str:
+    """Return text as part of an address; half a surrogate, which UTF-8 has none of, is a question mark."""
+    return quote(text, errors="replace")
+
+
 def reference(identifier: str) -> Entity:
     """Return what an entity is referred to by."""
     return {"@id": identifier}
@@ -46,12 +51,12 @@ def reference(identifier: str) -> Entity:
 
 def program_id(site: str, experiment: str) -> str:
     """Return the id of an experiment's program."""
-    return f"#program/{quote(site)}/{quote(experiment)}"
+    return f"#program/{_quote(site)}/{_quote(experiment)}"
 
 
 def step_id(site: str, experiment: str) -> str:
     """Return the id of an experiment's step of the workflow."""
-    return f"#step/{quote(site)}/{quote(experiment)}"
+    return f"#step/{_quote(site)}/{_quote(experiment)}"
 
 
 def image_id(digest: str) -> str:
@@ -67,7 +72,7 @@ def moment(unix: float) -> str:
 def of_attempt(run: BundledRun, verdict: Verdict) -> Iterator[Entity]:
     """Yield the entities of one attempt of a run: the control of the step, the action, what it used."""
     spec = run.spec
-    identifier = f"#run/{quote(run.name.removeprefix('results/'))}/{quote(verdict.attempt)}"
+    identifier = f"#run/{_quote(run.name.removeprefix('results/'))}/{_quote(verdict.attempt)}"
     title = f"{spec.experiment} on {spec.nodes} nodes with {spec.ranks_per_node} ranks each"
     used = list(_used(run, verdict, identifier))
     action: Entity = {
@@ -117,7 +122,7 @@ def _used(run: BundledRun, verdict: Verdict, identifier: str) -> Iterator[Entity
 def _amount(identifier: str, name: str, value: float, unit: str) -> Entity:
     """Return an amount, with its unit as UN/CEFACT's recommendation 20 codes it."""
     return {
-        "@id": f"{identifier}/{quote(name)}",
+        "@id": f"{identifier}/{_quote(name)}",
         "@type": "PropertyValue",
         "name": name,
         "propertyID": name,
