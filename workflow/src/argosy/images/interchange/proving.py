@@ -42,15 +42,16 @@ def unpack_layer(
     try:
         with archive.open(layer.member) as packed:
             outer = Hashing(packed)
-            with decompressed(outer, where) as plain:
-                inner = Hashing(plain)
-                change = unpack(inner, diff, below, where)
-                diff_id = inner.drain(MOST_AFTER_END)
+            inner = Hashing(decompressed(outer))
+            change = unpack(inner, diff, below, where)
+            diff_id = inner.drain(MOST_AFTER_END)
             digest = outer.drain()
     except DAMAGE as problem:
         raise ArgosyError(f"{where}: damaged or cut off: {problem}") from None
     if layer.digest not in (None, digest):
         raise ArgosyError(f"{where}: damaged: its digest is {digest}")
     if diff_id != layer.diff_id:
-        raise ArgosyError(f"{where}: not the layer {layer.diff_id}: its content is {diff_id}")
+        raise ArgosyError(
+            f"{where}: not the layer {layer.diff_id}: its content is {diff_id}; was it damaged or cut off?"
+        )
     return change

@@ -1,22 +1,23 @@
 """Streams that say afterwards what went through them, compressed in any of the ways of layers or not."""
 
+import bz2
 import gzip
 import hashlib
 import io
-import shutil
-import subprocess
+import lzma
 import tarfile
-import threading
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import IO
+from collections.abc import Callable
+from typing import IO, cast
 
-from argosy.errors import ArgosyError
+from zstandard import ZstdDecompressor, ZstdError
 
 CHUNK = 1 << 20
 
-DAMAGE = (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, ValueError, OverflowError)
+DAMAGE = (
+    *(tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, ZstdError),
+    *(ValueError, OverflowError),
+)
 """What reading a damaged archive raises."""
 
 MOST_AFTER_END = 64 << 20
@@ -24,6 +25,13 @@ MOST_AFTER_END = 64 << 20
 
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
+_ZSTD_SKIPPED = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))
+"""Begin frames without content, which pzstd writes first."""
+XZ = b"\xfd7zXZ\0"
+BZIP2 = b"BZh"
+
+MOST_MEMORY = 256 << 20
+"""Bytes that decompression by xz may take; `xz -9` asks for 65 MiB, a hostile header for 4 GiB."""
 
 
 class Hashing(io.RawIOBase):
@@ -58,53 +66,62 @@ class Hashing(io.RawIOBase):
         return f"sha256:{self._digest.hexdigest()}"
 
 
-@contextmanager
-def decompressed(source: Hashing, where: str) -> Iterator[IO[bytes]]:
-    """Open the content of a stream that is compressed by gzip or zstd, or not at all.
+_Begin = Callable[[], lzma.LZMADecompressor | bz2.BZ2Decompressor]
 
-    Args:
-        where: what a message begins with.
 
-    Raises:
-        ArgosyError: when it is compressed by zstd, and that program is missing.
-        EOFError: when zstd finds it damaged; gzip does so by several errors (DAMAGE).
+class _Decompressed:
+    """The content of a stream by xz or bzip2, of which several may follow each other."""
+
+    def __init__(self, source: IO[bytes], begin: _Begin) -> None:
+        self._source = source
+        self._begin = begin
+        self._decompressor = begin()
+
+    def read(self, size: int) -> bytes:
+        """Return at most `size` bytes; none at the end.
+
+        Raises:
+            EOFError: when the stream is damaged or cut off, or takes too much memory.
+        """
+        data = b""
+        while not data:
+            if not self._decompressor.eof:
+                packed = self._source.read(CHUNK) if self._decompressor.needs_input else b""
+                if self._decompressor.needs_input and not packed:
+                    raise EOFError("its compressed data has no end")
+            elif packed := self._next_stream():
+                self._decompressor = self._begin()
+            else:
+                return b""
+            try:
+                data = self._decompressor.decompress(packed, size)
+            except (lzma.LZMAError, OSError) as problem:
+                raise EOFError(str(problem)) from None
+        return data
+
+    def _next_stream(self) -> bytes:
+        """Return the first bytes of what follows a stream but for zeros, which may come after xz's."""
+        packed = self._decompressor.unused_data.lstrip(b"\0")
+        while not packed and (more := self._source.read(CHUNK)):
+            packed = more.lstrip(b"\0")
+        return packed
+
+
+def decompressed(source: io.RawIOBase) -> IO[bytes]:
+    """Return the content of a stream that is compressed by gzip, zstd, xz or bzip2, or not at all.
+
+    To read it raises one of DAMAGE when it is damaged. Where zstd's is cut off, it may just end early.
     """
     buffered = io.BufferedReader(source, CHUNK)
-    begin = buffered.peek(4)
+    begin = buffered.peek(len(XZ))
     if begin.startswith(GZIP):
-        with gzip.GzipFile(fileobj=buffered, mode="rb") as plain:
-            yield plain  # type: ignore[misc]
-    elif begin.startswith(ZSTD):
-        with _by_zstd(buffered, where) as plain_of_zstd:
-            yield plain_of_zstd
-    else:
-        yield buffered
-
-
-@contextmanager
-def _by_zstd(source: IO[bytes], where: str) -> Iterator[IO[bytes]]:
-    program = shutil.which("zstd")
-    if not program:
-        raise ArgosyError(f"{where}: compressed by zstd, and there is no program zstd on PATH")
-    command = [program, "--decompress", "--stdout", "--quiet"]
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    assert process.stdin and process.stdout
-    feeder = threading.Thread(target=_feed, args=(source, process.stdin), daemon=True)
-    feeder.start()
-    try:
-        yield process.stdout
-        if process.stdout.read(1) == b"" and process.wait() != 0:
-            raise EOFError("zstd cannot decompress it")
-    finally:
-        process.stdout.close()
-        process.kill()
-        process.wait()
-        feeder.join()
-
-
-def _feed(source: IO[bytes], target: IO[bytes]) -> None:
-    # The reader has left, or the archive is cut off, which its digest tells as well.
-    with suppress(OSError, *DAMAGE), target:
-        shutil.copyfileobj(source, target, CHUNK)
+        return cast(IO[bytes], gzip.GzipFile(fileobj=buffered, mode="rb"))
+    if begin.startswith((ZSTD, *_ZSTD_SKIPPED)):
+        plain = ZstdDecompressor().stream_reader(buffered, read_size=CHUNK, read_across_frames=True)
+        return cast(IO[bytes], plain)
+    if begin.startswith(XZ):
+        by_xz = _Decompressed(buffered, lambda: lzma.LZMADecompressor(memlimit=MOST_MEMORY))
+        return cast(IO[bytes], by_xz)
+    if begin.startswith(BZIP2):
+        return cast(IO[bytes], _Decompressed(buffered, bz2.BZ2Decompressor))
+    return buffered

@@ -1,11 +1,14 @@
 """Unpacks the tar of a layer that somebody else made, and trusts nothing in it.
 
 Every member has to be in the layer's folder by its name alone and by way of real folders alone, at that
-moment: a link that was unpacked before is never followed. Owners and extended attributes are not kept.
-Devices are refused, except below /dev, where every container sees devices of its own.
+moment: a link that was unpacked before is never followed. Names begin at the image's root, with a slash or
+without one, as kaniko writes them. Owners and extended attributes are not kept. Devices are refused, except
+below /dev, where every container sees devices of its own.
 """
 
+import io
 import os
+import posixpath
 import stat
 import tarfile
 from collections.abc import Sequence
@@ -15,7 +18,7 @@ from typing import NoReturn
 
 from argosy.errors import ArgosyError
 from argosy.images.interchange.members import Tar, is_text, moment_of, write
-from argosy.images.interchange.streams import DAMAGE, Hashing
+from argosy.images.interchange.streams import CHUNK, DAMAGE, Hashing
 from argosy.images.rootfs.archive import OPAQUE_MARKER, WHITEOUT
 from argosy.images.rootfs.flatten import link
 from argosy.images.rootfs.layers import (
@@ -36,6 +39,11 @@ LONGEST_QUOTED = 1000
 LONGEST_NAME = 255
 """Bytes of one part of a path (NAME_MAX)."""
 
+_AUFS_NOTES = WHITEOUT * 2
+"""Begins the names of AUFS' own files in the root of a layer, which are no files of the image."""
+_AUFS_LINKED = f"{_AUFS_NOTES}plnk"
+"""The folder in which AUFS keeps files that have several names; hard links lead there."""
+
 
 def unpack(stream: Hashing, diff: Path, below: Sequence[Layer], where: str) -> Change:
     """Make the new folder `diff` of a layer's tar, on top of the layers `below`, the lowest first.
@@ -49,11 +57,7 @@ def unpack(stream: Hashing, diff: Path, below: Sequence[Layer], where: str) -> C
     diff.mkdir(mode=0o700)
     unpacker = _Unpacker(diff, below, where)
     try:
-        with Tar.open(fileobj=stream, mode="r|") as archive:
-            for member in archive:
-                unpacker.take(archive, member)
-                # Else all of them are kept in memory.
-                archive.members = []  # type: ignore[attr-defined]
+        unpacker.take_all(io.BufferedReader(stream, CHUNK))
     except DAMAGE as problem:
         raise ArgosyError(f"{where}: damaged or cut off: {problem or type(problem)}") from None
     try:
@@ -73,12 +77,27 @@ class _Unpacker:
         self._opaque: dict[str, None] = {}
         # Mode and time of folders, which are given at the end, as work in them would change these.
         self._folders: dict[str, tuple[int, int]] = {"": (0o755, 0)}
+        self._aufs_linked = diff.with_name(f"{diff.name}.aufs")
+
+    def take_all(self, stream: io.BufferedReader) -> None:
+        """Unpack the members of a tar; a file of no bytes is a layer that changes nothing."""
+        if not stream.peek(1):
+            return
+        with Tar.open(fileobj=stream, mode="r|", bufsize=CHUNK) as archive:
+            for member in archive:
+                self.take(archive, member)
+                # Else all of them are kept in memory.
+                archive.members = []  # type: ignore[attr-defined]
 
     def take(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
         parts = self._parts(member, member.name)
-        if any(name.startswith(WHITEOUT) for name in parts[:-1]):
+        is_note = parts and parts[0].startswith(_AUFS_NOTES) and parts[0] != OPAQUE_MARKER
+        if not is_note and any(name.startswith(WHITEOUT) for name in parts[:-1]):
             self._refuse(member, "lies below a name that stands for a removed file")
         try:
+            if is_note:
+                self._take_note(archive, member, parts)
+                return
             self._make_parents(member, parts[:-1])
             if parts and parts[-1].startswith(WHITEOUT):
                 self._note_removal(member, "/".join(parts[:-1]), parts[-1])
@@ -91,6 +110,7 @@ class _Unpacker:
 
     def finish(self) -> Change:
         """Note what was removed, and give folders their modes and times."""
+        remove_tree(self._aufs_linked)
         removed, opaque = [], dict(self._opaque)
         for path in self._removed:
             place = self._diff / path
@@ -112,9 +132,8 @@ class _Unpacker:
         return change
 
     def _parts(self, member: tarfile.TarInfo, name: str) -> list[str]:
-        if name.startswith("/"):
-            self._refuse(member, f"an absolute name ({name})")
-        parts = [part for part in name.split("/") if part not in ("", ".")]
+        """Return the names on the way from the image's root; `..` takes back the one before it."""
+        parts = [part for part in posixpath.normpath(name).split("/") if part not in ("", ".")]
         if ".." in parts:
             self._refuse(member, f"a name that leads out of the image ({name})")
         if len(parts) > DEEPEST:
@@ -127,21 +146,18 @@ class _Unpacker:
             path = "/".join(parts[:depth])
             found = status_of(self._diff / path)
             if found is None:
-                self._make_folder(path, *self._as_below(member, path))
+                self._make_folder(path, *self._as_below(path))
             elif stat.S_ISLNK(found.st_mode):
                 self._refuse(member, f"lies below the symbolic link {path}")
             elif not stat.S_ISDIR(found.st_mode):
                 self._refuse(member, f"lies below {path}, which is no folder")
 
-    def _as_below(self, member: tarfile.TarInfo, path: str) -> tuple[int, int]:
-        """Mode and time of a folder that is in a layer below."""
-        lower = find_below(self._below, path)
-        if lower is None:
+    def _as_below(self, path: str) -> tuple[int, int]:
+        """Return mode and time of the folder in a layer below; a folder replaces any other file there."""
+        found = status_of(lower) if (lower := find_below(self._below, path)) else None
+        if found is None or not stat.S_ISDIR(found.st_mode):
             return 0o755, 0
-        found = lower.lstat()
-        if stat.S_ISLNK(found.st_mode):
-            self._refuse(member, f"lies below the symbolic link {path} of another layer")
-        return (found.st_mode, found.st_mtime_ns) if stat.S_ISDIR(found.st_mode) else (0o755, 0)
+        return found.st_mode, found.st_mtime_ns
 
     def _make_folder(self, path: str, mode: int, moment: int) -> None:
         (self._diff / path).mkdir(mode=0o700)
@@ -153,8 +169,7 @@ class _Unpacker:
                 self._opaque[folder] = None
             elif self._below:
                 self._refuse(member, "hides all that is below; such layers cannot be used")
-        elif not name.startswith(WHITEOUT * 2):
-            # Other names that begin twice so are the notes of an old storage driver.
+        elif not name.startswith(_AUFS_NOTES):
             target = name.removeprefix(WHITEOUT)
             if target in ("", ".", "..") or not is_text(member.name):
                 self._refuse(member, "does not say what is removed")
@@ -220,14 +235,30 @@ class _Unpacker:
 
     def _link_source(self, member: tarfile.TarInfo, path: str) -> Path:
         """Return the file that a hard link is another name of, in this layer or in one below."""
-        target = "/".join(self._parts(member, member.linkname))
-        own = Layer(self._diff, {}, frozenset())
-        source = find_below([own, *self._below], target)
+        parts = self._parts(member, member.linkname)
+        target = "/".join(parts)
+        if parts[:1] == [_AUFS_LINKED]:
+            place = self._aufs_linked / parts[-1]
+            source = place if status_of(place) else None
+        else:
+            own = Layer(self._diff, {}, frozenset())
+            source = find_below([own, *self._below], target)
         if source is None:
             self._refuse(member, f"a link to {member.linkname}, which is not in the image")
         if stat.S_ISDIR(source.lstat().st_mode) or target == path:
             self._refuse(member, f"a hard link to {member.linkname}, which is no other file")
         return source
+
+    def _take_note(
+        self, archive: tarfile.TarFile, member: tarfile.TarInfo, parts: Sequence[str]
+    ) -> None:
+        """Leave out a file of AUFS' own; one that hard links lead to is kept beside the layer meanwhile."""
+        if parts[0] == _AUFS_LINKED and member.isreg():
+            place = self._aufs_linked / parts[-1]
+            self._check_room(member, member.size)
+            self._aufs_linked.mkdir(mode=0o700, exist_ok=True)
+            place.unlink(missing_ok=True)
+            self._make_file(archive, member, place)
 
     def _check_room(self, member: tarfile.TarInfo, size: int) -> None:
         if why := why_no_room(self._diff, size):
