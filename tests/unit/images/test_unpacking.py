@@ -312,7 +312,7 @@ def test_a_folder_takes_the_place_of_a_link_of_a_layer_below(project: Project) -
     assert [path.name for path in project.outside.iterdir()] == ["secret"]
 
 
-@pytest.mark.parametrize("kind", ["docker", "oci", "gzip", "platforms", "whole"])
+@pytest.mark.parametrize("kind", ["docker", "oci", "gzip", "platforms", "whole", "whole by xz"])
 def test_an_image_is_taken_in_every_form(project: Project, kind: str) -> None:
     upper = tar(member("srv/.wh.file"), member("srv/new", b"new"))
     match kind:
@@ -324,8 +324,9 @@ def test_an_image_is_taken_in_every_form(project: Project, kind: str) -> None:
             project.write_oci(LAYER, upper, platforms=True)
         case _:
             project.write_oci(LAYER, upper)
-    if kind == "whole":
-        project.file.write_bytes(gzip.compress(project.file.read_bytes()))
+    if kind.startswith("whole"):
+        pack = lzma.compress if kind == "whole by xz" else gzip.compress
+        project.file.write_bytes(pack(project.file.read_bytes()))
     lock = project.take()
     root = project.store.root(lock.digest)
     assert [path.name for path in (root / "srv").iterdir()] == ["new"]
@@ -615,8 +616,9 @@ def test_what_is_no_archive_is_refused(project: Project) -> None:
     project.refuses("No such file")
     project.file.write_text("no archive")
     project.refuses("no archive")
-    project.file.write_bytes(b"\x28\xb5\x2f\xfd")
-    project.refuses("zstd --decompress")
+    for kind in ("gzip", "bzip2", "xz", "zstd"):
+        project.file.write_bytes(PACKERS[kind](b"no archive"))
+        project.refuses("damaged or cut off, or no archive")
     project.file.write_bytes(b"#!/usr/bin/env run-singularity\n\0SIF_MAGIC\0" + bytes(2000))
     project.refuses("a SIF image, of Apptainer or Singularity", "docker://REFERENCE NAME")
     project.file.write_bytes(b"hsqs" + bytes(2000))

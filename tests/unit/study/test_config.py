@@ -428,6 +428,7 @@ def test_the_file_that_says_it_is_blamed() -> None:
         ("udocker:tool", "tool-latest"),
         ("../my images/tool v1.oci.tar", "tool-v1.oci"),
         ("/scratch/tool.tar.gz", "tool"),
+        *((f"images/tool.{kind}", "tool") for kind in ("tar.xz", "txz", "tar.bz2", "tbz", "tzst")),
     ],
 )
 def test_an_image_that_is_taken_has_a_name_in_the_project(image: str, name: str) -> None:

@@ -8,7 +8,10 @@ import hashlib
 import re
 
 REGISTRY, UDOCKER = "docker://", "udocker:"
-ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.zst")
+ARCHIVES = (
+    *(".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz"),
+    *(".tar.bz2", ".tbz", ".tbz2", ".tar.zst", ".tzst"),
+)
 LONGEST = 64
 _DIGEST = re.compile(r"@sha256:([0-9a-f]{12})[0-9a-f]*$")
 _OTHERS = re.compile(r"[^A-Za-z0-9._-]+")

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -17,6 +18,7 @@ from argosy.errors import ArgosyError
 from argosy.images.builder import cache
 from argosy.images.interchange.incoming import IncomingLayer, describe
 from argosy.images.interchange.opening import Archive, Folder, opened
+from argosy.images.interchange.progress import Say, Seldom, silent
 from argosy.images.interchange.proving import config_of, unpack_layer
 from argosy.images.interchange.rights import unhindered
 from argosy.images.registry.mirrors import reach
@@ -39,21 +41,34 @@ from argosy.images.udocker_repository.registering import register
 
 KEY_FORMAT = "argosy-import-1"
 
-Say = Callable[[str], None]
+
+@dataclass(frozen=True)
+class _Import:
+    """An import under way: into which store, in which folder of it, as which image."""
+
+    store: Store
+    work: Path
+    name: str
+    say: Say
 
 
-def import_image(store: Store, project: Path, file: Path, name: str) -> ImageLock:
+def import_image(
+    store: Store, project: Path, file: Path, name: str, *, say: Say = silent
+) -> ImageLock:
     """Make the image of an archive or OCI image layout the project's image `name`.
 
     It may be one that the project builds elsewhere; the workflow builds it here only when a file that it
     is made of is newer than its image.lock.
 
+    Args:
+        say: is told every few seconds how far it is.
+
     Raises:
         ArgosyError: naming file and member, when the archive is damaged or not to be trusted. Nothing
             is left in the store then.
     """
-    with _importing(store, name) as work:
-        return _lock(store, project, lambda: _take_file(store, work, file, name))
+    with _importing(store, name, say) as to:
+        return _lock(store, project, lambda: _take_file(to, file))
 
 
 def import_from_registry(
@@ -64,23 +79,23 @@ def import_from_registry(
     Raises:
         ArgosyError: as `import_image`, and when it cannot be pulled. What was downloaded is kept then.
     """
-    with _importing(store, name) as work:
+    with _importing(store, name, say) as to:
         client = reach(reference, Patience(say=say))
-        pulled = pull(store, client, work / "pulled", say)
+        pulled = pull(store, client, to.work / "pulled", say)
         say(f"unpacking {pulled.reference}")
-        lock = _lock(store, project, lambda: _take_pulled(store, work, pulled, name))
+        lock = _lock(store, project, lambda: _take_pulled(to, pulled))
         pulled.forget_downloads()
     return lock
 
 
 @contextmanager
-def _importing(store: Store, name: str) -> Iterator[Path]:
+def _importing(store: Store, name: str, say: Say) -> Iterator[_Import]:
     """Make a folder to work in while nobody else changes the image."""
     if not NAME.fullmatch(name):
         raise ArgosyError(f"{name!r}: a name consists of letters, digits and . _ -")
     sweep()
     with store.changing(name), store.workspace(name) as work:
-        yield work
+        yield _Import(store, work, name, say)
 
 
 def _lock(store: Store, project: Path, take: Callable[[], ImageLock]) -> ImageLock:
@@ -92,27 +107,25 @@ def _lock(store: Store, project: Path, take: Callable[[], ImageLock]) -> ImageLo
     return lock
 
 
-def _take_file(store: Store, work: Path, file: Path, name: str) -> ImageLock:
-    with opened(file) as archive:
-        return _take(store, work, archive, name, "file")
+def _take_file(to: _Import, file: Path) -> ImageLock:
+    with opened(file, to.work / "archive", to.say) as archive:
+        return _take(to, archive, "file")
 
 
-def _take_pulled(store: Store, work: Path, pulled: Pulled, name: str) -> ImageLock:
-    return _take(store, work, Folder(pulled.folder, str(pulled.reference)), name, "registry")
+def _take_pulled(to: _Import, pulled: Pulled) -> ImageLock:
+    return _take(to, Folder(pulled.folder, str(pulled.reference)), "registry")
 
 
-def _take(
-    store: Store, work: Path, archive: Archive, name: str, source: Literal["file", "registry"]
-) -> ImageLock:
+def _take(to: _Import, archive: Archive, source: Literal["file", "registry"]) -> ImageLock:
     """Unpack the archive into the store and freeze it."""
     image = describe(archive)
     config = config_of(archive, image)
     keys = _keys(image.layers)
-    _unpack_missing(store, work, archive, image.layers, keys)
-    steps = [cache.read_step(store, key) for key in keys]
+    _unpack_missing(to, archive, image.layers, keys)
+    steps = [cache.read_step(to.store, key) for key in keys]
     diff_ids = [step.diff_id for step in steps if step and step.diff_id]
     lock = ImageLock(
-        name=name,
+        name=to.name,
         digest=config.digest(diff_ids),
         architecture=config.to_oci(())["architecture"],
         base=LockedBase(
@@ -124,8 +137,8 @@ def _take(
         ),
         config=config,
     )
-    if not store.root(lock.digest).is_dir():
-        put_in_place(work / "root", store.root(lock.digest))
+    if not to.store.root(lock.digest).is_dir():
+        put_in_place(to.work / "root", to.store.root(lock.digest))
     return lock
 
 
@@ -149,7 +162,7 @@ def _keys(layers: Sequence[IncomingLayer]) -> list[str]:
 
 
 def _unpack_missing(
-    store: Store, work: Path, archive: Archive, layers: Sequence[IncomingLayer], keys: Sequence[str]
+    to: _Import, archive: Archive, layers: Sequence[IncomingLayer], keys: Sequence[str]
 ) -> None:
     """Unpack the layers that are not in the store, and freeze all of them in `work`.
 
@@ -157,18 +170,21 @@ def _unpack_missing(
     """
     all_layers: list[Layer] = []
     made: list[tuple[str, IncomingLayer, Change]] = []
+    seldom = Seldom(to.say)
     for layer, key in zip(layers, keys, strict=True):
-        if cache.read_step(store, key):
-            all_layers.append(cache.read_layer(store, key))
+        seldom(f"{archive.title}: {len(all_layers)} of {len(layers)} layers unpacked")
+        if cache.read_step(to.store, key):
+            all_layers.append(cache.read_layer(to.store, key))
             continue
-        diff = work / key
+        diff = to.work / key
         change = unpack_layer(archive, layer, diff, all_layers)
         all_layers.append(Layer.of(diff, change))
         made.append((key, layer, change))
-    _freeze(archive.title, all_layers, work / "root")
+    _freeze(archive.title, all_layers, to.work / "root")
     for key, layer, change in made:
         inputs = {"diff_id": layer.diff_id}
-        cache.write_layer(store, key, layer.instruction, inputs, _moving(work / key, change))
+        move = _moving(to.work / key, change)
+        cache.write_layer(to.store, key, layer.instruction, inputs, move)
 
 
 def _moving(source: Path, change: Change) -> Callable[[Path], Change]:

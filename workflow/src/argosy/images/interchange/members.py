@@ -2,8 +2,8 @@
 
 import os
 import re
-import shutil
 import tarfile
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NoReturn, Self
@@ -19,6 +19,9 @@ MOST_GLOBAL = 1 << 16
 
 MOST_MEMBERS = 2_000_000
 """Of one tar; what is noted of them is kept until the end. Layers of large images have some 100,000."""
+
+LONGEST_QUOTED = 1000
+"""Letters of what an archive says that stand in a message."""
 
 _NUMBER = re.compile(r"-?\d{1,12}(\.\d{1,12})?")
 
@@ -92,13 +95,21 @@ _HEADERS = (
 )
 
 
-def write(archive: tarfile.TarFile, member: tarfile.TarInfo, place: Path) -> None:
-    """Make the file of a member, where there is nothing."""
+def write(
+    archive: tarfile.TarFile,
+    member: tarfile.TarInfo,
+    place: Path,
+    tell: Callable[[], None] | None = None,
+) -> None:
+    """Make the file of a member, where there is nothing; `tell` is called again and again meanwhile."""
     source = archive.extractfile(member)
     assert source
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with os.fdopen(os.open(place, flags, 0o600), "wb") as target:
-        shutil.copyfileobj(source, target, 1 << 20)
+        while data := source.read(1 << 20):
+            target.write(data)
+            if tell:
+                tell()
         if target.tell() != member.size:
             raise tarfile.ReadError("unexpected end of data")
     place.chmod(member.mode & 0o7777)

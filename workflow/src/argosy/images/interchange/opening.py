@@ -1,18 +1,23 @@
 """Archives and folders of files that describe and hold an image, read as what they are: somebody else's."""
 
 import hashlib
+import io
 import json
+import os
 import posixpath
 import tarfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 from argosy.errors import ArgosyError
-from argosy.images.interchange.members import Tar
-from argosy.images.interchange.streams import DAMAGE, GZIP, ZSTD
+from argosy.images.interchange.members import LONGEST_QUOTED, Tar, write
+from argosy.images.interchange.progress import Say, Seldom
+from argosy.images.interchange.streams import CHUNK, DAMAGE, decompressed
+from argosy.images.store.free_disk import why_no_room
+from argosy.units import amount
 
 LONGEST_DESCRIPTION = 4 << 20
 """Bytes of a manifest or configuration; those of real images have some thousand."""
@@ -89,18 +94,30 @@ class Archive(ABC):
 
 
 class TarArchive(Archive):
-    """A tar."""
+    """A tar.
 
-    def __init__(self, path: Path, tar: tarfile.TarFile) -> None:
+    Args:
+        keep: makes a file of a member at once, for a tar that can be read only once; None: no need.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        tar: tarfile.TarFile,
+        keep: Callable[[tarfile.TarInfo], Path] | None = None,
+    ) -> None:
         super().__init__(str(path), path.name)
         self._tar = tar
         self._members: dict[str, tarfile.TarInfo] = {}
+        self._kept: dict[int, Path] = {}
         for number, member in enumerate(tar):
             if number == MOST_FILES:
                 raise ArgosyError(f"{path}: no archive of an image: more than {MOST_FILES:,} files")
             # They hold a copy of what was said of all.
             member.pax_headers = {}
             self._members[posixpath.normpath(member.name)] = member
+            if keep and member.isreg():
+                self._kept[member.offset] = keep(member)
 
     def __contains__(self, name: str) -> bool:
         return posixpath.normpath(name) in self._members
@@ -114,9 +131,12 @@ class TarArchive(Archive):
             member = self._members.get(posixpath.normpath(target))
         elif member and member.islnk():
             member = self._members.get(posixpath.normpath(member.linkname))
-        stream = self._tar.extractfile(member) if member and member.isreg() else None
-        if stream is None:
+        if member is None or not member.isreg():
             raise self.error(name, "is not in it; was the archive cut off?")
+        if member.offset in self._kept:
+            return self._kept[member.offset].open("rb")
+        stream = self._tar.extractfile(member)
+        assert stream
         return stream
 
 
@@ -157,8 +177,12 @@ class UdockerTag(Folder):
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Archive]:
-    """Open the archive, compressed as a whole or not, or a folder.
+def opened(path: Path, work: Path, say: Say) -> Iterator[Archive]:
+    """Open an archive or a folder.
+
+    Args:
+        work: a folder in the store, where the files of an archive that is compressed as a whole are kept.
+        say: is told every few seconds how much of such an archive is read.
 
     Raises:
         ArgosyError: when it is damaged, cut off or no archive, then or while it is read.
@@ -167,20 +191,26 @@ def opened(path: Path) -> Iterator[Archive]:
         if path.is_dir():
             yield UdockerTag(path) if (path / "TAG").is_file() else Folder(path)
             return
-        with path.open("rb") as stream:
+        with path.open("rb", buffering=0) as stream:
             begin = stream.read(_SIF_AT + len(_SIF))
-        if begin.startswith(ZSTD):
-            raise ArgosyError(f"{path}: compressed as a whole", f"run: zstd --decompress {path}")
-        if kind := _without_layers(begin):
-            raise ArgosyError(
-                f"{path}: this is {kind}, without layers, and cannot be imported",
-                "take the image that "
-                "it was made from: argosy image import docker://REFERENCE NAME, or an archive of it by "
-                "podman save --format oci-archive, docker save or skopeo copy",
-            )
-        mode: Literal["r:gz", "r:"] = "r:gz" if begin.startswith(GZIP) else "r:"
-        with _tar(path, mode) as tar:
-            yield tar
+            if kind := _without_layers(begin):
+                raise ArgosyError(
+                    f"{path}: this is {kind}, without layers, and cannot be imported",
+                    "take the image that "
+                    "it was made from: argosy image import docker://REFERENCE NAME, or an archive of it "
+                    "by podman save --format oci-archive, docker save or skopeo copy",
+                )
+            stream.seek(0)
+            plain = decompressed(stream)
+            with _told_of_damage(path):
+                if isinstance(plain, io.BufferedReader):
+                    tar = Tar.open(fileobj=plain, mode="r:")
+                    archive = TarArchive(path, tar)
+                else:
+                    keeper = _Keeper(path, stream, work, say)
+                    with Tar.open(fileobj=plain, mode="r|", bufsize=CHUNK) as tar:
+                        archive = TarArchive(path, tar, lambda member: keeper.keep(tar, member))
+            yield archive
     except OSError as problem:
         # gzip's own complaint has no number.
         if problem.errno and problem.filename is None:
@@ -188,19 +218,48 @@ def opened(path: Path) -> Iterator[Archive]:
         raise ArgosyError(f"{path}: {problem.strerror or problem}") from None
 
 
-@contextmanager
-def _tar(path: Path, mode: Literal["r:gz", "r:"]) -> Iterator[Archive]:
-    try:
-        tar = Tar.open(path, mode)
-    except DAMAGE as problem:
-        raise _damaged(path, problem) from None
-    with tar:
+class _Keeper:
+    """Makes files of the members of an archive that is compressed as a whole.
+
+    Layers are read in their order, which is seldom that of the archive: to go back in it would be to
+    decompress it again.
+    """
+
+    def __init__(self, path: Path, packed: IO[bytes], folder: Path, say: Say) -> None:
+        self._path = path
+        self._packed = packed
+        self._folder = folder
+        self._say = Seldom(say)
+        self._size = os.fstat(packed.fileno()).st_size
+        folder.mkdir(mode=0o700)
+
+    def keep(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> Path:
+        """Return the file of the member that was read last.
+
+        Raises:
+            ArgosyError: when there is no room for it.
+        """
+        place = self._folder / str(member.offset)
+        member.mode = 0o600
         try:
-            archive = TarArchive(path, tar)
-        except DAMAGE as problem:
-            raise _damaged(path, problem) from None
-        yield archive
+            if why := why_no_room(self._folder, member.size):
+                raise OSError(why)
+            write(tar, member, place, self._tell)
+        except OSError as problem:
+            if isinstance(problem, DAMAGE):
+                raise
+            name = member.name[:LONGEST_QUOTED]
+            raise ArgosyError(f"{self._path}: {name!r}: {problem.strerror or problem}") from None
+        return place
+
+    def _tell(self) -> None:
+        done = amount(self._packed.tell())
+        self._say(f"{self._path}: {done} of {amount(self._size)} decompressed")
 
 
-def _damaged(path: Path, problem: Exception) -> ArgosyError:
-    return ArgosyError(f"{path}: damaged or cut off, or no archive: {problem}")
+@contextmanager
+def _told_of_damage(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except DAMAGE as problem:
+        raise ArgosyError(f"{path}: damaged or cut off, or no archive: {problem}") from None

@@ -22,13 +22,13 @@ def take_image(
     if source.startswith(TRANSPORT):
         return import_from_registry(store, project, Reference.parse(source), name, say)
     if source.startswith(PREFIX) and not Path(source).exists():
-        return import_image(store, project, tag_folder(source), name)
+        return import_image(store, project, tag_folder(source), name, say=say)
     if "://" in source and not Path(source).exists():
         raise ArgosyError(
             f"{source}: images come from a file, a folder, a registry by {TRANSPORT}REFERENCE, or "
             f"udocker's folder by {PREFIX}NAME:TAG"
         )
-    return import_image(store, project, Path(source), name)
+    return import_image(store, project, Path(source), name, say=say)
 
 
 def check_taken(project: Path, name: str, source: str) -> None:

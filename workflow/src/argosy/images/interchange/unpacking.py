@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from argosy.errors import ArgosyError
-from argosy.images.interchange.members import Tar, is_text, moment_of, write
+from argosy.images.interchange.members import LONGEST_QUOTED, Tar, is_text, moment_of, write
 from argosy.images.interchange.streams import CHUNK, DAMAGE, Hashing
 from argosy.images.rootfs.archive import OPAQUE_MARKER, WHITEOUT
 from argosy.images.rootfs.flatten import link
@@ -32,9 +32,6 @@ from argosy.images.rootfs.layers import (
 )
 from argosy.images.store.free_disk import BLOCK, why_no_room
 from argosy.images.store.store import remove_tree
-
-LONGEST_QUOTED = 1000
-"""Letters of what an archive says that stand in a message."""
 
 LONGEST_NAME = 255
 """Bytes of one part of a path (NAME_MAX)."""
