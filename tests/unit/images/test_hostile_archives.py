@@ -29,8 +29,8 @@ from hostile_archives import (
 
 from argosy.errors import ArgosyError
 from argosy.images.interchange import members, proving
+from argosy.images.interchange.choosing import MOST_MANIFESTS
 from argosy.images.interchange.importing import import_image
-from argosy.images.interchange.incoming import MOST_MANIFESTS
 from argosy.images.store import free_disk
 from argosy.images.store.store import Store
 

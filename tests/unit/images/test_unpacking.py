@@ -19,10 +19,11 @@ import pytest
 import zstandard
 
 from argosy.errors import ArgosyError
-from argosy.images.config import architecture
 from argosy.images.interchange.importing import import_image
+from argosy.images.interchange.sources import take_image
 from argosy.images.interchange.streams import Hashing
 from argosy.images.interchange.unpacking import unpack
+from argosy.images.platforms import architecture
 from argosy.images.rootfs.archive import digest_of_layer, layer_tar
 from argosy.images.rootfs.layers import Change, Layer, is_opaque, is_whiteout
 from argosy.images.store import free_disk
@@ -390,6 +391,17 @@ def test_a_layer_may_be_a_file_of_no_bytes(project: Project) -> None:
     assert project.take("again").digest == first.digest
 
 
+def test_an_image_of_several_is_named_behind_its_file(project: Project) -> None:
+    project.write_docker(LAYER)
+    source = f"{project.file}:an/image:1"
+    lock = take_image(project.store, project.folder, source, "image", print)
+    assert lock.base.reference == "an/image:1"
+    with pytest.raises(ArgosyError, match=r"an image 'other' .* it holds: an/image:1"):
+        take_image(project.store, project.folder, f"{project.file}:other", "image", print)
+    with pytest.raises(ArgosyError, match=f"{project.file}x:other: No such file"):
+        take_image(project.store, project.folder, f"{project.file}x:other", "image", print)
+
+
 def test_an_image_that_is_built_elsewhere_may_be_carried_here(project: Project) -> None:
     (project.folder / "containers" / "image").mkdir(parents=True)
     project.write_docker(LAYER)
@@ -576,7 +588,7 @@ def test_a_blob_that_is_not_what_names_it_is_refused(project: Project) -> None:
         ({"index.json": b'{"manifests": []}'}, "it holds: none"),
         ({"index.json": b'{"manifests": [{"digest": "sha256:../../x"}]}'}, "is not a digest"),
         ({"index.json": b'{"manifests": [{"digest": 3}]}'}, "not the description of an image"),
-        ({"manifest.json": b"[]"}, "must name one image; it names 0"),
+        ({"manifest.json": b"[]"}, "it must hold one image for linux/"),
         ({"manifest.json": b'[{"Config": "c", "Layers": []}]'}, "'c' is not in it"),
     ],
 )

@@ -79,7 +79,18 @@ def test_the_platform_is_this_machine_s(monkeypatch: pytest.MonkeyPatch) -> None
     assert (found["TARGETOS"], found["TARGETARCH"]) == ("linux", "arm64")
 
 
-@pytest.mark.parametrize("asked", ["$BUILDPLATFORM", "${TARGETPLATFORM}", "linux/$TARGETARCH"])
+ALIASES = {"amd64": ["x86_64", "x86-64", "AMD64"]}.get(
+    platform_arguments()["TARGETARCH"], ["AArch64"]
+)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *("$BUILDPLATFORM", "${TARGETPLATFORM}", "linux/$TARGETARCH", "$TARGETARCH", "Linux"),
+        *("linux/$TARGETARCH/v8", *(f"linux/{alias}" for alias in ALIASES), *ALIASES),
+    ],
+)
 def test_a_stage_for_this_machine_s_platform_is_built(tmp_path: Path, asked: str) -> None:
     [stage] = read(tmp_path, f"FROM --platform={asked} a\n").stages
     assert stage.base == "a"
@@ -95,6 +106,9 @@ def test_a_stage_for_this_machine_s_platform_is_built(tmp_path: Path, asked: str
         ("ARG A\nFROM $A\n", 2, "FROM $A comes to nothing: give ARG a value"),
         ('ARG A="${B:?say which}"\nFROM $A\n', 1, "B: say which"),
         ("FROM --platform=linux/s390x a\n", 1, "--platform=linux/s390x: this machine builds for"),
+        ("FROM --platform=windows/amd64 a\n", 1, "--platform=windows/amd64: this machine builds"),
+        ("FROM --platform=windows a\n", 1, "--platform=windows: this machine builds for"),
+        ("ARG P\nFROM --platform=$P a\n", 2, "--platform=: this machine builds for"),
         ("FROM a\nCOPY --from=b c d\nFROM a AS b\n", 2, "the stage b begins at line 3"),
         ("FROM a\nCOPY --from=0 c d\n", 2, "the stage 0 begins at line 1"),
         ("FROM a AS b\nRUN --mount=from=b,target=/c d\n", 2, "the stage b begins at line 1"),

@@ -7,7 +7,7 @@ import pytest
 from registries import OCI, Answer, Request, digest_of, serving
 
 from argosy.errors import ArgosyError
-from argosy.images.config import architecture
+from argosy.images.platforms import architecture
 from argosy.images.registry.client import Client
 from argosy.images.registry.manifests import (
     DOCKER_LIST_TYPE,
@@ -70,6 +70,36 @@ def test_the_one_for_this_machine_is_chosen_and_the_index_pinned(kind: str) -> N
     assert (found.manifest, found.kind) == (mine, DOCKER_MANIFEST_TYPE)
     # What stands twice in an image is there once.
     assert [blob.digest for blob in found.blobs] == [CONFIG["digest"], LAYER["digest"]]
+
+
+def test_the_variant_that_all_nodes_run_is_chosen() -> None:
+    mine, kind = document(MANIFEST)
+    other = document({**MANIFEST, "layers": []})[0]
+
+    def chosen(*entries: dict[str, Any]) -> bytes:
+        index = document({"manifests": entries})
+        return contents({"1": index, digest_of(mine): (mine, kind)}).manifest
+
+    newer = [variant(entry(other, architecture()), each) for each in ("v4", "v3")]
+    baseline = {"amd64": "v1"}.get(architecture(), "v8")
+    alias = {"amd64": "x86_64"}.get(architecture(), "aarch64")
+    artifact = {**entry(other, architecture()), "artifactType": "application/spdx+json"}
+    bare = {"digest": digest_of(mine), "size": len(mine)}
+    assert chosen(*newer, entry(mine, architecture())) == mine
+    assert chosen(*newer, variant(entry(mine, alias, "Linux"), baseline)) == mine
+    assert (
+        chosen(artifact, {**bare, "digest": digest_of(other)}, entry(mine, architecture())) == mine
+    )
+    assert chosen(artifact, *newer, bare, {**bare, "digest": digest_of(other)}) == mine
+    own = f"linux/{architecture()}"
+    with pytest.raises(ArgosyError, match=f"not for every {own}") as problem:
+        chosen(artifact, *newer)
+    assert f"{own}/v3, {own}/v4; if all nodes can run a variant" in str(problem.value)
+    assert f"/a/b@{digest_of(other)}" in str(problem.value)
+
+
+def variant(one: dict[str, Any], name: str) -> dict[str, Any]:
+    return {**one, "platform": {**one["platform"], "variant": name}}
 
 
 def test_an_image_for_other_machines_is_refused_by_their_names() -> None:

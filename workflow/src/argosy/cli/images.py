@@ -215,8 +215,8 @@ def image_import(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="An OCI archive or folder, a file of docker save, docker://REFERENCE or "
-            "udocker:NAME:TAG.",
+            help="An OCI archive or folder, a file of docker save (FILE:NAME for one image of "
+            "several), docker://REFERENCE or udocker:NAME:TAG.",
         ),
     ],
     name: Annotated[str, typer.Argument(metavar="IMAGE", help="The project's name for it.")],

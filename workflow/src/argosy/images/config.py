@@ -2,13 +2,12 @@
 
 import hashlib
 import json
-import platform
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+from argosy.images.platforms import architecture
 
 
 class ImageConfig(BaseModel):
@@ -76,11 +75,6 @@ class ImageConfig(BaseModel):
     def oci_bytes(self, diff_ids: Sequence[str]) -> bytes:
         """Return the OCI image configuration as a file."""
         return json.dumps(self.to_oci(diff_ids), sort_keys=True, separators=(",", ":")).encode()
-
-
-def architecture() -> str:
-    """Return this machine's architecture, by the name that images use."""
-    return _ARCHITECTURES.get(platform.machine(), platform.machine())
 
 
 def _command(value: Sequence[str] | str | None) -> tuple[str, ...] | None:

@@ -16,7 +16,7 @@ from argosy.errors import ArgosyError
 from argosy.images.builder.context import Context
 from argosy.images.builder.inputs import inputs_of_copy, inputs_of_run
 from argosy.images.builder.settings import Settings, after
-from argosy.images.config import ImageConfig, architecture
+from argosy.images.config import ImageConfig
 from argosy.images.containerfile.instructions import (
     Copy,
     Entry,
@@ -30,6 +30,7 @@ from argosy.images.containerfile.source import Source
 from argosy.images.containerfile.stages import Containerfile, Stage, read_containerfile
 from argosy.images.containerfile.text import Heredoc
 from argosy.images.engines.models import DEFAULT_PATH
+from argosy.images.platforms import architecture
 from argosy.images.registry.reference import Reference
 from argosy.images.store.lockfile import NAME
 

@@ -1,6 +1,5 @@
 """The stages of a Containerfile, and which of them an image needs."""
 
-import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,8 +14,7 @@ from argosy.images.containerfile.instructions import (
 from argosy.images.containerfile.reading import read_instruction
 from argosy.images.containerfile.source import Source
 from argosy.images.containerfile.text import split_instructions
-
-_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+from argosy.images.platforms import Platform, architecture
 
 
 @dataclass(frozen=True)
@@ -97,14 +95,14 @@ def read_containerfile(source: Source) -> Containerfile:
 
 def platform_arguments() -> dict[str, str]:
     """Return the ARGs that are there without being declared, of this machine."""
-    architecture = _ARCHITECTURES.get(platform.machine(), platform.machine())
+    own = architecture()
     return {
         f"{prefix}{name}": value
         for prefix in ("TARGET", "BUILD")
         for name, value in (
-            ("PLATFORM", f"linux/{architecture}"),
+            ("PLATFORM", f"linux/{own}"),
             ("OS", "linux"),
-            ("ARCH", architecture),
+            ("ARCH", own),
             ("VARIANT", ""),
         )
     }
@@ -133,8 +131,8 @@ def _check_platform(source: Source, entry: From, arguments: Mapping[str, str]) -
     if entry.platform is None:
         return
     wanted = expanded(source, entry, entry.platform, arguments)
-    own = arguments["BUILDPLATFORM"]
-    if wanted != own and not wanted.startswith(f"{own}/"):
+    if not wanted or not Platform.parse(wanted).is_own:
+        own = f"linux/{architecture()}"
         raise source.error(entry.line, f"--platform={wanted}: this machine builds for {own} alone")
 
 

@@ -53,7 +53,13 @@ class _Import:
 
 
 def import_image(
-    store: Store, project: Path, file: Path, name: str, *, say: Say = silent
+    store: Store,
+    project: Path,
+    file: Path,
+    name: str,
+    *,
+    wanted: str = "",
+    say: Say = silent,
 ) -> ImageLock:
     """Make the image of an archive or OCI image layout the project's image `name`.
 
@@ -61,6 +67,7 @@ def import_image(
     is made of is newer than its image.lock.
 
     Args:
+        wanted: the name or digest of the image in the archive; nothing where there is only one.
         say: is told every few seconds how far it is.
 
     Raises:
@@ -68,7 +75,7 @@ def import_image(
             is left in the store then.
     """
     with _importing(store, name, say) as to:
-        return _lock(store, project, lambda: _take_file(to, file))
+        return _lock(store, project, lambda: _take_file(to, file, wanted))
 
 
 def import_from_registry(
@@ -107,18 +114,20 @@ def _lock(store: Store, project: Path, take: Callable[[], ImageLock]) -> ImageLo
     return lock
 
 
-def _take_file(to: _Import, file: Path) -> ImageLock:
+def _take_file(to: _Import, file: Path, wanted: str) -> ImageLock:
     with opened(file, to.work / "archive", to.say) as archive:
-        return _take(to, archive, "file")
+        return _take(to, archive, "file", wanted)
 
 
 def _take_pulled(to: _Import, pulled: Pulled) -> ImageLock:
     return _take(to, Folder(pulled.folder, str(pulled.reference)), "registry")
 
 
-def _take(to: _Import, archive: Archive, source: Literal["file", "registry"]) -> ImageLock:
+def _take(
+    to: _Import, archive: Archive, source: Literal["file", "registry"], wanted: str = ""
+) -> ImageLock:
     """Unpack the archive into the store and freeze it."""
-    image = describe(archive)
+    image = describe(archive, wanted)
     config = config_of(archive, image)
     keys = _keys(image.layers)
     _unpack_missing(to, archive, image.layers, keys)

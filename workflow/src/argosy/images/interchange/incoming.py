@@ -1,22 +1,21 @@
 """Reads images that other tools wrote: `podman save`, `docker save`, `skopeo copy`, udocker's folder.
 
 OCI: https://github.com/opencontainers/image-spec/blob/main/image-layout.md. Docker: `manifest.json`
-names the configuration and the layers. Everything is checked against the digest that names it.
+names the configuration and the layers. skopeo's `dir:` has the manifest by that name, and files called by
+their digests. Everything is checked against the digest that names it.
 """
 
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from argosy.errors import ArgosyError
-from argosy.images.config import architecture
+from argosy.images.interchange.choosing import Found, Index, Json, chosen
 from argosy.images.interchange.opening import Archive
-from argosy.images.oci import DIGEST, NAME_ANNOTATION
+from argosy.images.oci import DIGEST
+from argosy.images.platforms import Platform, architecture
 
-MOST_NESTED = 4
-MOST_MANIFESTS = 1000
-"""Of all indexes together: one may name the same index again and again."""
 MOST_LAYERS = 500
 """The kernel's overlay takes no more; Docker takes 127."""
 
@@ -45,17 +44,22 @@ class IncomingImage:
     layers: tuple[IncomingLayer, ...]
 
 
-def describe(archive: Archive) -> IncomingImage:
-    """Return the one image of the archive that is for this machine.
+def describe(archive: Archive, wanted: str = "") -> IncomingImage:
+    """Return the image of the archive that is for this machine.
+
+    Args:
+        wanted: its name or digest, where there may be several.
 
     Raises:
         ArgosyError: naming what is wrong, when there is none, or several.
     """
     try:
         if "index.json" in archive:
-            return _describe_oci(archive)
+            return _describe_oci(archive, wanted)
         if "manifest.json" in archive:
-            return _describe_docker(archive)
+            content = archive.read("manifest.json")
+            describe_it = _describe_docker if isinstance(content, list) else _describe_dir
+            return describe_it(archive, content, wanted)
         if "TAG" in archive:
             return _describe_udocker(archive)
     except (AttributeError, KeyError, TypeError, IndexError) as problem:
@@ -68,66 +72,47 @@ def describe(archive: Archive) -> IncomingImage:
     )
 
 
-def _describe_oci(archive: Archive) -> IncomingImage:
-    found = _manifests(archive, archive.read("index.json")["manifests"], "", 0, [])
-    here = [one for one in found if one[2] in (None, ("linux", architecture()))]
-    if len(here) != 1:
-        names = ", ".join(name or "without a name" for name, _, _ in here) or "none"
-        raise ArgosyError(
-            f"{archive.title}: it must hold one image for linux/{architecture()}; it holds: {names}"
-        )
-    [(reference, manifest, _)] = here
+def _describe_oci(archive: Archive, wanted: str) -> IncomingImage:
+    def file_of(digest: str) -> str:
+        return f"blobs/{_checked(archive, digest).replace(':', '/')}"
+
+    index = Index(archive, file_of)
+    images = index.images(archive.read("index.json")["manifests"])
+    image = chosen(archive, images, wanted, index.others)
+    return _of_manifest(archive, next(iter(image.names), ""), image.content, file_of)
+
+
+def _describe_dir(archive: Archive, content: Json, wanted: str) -> IncomingImage:
+    def blob_of(digest: str) -> str:
+        return _checked(archive, digest).removeprefix("sha256:")
+
+    if "manifests" in content:
+        index = Index(archive, lambda digest: f"{blob_of(digest)}.manifest.json")
+        content = chosen(archive, index.images(content["manifests"]), wanted, index.others).content
+    return _of_manifest(archive, "", content, blob_of)
+
+
+def _of_manifest(
+    archive: Archive, reference: str, manifest: Json, file_of: Callable[[str], str]
+) -> IncomingImage:
     digests = [str(layer["digest"]) for layer in manifest["layers"]]
-    blobs = [(_blob(archive, digest), digest) for digest in digests]
-    config = archive.read(
-        _blob(archive, manifest["config"]["digest"]), manifest["config"]["digest"]
-    )
-    return _image(archive, reference, config, blobs)
+    config = str(manifest["config"]["digest"])
+    layers = [(file_of(digest), digest) for digest in digests]
+    return _image(archive, reference, archive.read(file_of(config), config), layers)
 
 
-Found = tuple[str, Mapping[str, Any], tuple[str, str] | None]
-
-
-def _manifests(
-    archive: Archive,
-    descriptors: Sequence[Mapping[str, Any]],
-    above: str,
-    depth: int,
-    read: list[str],
-) -> list[Found]:
-    """Name, manifest and platform of each image, those in indexes of indexes included.
-
-    Args:
-        read: the digests of all that were read for it, to which it adds.
-    """
-    if depth > MOST_NESTED:
-        raise archive.error("index.json", "holds indexes in indexes without end")
-    found: list[Found] = []
-    for descriptor in descriptors:
-        if len(read) == MOST_MANIFESTS:
-            raise archive.error("index.json", f"names more than {MOST_MANIFESTS:,} manifests")
-        read.append(descriptor["digest"])
-        content = archive.read(_blob(archive, descriptor["digest"]), descriptor["digest"])
-        name = (descriptor.get("annotations") or {}).get(NAME_ANNOTATION) or above
-        if "manifests" in content:
-            found += _manifests(archive, content["manifests"], name, depth + 1, read)
-            continue
-        platform = descriptor.get("platform")
-        kind = (platform["os"], platform["architecture"]) if platform else None
-        found.append((str(name), content, kind))
-    return found
-
-
-def _describe_docker(archive: Archive) -> IncomingImage:
-    images = archive.read("manifest.json")
-    if len(images) != 1:
-        raise archive.error("manifest.json", f"must name one image; it names {len(images)}")
-    name = str(images[0]["Config"])
+def _describe_docker(archive: Archive, content: Sequence[Json], wanted: str) -> IncomingImage:
+    # Images of the same configuration and layers are one.
+    found = [
+        Found(f"{one['Config']} {one['Layers']}", tuple(map(str, one.get("RepoTags") or ())), one)
+        for one in content
+    ]
+    image = chosen(archive, found, wanted)
+    name = str(image.content["Config"])
     stem = posixpath.basename(name).removesuffix(".json")
     digest = f"sha256:{stem}" if DIGEST.fullmatch(f"sha256:{stem}") else None
-    reference = (images[0].get("RepoTags") or [""])[0]
-    layers = [(str(layer), None) for layer in images[0]["Layers"]]
-    return _image(archive, reference, archive.read(name, digest), layers)
+    layers = [(str(layer), None) for layer in image.content["Layers"]]
+    return _image(archive, next(iter(image.names), ""), archive.read(name, digest), layers)
 
 
 def _describe_udocker(archive: Archive) -> IncomingImage:
@@ -144,18 +129,15 @@ def _describe_udocker(archive: Archive) -> IncomingImage:
         raise archive.error(
             "manifest", "is of a format that was given up (schema 1): pull it again"
         )
-    config = str(manifest["config"]["digest"])
-    digests = [str(layer["digest"]) for layer in manifest["layers"]]
-    found = archive.read(config, config)
-    return _image(archive, reference, found, [(digest, digest) for digest in digests])
+    return _of_manifest(archive, reference, manifest, str)
 
 
 def _image(
     archive: Archive, reference: str, config: Any, layers: Sequence[tuple[str, str | None]]
 ) -> IncomingImage:
-    kind = f"{config['os']}/{config['architecture']}"
-    if kind != f"linux/{architecture()}":
-        raise ArgosyError(f"{archive.title}: made for {kind[:80]}; this is linux/{architecture()}")
+    kind = Platform.described(config)
+    if not kind.is_own:
+        raise ArgosyError(f"{archive.title}: made for {kind}; this is linux/{architecture()}")
     diff_ids = config["rootfs"]["diff_ids"]
     if len(diff_ids) != len(layers):
         raise ArgosyError(
@@ -183,10 +165,6 @@ def _instructions(config: Mapping[str, Any], number: int) -> list[str]:
     if len(told) != number:
         told = [""] * number
     return [text or f"layer {place}" for place, text in enumerate(told, start=1)]
-
-
-def _blob(archive: Archive, digest: str) -> str:
-    return f"blobs/{_checked(archive, digest).replace(':', '/')}"
 
 
 def _checked(archive: Archive, digest: str) -> str:

@@ -28,7 +28,16 @@ def take_image(
             f"{source}: images come from a file, a folder, a registry by {TRANSPORT}REFERENCE, or "
             f"udocker's folder by {PREFIX}NAME:TAG"
         )
-    return import_image(store, project, Path(source), name, say=say)
+    file, wanted = _parts(source)
+    return import_image(store, project, file, name, wanted=wanted, say=say)
+
+
+def _parts(source: str) -> tuple[Path, str]:
+    """Return the file or folder that there is, and the name behind a colon of an image in it."""
+    end = len(source)
+    while end > 0 and not Path(source[:end]).exists():
+        end = source.rfind(":", 0, end)
+    return (Path(source[:end]), source[end + 1 :]) if end > 0 else (Path(source), "")
 
 
 def check_taken(project: Path, name: str, source: str) -> None:

@@ -3,19 +3,18 @@
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from argosy.errors import ArgosyError
-from argosy.images.config import architecture
-from argosy.images.oci import CONFIG_TYPE, INDEX_TYPE, MANIFEST_TYPE
+from argosy.errors import ArgosyError, some
+from argosy.images.oci import CONFIG_TYPES, INDEX_TYPE, MANIFEST_TYPE
+from argosy.images.platforms import Platform, architecture, preferred
 from argosy.images.registry.client import Client, Document
 from argosy.images.registry.reference import Reference
 
 DOCKER_MANIFEST_TYPE = "application/vnd.docker.distribution.manifest.v2+json"
 DOCKER_LIST_TYPE = "application/vnd.docker.distribution.manifest.list.v2+json"
-DOCKER_CONFIG_TYPE = "application/vnd.docker.container.image.v1+json"
 KINDS = (MANIFEST_TYPE, INDEX_TYPE, DOCKER_MANIFEST_TYPE, DOCKER_LIST_TYPE)
 
 LARGEST_CONFIG = 16 << 20
@@ -24,20 +23,14 @@ MOST_NESTED = 4
 Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 
 
-class Platform(BaseModel):
-    """What an image of an index is for."""
-
-    os: str = ""
-    architecture: str = ""
-
-
 class Descriptor(BaseModel):
     """A blob or manifest by its digest and its size in bytes."""
 
     media_type: str = Field("", alias="mediaType")
     digest: Digest
     size: int = Field(ge=0)
-    platform: Platform | None = None
+    platform: dict[str, Any] | None = None
+    artifact_type: str | None = Field(None, alias="artifactType")
 
 
 class _Manifest(BaseModel):
@@ -128,7 +121,7 @@ def _image(reference: Reference, content: dict[str, object]) -> _Manifest:
     except ValidationError as problem:
         raise _no_manifest(reference, problem) from None
     kind = manifest.config.media_type
-    if kind not in (CONFIG_TYPE, DOCKER_CONFIG_TYPE, ""):
+    if kind not in CONFIG_TYPES:
         raise ArgosyError(f"{reference}: no image of a file system, but {kind}")
     if manifest.config.size > LARGEST_CONFIG:
         raise ArgosyError(
@@ -142,18 +135,18 @@ def _for_this_machine(reference: Reference, content: dict[str, object]) -> str:
         index = _Index.model_validate(content)
     except ValidationError as problem:
         raise _no_manifest(reference, problem) from None
-    for one in index.manifests:
-        if one.platform is None or _kind(one.platform) == f"linux/{architecture()}":
-            return one.digest
-    kinds = sorted({_kind(one.platform) for one in index.manifests if one.platform})
-    raise ArgosyError(
-        f"{reference}: not for linux/{architecture()}",
-        f"it is there for: {', '.join(kinds) or 'nothing'}",
-    )
-
-
-def _kind(platform: Platform) -> str:
-    return f"{platform.os}/{platform.architecture}"
+    images = [one for one in index.manifests if not one.artifact_type]
+    platforms = [Platform.described(one.platform) if one.platform else None for one in images]
+    if places := preferred(platforms):
+        return images[places[0]].digest
+    kinds = sorted({str(one) for one in platforms if one and one.os != "unknown"})
+    hint = f"it is there for: {some(kinds) or 'nothing'}"
+    newer = [images[place].digest for place, one in enumerate(platforms) if one and one.is_own]
+    if newer:
+        named = f"{reference.host}/{reference.repository}@{newer[0]}"
+        hint += f"; if all nodes can run a variant, name it by its digest: {named}"
+    every = "every " if newer else ""
+    raise ArgosyError(f"{reference}: not for {every}linux/{architecture()}", hint)
 
 
 def _no_manifest(reference: Reference, problem: ValidationError) -> ArgosyError:
