@@ -162,6 +162,23 @@ def test_without_a_registry_debian_comes_from_the_archive_after_one_try(
     assert re.search("no registry in reach .* from the Debian archive", said[-1])
 
 
+def test_a_proxy_that_cannot_be_used_is_as_no_registry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("all_proxy", "socks5h://127.0.0.1:1080")
+    monkeypatch.setattr(fetching, "_bootstrap", lambda _, suite, *__: suite)
+    said: list[str] = []
+    fetched = fetching.fetch(Store(tmp_path), "debian:bookworm", tmp_path / "root", said.append)
+    assert fetched.base.source == "archive"
+    assert "is one of SOCKS, which is not supported" in said[-1]
+    with pytest.raises(ArgosyError, match="is one of SOCKS") as problem:
+        fetching.fetch(Store(tmp_path), "team/tool:1", tmp_path / "root", said.append)
+    # It is not tried again.
+    assert "tried" not in str(problem.value)
+
+
 @pytest.mark.parametrize("status", [401, 404, 503])
 def test_a_registry_that_answers_is_the_one_that_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int

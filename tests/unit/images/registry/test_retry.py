@@ -5,7 +5,13 @@ import time
 import pytest
 
 from argosy.errors import ArgosyError
-from argosy.images.registry.retry import LONGEST_WAIT_S, PassingError, Patience, UnreachableError
+from argosy.images.registry.retry import (
+    LONGEST_WAIT_S,
+    PassingError,
+    Patience,
+    UnreachableError,
+    UnusableProxyError,
+)
 
 
 class Flaky:
@@ -49,6 +55,13 @@ def test_it_waits_as_long_as_it_is_asked_to_but_not_for_ever() -> None:
     flaky = Flaky(PassingError("busy", LONGEST_WAIT_S + 1))
     with pytest.raises(PassingError, match=r"^busy$"):
         Patience((0.0,)).with_it(flaky)
+    assert flaky.calls == 1
+
+
+def test_a_proxy_that_cannot_be_used_is_not_tried_again() -> None:
+    flaky = Flaky(UnusableProxyError("SOCKS"))
+    with pytest.raises(UnusableProxyError, match=r"^SOCKS$"):
+        Patience((60.0,)).with_it(flaky)
     assert flaky.calls == 1
 
 

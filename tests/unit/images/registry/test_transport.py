@@ -11,7 +11,7 @@ import requests
 from registries import Answer, Request, serving
 
 from argosy.errors import ArgosyError
-from argosy.images.registry.retry import PassingError, UnreachableError
+from argosy.images.registry.retry import PassingError, UnreachableError, UnusableProxyError
 from argosy.images.registry.transport import exchange, read_body, spoken
 
 SECRET = {"Authorization": "Bearer s3cret", "Accept": "x/y"}
@@ -107,6 +107,72 @@ def test_loopback_is_not_asked_by_way_of_a_proxy(monkeypatch: pytest.MonkeyPatch
         exchange(f"http://{server.address}/", SECRET) as response,
     ):
         assert response.content == b"x"
+
+
+FAR_URL = "https://registry.example.org/v2/"
+
+
+def without_answer(monkeypatch: pytest.MonkeyPatch, **variables: str) -> UnreachableError:
+    """Why a registry elsewhere gives no answer by the proxies of these variables."""
+    for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UnreachableError) as problem, exchange(FAR_URL, {}, read_s=3):
+        pass
+    assert str(problem.value).startswith("registry.example.org: ")
+    assert "s3cret" not in str(problem.value)
+    return problem.value
+
+
+@pytest.mark.parametrize("variable", ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"])
+def test_a_proxy_of_socks_is_told_as_such(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    for kind in ("socks5", "socks5h", "socks4", "SOCKS"):
+        told = without_answer(monkeypatch, **{variable: f"{kind}://me:s3cret@127.0.0.1:1080"})
+        assert isinstance(told, UnusableProxyError)
+        shown = f"{kind.lower()}://127.0.0.1:1080"
+        assert f"the proxy {shown} is one of SOCKS, which is not supported" in str(told)
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "foo://h:1",
+        "me:s3cret@h:1",
+        "ftp://me:s3cret@h:1",
+        "http://",
+        "http://s3cret@h:port",
+        "http://[::1",
+    ],
+)
+def test_what_is_no_address_of_a_proxy_is_told(monkeypatch: pytest.MonkeyPatch, named: str) -> None:
+    told = without_answer(monkeypatch, https_proxy=named)
+    assert isinstance(told, UnusableProxyError)
+    assert "what HTTPS_PROXY or ALL_PROXY names is no address of a proxy; let" in str(told)
+
+
+def test_what_a_proxy_does_is_told_of_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = without_answer(monkeypatch, https_proxy="http://me:s3cret@127.0.0.1:1")
+    assert "the proxy http://127.0.0.1:1 does not answer (Connection refused)" in str(told)
+    told = without_answer(monkeypatch, https_proxy="proxy.invalid:3128")
+    assert "there is no host of the name of the proxy http://proxy.invalid:3128" in str(told)
+    for answer, why in (
+        (b"HTTP/1.1 407 s3cret\r\n\r\n", "does not let us through (HTTP 407)"),
+        (b"s3cret\r\n\r\n", "the connection broke off (BadStatusLine), by way of the proxy"),
+    ):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+
+            def serve(server: socket.socket = server, answer: bytes = answer) -> None:
+                connection, _ = server.accept()
+                with connection:
+                    connection.recv(4096)
+                    connection.sendall(answer)
+
+            threading.Thread(target=serve, daemon=True).start()
+            address = f"http://127.0.0.1:{server.getsockname()[1]}"
+            told = without_answer(monkeypatch, all_proxy=address)
+            assert why in str(told)
+            assert f"the proxy {address}" in str(told)
 
 
 @pytest.mark.parametrize(

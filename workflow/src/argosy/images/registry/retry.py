@@ -32,6 +32,10 @@ class UnreachableError(PassingError):
     """Nobody answered at all: no network, no such host, or nothing but silence."""
 
 
+class UnusableProxyError(UnreachableError):
+    """The environment names a proxy that we cannot speak to, however often it is tried."""
+
+
 def _say_nothing(line: str) -> None:
     pass
 
@@ -61,7 +65,8 @@ class Patience:
                 return action()
             except PassingError as problem:
                 left = self.pauses[number - 1 :]
-                if not left or problem.wait > LONGEST_WAIT_S or self.stop.is_set():
+                is_final = isinstance(problem, UnusableProxyError) or problem.wait > LONGEST_WAIT_S
+                if not left or is_final or self.stop.is_set():
                     times = f" (tried {number} times)" if number > 1 else ""
                     raise type(problem)(f"{problem}{times}", problem.wait) from None
                 pause = max(left[0], problem.wait)

@@ -3,6 +3,7 @@
 Redirects are followed here and not by requests: what authorizes us is for one host, and for no other.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import cast
@@ -10,11 +11,13 @@ from urllib.parse import urljoin, urlsplit
 
 import requests
 from requests.auth import AuthBase
+from requests.utils import get_environ_proxies, prepend_scheme_if_needed, select_proxy
 from urllib3.exceptions import HTTPError, NameResolutionError, NewConnectionError
+from urllib3.util import Url, parse_url
 
 from argosy.errors import ArgosyError
 from argosy.images.registry.reference import is_loopback
-from argosy.images.registry.retry import PassingError, UnreachableError
+from argosy.images.registry.retry import PassingError, UnreachableError, UnusableProxyError
 
 CONNECT_S = 10.0
 READ_S = 60.0
@@ -41,6 +44,7 @@ def exchange(
     """Open the answer to a GET, or to a POST of `form`; its body is yet to be read.
 
     Raises:
+        UnusableProxyError: when the environment names a proxy that is none, or speaks SOCKS.
         UnreachableError: when nobody answers.
         PassingError: when the answer breaks off.
         ArgosyError: when it must not be asked, or proves to be somebody else.
@@ -71,7 +75,7 @@ def spoken(url: str) -> Iterator[None]:
             "where the site has certificates of its own, REQUESTS_CA_BUNDLE names the file of them",
         ) from None
     except (requests.ConnectionError, requests.Timeout) as problem:
-        raise UnreachableError(f"{host}: {_reason(problem)}") from None
+        raise UnreachableError(f"{host}: {_reason(problem, _proxy_of(url))}") from None
     except (requests.RequestException, HTTPError) as problem:
         raise PassingError(f"{host}: the answer broke off ({type(problem).__name__})") from None
 
@@ -103,6 +107,7 @@ def _send(
         _check(url)
         if is_far and is_loopback(urlsplit(url).hostname or ""):
             raise ArgosyError(f"{own[1]}: redirects to this machine, and is not followed there")
+        _proxy_of(url)
         foreign = _origin(url) != own
         shown = {key: text for key, text in headers.items() if not (foreign and key in _SECRET)}
         response = session.request(
@@ -145,11 +150,54 @@ def _check(url: str) -> None:
     )
 
 
-def _reason(problem: Exception) -> str:
-    """Return why there was no connection."""
-    causes = list(_causes(problem))
+def _proxy_of(url: str) -> str:
+    """Return the proxy by which an address is asked, without its login; empty where there is none.
+
+    Raises:
+        UnusableProxyError: when requests would not know how to speak to it.
+    """
+    host = urlsplit(url)
+    if is_loopback(host.hostname or ""):
+        return ""
+    named = select_proxy(url, get_environ_proxies(url))
+    if not named:
+        return ""
+    try:
+        found = parse_url(prepend_scheme_if_needed(named, "http"))
+    except ValueError:
+        found = Url()
+    shown = f"{found.scheme}://{found.netloc}"
+    if found.scheme and found.scheme.startswith("socks"):
+        told = f"the proxy {shown} is one of SOCKS, which is not supported"
+    elif not found.host or found.scheme not in ("http", "https"):
+        told = "what HTTPS_PROXY or ALL_PROXY names is no address of a proxy"
+    else:
+        return shown
+    raise UnusableProxyError(
+        f"{host.netloc}: {told}; let HTTPS_PROXY name one by http://HOST:PORT, or unset it"
+    )
+
+
+def _reason(problem: Exception, proxy: str) -> str:
+    """Return why there was no connection, to the host itself or by way of a proxy."""
     if isinstance(problem, requests.exceptions.ProxyError):
-        return "the proxy does not let us through"
+        return _reason_of_proxy(problem, proxy)
+    return _reason_of_host(problem) + (f", by way of the proxy {proxy}" if proxy else "")
+
+
+def _reason_of_proxy(problem: Exception, proxy: str) -> str:
+    causes = list(_causes(problem))
+    if any(isinstance(one, NameResolutionError) for one in causes):
+        return f"there is no host of the name of the proxy {proxy}, or no network"
+    if any(isinstance(one, NewConnectionError) for one in causes):
+        return f"the proxy {proxy} does not answer ({_innermost(problem)})"
+    # As http.client says it: "Tunnel connection failed: 403 Forbidden".
+    status = re.search(r"failed: (\d{3})\b", str(causes[-1]))
+    return f"the proxy {proxy} does not let us through" + (f" (HTTP {status[1]})" if status else "")
+
+
+def _reason_of_host(problem: Exception) -> str:
+    causes = list(_causes(problem))
     if isinstance(problem, requests.ConnectTimeout):
         return f"no connection within {CONNECT_S:.0f} s"
     if isinstance(problem, requests.Timeout) or any(
