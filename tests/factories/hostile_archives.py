@@ -67,13 +67,29 @@ def sparse_1_0(claimed: int) -> bytes:
 
 def sparse_0_1(claimed: int) -> bytes:
     records = [("GNU.sparse.map", f"{claimed},0"), ("GNU.sparse.size", str(claimed))]
-    return pax([*records, ("GNU.sparse.name", "huge"), ("size", str(claimed))]) + header("huge")
+    return pax([*records, ("GNU.sparse.name", "huge")]) + header("huge")
 
 
 def sparse_0_0(claimed: int) -> bytes:
     records = [("GNU.sparse.size", str(claimed)), ("GNU.sparse.numblocks", "1")]
     hole = [("GNU.sparse.offset", str(claimed)), ("GNU.sparse.numbytes", "0")]
-    return pax([*records, *hole, ("size", str(claimed))]) + header("huge")
+    return pax([*records, *hole]) + header("huge")
+
+
+def sparse_old(claimed: int) -> bytes:
+    """The same as GNU tar itself writes it, in the header."""
+    return sparse_old_begin(claimed, goes_on=False)
+
+
+def sparse_old_begin(claimed: int = 1 << 20, *, goes_on: bool = True) -> bytes:
+    """A header after which blocks of places may follow."""
+    block = bytearray(header("huge", b"S"))
+    block[386:482] = bytes(96)
+    block[482] = goes_on
+    block[483:495] = b"\x80" + claimed.to_bytes(11, "big")
+    block[148:156] = b" " * 8
+    block[148:156] = f"{sum(block):06o}\0 ".encode()
+    return bytes(block)
 
 
 def sparse_without_end() -> bytes:

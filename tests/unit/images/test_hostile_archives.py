@@ -23,6 +23,8 @@ from hostile_archives import (
     sparse_0_0,
     sparse_0_1,
     sparse_1_0,
+    sparse_old,
+    sparse_old_begin,
     sparse_without_end,
     write_image,
 )
@@ -132,17 +134,52 @@ def test_a_few_hundred_archives_are_images_or_one_line(host: Host) -> None:
     assert peak() - before < MOST_MEMORY
 
 
-@pytest.mark.parametrize("make", [sparse_1_0, sparse_0_1, sparse_0_0])
+@pytest.mark.parametrize("make", [sparse_1_0, sparse_0_1, sparse_0_0, sparse_old])
 def test_a_sparse_file_of_a_few_bytes_fills_no_disk(
     host: Host, make: Callable[[int], bytes]
 ) -> None:
-    # Small enough for any disk: it is refused for what it is.
-    host.refuses_layer(make(1 << 20) + bytes(2 * BLOCK), "it holds a sparse file")
-    host.refuses_layer(make(TERABYTES) + bytes(2 * BLOCK), "it holds a sparse file")
+    host.refuses_layer(make(TERABYTES) + bytes(2 * BLOCK), "'huge': 20 TiB do not fit, ")
+    # Holes take room, so that many small files do not come to what one may not be.
+    write_image(host.file, _Plain(), [make(1 << 20) + bytes(2 * BLOCK)])
+    assert host.take() == ""
+    [made] = host.store.path.glob("layers/*/diff/huge")
+    assert made.stat().st_size == 1 << 20 <= made.stat().st_blocks * 512
+    # An archive itself holds none: nobody would read it to its end.
+    host.file.write_bytes(make(TERABYTES) + bytes(2 * BLOCK))
+    assert "it holds a sparse file" in host.take()
+    # Neither does one that is compressed as a whole.
+    host.file.write_bytes(gzip.compress(make(TERABYTES) + bytes(2 * BLOCK)))
+    assert "it holds a sparse file" in host.take()
 
 
-def test_a_list_of_holes_without_end_comes_to_one(host: Host) -> None:
-    host.refuses_layer(sparse_without_end(), "it holds a sparse file")
+def test_a_list_of_holes_without_end_comes_to_one(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.refuses_layer(sparse_without_end(), "unexpected end of data")
+    monkeypatch.setattr(members, "MOST_PIECES", 1000)
+    begun = sparse_without_end() + bytes(BLOCK)
+    host.refuses_layer(begun, "a sparse file of more than 1,000 pieces")
+    endless = sparse_old_begin() + (bytes(504) + b"\1" + bytes(7)) * 60
+    host.refuses_layer(endless, "a sparse file of more than 1,000 pieces")
+    nonsense = sparse_without_end()[: -len("999999\n1\n0\n")]
+    host.refuses_layer(nonsense + b"1" * 5000, "without the places of its pieces")
+
+
+@pytest.mark.parametrize(
+    "places", ["0,5,3,9", "9,1,0,1", "0,-5", "-5,9", "0,99", "90,20", "0,9,8,1"]
+)
+def test_pieces_of_a_sparse_file_lie_one_after_the_other(host: Host, places: str) -> None:
+    records = [("GNU.sparse.map", places), ("GNU.sparse.size", "90")]
+    layer = pax(records) + header("a", size=9) + padded(b"123456789") + bytes(2 * BLOCK)
+    host.refuses_layer(layer, "it holds a sparse file that cannot be read")
+
+
+def test_pieces_that_are_longer_than_what_is_there_end_the_tar(host: Host) -> None:
+    records = [("GNU.sparse.map", "0,900"), ("GNU.sparse.size", "2000")]
+    layer = (
+        pax(records) + header("a", size=9) + padded(b"123456789") + header("b") + bytes(2 * BLOCK)
+    )
+    host.refuses_layer(layer, "damaged or cut off: ")
 
 
 @pytest.mark.parametrize("kind", [b"x", b"g", b"X", b"L", b"K"])

@@ -3,10 +3,11 @@
 import os
 import re
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from tarfile import nti  # type: ignore[attr-defined]
+from typing import IO, Any, Self, cast
 
 LONGEST_HEADER = 1 << 20
 """Bytes of the headers that say more of one member: a long name, PAX records."""
@@ -20,6 +21,9 @@ MOST_GLOBAL = 1 << 16
 MOST_MEMBERS = 2_000_000
 """Of one tar; what is noted of them is kept until the end. Layers of large images have some 100,000."""
 
+MOST_PIECES = 100_000
+"""Of one sparse file."""
+
 LONGEST_QUOTED = 1000
 """Letters of what an archive says that stand in a message."""
 
@@ -28,6 +32,9 @@ _NUMBER = re.compile(r"-?\d{1,12}(\.\d{1,12})?")
 
 class Tar(tarfile.TarFile):
     """One that takes no more memory, stack or time for its headers than those of real images do."""
+
+    takes_sparse = False
+    """Whether it may hold sparse files, which a few bytes may say to be as large as a disk."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self._chained = self._chained_bytes = self._global_bytes = self._members = 0
@@ -61,8 +68,14 @@ class Tar(tarfile.TarFile):
             raise tarfile.ReadError(f"it holds more than {MOST_CHAINED} headers for one file")
 
 
+class LayerTar(Tar):
+    """One whose files are written at once, holes and all."""
+
+    takes_sparse = True
+
+
 class Member(tarfile.TarInfo):
-    """One that is read with the limits of `Tar`, and is no sparse file."""
+    """One that is read with the limits of `Tar`."""
 
     def _proc_member(self, archive: Tar) -> Self:
         """Go on from a header, as of every member.
@@ -74,16 +87,82 @@ class Member(tarfile.TarInfo):
         # PAX records may have changed it.
         if member.size < 0:
             raise tarfile.ReadError("it holds a header with a negative size")
-        if any(name.startswith("GNU.sparse.") for name in member.pax_headers):
-            self._proc_sparse()
+        is_sparse = member.sparse is not None or any(
+            name.startswith("GNU.sparse.") for name in member.pax_headers
+        )
+        if is_sparse and not (archive.takes_sparse and _has_order(member)):
+            raise tarfile.ReadError("it holds a sparse file that cannot be read")
         return member
 
-    def _proc_sparse(self, *arguments: object) -> NoReturn:
-        """Refuse it: a few bytes would say that a file is as large as the disk, and layers have none."""
-        raise tarfile.ReadError("it holds a sparse file, which layers do not")
+    def _proc_sparse(self, archive: Tar) -> Self:
+        """Read the pieces of a sparse file as GNU tar writes them, more than four in further blocks."""
+        pieces, goes_on, size = self._sparse_structs  # type: ignore[attr-defined]
+        while goes_on:
+            block = _next_block(archive)
+            numbers = [nti(block[start : start + 12]) for start in range(0, 504, 12)]
+            pieces += zip(numbers[::2], numbers[1::2], strict=True)
+            _check_number(len(pieces))
+            goes_on = block[504]
+        self._note_pieces(archive, pieces)
+        archive.offset = self.offset_data + self._block(self.size)  # type: ignore[attr-defined]
+        self.size = size
+        return self
 
-    # As PAX has them, in three versions; the last one would be read beyond the end of the tar.
-    _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10 = _proc_sparse
+    def _proc_gnusparse_10(self, member: Self, headers: object, archive: Tar) -> None:
+        """Read the pieces of a sparse file by PAX 1.0: lines of numbers before its content."""
+        numbers = _numbers(archive)
+        number = next(numbers)
+        _check_number(number)
+        member._note_pieces(archive, [(next(numbers), next(numbers)) for _ in range(number)])
+
+    def _note_pieces(self, archive: Tar, pieces: list[tuple[int, int]]) -> None:
+        self.offset_data = _content(archive).tell()
+        self.sparse = pieces  # type: ignore[assignment]
+
+
+def pieces_of(member: tarfile.TarInfo) -> list[tuple[int, int]]:
+    """Return where the content of a file begins and how long it is; between are holes in a sparse one."""
+    if member.sparse is None:
+        return [(0, member.size)]
+    return [piece for piece in cast(list[tuple[int, int]], member.sparse) if piece[1]]
+
+
+def _has_order(member: tarfile.TarInfo) -> bool:
+    """Return whether a sparse file is one of a known form, and its pieces lie in it one after the other."""
+    end = 0
+    for begin, length in pieces_of(member):
+        if begin < end or length < 0:
+            return False
+        end = begin + length
+    return member.sparse is not None and end <= member.size
+
+
+def _check_number(pieces: int) -> None:
+    if pieces > MOST_PIECES:
+        raise tarfile.ReadError(f"it holds a sparse file of more than {MOST_PIECES:,} pieces")
+
+
+def _numbers(archive: Tar) -> Iterator[int]:
+    """Read lines with a number each, as far as they are asked for, and the rest of their last block."""
+    lines: list[bytes] = []
+    rest = b""
+    while True:
+        while not lines:
+            *lines, rest = (rest + _next_block(archive)).split(b"\n")
+            if len(rest) > tarfile.BLOCKSIZE:
+                raise tarfile.ReadError("it holds a sparse file without the places of its pieces")
+        yield int(lines.pop(0))
+
+
+def _content(archive: Tar) -> IO[bytes]:
+    return cast(IO[bytes], archive.fileobj)
+
+
+def _next_block(archive: Tar) -> bytes:
+    block = _content(archive).read(tarfile.BLOCKSIZE)
+    if len(block) < tarfile.BLOCKSIZE:
+        raise tarfile.ReadError("unexpected end of data")
+    return block
 
 
 _HEADERS = (
@@ -96,22 +175,29 @@ _HEADERS = (
 
 
 def write(
-    archive: tarfile.TarFile,
+    archive: Tar,
     member: tarfile.TarInfo,
     place: Path,
     tell: Callable[[], None] | None = None,
 ) -> None:
     """Make the file of a member, where there is nothing; `tell` is called again and again meanwhile."""
-    source = archive.extractfile(member)
-    assert source
+    source = _content(archive)
+    source.seek(member.offset_data)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with os.fdopen(os.open(place, flags, 0o600), "wb") as target:
-        while data := source.read(1 << 20):
-            target.write(data)
-            if tell:
-                tell()
-        if target.tell() != member.size:
-            raise tarfile.ReadError("unexpected end of data")
+        if member.sparse is not None and member.size:
+            # So that holes take the room that they are counted with, and many of them fill no disk later.
+            os.posix_fallocate(target.fileno(), 0, member.size)
+        for begin, length in pieces_of(member):
+            target.seek(begin)
+            left = length
+            while left:
+                data = source.read(min(left, 1 << 20))
+                if not data:
+                    raise tarfile.ReadError("unexpected end of data")
+                left -= target.write(data)
+                if tell:
+                    tell()
     place.chmod(member.mode & 0o7777)
 
 

@@ -233,7 +233,7 @@ class _Keeper:
         self._size = os.fstat(packed.fileno()).st_size
         folder.mkdir(mode=0o700)
 
-    def keep(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> Path:
+    def keep(self, tar: Tar, member: tarfile.TarInfo) -> Path:
         """Return the file of the member that was read last.
 
         Raises:

@@ -17,7 +17,14 @@ from pathlib import Path
 from typing import NoReturn
 
 from argosy.errors import ArgosyError
-from argosy.images.interchange.members import LONGEST_QUOTED, Tar, is_text, moment_of, write
+from argosy.images.interchange.members import (
+    LONGEST_QUOTED,
+    LayerTar,
+    Tar,
+    is_text,
+    moment_of,
+    write,
+)
 from argosy.images.interchange.streams import CHUNK, DAMAGE, Hashing
 from argosy.images.rootfs.archive import OPAQUE_MARKER, WHITEOUT
 from argosy.images.rootfs.flatten import link
@@ -80,13 +87,13 @@ class _Unpacker:
         """Unpack the members of a tar; a file of no bytes is a layer that changes nothing."""
         if not stream.peek(1):
             return
-        with Tar.open(fileobj=stream, mode="r|", bufsize=CHUNK) as archive:
+        with LayerTar.open(fileobj=stream, mode="r|", bufsize=CHUNK) as archive:
             for member in archive:
                 self.take(archive, member)
                 # Else all of them are kept in memory.
                 archive.members = []  # type: ignore[attr-defined]
 
-    def take(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+    def take(self, archive: Tar, member: tarfile.TarInfo) -> None:
         parts = self._parts(member, member.name)
         is_note = parts and parts[0].startswith(_AUFS_NOTES) and parts[0] != OPAQUE_MARKER
         if not is_note and any(name.startswith(WHITEOUT) for name in parts[:-1]):
@@ -174,9 +181,7 @@ class _Unpacker:
                 self._refuse(member, "removes a file whose name is too long")
             self._removed[f"{folder}/{target}" if folder else target] = None
 
-    def _make(
-        self, archive: tarfile.TarFile, member: tarfile.TarInfo, parts: Sequence[str]
-    ) -> None:
+    def _make(self, archive: Tar, member: tarfile.TarInfo, parts: Sequence[str]) -> None:
         path = "/".join(parts)
         self._check_room(member, member.size if member.isreg() else BLOCK)
         if member.isdir():
@@ -202,7 +207,7 @@ class _Unpacker:
             self._make_way(path, for_folder=False)
             self._make_file(archive, member, self._diff / path)
 
-    def _make_file(self, archive: tarfile.TarFile, member: tarfile.TarInfo, place: Path) -> None:
+    def _make_file(self, archive: Tar, member: tarfile.TarInfo, place: Path) -> None:
         if member.issym():
             place.symlink_to(member.linkname)
         elif member.isfifo():
@@ -246,9 +251,7 @@ class _Unpacker:
             self._refuse(member, f"a hard link to {member.linkname}, which is no other file")
         return source
 
-    def _take_note(
-        self, archive: tarfile.TarFile, member: tarfile.TarInfo, parts: Sequence[str]
-    ) -> None:
+    def _take_note(self, archive: Tar, member: tarfile.TarInfo, parts: Sequence[str]) -> None:
         """Leave out a file of AUFS' own; one that hard links lead to is kept beside the layer meanwhile."""
         if parts[0] == _AUFS_LINKED and member.isreg():
             place = self._aufs_linked / parts[-1]
