@@ -190,12 +190,16 @@ def to_zstd(place: Place, target: Path) -> None:
     output("skopeo", "copy", *packed, f"oci-archive:{place.archive}", f"oci-archive:{target}")
 
 
+def to_dir(place: Place, target: Path) -> None:
+    output("skopeo", "copy", f"oci-archive:{place.archive}", f"dir:{target}")
+
+
 def by_podman(place: Place, target: Path) -> None:
     place.podman("load", "--quiet", "--input", place.archive)
     place.podman("save", "--quiet", "--format=docker-archive", "--output", target, "image")
 
 
-@pytest.mark.parametrize("convert", [to_docker, to_gzip, to_zstd, by_podman])
+@pytest.mark.parametrize("convert", [to_docker, to_gzip, to_zstd, to_dir, by_podman])
 def test_an_image_comes_back_with_its_digest(
     place: Place, tmp_path: Path, convert: Callable[[Place, Path], None]
 ) -> None:

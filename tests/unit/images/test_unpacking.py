@@ -335,7 +335,9 @@ def test_a_folder_takes_the_place_of_a_link_of_a_layer_below(project: Project) -
     assert [path.name for path in project.outside.iterdir()] == ["secret"]
 
 
-@pytest.mark.parametrize("kind", ["docker", "oci", "gzip", "platforms", "whole", "whole by xz"])
+@pytest.mark.parametrize(
+    "kind", ["docker", "oci", "absolute", "gzip", "platforms", "whole", "whole by xz"]
+)
 def test_an_image_is_taken_in_every_form(project: Project, kind: str) -> None:
     upper = tar(member("srv/.wh.file"), member("srv/new", b"new"))
     match kind:
@@ -347,6 +349,10 @@ def test_an_image_is_taken_in_every_form(project: Project, kind: str) -> None:
             project.write_oci(LAYER, upper, platforms=True)
         case _:
             project.write_oci(LAYER, upper)
+    if kind == "absolute":
+        with tarfile.open(project.file) as archive:
+            files = {m.name: archive.extractfile(m).read() for m in archive}  # type: ignore[union-attr]
+        project.write({f"/{name}": content for name, content in files.items()})
     if kind.startswith("whole"):
         pack = lzma.compress if kind == "whole by xz" else gzip.compress
         project.file.write_bytes(pack(project.file.read_bytes()))

@@ -1,7 +1,7 @@
 """Which image of an archive is meant: by its name, and of its variants the one for this machine."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from argosy.errors import ArgosyError, some
@@ -47,7 +47,8 @@ def chosen(
         images[one.key] = Found(one.key, (*known.names, *one.names), one.content) if known else one
     matching = [one for one in images.values() if not wanted or wanted in (one.key, *one.names)]
     if len(matching) == 1:
-        return matching[0]
+        [only] = matching
+        return replace(only, names=(wanted,)) if wanted in only.names else only
     # Those without a name are told apart by their digests.
     names = [(one.names or (one.key,))[0][:_LONGEST_QUOTED] for one in images.values()]
     there = names or [f"an image for {each}" for each in sorted(others)] or ["none"]

@@ -3,7 +3,6 @@
 import hashlib
 import io
 import json
-import os
 import posixpath
 import tarfile
 from abc import ABC, abstractmethod
@@ -13,11 +12,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from argosy.errors import ArgosyError
-from argosy.images.interchange.members import LONGEST_QUOTED, Tar, write
-from argosy.images.interchange.progress import Say, Seldom
+from argosy.images.interchange.keeping import Keeper
+from argosy.images.interchange.members import Tar
+from argosy.images.interchange.progress import Say
 from argosy.images.interchange.streams import CHUNK, DAMAGE, decompressed
-from argosy.images.store.free_disk import why_no_room
-from argosy.units import amount
 
 LONGEST_DESCRIPTION = 4 << 20
 """Bytes of a manifest or configuration; those of real images have some thousand."""
@@ -115,22 +113,22 @@ class TarArchive(Archive):
                 raise ArgosyError(f"{path}: no archive of an image: more than {MOST_FILES:,} files")
             # They hold a copy of what was said of all.
             member.pax_headers = {}
-            self._members[posixpath.normpath(member.name)] = member
+            self._members[_key(member.name)] = member
             if keep and member.isreg():
                 self._kept[member.offset] = keep(member)
 
     def __contains__(self, name: str) -> bool:
-        return posixpath.normpath(name) in self._members
+        return _key(name) in self._members
 
     def open(self, name: str) -> IO[bytes]:
         """Return a file of the archive."""
-        member = self._members.get(posixpath.normpath(name))
+        member = self._members.get(_key(name))
         if member and member.issym():
             # Docker stored a layer that stands in two images once.
             target = posixpath.join(posixpath.dirname(member.name), member.linkname)
-            member = self._members.get(posixpath.normpath(target))
+            member = self._members.get(_key(target))
         elif member and member.islnk():
-            member = self._members.get(posixpath.normpath(member.linkname))
+            member = self._members.get(_key(member.linkname))
         if member is None or not member.isreg():
             raise self.error(name, "is not in it; was the archive cut off?")
         if member.offset in self._kept:
@@ -138,6 +136,11 @@ class TarArchive(Archive):
         stream = self._tar.extractfile(member)
         assert stream
         return stream
+
+
+def _key(name: str) -> str:
+    """Return a name in one spelling: it may begin with `/` or `./`."""
+    return posixpath.normpath(f"/./{name}")
 
 
 class Folder(Archive):
@@ -207,7 +210,7 @@ def opened(path: Path, work: Path, say: Say) -> Iterator[Archive]:
                     tar = Tar.open(fileobj=plain, mode="r:")
                     archive = TarArchive(path, tar)
                 else:
-                    keeper = _Keeper(path, stream, work, say)
+                    keeper = Keeper(path, stream, work, say)
                     with Tar.open(fileobj=plain, mode="r|", bufsize=CHUNK) as tar:
                         archive = TarArchive(path, tar, lambda member: keeper.keep(tar, member))
             yield archive
@@ -216,45 +219,6 @@ def opened(path: Path, work: Path, say: Say) -> Iterator[Archive]:
         if problem.errno and problem.filename is None:
             raise
         raise ArgosyError(f"{path}: {problem.strerror or problem}") from None
-
-
-class _Keeper:
-    """Makes files of the members of an archive that is compressed as a whole.
-
-    Layers are read in their order, which is seldom that of the archive: to go back in it would be to
-    decompress it again.
-    """
-
-    def __init__(self, path: Path, packed: IO[bytes], folder: Path, say: Say) -> None:
-        self._path = path
-        self._packed = packed
-        self._folder = folder
-        self._say = Seldom(say)
-        self._size = os.fstat(packed.fileno()).st_size
-        folder.mkdir(mode=0o700)
-
-    def keep(self, tar: Tar, member: tarfile.TarInfo) -> Path:
-        """Return the file of the member that was read last.
-
-        Raises:
-            ArgosyError: when there is no room for it.
-        """
-        place = self._folder / str(member.offset)
-        member.mode = 0o600
-        try:
-            if why := why_no_room(self._folder, member.size):
-                raise OSError(why)
-            write(tar, member, place, self._tell)
-        except OSError as problem:
-            if isinstance(problem, DAMAGE):
-                raise
-            name = member.name[:LONGEST_QUOTED]
-            raise ArgosyError(f"{self._path}: {name!r}: {problem.strerror or problem}") from None
-        return place
-
-    def _tell(self) -> None:
-        done = amount(self._packed.tell())
-        self._say(f"{self._path}: {done} of {amount(self._size)} decompressed")
 
 
 @contextmanager
