@@ -63,6 +63,64 @@ def test_a_frozen_tree_has_its_mount_points_and_no_folder_that_could_be_changed(
     assert not root.exists()
 
 
+def frozen(tmp_path: Path, workdir: str, *volumes: str) -> Path:
+    layer = tmp_path / "layer"
+    (layer / "usr").mkdir(parents=True)
+    (layer / "usr/file").touch()
+    (layer / "link").symlink_to("/made/by/link")
+    (layer / "up").symlink_to("../../../../usr")
+    (layer / "system").symlink_to("/proc/self/fd")
+    make_frozen([Layer.of(layer, read_overlay(layer))], tmp_path / "root", workdir, volumes)
+    return tmp_path / "root"
+
+
+@pytest.mark.parametrize(
+    ("workdir", "place"),
+    [
+        ("/work/app", "work/app"),
+        ("/usr/new", "usr/new"),
+        ("/link/below", "made/by/link/below"),
+        ("/up/new", "usr/new"),
+        ("/../new", "new"),
+        ("/dev/shm", "dev/shm"),
+    ],
+)
+def test_a_frozen_tree_has_its_working_directory_and_volumes(
+    tmp_path: Path, workdir: str, place: str
+) -> None:
+    root = frozen(tmp_path, workdir, "/a/volume", "/usr/file", "/usr/file/below")
+    for path in (place, "a/volume"):
+        assert stat.S_IMODE((root / path).lstat().st_mode) == 0o555
+    assert (root / "usr/file").is_file()
+    remove_tree(root)
+
+
+@pytest.mark.parametrize(
+    "workdir",
+    ["/usr/file", "/usr/file/below", "/proc/self/fd/3", "/system/3", "/sys/new", "/dev/x"],
+)
+def test_a_working_directory_that_cannot_be_made_is_refused(tmp_path: Path, workdir: str) -> None:
+    with pytest.raises(OSError, match="WORKDIR"):
+        frozen(tmp_path, workdir)
+    remove_tree(tmp_path / "root")
+
+
+def test_engines_find_an_account_of_root(tmp_path: Path) -> None:
+    root = frozen(tmp_path, "/")
+    assert (root / "etc/passwd").read_text() == "root:x:0:0:root:/root:/bin/sh\n"
+    assert stat.S_IMODE((root / "etc/passwd").stat().st_mode) == 0o444
+    remove_tree(root)
+
+
+def test_a_pipe_in_place_of_the_accounts_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "layer/etc").mkdir(parents=True)
+    os.mkfifo(tmp_path / "layer/etc/group")
+    layer = Layer.of(tmp_path / "layer", read_overlay(tmp_path / "layer"))
+    with pytest.raises(OSError, match="not a regular file"):
+        make_frozen([layer], tmp_path / "root")
+    remove_tree(tmp_path / "root")
+
+
 NAMES = st.sampled_from(["a", "b", "c"])
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
 

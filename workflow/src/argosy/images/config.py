@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import posixpath
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -32,7 +33,7 @@ class ImageConfig(BaseModel):
         pairs = (entry.partition("=") for entry in config.get("Env") or ())
         return cls(
             environment={name: value for name, _, value in pairs},
-            workdir=config.get("WorkingDir") or "/",
+            workdir=absolute(config.get("WorkingDir") or "/"),
             user=config.get("User") or "",
             entrypoint=_command(config.get("Entrypoint")),
             cmd=_command(config.get("Cmd")),
@@ -75,6 +76,11 @@ class ImageConfig(BaseModel):
     def oci_bytes(self, diff_ids: Sequence[str]) -> bytes:
         """Return the OCI image configuration as a file."""
         return json.dumps(self.to_oci(diff_ids), sort_keys=True, separators=(",", ":")).encode()
+
+
+def absolute(path: str, start: str = "/") -> str:
+    """Return a path of an image without `.`, `..` and doubled slashes; a relative one begins at `start`."""
+    return "/" + posixpath.normpath(posixpath.join(start, path)).lstrip("/")
 
 
 def _command(value: Sequence[str] | str | None) -> tuple[str, ...] | None:

@@ -66,7 +66,7 @@ def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> 
             if not store.root(lock.digest).is_dir():
                 with progress.step("freezing"):
                     layers = cache.read_layers(store, recipe.final.steps)
-                    _freeze(tree, layers, store.root(lock.digest), name)
+                    _freeze(tree, layers, store.root(lock.digest), lock)
         write_lock(store.description(lock.digest), lock)
         write_lock(lock_path, lock)
         progress.say(_frozen(store, lock))
@@ -74,15 +74,15 @@ def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> 
     return lock
 
 
-def _freeze(tree: GrowingTree, layers: Sequence[Layer], target: Path, name: str) -> None:
+def _freeze(tree: GrowingTree, layers: Sequence[Layer], target: Path, lock: ImageLock) -> None:
     try:
-        tree.finish(layers, target)
+        tree.finish(layers, target, lock.config.workdir, lock.config.volumes)
     except OSError as problem:
         if problem.errno in (*FULL, errno.EROFS):
             raise
         # For instance a /tmp that is a file.
         raise ArgosyError(
-            f"image {name} cannot be used: {problem.filename}: {problem.strerror}"
+            f"image {lock.name} cannot be used: {problem.filename}: {problem.strerror}"
         ) from None
 
 

@@ -99,8 +99,7 @@ class Executor:
             elif isinstance(step.entry, Copy):
                 self._carry_out_copy(step, step.entry, tree)
             else:
-                with Root(tree.root) as root:
-                    root.make_folders(root.resolve(step.settings.config.workdir)).close()
+                _make_workdir(step, tree)
             cache.write_step(self._store, step, tree.save)
 
     def _carry_out_copy(self, step: Step, entry: Copy, tree: Tree) -> None:
@@ -119,6 +118,8 @@ class Executor:
             yield root
 
     def _carry_out_run(self, step: Step, entry: Run, tree: Tree) -> None:
+        # A base may name one that none of its layers has, and engines differ in what they do then.
+        _make_workdir(step, tree)
         with ExitStack() as held, tempfile.TemporaryDirectory(dir=self._scratch) as folder:
             mounts = [
                 held.enter_context(self._mount(step, mount, Path(folder) / str(number)))
@@ -220,6 +221,12 @@ def _arguments(step: Step, entry: Run, folder: Path, mounts: list[Mount]) -> lis
             return [f"{BUILD_DIR}/script"]
         return [*shell, content]
     return [*shell, entry.command + "".join(map(_as_shell_reads_it, entry.heredocs))]
+
+
+def _make_workdir(step: Step, tree: Tree) -> None:
+    """Make the step's WORKDIR where the image has none."""
+    with Root(tree.root) as root:
+        root.make_folders(root.resolve(step.settings.config.workdir)).close()
 
 
 def _told(entry: Run) -> str:

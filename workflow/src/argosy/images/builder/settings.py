@@ -4,7 +4,7 @@ import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from argosy.images.config import ImageConfig
+from argosy.images.config import ImageConfig, absolute
 from argosy.images.containerfile.instructions import (
     Arg,
     Entry,
@@ -46,7 +46,7 @@ class Settings:
 
         It ends with a slash where it can only be a folder: `here/`, `.`.
         """
-        normal = posixpath.normpath(posixpath.join(self.config.workdir, written))
+        normal = absolute(written, self.config.workdir)
         is_folder = posixpath.basename(written) in ("", ".")
         return f"{normal}/" if is_folder and normal != "/" else normal
 

@@ -43,6 +43,7 @@ def run(store: Store, container: Container, on_output: Callable[[bytes], None]) 
     """
     _check(container)
     with _attributes_kept(container, on_output), private_folder() as (folder, lock):
+        _make_workdir(container, folder)
         _copy_host_files(subfolder(folder, "guest"))
         for path in container.files:
             shutil.copyfile(path, folder / "guest" / path.name)
@@ -68,6 +69,7 @@ def attach(store: Store, container: Container) -> int:
     """
     _check(container)
     with _attributes_kept(container, _to_stderr), private_folder() as (folder, lock):
+        _make_workdir(container, folder)
         _copy_host_files(subfolder(folder, "guest"))
         engine = invocation(store, replace(container, attached=True), folder)
         process = subprocess.Popen(
@@ -100,7 +102,7 @@ def _check(container: Container) -> None:
         is_file = bind.source.is_file() and container.engine != UDOCKER_ENGINE
         if not (bind.source.is_dir() or is_file):
             raise ArgosyError(f"{bind.source}: this folder is to be mounted and does not exist")
-        if not is_ours(bind) and not _has_place(container, bind.target):
+        if not is_ours(bind) and not _place(container, bind.target).exists():
             raise ArgosyError(
                 f"{bind.target}: the frozen image has nothing there to mount at",
                 "every image has the folders /data and /job",
@@ -158,13 +160,42 @@ def _to_stderr(said: bytes) -> None:
     sys.stderr.write(said.decode())
 
 
-def _has_place(container: Container, target: str) -> bool:
-    """Return whether something can be mounted at `target`: the image has it, or a mount above does."""
-    above = [bind for bind in container.binds if target.startswith(f"{bind.target}/")]
-    inner = max(above, key=lambda bind: len(bind.target), default=None)
-    if inner is None:
-        return os.path.lexists(f"{container.root}{target}")
-    return (inner.source / target.removeprefix(f"{inner.target}/")).exists()
+def _make_workdir(container: Container, folder: Path) -> None:
+    """Make the working directory where it lies in the container's own /tmp; elsewhere it has to be there.
+
+    Engines would make it in the image, refuse it without a reason or start somewhere else.
+    """
+    if container.workdir == "/":
+        return
+    resolved = _resolved(container, container.workdir)
+    top, _, below = resolved[1:].partition("/")
+    if top == "tmp":
+        (subfolder(folder, "tmp") / below).mkdir(parents=True, exist_ok=True)
+    elif top not in ("dev", "proc", "sys") and not _place(container, container.workdir).is_dir():
+        raise ArgosyError(
+            f"{container.workdir}: this is the image's WORKDIR, and there is no such folder",
+            "a folder may be mounted over it; or an earlier version froze the image: then remove it by "
+            "`argosy image prune`, and build or import it again",
+        )
+
+
+def _resolved(container: Container, path: str) -> str:
+    """Return where a path of the image leads to, its links followed."""
+    # Imported where an image starts: commands that only ask about engines do without.
+    from argosy.images.rootfs.rooted import Root
+
+    with Root(container.root) as tree:
+        return "/" + "/".join(tree.resolve(path))
+
+
+def _place(container: Container, path: str) -> Path:
+    """Return where the host has what is seen at `path`: in what is mounted there, or in the image."""
+    resolved = _resolved(container, path)
+    for each in (path, resolved):
+        above = [bind for bind in container.binds if each.startswith(f"{bind.target}/")]
+        if inner := max(above, key=lambda bind: len(bind.target), default=None):
+            return inner.source / each.removeprefix(f"{inner.target}/")
+    return Path(f"{container.root}{resolved}")
 
 
 def _copy_host_files(guest: Path) -> None:

@@ -16,7 +16,8 @@ from typing import Literal
 
 from argosy.errors import ArgosyError
 from argosy.images.builder import cache
-from argosy.images.interchange.incoming import IncomingLayer, describe
+from argosy.images.config import ImageConfig
+from argosy.images.interchange.incoming import IncomingImage, IncomingLayer, describe
 from argosy.images.interchange.opening import Archive, Folder, opened
 from argosy.images.interchange.progress import Say, Seldom, silent
 from argosy.images.interchange.proving import config_of, unpack_layer
@@ -130,7 +131,7 @@ def _take(
     image = describe(archive, wanted)
     config = config_of(archive, image)
     keys = _keys(image.layers)
-    _unpack_missing(to, archive, image.layers, keys)
+    _unpack_missing(to, archive, image, config)
     steps = [cache.read_step(to.store, key) for key in keys]
     diff_ids = [step.diff_id for step in steps if step and step.diff_id]
     lock = ImageLock(
@@ -151,9 +152,9 @@ def _take(
     return lock
 
 
-def _freeze(title: str, layers: Sequence[Layer], making: Path) -> None:
+def _freeze(title: str, layers: Sequence[Layer], making: Path, config: ImageConfig) -> None:
     try:
-        make_frozen(layers, making)
+        make_frozen(layers, making, config.workdir, config.volumes)
     except OSError as problem:
         # For instance an /etc that is a file.
         raise ArgosyError(
@@ -171,7 +172,7 @@ def _keys(layers: Sequence[IncomingLayer]) -> list[str]:
 
 
 def _unpack_missing(
-    to: _Import, archive: Archive, layers: Sequence[IncomingLayer], keys: Sequence[str]
+    to: _Import, archive: Archive, image: IncomingImage, config: ImageConfig
 ) -> None:
     """Unpack the layers that are not in the store, and freeze all of them in `work`.
 
@@ -180,8 +181,8 @@ def _unpack_missing(
     all_layers: list[Layer] = []
     made: list[tuple[str, IncomingLayer, Change]] = []
     seldom = Seldom(to.say)
-    for layer, key in zip(layers, keys, strict=True):
-        seldom(f"{archive.title}: {len(all_layers)} of {len(layers)} layers unpacked")
+    for layer, key in zip(image.layers, _keys(image.layers), strict=True):
+        seldom(f"{archive.title}: {len(all_layers)} of {len(image.layers)} layers unpacked")
         if cache.read_step(to.store, key):
             all_layers.append(cache.read_layer(to.store, key))
             continue
@@ -189,7 +190,7 @@ def _unpack_missing(
         change = unpack_layer(archive, layer, diff, all_layers)
         all_layers.append(Layer.of(diff, change))
         made.append((key, layer, change))
-    _freeze(archive.title, all_layers, to.work / "root")
+    _freeze(archive.title, all_layers, to.work / "root", config)
     for key, layer, change in made:
         inputs = {"diff_id": layer.diff_id}
         move = _moving(to.work / key, change)

@@ -1,6 +1,6 @@
-"""Makes a built root file system ready to be shared: mount points made, then read-only.
+"""Freeze a built root file system: make all that its containers need, then take write permission away.
 
-One frozen tree serves every node and job at once, since nothing in it changes any more.
+One frozen tree serves every node and job at once, so no engine may make anything in it later.
 """
 
 import errno
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from argosy.errors import FULL
 from argosy.images.engines.models import GUEST_DIR, HOST_FILES
 from argosy.images.rootfs.flatten import flatten, lay_over
 from argosy.images.rootfs.layers import Layer
@@ -23,6 +24,15 @@ MOUNT_POINTS = (
     *("/dev", "/proc", "/sys", "/tmp"),
     *("/argosy", "/workloads", "/job", "/data"),
 )
+
+_OF_EACH_CONTAINER = ("dev", "proc", "sys")
+"""Mounted anew by each container: nothing of the image is seen there."""
+
+_ACCOUNTS = {
+    "/etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n",
+    "/etc/group": b"root:x:0:\n",
+}
+"""Files that engines read to start a container, and what they hold where the image has none."""
 
 
 class GrowingTree:
@@ -43,27 +53,39 @@ class GrowingTree:
             flatten(layers, self.making, frozen=True)
             self._layers = layers
 
-    def finish(self, layers: Sequence[Layer], target: Path) -> None:
-        """Make it the frozen root `target` of all these layers.
-
-        Raises:
-            OSError: when the file system is full or not writable.
-        """
+    def finish(
+        self,
+        layers: Sequence[Layer],
+        target: Path,
+        workdir: str = "/",
+        volumes: Sequence[str] = (),
+    ) -> None:
+        """Make it the frozen root `target` of all these layers; the rest as `make_frozen`."""
         begun = len(self._layers)
         if begun and layers[:begun] == self._layers:
             for layer in layers[begun:]:
                 lay_over(layer, str(self.making))
-            _make_mount_points(self.making)
+            _make_needed(self.making, workdir, volumes)
         else:
             remove_tree(self.making)
-            make_frozen(layers, self.making)
+            make_frozen(layers, self.making, workdir, volumes)
         put_in_place(self.making, target)
 
 
-def make_frozen(layers: Sequence[Layer], root: Path) -> None:
-    """Make the new folder `root` of these layers: mount points made, and no folder that can be changed."""
+def make_frozen(
+    layers: Sequence[Layer], root: Path, workdir: str = "/", volumes: Sequence[str] = ()
+) -> None:
+    """Make the new folder `root` of these layers, with all that containers need and nothing writable.
+
+    Args:
+        workdir: where the image's programs start; made where no layer has it.
+        volumes: folders that the image declares for mounts; made where nothing stands in their way.
+
+    Raises:
+        OSError: when the disk is full or not writable, or the image has a file in place of a folder.
+    """
     flatten(layers, root, frozen=True)
-    _make_mount_points(root)
+    _make_needed(root, workdir, volumes)
 
 
 def put_in_place(making: Path, target: Path) -> None:
@@ -75,11 +97,34 @@ def put_in_place(making: Path, target: Path) -> None:
     target.chmod(0o555)
 
 
-def _make_mount_points(root: Path) -> None:
+def _make_needed(root: Path, workdir: str, volumes: Sequence[str]) -> None:
     with Root(root) as tree:
         for target in MOUNT_POINTS:
             _make_folders(tree, tree.resolve(target))
+        _make_workdir(tree, workdir)
+        for volume in volumes:
+            try:
+                _make_folders(tree, tree.resolve(volume))
+            except OSError as problem:
+                if problem.errno in FULL:
+                    raise
         _link_host_files(tree, tree.resolve("/etc"))
+        for path, content in _ACCOUNTS.items():
+            _make_file(tree, tree.resolve(path), content)
+
+
+def _make_workdir(tree: Root, workdir: str) -> None:
+    names = tree.resolve(workdir)
+    if len(names) > 1 and names[0] in _OF_EACH_CONTAINER and names != ("dev", "shm"):
+        why = f"WORKDIR lies in /{names[0]}, which each container has of its own"
+        raise OSError(errno.EINVAL, why, workdir)
+    try:
+        _make_folders(tree, names)
+    except OSError as problem:
+        if problem.errno in FULL:
+            raise
+        why = f"WORKDIR {workdir} is no folder"
+        raise OSError(problem.errno, why, problem.filename) from None
 
 
 def _make_folders(tree: Root, names: Names) -> None:
@@ -93,6 +138,20 @@ def _make_folders(tree: Root, names: Names) -> None:
             elif not stat.S_ISDIR(status.st_mode):
                 path = f"/{'/'.join(names[: depth + 1])}"
                 raise OSError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+
+
+def _make_file(tree: Root, names: Names, content: bytes) -> None:
+    """Make a read-only file where there is nothing; what is there has to be a file."""
+    status = tree.status_of(names)
+    if status is None:
+        _make_folders(tree, names[:-1])
+        with tree.folder(names[:-1]) as folder, _writable(folder):
+            with folder.make_file(names[-1]) as file:
+                file.write(content)
+            folder.set_mode_of(names[-1], 0o444)
+    elif not stat.S_ISREG(status.st_mode):
+        # An engine would wait for a pipe.
+        raise OSError(errno.EINVAL, "not a regular file", f"/{'/'.join(names)}")
 
 
 def _link_host_files(tree: Root, etc: Names) -> None:

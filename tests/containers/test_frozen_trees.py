@@ -1,0 +1,87 @@
+"""Frozen trees serve all runs at once: no engine and no start of a container changes anything in one."""
+
+from pathlib import Path
+
+import pytest
+from trees import describe_tree
+
+from argosy.errors import ArgosyError
+from argosy.images import tools
+from argosy.images.engines import container
+from argosy.images.engines.models import UNISOLATED_ENGINES, Bind, Container
+from argosy.images.engines.trusted_root import trusted_root
+from argosy.images.rootfs.freeze import make_frozen
+from argosy.images.rootfs.layers import Layer
+from argosy.images.store.store import Store, remove_tree
+
+pytestmark = pytest.mark.container
+
+ENGINES = ("runc", "crun", "R1", *UNISOLATED_ENGINES)
+
+
+@pytest.fixture(scope="module")
+def layer(project_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Layer:
+    """The host's shell, links that lead nowhere yet, and no /etc/passwd."""
+    diff = tmp_path_factory.mktemp("layer") / "diff"
+    with trusted_root(project_store) as root:
+        for path in root.rglob("*"):
+            if path.is_file() and path.name not in ("passwd", "group"):
+                target = diff / path.relative_to(root)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(path.read_bytes())
+                target.chmod(0o755)
+    (diff / "link").symlink_to("/made/by/link")
+    (diff / "etc").mkdir(exist_ok=True)
+    (diff / "inner").symlink_to("/usr")
+    return Layer(diff, {}, frozenset())
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest, project_store: Store) -> str:
+    tools.fetch_proot(project_store, print)
+    if request.param == "crun" and tools.find(project_store, "crun") is None:
+        return "runc"
+    return str(request.param)
+
+
+def start(store: Store, root: Path, engine: str, workdir: str, *binds: Bind) -> str:
+    output: list[bytes] = []
+    command = ["/bin/sh", "-c", "pwd -P; : > here && echo writable"]
+    inside = Container(root, command, workdir=workdir, engine=engine, binds=binds)
+    container.run(store, inside, output.append)
+    return b"".join(output).decode()
+
+
+@pytest.mark.parametrize("workdir", ["/work/app", "/link", "/tmp/of/its/own", "/job/a", "/"])
+def test_every_engine_starts_where_the_image_says(
+    project_store: Store, layer: Layer, tmp_path: Path, engine: str, workdir: str
+) -> None:
+    root, job = tmp_path / "root", tmp_path / "job"
+    make_frozen([layer], root, workdir)
+    (job / "a").mkdir(parents=True)
+    before = describe_tree(root)
+    said = start(project_store, root, engine, workdir, Bind(job, "/job"))
+    assert describe_tree(root) == before
+    expected = {"/link": "/made/by/link"}.get(workdir, workdir)
+    if engine == "crun" and not said.startswith("/"):
+        # It does not start on hosts with both versions of control groups.
+        return
+    lines = said.splitlines()
+    assert lines[0] == expected, said
+    assert ("writable" in lines) is workdir.startswith("/tmp")
+
+
+@pytest.mark.parametrize("bad", ["workdir", "bind"])
+def test_what_a_tree_lacks_is_made_by_no_engine(
+    project_store: Store, layer: Layer, tmp_path: Path, engine: str, bad: str
+) -> None:
+    """As in trees that an earlier version froze; /inner leads to a folder that the host has."""
+    root = tmp_path / "root"
+    make_frozen([layer], root)
+    before = describe_tree(root)
+    binds = [Bind(tmp_path, "/inner/share")] if bad == "bind" else []
+    workdir = "/work/app" if bad == "workdir" else "/"
+    with pytest.raises(ArgosyError, match=r"^/(work/app|inner/share): "):
+        start(project_store, root, engine, workdir, *binds)
+    assert describe_tree(root) == before
+    remove_tree(root)
