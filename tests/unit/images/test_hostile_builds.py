@@ -1,6 +1,8 @@
 """Images full of links to the host: builds write and read in the image alone."""
 
+import os
 import stat
+import subprocess
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -19,6 +21,7 @@ from argosy.images.builder.builder import build_image
 from argosy.images.builder.workspace import OverlayWorkspace
 from argosy.images.interchange.exporting import export_image
 from argosy.images.interchange.importing import import_image
+from argosy.images.store import free_disk
 from argosy.images.store.lockfile import read_lock
 from argosy.images.store.store import Store, remove_tree
 
@@ -339,3 +342,33 @@ def exported_modes(archive: Path) -> dict[str, int]:
             with suppress(tarfile.ReadError), tarfile.open(fileobj=stream) as layer:
                 found |= {m.name: m.mode for m in layer if m.mode & 0o6000}
     return {name.removeprefix("./"): mode for name, mode in found.items()}
+
+
+COPIES = {
+    "a file": "COPY good/f /",
+    "a folder": "COPY good/ /good/",
+    "a new folder": "COPY empty/ /good/",
+    "a stage": "FROM scratch\nCOPY --from=a /s /",
+    "an archive": "ADD sparse.tar.gz /",
+    "a text": "COPY <<end /text\na line\nend",
+}
+
+
+@pytest.mark.usefixtures("workspace")
+@pytest.mark.parametrize("instruction", COPIES.values(), ids=COPIES)
+def test_a_copy_leaves_the_disk_its_reserve(
+    instruction: str, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "empty/folder").mkdir(parents=True)
+    holes = tmp_path / "holes"
+    holes.touch()
+    os.truncate(holes, 1 << 42)
+    command = ["tar", "--sparse", "-czf", folder / "sparse.tar.gz", "-C", tmp_path, "holes"]
+    subprocess.run(command, check=True)
+    build(tmp_path, folder, "FROM scratch AS a\nCOPY good/ /s/\n")
+    if "sparse" not in instruction:
+        monkeypatch.setattr(free_disk, "RESERVE", 1 << 60)
+    with pytest.raises((ArgosyError, OSError), match=r"do not fit, .* stay so"):
+        build(tmp_path, folder, f"FROM scratch AS a\nCOPY good/ /s/\n{instruction}\n")
+    used = sum(path.lstat().st_blocks for path in (tmp_path / "store").rglob("*"))
+    assert used * 512 < 10 << 20

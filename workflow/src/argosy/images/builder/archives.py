@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 from argosy.images.rootfs.layers import DEEPEST
 from argosy.images.rootfs.rooted import Folder, Names, Root, copy_file
-from argosy.images.store.free_disk import why_no_room
+from argosy.images.store.free_disk import check_room, why_no_room
 from argosy.images.store.store import remove_tree
 
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
@@ -123,6 +123,7 @@ class _Laying:
         if self._target.is_folder(there):
             return there
         target.remove(place[-1])
+        check_room(self._target.path, 0)
         target.make_folder(place[-1], 0o755)
         return place
 

@@ -18,6 +18,7 @@ from argosy.images.builder.recipe import Step
 from argosy.images.containerfile.instructions import Copy
 from argosy.images.rootfs.layers import DEEPEST
 from argosy.images.rootfs.rooted import Folder, Names, Root, copy_file
+from argosy.images.store.free_disk import check_room
 
 
 class Copier:
@@ -119,6 +120,7 @@ class Copier:
         there = self._root.resolve("/".join(place))
         if not self._root.is_folder(there):
             target.remove(place[-1])
+            check_room(self._root.path, 0)
             target.make_folder(place[-1], mode)
             there = place
         if self._entry.mode is not None:
@@ -149,10 +151,7 @@ class Copier:
         """Make a new file in place of what is there, with this mode unless the instruction has another."""
         with self._target(name) as (target, as_name):
             target.remove(as_name)
-            with target.make_file(as_name) as made:
-                while chunk := content.read(1 << 20):
-                    made.write(chunk)
-            target.set_mode_of(as_name, self._entry.mode or mode)
+            target.write(as_name, content, mode if self._entry.mode is None else self._entry.mode)
 
     def _download(self, url: str) -> None:
         """Fetch what ADD names, and refuse it when it is not what the checksum says."""

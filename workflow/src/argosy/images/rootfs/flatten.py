@@ -10,6 +10,7 @@ from pathlib import Path
 
 from argosy.images.rootfs.layers import BECOMES, Layer, is_whiteout
 from argosy.images.rootfs.rooted import FROZEN
+from argosy.images.store.free_disk import check_room
 from argosy.images.store.store import remove_tree
 
 Place = Callable[[str, str], None]
@@ -34,6 +35,8 @@ def copy(source: str, target: str) -> None:
         os.mkfifo(target)
         shutil.copystat(source, target)
     else:
+        # A hole takes room in a copy.
+        check_room(Path(target).parent, os.lstat(source).st_size)
         shutil.copy2(source, target, follow_symlinks=False)
 
 

@@ -9,7 +9,6 @@ here as they are meant: within the image. All that a build reads and writes in a
 import errno
 import fnmatch
 import os
-import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 from argosy.images.rootfs.layers import DEEPEST, too_deep
+from argosy.images.store.free_disk import check_room
 
 MOST_LINKS = 40
 """On the way of one path, as in the kernel (path_resolution(7))."""
@@ -24,6 +24,8 @@ MOST_LINKS = 40
 CIRCLE = "symbolic links in the image go round in a circle"
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_CHUNK = 1 << 20
 
 FROZEN = ~0o222
 """What the mode of a folder that nobody may change can have."""
@@ -101,6 +103,25 @@ class Folder:
             if problem.filename is None and problem.errno is not None:
                 problem.filename = f"{Path(self._itself).readlink()}/{name}"
             raise
+
+    def write(self, name: str, content: BinaryIO, mode: int, size: int = 0) -> None:
+        """Make a file of this content where there is nothing, while the disk keeps its reserve.
+
+        Args:
+            size: how long it will be, where that is known; holes take as much as zeros here.
+
+        Raises:
+            OSError: ENOSPC, before the disk is full.
+        """
+        here = Path(self._itself).readlink()
+        check_room(here, size)
+        with self.make_file(name) as made:
+            while chunk := content.read(_CHUNK):
+                check_room(here, len(chunk))
+                made.write(chunk)
+            # At the end: to be written to costs a file its setuid and setgid bits.
+            made.flush()
+            os.fchmod(made.fileno(), mode)
 
     def make_folder(self, name: str, mode: int) -> None:
         """Make a folder where there is nothing."""
@@ -328,11 +349,8 @@ def copy_file(source: Folder, name: str, target: Folder, as_name: str) -> None:
     elif kind == stat.S_IFIFO:
         target.make_pipe(as_name, mode)
     else:
-        with source.read(name) as content, target.make_file(as_name) as made:
-            shutil.copyfileobj(content, made, 1 << 20)
-            # At the end: to be written to costs a file its setuid and setgid bits.
-            made.flush()
-            os.fchmod(made.fileno(), mode)
+        with source.read(name) as content:
+            target.write(as_name, content, mode, status.st_size)
     target.set_times(as_name, status)
 
 

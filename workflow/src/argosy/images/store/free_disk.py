@@ -1,5 +1,6 @@
 """What stays free on a disk when files of strangers are written, which may unpack to any size."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -15,6 +16,12 @@ BLOCK = 4096
 
 MOST_FILES_LEFT = 1000
 """Where the file system counts its files: so many may still be made by others."""
+
+
+def check_room(folder: Path, size: int) -> None:
+    """Raise OSError ENOSPC where `size` more bytes may not be written to the disk of a folder."""
+    if why := why_no_room(folder, size):
+        raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)}: {why}", str(folder))
 
 
 def why_no_room(folder: Path, size: int) -> str:
