@@ -50,3 +50,11 @@ def test_unsafe_calls_are_found(text: str) -> None:
     [(call, wanted)] = calls(f"x = {text} + 1")
     assert call in text
     assert wanted not in call
+
+
+def test_a_package_that_comes_as_source_is_proved_before_its_setup_runs() -> None:
+    files = (PROJECT / "containers").glob("*/Containerfile")
+    commands = [each for file in files for each in file.read_text().replace("\\\n", "").split("&&")]
+    from_source = [command for command in commands if "--no-binary" in command]
+    assert from_source
+    assert all("--require-hashes" in command for command in from_source)
