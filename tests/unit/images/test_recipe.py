@@ -1,12 +1,13 @@
 """Step keys: equal where nothing that matters changed, different where something did."""
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
 from argosy.errors import ArgosyError
-from argosy.images.builder.recipe import Recipe, Step, image_inputs, nothing_known, plan
+from argosy.images.builder.recipe import Recipe, Step, bases, image_inputs, nothing_known, plan
 from argosy.images.config import ImageConfig
 from argosy.images.containerfile.instructions import Copy
 from argosy.images.engines.models import DEFAULT_PATH
@@ -214,6 +215,49 @@ def test_arguments_are_not_part_of_the_image(folder: Path) -> None:
     assert found.environment == {"B": "2"}
 
 
+# Caches, which are no input that could be known.
+
+
+@pytest.mark.parametrize(
+    ("step", "is_shared"),
+    [
+        ("RUN apt-get install -y gcc", True),
+        ("RUN --mount=type=tmpfs,target=/t make", True),
+        ("RUN pip install numpy", False),
+        ('RUN ["python3", "-m", "pip", "list"]', False),
+        ("RUN <<end\nuv sync\nend", False),
+        ("RUN --mount=type=cache,target=/c make", False),
+    ],
+)
+def test_a_step_that_had_a_cache_is_of_one_image_alone(
+    tmp_path: Path, step: str, is_shared: bool
+) -> None:
+    one, other = (last(tmp_path / name, f"FROM base\n{step}\n") for name in ("one", "other"))
+    assert (one == other) is is_shared
+    # Another clone of the project finds the step in a store that they share.
+    (tmp_path / "clone").mkdir()
+    assert last(tmp_path / "clone/one", f"FROM base\n{step}\n") == one
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("FROM base\nRUN a\n", ["base"]),
+        ("FROM base\nCOPY --from=evil / /\nRUN a\n", ["base", "evil"]),
+        ("FROM base\nRUN --mount=from=evil,target=/e a\n", ["base", "evil"]),
+        ("FROM evil AS e\nRUN b\nFROM base\nCOPY --from=e / /\nRUN a\n", ["base", "evil"]),
+        ("FROM evil AS e\nFROM e AS f\nFROM base\nCOPY --from=f / /\nRUN a", ["base", "evil"]),
+        ("FROM scratch\nRUN a\n", []),
+    ],
+)
+def test_a_step_stands_on_all_images_whose_files_it_sees(
+    folder: Path, text: str, expected: list[str]
+) -> None:
+    *below, step = steps(folder, text)
+    known = {key: name for name in ("base", "evil") for key in keys(folder, f"FROM {name}\n")}
+    assert sorted(known[key] for key in bases(step, below)) == expected
+
+
 # The image's configuration.
 
 
@@ -254,6 +298,21 @@ def test_an_entrypoint_resets_the_command_of_its_base(
     base = ImageConfig(entrypoint=("base",), cmd=("it",))
     found = config(folder, f"FROM base AS image\n{text}", base)
     assert (found.entrypoint, found.cmd) == (entrypoint, cmd)
+
+
+def test_the_shell_of_a_base_runs_its_commands(folder: Path) -> None:
+    base = ImageConfig.from_oci({"Shell": ["/activate", "-c"]})
+    text = "FROM base AS b\nRUN a\nFROM b\nRUN a\nCMD a\n"
+    planned = recipe(folder, text, base).final
+    assert {json.loads(step.inputs["shell"])[0] for step in planned.steps[1:]} == {"/activate"}
+    assert planned.settings.config.cmd == ("/activate", "-c", "a")
+    own = config(folder, 'FROM base\nSHELL ["bash", "-c"]\n', base)
+    assert own.to_oci(())["config"]["Shell"] == ["bash", "-c"]
+
+
+def test_a_base_with_triggers_is_refused_by_line(folder: Path) -> None:
+    with pytest.raises(ArgosyError, match=r"Containerfile:1: base has ONBUILD .*: COPY \. /app"):
+        recipe(folder, "FROM base\n", ImageConfig(on_build=("COPY . /app",)))
 
 
 def test_metadata_is_gathered(folder: Path) -> None:

@@ -11,8 +11,23 @@ from pydantic import BaseModel, ConfigDict
 from argosy.images.platforms import architecture
 
 
+_READ = (
+    *("Env", "WorkingDir", "User", "Entrypoint", "Cmd", "Labels", "ExposedPorts", "Volumes"),
+    *("StopSignal", "Shell", "OnBuild"),
+)
+"""Fields of an image configuration that have names of their own here."""
+
+_DEEPEST = 32
+"""Lists in lists of other fields, of somebody else's image; Healthcheck has two."""
+
+
 class ImageConfig(BaseModel):
-    """What ENV, WORKDIR, CMD and their like set. `None` for a command: none is set."""
+    """What ENV, WORKDIR, CMD and their like set. `None` for a command: none is set.
+
+    `shell` takes RUN, CMD and ENTRYPOINT without brackets in images built upon this one, and `on_build` are
+    the instructions of ONBUILD for those. `others` are fields without a use here, such as Healthcheck: an
+    exported image has them as they came.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -25,11 +40,18 @@ class ImageConfig(BaseModel):
     exposed: tuple[str, ...] = ()
     volumes: tuple[str, ...] = ()
     stop_signal: str = ""
+    shell: tuple[str, ...] = ()
+    on_build: tuple[str, ...] = ()
+    others: Mapping[str, Any] = {}
     author: str = ""
 
     @classmethod
     def from_oci(cls, config: Mapping[str, Any]) -> "ImageConfig":
-        """Read the `config` object of an OCI or Docker image configuration."""
+        """Read the `config` object of an OCI or Docker image configuration.
+
+        Raises:
+            ValueError, TypeError, AttributeError: when it is none.
+        """
         pairs = (entry.partition("=") for entry in config.get("Env") or ())
         return cls(
             environment={name: value for name, _, value in pairs},
@@ -41,6 +63,11 @@ class ImageConfig(BaseModel):
             exposed=tuple(sorted(config.get("ExposedPorts") or ())),
             volumes=tuple(sorted(config.get("Volumes") or ())),
             stop_signal=config.get("StopSignal") or "",
+            shell=_strings(config.get("Shell")),
+            on_build=_strings(config.get("OnBuild")),
+            others=_writable(
+                {name: config[name] for name in config.keys() - {*_READ} if config[name]}
+            ),
         )
 
     def to_oci(self, diff_ids: Sequence[str]) -> dict[str, Any]:
@@ -49,6 +76,7 @@ class ImageConfig(BaseModel):
         It holds no times, so that it is the same for the same image.
         """
         config: dict[str, Any] = {
+            **self.others,
             "User": self.user,
             "Env": [f"{name}={value}" for name, value in self.environment.items()],
             "Entrypoint": self.entrypoint and list(self.entrypoint),
@@ -58,6 +86,8 @@ class ImageConfig(BaseModel):
             "ExposedPorts": {port: {} for port in self.exposed},
             "Volumes": {path: {} for path in self.volumes},
             "StopSignal": self.stop_signal,
+            "Shell": list(self.shell),
+            "OnBuild": list(self.on_build),
         }
         return {
             **({"author": self.author} if self.author else {}),
@@ -87,3 +117,22 @@ def _command(value: Sequence[str] | str | None) -> tuple[str, ...] | None:
     if isinstance(value, str):
         return ("/bin/sh", "-c", value)
     return tuple(value) if value else None
+
+
+def _strings(value: Sequence[str] | None) -> tuple[str, ...]:
+    if isinstance(value, str):
+        raise TypeError
+    return tuple(value or ())
+
+
+def _writable(values: dict[str, Any]) -> dict[str, Any]:
+    """Return values that come back the same from a file in JSON; NaN and what nests too deep do not."""
+    if _nests(values, _DEEPEST):
+        raise ValueError
+    json.dumps(values, allow_nan=False)
+    return dict(sorted(values.items()))
+
+
+def _nests(value: Any, most: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return not most or any(_nests(each, most - 1) for each in inner)

@@ -8,11 +8,11 @@ nor a variable that the step does not see. Nothing is run here.
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from argosy.errors import ArgosyError
+from argosy.errors import ArgosyError, some
 from argosy.images.builder.context import Context
 from argosy.images.builder.inputs import inputs_of_copy, inputs_of_run
 from argosy.images.builder.settings import Settings, after
@@ -192,6 +192,10 @@ class _Planner:
             inputs = {"reference": reference, "architecture": architecture()}
             key = _key("", inputs)
             config = self._base_config(key)
+            if config and config.on_build:
+                said = f"{reference} has ONBUILD instructions, which Argosy does not carry out"
+                hint = "name an image without them, such as the one that it was made from"
+                raise self._file.source.error(entry.line, f"{said}: {some(config.on_build)}", hint)
             settings = Settings(config or ImageConfig())
             step = Step(entry, settings, inputs, key, self._context)
             if config is None:
@@ -243,6 +247,14 @@ class _Planner:
     def _used(self, entry: Entry, name: str) -> Chain:
         stage = self._file.find(name)
         return self._chains[stage.number] if stage else self._image(entry, name)
+
+
+def bases(step: Step, below: Sequence[Step]) -> list[str]:
+    """Return the keys of all images of others whose files a step sees, sorted."""
+    seen = (*below, step)
+    used = [chain for each in seen for used in each.uses.values() for chain in used.with_used()]
+    steps = (*seen, *(each for chain in used for each in chain.steps))
+    return sorted({each.key for each in steps if each.base})
 
 
 def _path(folder: Path) -> Path:

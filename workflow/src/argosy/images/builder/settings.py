@@ -29,12 +29,16 @@ class Settings:
 
     config: ImageConfig = field(default_factory=ImageConfig)
     arguments: Mapping[str, str] = field(default_factory=dict)
-    shell: tuple[str, ...] = SHELL
     own_cmd: bool = False
 
     def inherited(self) -> "Settings":
         """Return what a stage begins with that goes on from here: ARGs end with their stage."""
-        return Settings(self.config, shell=self.shell)
+        return Settings(self.config)
+
+    @property
+    def shell(self) -> tuple[str, ...]:
+        """What a command without brackets is given to."""
+        return self.config.shell or SHELL
 
     @property
     def variables(self) -> dict[str, str]:
@@ -117,7 +121,7 @@ def _with_arguments(
 def _with_program(settings: Settings, entry: Program) -> Settings:
     command = entry.command
     if entry.name == "SHELL":
-        return replace(settings, shell=tuple(command))
+        return replace(settings, config=_changed(settings.config, "shell", tuple(command)))
     argv = (*settings.shell, command) if isinstance(command, str) else command
     if entry.name == "CMD":
         return replace(settings, config=_changed(settings.config, "cmd", argv), own_cmd=True)
