@@ -102,3 +102,19 @@ RUN ! touch $PIP_FIND_LINKS/new && ! echo x >> $PIP_FIND_LINKS/file && ! rm $PIP
         root = store.root(lock.digest)
         assert [(root / each).read_text() for each in ("cached", "pip")] == [expected] * 2
     assert state(wheels) == before
+
+
+def test_a_shared_step_holds_nothing_of_another_image_s_caches(
+    store: Store, tmp_path: Path
+) -> None:
+    step = """RUN --mount=type=cache,target=/cache,id=shared \\
+    { cat /cache/x; cat $PIP_CACHE_DIR/x; env | grep -c PIP_CACHE_DIR; } > /got 2>/dev/null || true
+"""
+    evil = """RUN --mount=type=cache,target=/cache,id=shared \\
+    echo evil > /cache/x && echo evil > $PIP_CACHE_DIR/x
+RUN env | grep _NO_CACHE_DIR=1 && ! env | grep CACHE_DIR=/dev
+"""
+    evil = f"{BASE} AS same\n{step}{BASE}\n{evil}COPY --from=same /got /got\n"
+    build(store, tmp_path / "evil", evil)
+    lock = build(store, tmp_path / "own", f"{BASE}\n{step}")
+    assert (store.root(lock.digest) / "got").read_text() == "1\n"

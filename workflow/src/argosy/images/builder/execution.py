@@ -9,12 +9,18 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from argosy.errors import ArgosyError, is_of_the_surroundings
+from argosy.errors import FULL, ArgosyError, explained, is_of_the_surroundings
 from argosy.images.builder import base, cache
 from argosy.images.builder.copying import Copier
-from argosy.images.builder.hostconfig import BUILD_DIR, PIP_CACHE, HostConfig, read_host_config
+from argosy.images.builder.hostconfig import (
+    BUILD_DIR,
+    PIP_CACHE,
+    PIP_CACHE_VARIABLE,
+    HostConfig,
+    read_host_config,
+)
 from argosy.images.builder.progress import Progress
-from argosy.images.builder.recipe import Chain, Step
+from argosy.images.builder.recipe import Chain, Step, bases
 from argosy.images.builder.runner import Command, Runner
 from argosy.images.builder.workspace import CopyingWorkspace, OverlayWorkspace, Tree, Workspace
 from argosy.images.containerfile import mounts as declared
@@ -22,6 +28,7 @@ from argosy.images.containerfile.instructions import Copy, Run
 from argosy.images.containerfile.text import Heredoc
 from argosy.images.engines.models import DEFAULT_PATH
 from argosy.images.engines.runc import Mount
+from argosy.images.rootfs.flatten import copy
 from argosy.images.rootfs.rooted import Root, inside
 from argosy.images.store.store import Store
 
@@ -95,7 +102,7 @@ class Executor:
     def _carry_out(self, step: Step, below: Sequence[Step]) -> None:
         with self._workspace.open(cache.read_layers(self._store, below)) as tree:
             if isinstance(step.entry, Run):
-                self._carry_out_run(step, step.entry, tree)
+                self._carry_out_run(step, step.entry, tree, self._caches(step, below))
             elif isinstance(step.entry, Copy):
                 self._carry_out_copy(step, step.entry, tree)
             else:
@@ -117,20 +124,21 @@ class Executor:
         with self._workspace.read(cache.read_layers(self._store, chain.steps)) as root:
             yield root
 
-    def _carry_out_run(self, step: Step, entry: Run, tree: Tree) -> None:
+    def _carry_out_run(self, step: Step, entry: Run, tree: Tree, caches: Path) -> None:
         # A base may name one that none of its layers has, and engines differ in what they do then.
         _make_workdir(step, tree)
         with ExitStack() as held, tempfile.TemporaryDirectory(dir=self._scratch) as folder:
             mounts = [
-                held.enter_context(self._mount(step, mount, Path(folder) / str(number)))
+                held.enter_context(self._mount(step, mount, Path(folder) / str(number), caches))
                 for number, mount in enumerate(entry.mounts)
             ]
             home = _home(tree.root, step.settings.config.user)
             arguments = _arguments(step, entry, Path(folder), mounts)
-            host = self._host.for_command(_told(entry))
+            host = self._host.for_command(entry.told)
             environment = self._environment(step, home, host)
             workdir = step.settings.config.workdir
-            mounts.append(Mount(self._own_cache(step, "pip"), PIP_CACHE))
+            if PIP_CACHE_VARIABLE in host.environment:
+                mounts.append(Mount(_made(caches / "pip"), PIP_CACHE))
             status = self._run(tree.root, Command(arguments, environment, workdir, mounts), host)
         if status != 0:
             raise self._failure(step, status, host)
@@ -142,30 +150,31 @@ class Executor:
         with tempfile.TemporaryDirectory(dir=self._scratch) as folder:
             return self._runner.run(root, whole, Path(folder), self._progress.output)
 
-    def _own_cache(self, step: Step, name: str) -> Path:
-        """Return a folder of what steps of this image keep for its next build.
+    def _caches(self, step: Step, below: Sequence[Step]) -> Path:
+        """Return the folder of what steps like this one keep for the next build of their image.
 
-        No other image sees it: what one image leaves there, another would run.
+        What one leaves there, another would run. So no other image sees it, nor a stage of this image
+        that stands on other bases.
         """
         image = step.context.folder
-        key = hashlib.sha256(os.fsencode(image)).hexdigest()[:12]
-        folder = self._store.downloads / "images" / f"{image.name[:100]}-{key}" / name
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return folder
+        key = hashlib.sha256(os.fsencode("\n".join([str(image), *bases(step, below)])))
+        return self._store.downloads / "images" / f"{image.name[:100]}-{key.hexdigest()[:12]}"
 
     def _environment(self, step: Step, home: str, host: HostConfig) -> dict[str, str]:
         own = {"HOME": home, **BUILD_VARIABLES, **host.environment}
         return {**own, **step.settings.arguments, **step.settings.config.environment}
 
     @contextmanager
-    def _mount(self, step: Step, mount: declared.Mount, folder: Path) -> Iterator[Mount]:
+    def _mount(
+        self, step: Step, mount: declared.Mount, folder: Path, caches: Path
+    ) -> Iterator[Mount]:
         """Prepare a `RUN --mount`, so that the step sees it."""
         target = step.settings.path(step.text(mount.target)).rstrip("/")
         if mount.kind == "tmpfs":
             yield Mount(None, target)
         elif mount.kind == "cache":
             name = hashlib.sha256(step.text(mount.identity).encode()).hexdigest()[:24]
-            yield Mount(self._own_cache(step, name), target, mount.writable)
+            yield Mount(_made(caches / name), target, mount.writable)
         else:
             with self._bound(step, mount) as source:
                 left_out = step.context.left_out(source) if mount.stage is None else None
@@ -229,10 +238,9 @@ def _make_workdir(step: Step, tree: Tree) -> None:
         root.make_folders(root.resolve(step.settings.config.workdir)).close()
 
 
-def _told(entry: Run) -> str:
-    """Return all that an instruction tells the shell."""
-    command = entry.command if isinstance(entry.command, str) else " ".join(entry.command)
-    return "\n".join([command, *(heredoc.content for heredoc in entry.heredocs)])
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder
 
 
 def _as_shell_reads_it(heredoc: Heredoc) -> str:
@@ -270,6 +278,16 @@ def _copy(
     source: Path, target: Path, left_out: Callable[[str, list[str]], set[str]] | None
 ) -> None:
     if source.is_dir():
-        shutil.copytree(source, target, symlinks=True, ignore=left_out)
+        shutil.copytree(source, target, symlinks=True, ignore=left_out, copy_function=_copy_file)
     else:
-        shutil.copy2(source, target)
+        _copy_file(os.path.realpath(source), str(target))
+
+
+def _copy_file(source: str, target: str) -> None:
+    try:
+        copy(source, target)
+    except OSError as problem:
+        if problem.errno not in FULL:
+            raise
+        # `copytree` would go on with all other files.
+        raise ArgosyError(explained(problem)) from None

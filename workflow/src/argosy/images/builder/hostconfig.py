@@ -19,6 +19,7 @@ from argosy.images.engines.models import Bind
 BUILD_DIR = "/dev/argosy"
 """Where a build sees what is the host's: in /dev, which no image keeps, so that nothing of it remains."""
 
+PIP_CACHE_VARIABLE = "PIP_CACHE_DIR"
 PIP_CACHE = f"{BUILD_DIR}/cache/pip"
 """Where a build sees what pip keeps for the next build of the same image."""
 
@@ -64,9 +65,17 @@ class HostConfig:
     secrets: tuple[Bind, ...]
 
     def for_command(self, command: str) -> "HostConfig":
-        """Return what a command sees: logins of pip's indexes only if it asks them for packages."""
+        """Return what a command sees: pip's logins and cache only if it asks for packages."""
         if not INSTALLERS.search(command):
-            return replace(self, logins={}, secrets=())
+            # A script that calls pip keeps nothing: neither for other builds nor in the image.
+            kept = {
+                name: self.environment[name]
+                for name in self.environment
+                if name != PIP_CACHE_VARIABLE
+            }
+            return replace(
+                self, environment={**kept, "PIP_NO_CACHE_DIR": "1"}, logins={}, secrets=()
+            )
         environment = {**self.environment, **self.logins}
         return replace(self, environment=environment, binds=(*self.binds, *self.secrets))
 
@@ -102,7 +111,7 @@ def read_host_config(folder: Path, secrets: Path) -> HostConfig:
     # apt would change to its own user, and no other id than root's is mapped.
     (folder / "apt.conf").write_text('APT::Sandbox::User "root";\n', encoding="ascii")
     environment["APT_CONFIG"] = f"{BUILD_DIR}/{folder.name}/apt.conf"
-    environment["PIP_CACHE_DIR"] = PIP_CACHE
+    environment[PIP_CACHE_VARIABLE] = PIP_CACHE
     binds = [Bind(folder, f"{BUILD_DIR}/{folder.name}")]
     binds += [Bind(path, target) for path, target in mounts.items()]
     private = (Bind(secrets, f"{BUILD_DIR}/{secrets.name}"),) if any(secrets.iterdir()) else ()

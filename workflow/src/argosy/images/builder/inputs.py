@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from argosy.images.builder.context import Context, digest_of_file
+from argosy.images.builder.hostconfig import INSTALLERS
 from argosy.images.builder.settings import Settings
 from argosy.images.containerfile.instructions import Copy, Run, content_of, expanded
 from argosy.images.containerfile.mounts import Mount
@@ -32,6 +33,9 @@ def inputs_of_run(
     }
     if isinstance(command, str):
         inputs["shell"] = json.dumps(settings.shell)
+    if INSTALLERS.search(entry.told) or any(mount.kind == "cache" for mount in entry.mounts):
+        # The layer may hold what other steps of this image left in its caches: no other image takes it.
+        inputs["name of the image"] = context.folder.name
     inputs |= {f"variable {name}": value for name, value in settings.variables.items()}
     inputs |= _heredocs([(heredoc.name, heredoc.content) for heredoc in entry.heredocs])
     found: list[Path] = []

@@ -52,6 +52,12 @@ class Run(Entry):
     heredocs: tuple[Heredoc, ...]
     mounts: tuple[Mount, ...]
 
+    @property
+    def told(self) -> str:
+        """All that it tells the shell."""
+        command = self.command if isinstance(self.command, str) else " ".join(self.command)
+        return "\n".join([command, *(heredoc.content for heredoc in self.heredocs)])
+
 
 @dataclass(frozen=True)
 class Copy(Entry):
