@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict
 
 from argosy.images.platforms import architecture
 
-
 _READ = (
     *("Env", "WorkingDir", "User", "Entrypoint", "Cmd", "Labels", "ExposedPorts", "Volumes"),
     *("StopSignal", "Shell", "OnBuild"),

@@ -1,23 +1,21 @@
 """ADD of an archive: unpacked aside, in an empty folder, and then laid into the image as COPY would."""
 
+import io
 import stat
 import subprocess
+import tarfile
+from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
+from argosy.images.interchange.streams import CHUNK, DAMAGE, decompressed
 from argosy.images.rootfs.layers import DEEPEST
 from argosy.images.rootfs.rooted import Folder, Names, Root, copy_file
 from argosy.images.store.free_disk import check_room, why_no_room
 from argosy.images.store.store import remove_tree
 
-SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
-
 _IMPLIED = 0o741
 """Mode of folders that the archive has files in and no entry for, so that it says nothing about theirs."""
-
-
-_LOOKS_S = 0.05
-"""Seconds between looks at the disk that tar fills."""
 
 _LONGEST_QUOTED = 1000
 """Bytes of what tar says that stand in a message."""
@@ -50,22 +48,44 @@ def unpack(archive: BinaryIO, aside: Path, root: Root, place: Names) -> None:
         remove_tree(aside)
 
 
+def is_archive(content: BinaryIO) -> bool:
+    """Return whether a file is a tar, compressed or not, with something in it: its name says nothing."""
+    try:
+        plain, block = _plain(content), b""
+        while len(block) < tarfile.BLOCKSIZE and (
+            more := plain.read(tarfile.BLOCKSIZE - len(block))
+        ):
+            block += more
+        tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+    except DAMAGE:
+        return False
+    return True
+
+
+def _plain(content: BinaryIO) -> IO[bytes]:
+    """Return what is in a file, decompressed, from its begin on."""
+    raw = io.FileIO(content.fileno(), closefd=False)
+    raw.seek(0)
+    return decompressed(raw)
+
+
 def _run_tar(archive: BinaryIO, folder: Path) -> None:
     # tar itself refuses members that lead out of the folder: absolute names lose their slash, `..`
     # is skipped, and symbolic links are made last. Nothing else is there that could be a link.
     options = ["--no-same-owner", "--preserve-permissions", "--delay-directory-restore"]
-    descriptor = archive.fileno()
     with (folder.parent / "said").open("w+b") as said:
         process = subprocess.Popen(
-            ["tar", "--extract", f"--file=/proc/self/fd/{descriptor}", *options],
+            ["tar", "--extract", "--file=-", *options],
             cwd=folder,
-            pass_fds=[descriptor],
+            stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=said,
             umask=0o777 & ~_IMPLIED,
         )
+        assert process.stdin
         try:
-            _wait(process, folder)
+            _feed(_plain(archive), process.stdin, folder)
+            process.wait()
         finally:
             process.kill()
             process.wait()
@@ -75,15 +95,21 @@ def _run_tar(archive: BinaryIO, folder: Path) -> None:
             raise ArchiveError((lines.splitlines() or ["tar failed"])[0])
 
 
-def _wait(process: subprocess.Popen[bytes], folder: Path) -> None:
-    """Wait for tar's end, or for the disk to be as full as it may be: an archive may unpack to any size."""
-    while True:
-        try:
-            process.wait(_LOOKS_S)
-            return
-        except subprocess.TimeoutExpired:
-            if why := why_no_room(folder, 0):
-                raise ArchiveError(why) from None
+def _feed(plain: IO[bytes], tar: IO[bytes], folder: Path) -> None:
+    """Give tar the archive, as long as the disk keeps its reserve: it may unpack to any size."""
+    # tar may have had enough before the end.
+    with suppress(BrokenPipeError), tar:
+        while chunk := _read(plain):
+            if why := why_no_room(folder, len(chunk)):
+                raise ArchiveError(why)
+            tar.write(chunk)
+
+
+def _read(plain: IO[bytes]) -> bytes:
+    try:
+        return plain.read(CHUNK)
+    except DAMAGE as problem:
+        raise ArchiveError(f"damaged or cut off: {problem}") from None
 
 
 class _Laying:

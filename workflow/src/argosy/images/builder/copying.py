@@ -86,12 +86,13 @@ class Copier:
                 self._copy_folder(source, wanted)
             return
         with root.folder(names[:-1]) as folder:
-            if self._entry.unpacks and names[-1].endswith(archives.SUFFIXES):
-                with folder.read(names[-1]) as archive:
-                    self._unpack(archive, names[-1])
-            else:
-                with self._target(as_name) as (target, name):
-                    self._copy_file(folder, names[-1], target, name)
+            if self._entry.unpacks:
+                with folder.read(names[-1]) as content:
+                    if archives.is_archive(content):
+                        self._unpack(content, names[-1])
+                        return
+            with self._target(as_name) as (target, name):
+                self._copy_file(folder, names[-1], target, name)
 
     def _copy_folder(self, source: Folder, wanted: frozenset[str] | None) -> None:
         """Copy what is in the folder, not the folder itself."""

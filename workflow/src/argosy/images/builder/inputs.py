@@ -69,6 +69,8 @@ def inputs_of_copy(
     }
     remote = [word for word in words if is_url(word)] if entry.unpacks else []
     _check_remote(context, entry, remote)
+    if entry.unpacks:
+        inputs["archives are known by"] = "their content"
     if remote:
         inputs["checksum"] = entry.checksum or ""
     local = [word for word in words if word not in remote and not entry.stage]
