@@ -1,7 +1,8 @@
-"""udocker's command line, read-only volumes: `python -m argosy.images.engines.udocker_main TARGET… -- …`.
+"""udocker's command line, read-only: `python -m argosy.images.engines.udocker_main TARGET… -- …`.
 
-udocker 1.3.17 mounts every volume writable in its R1 mode and has no option for it. The volumes at TARGET
-are read-only here. Its modes by proot cannot do that (see `container.UNISOLATED_ENGINES`).
+udocker 1.3.17 mounts the image and every volume writable in its R1 mode and has no option for it. The
+image and the volumes at TARGET are read-only here. Its modes by proot cannot do that (see
+`container.UNISOLATED_ENGINES`).
 """
 
 import sys
@@ -15,11 +16,12 @@ from argosy.images.engines.mounts import mount_flags, mounts_below
 
 
 def mount_read_only(targets: list[str]) -> None:
-    """Let udocker mount volumes at these targets read-only, with what is mounted below them.
+    """Let udocker mount the image read-only, and volumes at these targets with what is mounted below them.
 
     What is mounted below /sys too: control groups may be the user's own.
     """
     add_mount, add_volumes = RuncEngine._add_mount_spec, RuncEngine._add_volume_bindings
+    set_specification = RuncEngine._set_spec
 
     def add(self: Any, source: str, target: str, rwmode: bool = False, **more: Any) -> None:
         if more or not Path(source).is_dir():
@@ -39,6 +41,12 @@ def mount_read_only(targets: list[str]) -> None:
             add_mount(self, str(mount.source), mount.target, options=options)
         add_volumes(self)
 
+    def set_all(self: Any) -> Any:
+        described = set_specification(self)
+        described["root"]["readonly"] = True
+        return described
+
+    RuncEngine._set_spec = set_all
     RuncEngine._add_mount_spec = add
     RuncEngine._add_volume_bindings = add_all
 
