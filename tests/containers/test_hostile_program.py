@@ -1,16 +1,23 @@
 """A hostile program tries everything against its host, in a real container of each engine."""
 
+import ctypes
 import json
+import os
+import pty
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from agent_job import RUNTIME
 
-from argosy.images.engines.models import Bind
+from argosy.images import tools
+from argosy.images.engines.models import UNISOLATED_ENGINES, Bind
 from argosy.images.store.store import Store
 
 pytestmark = [pytest.mark.container, pytest.mark.udocker]
@@ -23,11 +30,65 @@ HARMLESS = {
     # Becoming who one is: its own namespace.
     "setns",
 }
+HARMLESS_IN_NAMESPACES = {
+    # Where the container sees its own processes and files alone.
+    *("io_uring", "seccomp", "userfaultfd", "priority of all", "a terminal"),
+}
+HARMLESS_BELOW_PROOT = {
+    # What it calls another user is the same one.
+    *("another user's rights", "a setuid program"),
+}
 
 
 def state(path: Path) -> tuple[Any, ...]:
     found = path.lstat()
     return path.read_bytes(), found.st_mode, found.st_mtime_ns, found.st_nlink
+
+
+@pytest.fixture
+def of_the_user() -> Iterator[dict[str, int]]:
+    """What the user has on the host besides files, by its numbers; all as it was afterwards."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.shmat.restype = ctypes.c_void_p
+    memory, queue = libc.shmget(0, 4096, 0o600), libc.msgget(0, 0o600)
+    address = libc.shmat(memory, None, 0)
+    ctypes.memmove(address, b"secret!", 7)
+    libc.syscall(250, 1, None)
+    key = libc.syscall(248, b"user", b"argosy-hostile", b"secret", 6, -3)
+    named = libc.syscall(240, b"argosy-hostile", os.O_RDWR | os.O_CREAT, 0o600, None)
+    ours, terminal = pty.openpty()
+    process = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    shared = Path(f"/dev/shm/argosy-{process.pid}")
+    shared.write_text("secret")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(f"\0argosy-{process.pid}")
+        listening.listen()
+        state = process_state(process.pid)
+        name = int(os.ttyname(terminal).rpartition("/")[2])
+        try:
+            assert min(memory, queue, key, named) >= 0
+            numbers = {"process": process.pid, "terminal": name, "memory": memory}
+            yield {**numbers, "queue": queue, "key": key}
+            assert process_state(process.pid) == state
+            assert ctypes.string_at(address, 7) == b"secret!"
+        finally:
+            process.kill()
+            process.wait()
+            shared.unlink()
+            for descriptor in (ours, terminal, named):
+                os.close(descriptor)
+            libc.syscall(241, b"argosy-hostile")
+            libc.shmctl(memory, 0, None)
+            libc.msgctl(queue, 0, None)
+
+
+def process_state(number: int) -> tuple[object, ...]:
+    process = psutil.Process(number)
+    return (
+        *(process.nice(), process.ionice(), process.cpu_affinity(), process.name()),
+        *(process.rlimit(psutil.RLIMIT_NOFILE), os.sched_getscheduler(number)),
+        Path(f"/proc/{number}/oom_score_adj").read_text(),
+    )
 
 
 @pytest.fixture
@@ -46,6 +107,13 @@ def run_dir(tmp_path: Path) -> Path:
 def host(run_dir: Path, program: str, *more: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, RUNTIME / program, run_dir, ATTEMPT, *more]
     return subprocess.run(command, capture_output=True, text=True, timeout=20)
+
+
+def modes(root: Path) -> dict[str, tuple[int, int, int]]:
+    """Modes, groups and times of a tree's uppermost files, which the program tries to change."""
+    found = (root, *root.iterdir(), *(root / "etc").iterdir())
+    statuses = {str(path): path.lstat() for path in found}
+    return {path: (one.st_mode, one.st_gid, one.st_mtime_ns) for path, one in statuses.items()}
 
 
 def binds_of(run_dir: Path, runtime: Path, workloads: Path) -> list[Bind]:
@@ -97,10 +165,12 @@ def contained(
     return done.returncode, done.stdout.decode(errors="replace")
 
 
-@pytest.mark.parametrize("engine", ["runc", "crun", "R1"])
+@pytest.mark.parametrize("engine", ["runc", "crun", "R1", *UNISOLATED_ENGINES])
 def test_none_of_its_attempts_reaches_the_host(
-    project_store: Store, torch_digest: str, run_dir: Path, tmp_path: Path, engine: str
+    project_store: Store, torch_digest: str, run_dir: Path, of_the_user: dict[str, int], engine: str
 ) -> None:
+    tmp_path = run_dir.parent
+    tools.fetch_proot(project_store, print)
     (tmp_path / "other").mkdir()
     canaries = [
         tmp_path / "other/run.json",
@@ -118,14 +188,17 @@ def test_none_of_its_attempts_reaches_the_host(
     binds = binds_of(run_dir, tmp_path / "argosy", tmp_path / "workloads")
     # A folder that every image has stands in for the program's own.
     binds.append(Bind(PROGRAM, "/data"))
-    command = ["python3", "/data/hostile.py", ATTEMPT, *map(str, canaries)]
+    command = ["python3", "/data/hostile.py", ATTEMPT, json.dumps(of_the_user), *map(str, canaries)]
     root = project_store.root(torch_digest)
+    image = modes(root)
     status, output = contained(project_store, root, engine, binds, command)
     said = output.splitlines()
     assert "attempts" in " ".join(said), said
     worked = {line.removeprefix("WORKED ") for line in said if line.startswith("WORKED ")}
-    assert worked <= HARMLESS, worked
-    assert sum(line.startswith(("HELD", "WORKED")) for line in said) >= 50
+    below_proot = engine in UNISOLATED_ENGINES
+    assert worked <= HARMLESS | (HARMLESS_BELOW_PROOT if below_proot else HARMLESS_IN_NAMESPACES)
+    assert modes(root) == image
+    assert sum(line.startswith(("HELD", "WORKED")) for line in said) >= 90
     assert status != 0
     assert {path: state(path) for path in before} == before
     assert set((run_dir / "attempts").rglob("*")) == listed

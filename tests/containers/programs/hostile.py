@@ -1,4 +1,4 @@
-# ruff: noqa: PTH104, PTH105, PTH110, PTH112, PTH115, PTH207, PTH211
+# ruff: noqa: PTH101, PTH104, PTH105, PTH110, PTH112, PTH115, PTH116, PTH207, PTH211
 """A training program that tries to get at its host.
 
 Prints `HELD name` or `WORKED name` for each attempt."""
@@ -6,6 +6,8 @@ Prints `HELD name` or `WORKED name` for each attempt."""
 import ctypes
 import fcntl
 import glob
+import json
+import mmap
 import os
 import shutil
 import signal
@@ -16,7 +18,9 @@ import termios
 from collections.abc import Callable
 from pathlib import Path
 
-ATTEMPT, CANARIES = sys.argv[1], sys.argv[2:]
+ATTEMPT, CANARIES = sys.argv[1], sys.argv[3:]
+HOST: dict[str, int] = json.loads(sys.argv[2])
+"""Numbers of what the user has on the host: a process, a terminal, shared memory, a queue, a key."""
 NEXT = ATTEMPT.rpartition(".")[0] + ".1"
 LIBC = ctypes.CDLL(None, use_errno=True)
 JOB = Path("/job")
@@ -149,6 +153,126 @@ ATTEMPTS |= {
     "a host's socket": lambda: socket.socket(socket.AF_UNIX).connect("/run/docker.sock"),
     "another user's rights": lambda: os.setuid(12345),
     "a setuid program": lambda: subprocess.run(["su", "-c", "true"], check=True, timeout=5),
+}
+
+
+def chmod(path: str, call: Callable[[], object] | None = None) -> None:
+    """Change a mode, and see whether it has changed."""
+    before = os.stat(path).st_mode
+    call() if call else os.chmod(path, before ^ 0o022)
+    if os.stat(path).st_mode == before:
+        raise OSError("without effect")
+
+
+def set_times(path: str) -> None:
+    os.utime(path, (7, 7))
+    if os.stat(path).st_mtime != 7:
+        raise OSError("without effect")
+
+
+def by_open_tree() -> None:
+    tree = LIBC.syscall(428, -100, CANARIES[0].encode(), 0)
+    os.close(os.dup(tree))
+    chmod(f"/proc/self/fd/{tree}")
+
+
+def by_interrupt() -> None:
+    """Make chmod(2) of 32 bits: proot reads its number as that of another call."""
+    memory = mmap.mmap(-1, 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x40, prot=7)
+    path = CANARIES[0].encode()
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    #         push rbx; mov eax, 15; mov ebx, path; mov ecx, 0o666; int 0x80; pop rbx; ret
+    text = b"\x53\xb8" + (15).to_bytes(4, "little")
+    text += b"\xbb" + (address + 64).to_bytes(4, "little") + b"\xb9" + (0o666).to_bytes(4, "little")
+    memory[: len(text) + 4] = text + b"\xcd\x80\x5b\xc3"
+    memory[64 : 65 + len(path)] = path + b"\0"
+    if (code := ctypes.CFUNCTYPE(ctypes.c_int)(address)()) < 0:
+        raise OSError(-code, "chmod")
+
+
+def untraced(then: Callable[[], object]) -> None:
+    """In a child that proot does not see (CLONE_UNTRACED), so that its paths are the host's."""
+    arguments = (ctypes.c_uint64 * 11)(0x800000, 0, 0, 0, signal.SIGCHLD)
+    child = LIBC.syscall(435, arguments, ctypes.sizeof(arguments))
+    if child == 0:
+        try:
+            then()
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
+    if child < 0 or os.waitpid(child, 0)[1]:
+        raise OSError("refused")
+
+
+def number(name: str) -> int:
+    """A number of the host's; a process of a namespace's own may have the same one."""
+    if name == "process" and os.getpid() < 100:
+        raise OSError("of another namespace")
+    return HOST[name]
+
+
+def read_memory() -> None:
+    LIBC.shmat.restype = ctypes.c_void_p
+    address = LIBC.shmat(number("memory"), None, 0)
+    if address == ctypes.c_void_p(-1).value:
+        raise OSError("refused")
+    ctypes.memmove(address, b"hostile", 7)
+
+
+def renice(which: int, who: int) -> None:
+    call("setpriority", which, who, 19)
+
+
+def for_process(*arguments: object) -> Callable[[], None]:
+    return lambda: call("syscall", arguments[0], number("process"), *arguments[1:])
+
+
+LIMIT, IDLE, ONE = (ctypes.c_uint64 * 2)(1, 1), ctypes.c_int(0), ctypes.c_uint64(1)
+ATTRIBUTES = (ctypes.c_uint32 * 12)(48, 5)
+ATTEMPTS |= {
+    "mode by open_tree": by_open_tree,
+    "mode by int 0x80": by_interrupt,
+    "mode by x32": lambda: call("syscall", 0x40000000 | 90, CANARIES[0].encode(), 0o666),
+    "mode by fchmodat2": lambda: call("syscall", 452, -100, CANARIES[0].encode(), 0o666, 0),
+    "mode untraced": lambda: untraced(lambda: chmod(CANARIES[0])),
+    "times untraced": lambda: untraced(lambda: set_times(CANARIES[0])),
+    "times of the image": lambda: set_times("/etc/passwd"),
+    "access list": lambda: untraced(lambda: os.setxattr(CANARIES[0], "user.a", b"b")),
+    "mode of the image": lambda: chmod("/etc/passwd"),
+    "mode of the image's folder": lambda: chmod("/etc"),
+    "mode of an open file of the image": lambda: chmod(
+        "/etc/passwd", lambda: os.fchmod(os.open("/etc/passwd", os.O_RDONLY), 0o666)
+    ),
+    "io_uring": lambda: call("syscall", 425, 8, (ctypes.c_uint32 * 30)()),
+    "seccomp": lambda: call("syscall", 317, 2, 0, ctypes.byref(ctypes.c_uint32(0x7FC00000))),
+    "bpf": lambda: call("syscall", 321, 5, (ctypes.c_uint32 * 32)(), 128),
+    "userfaultfd": lambda: call("syscall", 323, 1),
+    "limits of another": for_process(302, 7, LIMIT, None),
+    "processor of another": for_process(203, 8, ctypes.byref(ONE)),
+    "class of another": for_process(144, 5, ctypes.byref(IDLE)),
+    "attributes of another": for_process(314, ATTRIBUTES, 0),
+    "priority of another": lambda: renice(0, number("process")),
+    "priority of a group": lambda: renice(1, number("process")),
+    "priority of all": lambda: renice(2, 0),
+    "disk of another": lambda: call("syscall", 251, 1, number("process"), 3 << 13),
+    "end another": lambda: os.kill(number("process"), signal.SIGKILL),
+    "end another's group": lambda: os.killpg(number("process"), signal.SIGKILL),
+    "end another's thread": for_process(200, signal.SIGKILL),
+    "trace another": lambda: call("ptrace", 16, number("process"), 0, 0),
+    "descriptor of another": for_process(434, 0),
+    "first victim": lambda: write_existing(f"/proc/{number('process')}/oom_score_adj"),
+    "name of another": lambda: write_existing(f"/proc/{number('process')}/comm"),
+    "environment of another": lambda: Path(f"/proc/{number('process')}/environ").read_text(),
+    "files of another": lambda: os.readlink(f"/proc/{number('process')}/fd/0"),
+    "shared memory": read_memory,
+    "a queue": lambda: call("msgsnd", number("queue"), b"\1" + bytes(15), 1, 0o4000),
+    "a key": lambda: call("syscall", 250, 11, number("key"), ctypes.create_string_buffer(64), 64),
+    "a queue by name": lambda: call("syscall", 241, b"argosy-hostile"),
+    "a terminal": lambda: os.open(f"/dev/pts/{number('terminal')}", os.O_RDWR | os.O_NOCTTY),
+    "an abstract socket": lambda: socket.socket(socket.AF_UNIX).connect(
+        f"\0argosy-{number('process')}"
+    ),
+    "/dev/shm": lambda: Path(f"/dev/shm/argosy-{number('process')}").read_text(),
 }
 
 

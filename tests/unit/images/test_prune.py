@@ -17,7 +17,6 @@ from argosy.images.archive.packing import pack_image
 from argosy.images.builder.history import History, RecordedChain, RecordedStep
 from argosy.images.gc import trash
 from argosy.images.gc.prune import Limits, prune
-from argosy.images.rootfs import attributes
 from argosy.images.store import uses
 from argosy.images.store.lockfile import ImageLock
 from argosy.images.store.store import Store
@@ -46,9 +45,11 @@ class Project:
         return lock
 
     def note(self, lock: ImageLock) -> Path:
-        """What is noted of a frozen tree beside it."""
-        attributes.note(self.store.root(lock.digest))
-        return attributes.note_path(self.store.root(lock.digest))
+        """What earlier versions noted of a frozen tree beside it."""
+        root = self.store.root(lock.digest)
+        note = root.with_name(f"{root.name}.attributes")
+        note.touch()
+        return note
 
     def lock(self, name: str) -> None:
         lock = {"old": self.old, "new": self.new}[name]

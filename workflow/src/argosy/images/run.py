@@ -117,7 +117,6 @@ def run_image(
             workdir=config["workdir"],
             held=held,
             patience_s=patience_s,
-            puts_back=place is not None or os.environ.get("ARGOSY_NODE", "0") == "0",
         )
         chosen = engine or engine_of_host(store)
         if driver := driver_mount(store):

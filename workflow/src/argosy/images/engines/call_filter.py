@@ -1,9 +1,14 @@
 """Answers system calls for programs below proot.
 
-proot 5.1 rewrites the paths of the calls that it knows. `statx` and its like came later: with those, `ls`
-would look at the host's files. Answered with ENOSYS, the C library falls back to calls that proot knows.
+proot rewrites the paths of the calls that it knows. Any other call would reach the host's files, so only
+two kinds are let through: those that proot 5.1 knows, and younger ones that name no file. The others are
+answered with ENOSYS, as by an older kernel, and the C library does without them. So are all calls of
+another architecture (`int 0x80`, x32): proot reads their numbers as those of other calls.
+
+Landlock limits what is opened, made and removed; this filter limits what Landlock does not: modes, owners,
+times, attributes, and what is named by a number. Some numbers only `judge` can tell; it answers those.
 In builds, what would give files to others or make devices is answered with success, as below runc.
-Source: linux/seccomp.h, linux/bpf_common.h and the kernel's tables of system calls. Standard library only.
+Source: linux/seccomp.h, linux/bpf_common.h. Standard library only.
 """
 
 import ctypes
@@ -11,101 +16,28 @@ import errno
 import os
 import platform
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
 
 from argosy.images.engines import landlock
+from argosy.images.engines.call_numbers import CALLS, Calls
 
 NAME = "the filter of system calls (seccomp) that proot needs"
 """What an error is said of."""
 
-_AUDIT_NUMBERS = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-"""Of linux/audit.h."""
 
-_LATE_CALLS = {
-    "x86_64": {
-        "execveat": 322,
-        "statx": 332,
-        "openat2": 437,
-        "faccessat2": 439,
-        "fchmodat2": 452,
-    },
-    "aarch64": {
-        "execveat": 281,
-        "statx": 291,
-        "openat2": 437,
-        "faccessat2": 439,
-        "fchmodat2": 452,
-    },
-}
-"""Younger than proot 5.1. clone3(2) is not among them: of a child that shares its parent's memory until it
-starts a program, proot 5.1 believes after clone(2) that it shares the heap for good: the parent crashes."""
+_TERMINAL_AND_FLAGS = (0x5412, 0x541C, 0x40086602, 0x401C5820)
+"""TIOCSTI, TIOCLINUX: input for the user's terminal. FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR: attributes."""
 
-_TRUNCATE = {"x86_64": 76, "aarch64": 45}
-
-_ATTRIBUTE_CALLS = {
-    "x86_64": {
-        "setxattr": 188,
-        "lsetxattr": 189,
-        "fsetxattr": 190,
-        "removexattr": 197,
-        "lremovexattr": 198,
-        "fremovexattr": 199,
-        "setxattrat": 463,
-        "removexattrat": 466,
-    },
-    "aarch64": {
-        "setxattr": 5,
-        "lsetxattr": 6,
-        "fsetxattr": 7,
-        "removexattr": 14,
-        "lremovexattr": 15,
-        "fremovexattr": 16,
-        "setxattrat": 463,
-        "removexattrat": 466,
-    },
-}
-"""What changes extended attributes, access lists among them. Landlock has no say in that."""
-
-_OWNING_CALLS = {
-    "x86_64": {
-        "chown": 92,
-        "fchown": 93,
-        "lchown": 94,
-        "fchownat": 260,
-        "setuid": 105,
-        "setgid": 106,
-        "setreuid": 113,
-        "setregid": 114,
-        "setgroups": 116,
-        "setresuid": 117,
-        "setresgid": 119,
-        "setfsuid": 122,
-        "setfsgid": 123,
-    },
-    "aarch64": {
-        "fchownat": 54,
-        "fchown": 55,
-        "setregid": 143,
-        "setgid": 144,
-        "setreuid": 145,
-        "setuid": 146,
-        "setresuid": 147,
-        "setresgid": 149,
-        "setfsuid": 151,
-        "setfsgid": 152,
-        "setgroups": 159,
-    },
-}
-"""What gives files to other users, or makes a process another user's."""
-
-_MAKING_NODES = {"x86_64": {133: 1, 259: 2}, "aarch64": {33: 2}}
-"""mknod and mknodat to their argument that says of which kind."""
+_A_PROCESS = {"setpriority": 0, "ioprio_set": 1}
+"""PRIO_PROCESS, IOPRIO_WHO_PROCESS. The others are groups and all that the user runs."""
 
 _DEVICE_KINDS, _KIND = (0o020000, 0o060000), 0o170000
 
 _SET_SECCOMP, _FILTER = 22, 2
-_LOAD_WORD, _AND, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x54, 0x15, 0x06
-_ALLOW, _ERROR = 0x7FFF0000, 0x00050000
+_SET_MODE_FILTER, _NEW_LISTENER = 1, 8
+_LOAD_WORD, _AND, _RETURN = 0x20, 0x54, 0x06
+_JUMP_IF_EQUAL, _JUMP_IF_GREATER = 0x15, 0x25
+_ALLOW, _JUDGED, _ERROR = 0x7FFF0000, 0x7FC00000, 0x00050000
 _NUMBER_PLACE, _ARCHITECTURE_PLACE, _ARGUMENTS_PLACE = 0, 4, 16
 
 
@@ -115,70 +47,146 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
 
 
-def filter_calls(*, owns_all: bool = False) -> None:
+def filter_calls(*, owns_all: bool = False) -> int | None:
     """Answer calls of this process and of all that it starts; on other machines, do nothing.
 
     Args:
-        owns_all: whether calls that would give files to others do nothing, with success.
+        owns_all: whether it is a build: modes may be changed, and calls that would give files to others
+            do nothing, with success.
+
+    Returns:
+        A descriptor where `judge` is asked; None without Landlock, since nothing holds there.
 
     Raises:
         OSError: when the kernel refuses.
     """
-    machine = platform.machine()
-    if machine not in _AUDIT_NUMBERS:
-        return
-    answers = _answers(machine, landlock.version(), owns_all)
-    devices = [_no_devices(*call) for call in _MAKING_NODES[machine].items()] if owns_all else []
-    code = _program(_AUDIT_NUMBERS[machine], answers, devices)
+    calls = CALLS.get(platform.machine())
+    if calls is None:
+        return None
+    version = landlock.version()
+    code = program(calls, version, owns_all=owns_all)
     instructions = ctypes.create_string_buffer(code, len(code))
-    program = _Program(len(code) // 8, ctypes.addressof(instructions))
+    described = _Program(len(code) // 8, ctypes.addressof(instructions))
     landlock.forbid_new_privileges()
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_SET_SECCOMP, _FILTER, ctypes.byref(program), 0, 0) != 0:
+    if version:
+        done = libc.syscall(
+            ctypes.c_long(calls.seccomp), _SET_MODE_FILTER, _NEW_LISTENER, ctypes.byref(described)
+        )
+    else:
+        done = libc.prctl(_SET_SECCOMP, _FILTER, ctypes.byref(described), 0, 0)
+    if done < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), NAME)
+    return int(done) if version else None
 
 
-def _answers(machine: str, landlock_version: int, owns_all: bool) -> dict[int, int]:
-    """Return calls by their numbers to the error that answers each."""
-    answers = dict.fromkeys(_LATE_CALLS[machine].values(), errno.ENOSYS)
+def program(calls: Calls, landlock_version: int, *, owns_all: bool) -> bytes:
+    """Return the filter in the kernel's form."""
+    judged = _JUDGED if landlock_version else _ALLOW
+    steps = [
+        _step(_LOAD_WORD, _ARCHITECTURE_PLACE),
+        _step(_JUMP_IF_EQUAL, calls.audit, yes=1),
+        _step(_RETURN, _ERROR | errno.ENOSYS),
+        _step(_LOAD_WORD, _NUMBER_PLACE),
+    ]
+    for number, error in _answers(calls, landlock_version, owns_all).items():
+        steps += _of(number, _step(_RETURN, _ERROR | error))
     if owns_all:
-        return {**answers, **dict.fromkeys(_OWNING_CALLS[machine].values(), 0)}
+        for number, argument in calls.nodes.items():
+            steps += _of(number, *_no_devices(argument))
+    else:
+        steps += _of(calls.fchmod, _step(_RETURN, judged))
+        steps += _of(calls.utimensat, *_by_descriptor_alone(judged))
+    for number in calls.by_process:
+        steps += _of(number, *_own_or(judged, 0))
+    for name, what in _A_PROCESS.items():
+        steps += _of(getattr(calls, name), *_one_of(what), *_own_or(judged, 1))
+    if 0 < landlock_version < landlock.KNOWS_SIGNALS:
+        for number in calls.signals:
+            steps += _of(number, _step(_RETURN, _JUDGED))
+    steps += _of(calls.ioctl, *_no_commands())
+    for number in (*calls.younger, *calls.common):
+        steps += _of(number, _step(_RETURN, _ALLOW))
+    return b"".join(
+        [
+            *steps,
+            _step(_JUMP_IF_GREATER, calls.known, no=1),
+            _step(_RETURN, _ERROR | errno.ENOSYS),
+            _step(_RETURN, _ALLOW),
+        ]
+    )
+
+
+def _answers(calls: Calls, landlock_version: int, owns_all: bool) -> dict[int, int]:
+    """Return calls by their numbers to the error that answers each."""
+    answers = dict.fromkeys(calls.missing, errno.ENOSYS)
+    if owns_all:
+        return {**answers, **dict.fromkeys(calls.owning, 0)}
+    # No filter can tell which file a path means. proot itself changes modes of all folders on its way.
+    answers |= dict.fromkeys(calls.path_changes, 0)
     # As on file systems that have none.
-    answers |= dict.fromkeys(_ATTRIBUTE_CALLS[machine].values(), errno.EOPNOTSUPP)
+    answers |= dict.fromkeys(calls.attributes, errno.EOPNOTSUPP)
     if 0 < landlock_version < landlock.KNOWS_TRUNCATE:
         # Landlock keeps files from being opened to be changed; truncate(2) needs no opening.
-        answers[_TRUNCATE[machine]] = errno.EACCES
+        answers[calls.truncate] = errno.EACCES
     return answers
 
 
-def _program(architecture: int, answers: Mapping[int, int], more: Sequence[bytes]) -> bytes:
-    """Return the filter in the kernel's form: calls by their numbers to the error that answers each."""
-    # Programs of another architecture, such as 32 bits, have other numbers.
-    steps = [
-        _step(_LOAD_WORD, _ARCHITECTURE_PLACE),
-        _step(_JUMP_IF_EQUAL, architecture, yes=1),
+def _of(number: int, *steps: bytes) -> list[bytes]:
+    """Return steps for one call. They end it, so others come past them with the number still loaded."""
+    return [_step(_JUMP_IF_EQUAL, number, no=len(steps)), *steps]
+
+
+def _own_or(judged: int, argument: int) -> list[bytes]:
+    """Return steps that allow a call of the caller's own process, which is 0."""
+    return [
+        _load(argument),
+        _step(_JUMP_IF_EQUAL, 0, no=1),
         _step(_RETURN, _ALLOW),
-        _step(_LOAD_WORD, _NUMBER_PLACE),
+        _step(_RETURN, judged),
     ]
-    for number, error in answers.items():
-        steps += [_step(_JUMP_IF_EQUAL, number, no=1), _step(_RETURN, _ERROR | error)]
-    return b"".join([*steps, *more, _step(_RETURN, _ALLOW)])
 
 
-def _no_devices(number: int, argument: int) -> bytes:
-    """Return the steps that answer a call with success where it would make a device, and go on else."""
-    steps = [
-        _step(_JUMP_IF_EQUAL, number, no=6),
-        _step(_LOAD_WORD, _ARGUMENTS_PLACE + 8 * argument),
+def _one_of(kind: int) -> list[bytes]:
+    """Return steps that refuse a call that is for more than one process."""
+    return [_load(0), _step(_JUMP_IF_EQUAL, kind, yes=1), _step(_RETURN, _ERROR | errno.EPERM)]
+
+
+def _by_descriptor_alone(judged: int) -> list[bytes]:
+    """Return steps that answer utimensat(2) with success where it names a path."""
+    return [
+        _load(1),
+        _step(_JUMP_IF_EQUAL, 0, no=3),
+        _load(1, high=True),
+        _step(_JUMP_IF_EQUAL, 0, no=1),
+        _step(_RETURN, judged),
+        _step(_RETURN, _ERROR),
+    ]
+
+
+def _no_commands() -> Iterator[bytes]:
+    yield _load(1)
+    for command in _TERMINAL_AND_FLAGS:
+        yield _step(_JUMP_IF_EQUAL, command, no=1)
+        yield _step(_RETURN, _ERROR | errno.EPERM)
+    yield _step(_RETURN, _ALLOW)
+
+
+def _no_devices(argument: int) -> list[bytes]:
+    """Return steps that answer a call with success where it would make a device."""
+    return [
+        _load(argument),
         _step(_AND, _KIND),
         _step(_JUMP_IF_EQUAL, _DEVICE_KINDS[0], yes=1),
         _step(_JUMP_IF_EQUAL, _DEVICE_KINDS[1], no=1),
         _step(_RETURN, _ERROR),
         _step(_RETURN, _ALLOW),
     ]
-    # Calls with another number come here with the number still loaded.
-    return b"".join(steps)
+
+
+def _load(argument: int, *, high: bool = False) -> bytes:
+    return _step(_LOAD_WORD, _ARGUMENTS_PLACE + 8 * argument + 4 * high)
 
 
 def _step(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:

@@ -11,6 +11,7 @@ import json
 import os
 import select
 import signal
+import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from argosy.images.engines import call_filter, landlock
+from argosy.images.engines import call_filter, judge, landlock
 
 _SET_PARENT_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36
 _FAILED = 127
@@ -62,7 +63,7 @@ def command(description: Path) -> list[str | Path]:
 
 def main(description: str, parent: int) -> NoReturn:
     """Run the command to its end and leave with its status, or with 128 and the signal that killed it."""
-    content = json.loads(Path(description).read_text(encoding="utf-8"))
+    confinement = Confinement(**json.loads(Path(description).read_text(encoding="utf-8")))
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _kill_and_leave if number == signal.SIGHUP else signal.SIG_IGN)
     _libc.prctl(_SET_SUBREAPER, 1, 0, 0, 0)
@@ -71,18 +72,22 @@ def main(description: str, parent: int) -> NoReturn:
         # It was killed before this process asked to be told.
         os._exit(128 + signal.SIGHUP)
     said, tells = os.pipe()
+    here, there = socket.socketpair()
     child = os.fork()
     if child == 0:
         os.dup2(tells, STATUS_DESCRIPTOR)
-        _become(Confinement(**content))
+        _become(confinement, there)
     os.close(tells)
-    status = _status_of(child, said)
+    there.close()
+    _, listeners, _, _ = socket.recv_fds(here, 1, 1)
+    writable = [os.path.realpath(path) for path in confinement.writable]
+    status = _status_of(child, said, [judge.Judge(each, writable) for each in listeners])
     _kill_all()
     os._exit(status)
 
 
-def _become(confinement: Confinement) -> NoReturn:
-    """Be the command, in what it is confined to."""
+def _become(confinement: Confinement, there: socket.socket) -> NoReturn:
+    """Be the command, in what it is confined to; send what its calls are judged by."""
     try:
         for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
@@ -91,7 +96,10 @@ def _become(confinement: Confinement) -> NoReturn:
         # Builds move files between folders.
         if landlock.version() >= (landlock.KNOWS_MOVES if confinement.owns_all else 1):
             landlock.restrict(confinement.readable, confinement.writable)
-        call_filter.filter_calls(owns_all=confinement.owns_all)
+        listener = call_filter.filter_calls(owns_all=confinement.owns_all)
+        if listener is not None:
+            socket.send_fds(there, [b"1"], [listener])
+            os.close(listener)
         os.execve(confinement.command[0], [*confinement.command], {**confinement.environment})
     except OSError as problem:
         what = problem.filename or confinement.command[0]
@@ -99,10 +107,10 @@ def _become(confinement: Confinement) -> NoReturn:
     os._exit(_FAILED)
 
 
-def _status_of(child: int, said: int) -> int:
+def _status_of(child: int, said: int, judges: Sequence[judge.Judge]) -> int:
     """Wait for what the command says of its status, or for its end where it says nothing.
 
-    What has lost its parent is ours to wait for, too.
+    What has lost its parent is ours to wait for, too. Meanwhile calls are judged.
     """
     woken, wakes = os.pipe2(os.O_NONBLOCK)
     signal.set_wakeup_fd(wakes)
@@ -112,7 +120,11 @@ def _status_of(child: int, said: int) -> int:
         # Those that ended before a signal could tell.
         for ended, code in _ended():
             status = code if ended == child else status
-        ready, _, _ = select.select([said, woken], [], [], 0 if status is not None else None)
+        waits = [said, woken, *(one.listener for one in judges)]
+        ready, _, _ = select.select(waits, [], [], 0 if status is not None else None)
+        for one in judges:
+            if one.listener in ready:
+                one.answer()
         if woken in ready:
             os.read(woken, 64)
         if said in ready and (text := os.read(said, 16)):
@@ -143,24 +155,9 @@ def _kill_and_leave(number: int, frame: object) -> NoReturn:
 
 def _kill_all() -> None:
     """Kill all that descends from this process, until there is nothing: a child may just have forked."""
-    while below := _descendants():
+    while below := judge.below():
         for process in below:
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         with suppress(ChildProcessError):
             os.wait()
-
-
-def _descendants() -> list[int]:
-    """Return the processes below this one that have not ended, and those to be waited for."""
-    parents: dict[int, int] = {}
-    for place in Path("/proc").iterdir():
-        if place.name.isdigit():
-            with suppress(OSError):
-                fields = (place / "stat").read_text(errors="replace").rpartition(")")[2]
-                parents[int(place.name)] = int(fields.split()[1])
-    below: list[int] = []
-    level = {os.getpid()}
-    while level := {process for process, parent in parents.items() if parent in level}:
-        below += level
-    return below

@@ -7,31 +7,24 @@ import shutil
 import signal
 import stat
 import subprocess
-import sys
 import termios
 import tty
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from argosy.errors import ArgosyError, explained, plain
+from argosy.errors import ArgosyError, plain
 from argosy.images.engines.invocation import invocation, is_ours, subfolder
 from argosy.images.engines.models import (
     HOST_FILES,
     OWN_ENGINES,
     UDOCKER_ENGINE,
-    UNISOLATED_ENGINES,
     Container,
     Outcome,
 )
 from argosy.images.engines.process_tree import ended_with_us
 from argosy.images.store.scratch import private_folder
 from argosy.images.store.store import Store
-
-if TYPE_CHECKING:
-    from argosy.images.rootfs.attributes import Found
 
 
 def run(store: Store, container: Container, on_output: Callable[[bytes], None]) -> Outcome:
@@ -42,7 +35,7 @@ def run(store: Store, container: Container, on_output: Callable[[bytes], None]) 
     process table.
     """
     _check(container)
-    with _attributes_kept(container, on_output), private_folder() as (folder, lock):
+    with private_folder() as (folder, lock):
         _make_workdir(container, folder)
         _copy_host_files(subfolder(folder, "guest"))
         for path in container.files:
@@ -68,7 +61,7 @@ def attach(store: Store, container: Container) -> int:
         ArgosyError: as `run`.
     """
     _check(container)
-    with _attributes_kept(container, _to_stderr), private_folder() as (folder, lock):
+    with private_folder() as (folder, lock):
         _make_workdir(container, folder)
         _copy_host_files(subfolder(folder, "guest"))
         engine = invocation(store, replace(container, attached=True), folder)
@@ -116,50 +109,6 @@ def _check(container: Container) -> None:
             raise ArgosyError(f"{name}: udocker cannot pass on a variable that holds a line break")
 
 
-@contextmanager
-def _attributes_kept(container: Container, on_output: Callable[[bytes], None]) -> Iterator[None]:
-    """Put back what the program changes of its image without opening it, where it can do that."""
-    if container.engine not in UNISOLATED_ENGINES or not container.puts_back:
-        yield
-        return
-    # Loaded by nodes that use it alone.
-    from argosy.images.rootfs import attributes
-
-    is_noted = attributes.note(container.root)
-    try:
-        yield
-    finally:
-        if is_noted:
-            try:
-                said = _said_of(attributes.put_back(container.root))
-            except OSError as problem:
-                said = f"modes and times of the image may have changed: {explained(problem)}"
-            if said:
-                on_output(f"argosy: {said}\n".encode())
-
-
-def _said_of(found: "Found") -> str:
-    """Return what has become of the image; "" for nothing."""
-    if found.changed:
-        number = len(found.changed)
-        are = "is another than it was" if number == 1 else "are others than they were"
-        return f"of the image {_files(number)} {are}, such as {plain(found.changed[0])}: build it again"
-    if not found.put_back:
-        return ""
-    return (
-        f"modes or times of {_files(len(found.put_back))} of the image were changed, such as "
-        f"{plain(found.put_back[0])}; they were put back"
-    )
-
-
-def _files(number: int) -> str:
-    return "1 file" if number == 1 else f"{number:,} files"
-
-
-def _to_stderr(said: bytes) -> None:
-    sys.stderr.write(said.decode())
-
-
 def _make_workdir(container: Container, folder: Path) -> None:
     """Make the working directory where it lies in the container's own /tmp; elsewhere it has to be there.
 
@@ -196,6 +145,13 @@ def _place(container: Container, path: str) -> Path:
         if inner := max(above, key=lambda bind: len(bind.target), default=None):
             return inner.source / each.removeprefix(f"{inner.target}/")
     return Path(f"{container.root}{resolved}")
+def _has_place(container: Container, target: str) -> bool:
+    """Return whether something can be mounted at `target`: the image has it, or a mount above does."""
+    above = [bind for bind in container.binds if target.startswith(f"{bind.target}/")]
+    inner = max(above, key=lambda bind: len(bind.target), default=None)
+    if inner is None:
+        return os.path.lexists(f"{container.root}{target}")
+    return (inner.source / target.removeprefix(f"{inner.target}/")).exists()
 
 
 def _copy_host_files(guest: Path) -> None:

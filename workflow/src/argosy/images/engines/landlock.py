@@ -29,7 +29,7 @@ KNOWS_MOVES = 2
 """Before that nothing confined can move a file to another folder."""
 KNOWS_TRUNCATE = 3
 KNOWS_SIGNALS = 6
-_SIGNALS = 1 << 1
+_SIGNALS_AND_SOCKETS = 0b11
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -45,15 +45,15 @@ def restrict(readable: Iterable[str], writable: Iterable[str]) -> None:
     """Let this process, and all that it starts, reach these files and folders alone, for good.
 
     What is readable may be executed, too. No process outside can be traced or, from version 6 on, sent a
-    signal. Modes, owners and times of what can be seen are not protected. Paths that are missing count for
-    nothing.
+    signal; nor are sockets with abstract names of such processes reached. Modes, owners and times are not
+    protected. Paths that are missing count for nothing.
 
     Raises:
         OSError: when this kernel has no Landlock, or refuses.
     """
     offered = version()
     rights = (1 << max(bits for since, bits in _RIGHTS.items() if since <= max(offered, 1))) - 1
-    scoped = _SIGNALS if offered >= KNOWS_SIGNALS else 0
+    scoped = _SIGNALS_AND_SOCKETS if offered >= KNOWS_SIGNALS else 0
     # handled_access_fs, handled_access_net, scoped: earlier kernels know the first alone.
     attributes = struct.pack("=QQQ", rights, 0, scoped)[: 24 if scoped else 8]
     rules = _call(

@@ -56,8 +56,6 @@ class Container:
     `held` are descriptors that stay open until the container has ended, whatever becomes of us.
     `patience_s` is how long the command may take to end by itself once it was asked to.
     `attached`: it has the input, output and terminal of this process (`container.attach`).
-    `puts_back`: whether modes and times of the image, which programs below proot can change, are put back
-    afterwards (`rootfs.attributes`). Of the nodes that share a tree, one is enough.
     """
 
     root: Path
@@ -71,7 +69,6 @@ class Container:
     held: Sequence[int] = ()
     patience_s: float = 0.0
     attached: bool = False
-    puts_back: bool = True
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from argosy.images.engines import confined, runc
 from argosy.images.rootfs.rooted import inside
 from argosy.images.store.store import Store
 
-_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts")
-"""Of the host, besides those that a container is given."""
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+"""Of the host, besides those that a container is given. /dev/pts has the user's other terminals."""
 
 _LINKS = {"fd": "fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
 """Of /dev into /proc/self."""
@@ -74,7 +74,7 @@ def command(
     scratch = folder / "scratch"
     scratch.mkdir()
     mounts = [
-        *(runc.Mount(Path(path), path, path == "/proc") for path in ("/proc", "/sys")),
+        *(runc.Mount(Path(path), path, False) for path in ("/proc", "/sys")),
         *_devices(folder, container.mounts),
         *_with_sources(container.mounts, folder),
     ]

@@ -7,7 +7,6 @@ from pathlib import Path
 from argosy.images.builder import history
 from argosy.images.gc.disk import Usage
 from argosy.images.gc.inventory import CachedLayer, Download, FrozenImage, Inventory, diff_ids
-from argosy.images.rootfs.attributes import note_path
 from argosy.images.store.lockfile import ImageLock
 from argosy.images.store.store import Store
 
@@ -80,7 +79,8 @@ def _of_image(store: Store, image: FrozenImage) -> Candidate:
     places = (
         store.description(image.digest),
         store.archive(image.digest),
-        note_path(image.root),
+        # Beside trees that earlier versions ran below proot.
+        image.root.with_name(f"{image.root.name}.attributes"),
         image.root,
     )
     usage = {**image.usage, **image.packed}

@@ -154,19 +154,6 @@ class Folder:
         finally:
             os.close(descriptor)
 
-    def set_group_of(self, name: str, group: int) -> None:
-        """Change the group of what is there, be it a link."""
-        os.chown(_single(name), -1, group, dir_fd=self._descriptor, follow_symlinks=False)
-
-    def set_modified(self, name: str, modified: int) -> None:
-        """Change when a file or link says that it was changed last, in nanoseconds."""
-        times = (modified, modified)
-        os.utime(_single(name), ns=times, dir_fd=self._descriptor, follow_symlinks=False)
-
-    def set_own_modified(self, modified: int) -> None:
-        """Change when the folder itself says that it was changed last, in nanoseconds."""
-        os.utime(self._itself, ns=(modified, modified))
-
     def set_mode(self, mode: int) -> None:
         """Change the folder's own permissions."""
         Path(self._itself).chmod(mode)

@@ -1,0 +1,105 @@
+"""Numbers of system calls, as the filter for programs below proot needs them.
+
+Source: the kernel's tables of system calls, linux/audit.h, and src/syscall of proot 5.1.0. Those of aarch64
+were not tried on such a machine. Standard library only.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True)
+class Calls:
+    """The numbers of an architecture's system calls.
+
+    Args:
+        audit: the architecture's own, of linux/audit.h.
+        known: the highest number that proot 5.1 knows.
+        younger: sched_getattr, getrandom, memfd_create; membarrier, mlock2, copy_file_range, preadv2,
+            pwritev2, pkey_mprotect, pkey_alloc, pkey_free; io_pgetevents, rseq.
+        missing: what proot does not translate (quotactl, nfsservctl, lookup_dcookie, fanotify, file
+            handles), and what names things of all the user's programs (memory, semaphores and queues of
+            System V, mq_open, mq_unlink, add_key, request_key, keyctl, kcmp, perf_event_open); unshare,
+            setns.
+        path_changes: chmod, chown, lchown, utime, utimes, fchownat, futimesat, fchmodat, and fchown.
+        attributes: setxattr, lsetxattr, fsetxattr, removexattr, lremovexattr, fremovexattr.
+        owning: chown and its like; setuid, setgid, setgroups and their like.
+        nodes: mknod and mknodat to the argument that says which kind.
+        by_process: sched_setparam, sched_setscheduler, sched_setaffinity, sched_setattr, prlimit64.
+        signals: kill, tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo.
+    """
+
+    audit: int
+    known: int
+    younger: tuple[int, ...]
+    missing: tuple[int, ...]
+    path_changes: tuple[int, ...]
+    attributes: tuple[int, ...]
+    owning: tuple[int, ...]
+    nodes: dict[int, int]
+    by_process: tuple[int, ...]
+    signals: tuple[int, ...]
+    seccomp: int
+    ioctl: int
+    kill: int
+    setpriority: int
+    ioprio_set: int
+    fchmod: int
+    utimensat: int
+    truncate: int
+
+    common: ClassVar = (435, 436, 441, 449, 450, 451, 453, 454, 455, 456, 462)
+    """Of all architectures: clone3, close_range, epoll_pwait2, futex_waitv, set_mempolicy_home_node,
+    cachestat, map_shadow_stack, futex_wake, futex_wait, futex_requeue, mseal. clone3 must be among them: of
+    a child that shares its parent's memory until it starts a program, proot 5.1 believes after clone(2)
+    that it shares the heap for good, and the parent crashes."""
+
+
+CALLS = {
+    "x86_64": Calls(
+        audit=0xC000003E,
+        known=312,
+        younger=(315, 318, 319, *range(324, 332), 333, 334),
+        missing=(
+            *(*range(29, 32), *range(64, 72), 220, 240, 241, *range(248, 251), 272, 298, 308, 312),
+            *(179, 180, 212, 300, 301, 303, 304),
+        ),
+        path_changes=(90, 92, 93, 94, 132, 235, 260, 261, 268),
+        attributes=(188, 189, 190, 197, 198, 199),
+        owning=(92, 93, 94, 260, 105, 106, 113, 114, 116, 117, 119, 122, 123),
+        nodes={133: 1, 259: 2},
+        by_process=(142, 144, 203, 314, 302),
+        signals=(62, 200, 234, 129, 297),
+        seccomp=317,
+        ioctl=16,
+        kill=62,
+        setpriority=141,
+        ioprio_set=251,
+        fchmod=91,
+        utimensat=280,
+        truncate=76,
+    ),
+    "aarch64": Calls(
+        audit=0xC00000B7,
+        known=272,
+        younger=(275, 278, 279, *range(283, 291), 292, 293),
+        missing=(
+            *(*range(186, 198), 180, 181, *range(217, 220), 97, 241, 268, 272),
+            *(60, 42, 18, 262, 263, 264, 265),
+        ),
+        path_changes=(53, 54, 55),
+        attributes=(5, 6, 7, 14, 15, 16),
+        owning=(54, 55, 143, 144, 145, 146, 147, 149, 151, 152, 159),
+        nodes={33: 2},
+        by_process=(118, 119, 122, 274, 261),
+        signals=(129, 130, 131, 138, 240),
+        seccomp=277,
+        ioctl=29,
+        kill=129,
+        setpriority=140,
+        ioprio_set=30,
+        fchmod=52,
+        utimensat=88,
+        truncate=45,
+    ),
+}
