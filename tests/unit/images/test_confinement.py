@@ -91,6 +91,65 @@ def test_no_process_outside_can_be_ended(tmp_path: Path) -> None:
         other.wait()
 
 
+OTHERS = """
+import os, resource, signal, subprocess, sys
+other = int(sys.argv[1])
+own = subprocess.Popen(["/bin/sleep", "60"], start_new_session=True)
+def tried(call):
+    try:
+        call()
+        return "done"
+    except OSError as problem:
+        return os.strerror(problem.errno)
+for pid in (own.pid, other, 4000000):
+    print(*(tried(call) for call in (
+        lambda: resource.prlimit(pid, resource.RLIMIT_NOFILE, (64, 64)),
+        lambda: os.setpriority(os.PRIO_PROCESS, pid, 19),
+        lambda: os.sched_setaffinity(pid, os.sched_getaffinity(0)),
+        lambda: os.sched_setscheduler(pid, os.SCHED_BATCH, os.sched_param(0)),
+        lambda: os.kill(pid, 0),
+    )), sep=", ")
+os.sched_setaffinity(0, os.sched_getaffinity(0)); os.nice(1); resource.getrlimit(resource.RLIMIT_CPU)
+print(tried(lambda: os.killpg(other, 9)), tried(lambda: os.kill(-1, 0)), sep=", ")
+print(tried(lambda: os.setpriority(os.PRIO_USER, 0, 19)), tried(lambda: os.setpriority(os.PRIO_PGRP, 0, 19)), sep=", ")
+os.killpg(own.pid, signal.SIGTERM)
+print(own.wait())
+"""
+EARLIER = """
+import sys
+from argosy.images.engines import confined, landlock
+landlock.version = lambda: 5
+confined.main(sys.argv[1], int(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize("earlier", [False, True], ids=["this kernel", "Linux before 6.12"])
+def test_what_is_done_to_processes_is_done_to_those_of_the_container(
+    tmp_path: Path, earlier: bool
+) -> None:
+    other = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    started = confined(tmp_path, PYTHON, "-I", "-S", "-c", OTHERS, str(other.pid))
+    if earlier:
+        started = [sys.executable, "-c", EARLIER, *started[-2:]]
+    try:
+        done = subprocess.run(started, capture_output=True, text=True, timeout=30)
+        assert done.stderr == ""
+        refused, missing = "Operation not permitted", "No such process"
+        assert done.stdout.splitlines() == [
+            ", ".join(["done"] * 5),
+            ", ".join([refused] * 5),
+            ", ".join([missing] * 5),
+            f"{refused}, {refused if earlier else 'done'}",
+            f"{refused}, {refused}",
+            "-15",
+        ]
+        assert other.poll() is None
+        assert psutil.Process(other.pid).nice() == psutil.Process().nice()
+    finally:
+        other.kill()
+        other.wait()
+
+
 STATX = """
 import ctypes, sys
 libc = ctypes.CDLL(None, use_errno=True)

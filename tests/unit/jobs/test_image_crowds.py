@@ -48,16 +48,6 @@ def test_from_so_many_nodes_on_that_use_the_image_in_place(
         )
 
 
-def test_proot_crowds_a_file_system_from_seven_nodes_on(tmp_path: Path) -> None:
-    assert crowd([planned(tmp_path, 6)], "proot") == ""
-    runs = [planned(tmp_path, 7), planned(tmp_path, 1000, "    --stage memory\n")]
-    assert crowd(runs) == crowd(runs, "runc") == ""
-    assert crowd(runs, "proot").startswith(
-        "study/nodes7: 7 nodes will load the image from the shared file system by proot, "
-        "by some 1.1 million calls at once; `images.stage: node`"
-    )
-
-
 def test_a_study_without_images_is_no_crowd(tmp_path: Path) -> None:
     run = planned(tmp_path, 1000)
     (run / "job.sbatch").write_text('node_command=(bash "$runtime/native-node.sh")\n')

@@ -69,7 +69,7 @@ def preflight(
     system = find_batch_system(facts.scheduler, f"slurm/{name}/site.yaml")
     folders = read_paths(runs)
     accepted = system.check_scripts((folder / "job.sbatch" for folder in folders), tell)
-    if large := crowd(folders, facts.images.engine):
+    if large := crowd(folders):
         tell(large)
     for each in accepted:
         name = "/".join(each.script.parts[-3:-1])

@@ -117,8 +117,12 @@ class Checkpoint:
             return
         self._describe()
         _sync_tree(self._folder)
-        # Made for us alone until it is whole.
-        os.chmod(self._folder, 0o777 & ~int(os.environ.get("ARGOSY_UMASK", "077"), 8))
+        # Made for us alone until it is whole. Below proot modes change by an open file alone.
+        descriptor = os.open(self._folder, os.O_RDONLY)
+        try:
+            os.fchmod(descriptor, 0o777 & ~int(os.environ.get("ARGOSY_UMASK", "077"), 8))
+        finally:
+            os.close(descriptor)
         place = os.path.join(self._top, f"step-{self._step:09d}")
         shutil.rmtree(place, ignore_errors=True)
         os.rename(self._folder, place)
