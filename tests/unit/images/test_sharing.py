@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,15 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.lstat().st_mode)
 
 
+@pytest.fixture
+def open_umask() -> Iterator[None]:
+    before = os.umask(0o002)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("open_umask")
 def test_a_shared_store_opens_images_and_tools_and_nothing_else(tmp_path: Path) -> None:
-    os.umask(0o002)
     store = Store(tmp_path / "store")
     for name in (
         "layers/k/diff",

@@ -145,6 +145,8 @@ def _place(container: Container, path: str) -> Path:
         if inner := max(above, key=lambda bind: len(bind.target), default=None):
             return inner.source / each.removeprefix(f"{inner.target}/")
     return Path(f"{container.root}{resolved}")
+
+
 def _has_place(container: Container, target: str) -> bool:
     """Return whether something can be mounted at `target`: the image has it, or a mount above does."""
     above = [bind for bind in container.binds if target.startswith(f"{bind.target}/")]
