@@ -162,6 +162,7 @@ TRUSTED = {
     "schedulers/slurm/given.py": "the script of the job in which it runs",
     "schedulers/missing_images.py": "locks of the project's images",
     "schedulers/batch_system.py": "Argosy's own folders",
+    "results/own_tables.py": "the user's own key",
     "jobs/program_check.py": "names of the user's own programs",
     "jobs/study_file.py": "what the driver itself has just written",
     "report/charts/chart_scripts.py": "what Argosy brings itself",

@@ -1,6 +1,8 @@
 """The port that is kept for rank 0."""
 
+import os
 import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,8 @@ from typing import Any
 import pytest
 from agent_job import ADDRESS, Job, jobs
 
-from argosy.runtime.agent.rendezvous.master_port import reserve_port
+from argosy.runtime.agent.rendezvous.master_port import ListenerWatch, reserve_port
+from argosy.runtime.agent.transport.peers import Owners
 
 # As torch.distributed does it: rank 0 listens at all addresses with SO_REUSEADDR, all connect.
 MEETING = """
@@ -81,6 +84,38 @@ def test_who_asks_for_any_port_does_not_get_it() -> None:
                 other.bind((ADDRESS, 0))
                 assert other.getsockname()[1] != port
                 other.connect(server.getsockname())
+
+
+@pytest.mark.parametrize("host", ["", "::"])
+@pytest.mark.parametrize("strange", [False, True])
+def test_who_listens_at_the_port_is_one_of_ours(
+    monkeypatch: pytest.MonkeyPatch, host: str, *, strange: bool
+) -> None:
+    said: list[str] = []
+    # The agent's own socket still looks as if it were somebody else's below proot.
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    with reserve_port() as reserved, socket.create_server((ADDRESS, 0)) as own:
+        port = reserved.getsockname()[1]
+        if strange:
+            found = Owners.owner
+            monkeypatch.setattr(
+                Owners,
+                "owner",
+                lambda self, local, remote: (
+                    owner
+                    if (owner := found(self, local, remote)) is None or local[1] != port
+                    else 65534
+                ),
+            )
+        watch = ListenerWatch((ADDRESS, port), (ADDRESS, own.getsockname()[1]), said.append)
+        watch.start()
+        time.sleep(0.3)
+        assert watch.is_alive(), "nobody listens yet"
+        with listener(host, port, socket.AF_INET6 if host else socket.AF_INET):
+            watch.join(5)
+    assert not watch.is_alive()
+    expected = f"another user of this machine (id 65534) listens at port {port}, where rank 0 was to listen"
+    assert said == ([f"{expected}: run it again"] if strange else [])
 
 
 def test_all_ranks_are_told_the_same_port(job: Any) -> None:

@@ -200,7 +200,7 @@ def test_somebody_elses_folder_is_refused(
     (node / f"argosy-{mine + 1}").mkdir(mode=0o700)
     # Who has the next id finds a folder that this user has made for it.
     monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
-    with pytest.raises(ArgosyError, match="belongs to another user, \\w+; choose another"):
+    with pytest.raises(ArgosyError, match=r"belongs to another user, \w+; choose another"):
         stage(wanted, node)
 
 

@@ -27,6 +27,7 @@ from .processes.measurements import PrintedThroughput
 from .processes.memory_limits import kills_in_job, memory_kills
 from .processes.output import Console
 from .processes.ranks import Ranks, StartError
+from .rendezvous.master_port import ListenerWatch
 from .settings import MeetingPoint, Settings, SettingsError, read_settings
 from .status import CANCELLED, COMPLETED, FAILED, INTERRUPTED, StatusFile
 from .telemetry.start import telemetry_of
@@ -221,7 +222,12 @@ class Supervisor:
         self._started = True
         self._status.note_start_of_ranks()
         try:
-            meeting = MeetingPoint(self._channel.rendezvous, self._order.master_port)
+            port = self._order.master_port
+            meeting = MeetingPoint(self._channel.rendezvous, port)
+            if port and self._settings.node == 0:
+                head = self._settings.head_address
+                own = (head, self._settings.head_port)
+                ListenerWatch((head, port), own, self._trouble).start()
             self._ranks.start(
                 meeting, self._console, self._trouble, self._printed.search, self._watch.open()
             )

@@ -2,7 +2,48 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import threading
+from typing import Callable
+
+from ..transport.peers import Endpoint, Owners
+
+PAUSE_S = 0.1
+
+
+class ListenerWatch(threading.Thread):
+    """Looks whose process listens at rank 0's port, until it is one of ours.
+
+    Who has a port reserved as here cannot keep another user of the machine from listening there first:
+    the ranks of other nodes would meet that one. So it ends the job.
+
+    Args:
+        master: the address and port at which rank 0 will listen.
+        own: an address and port of this machine at which we listen ourselves.
+        trouble: is told the cause.
+    """
+
+    def __init__(self, master: Endpoint, own: Endpoint, trouble: Callable[[str], None]) -> None:
+        super().__init__(name="master port", daemon=True)
+        self._master = master
+        self._own = own
+        self._trouble = trouble
+        self._owners = Owners()
+
+    def run(self) -> None:
+        """Run the thread."""
+        while (owner := self._listener(self._master)) is None:
+            threading.Event().wait(PAUSE_S)
+        # The kernel says who we are: below proot we take ourselves for root.
+        if owner not in (os.getuid(), self._listener(self._own)):
+            self._trouble(
+                f"another user of this machine (id {owner}) listens at port {self._master[1]}, where "
+                "rank 0 was to listen: run it again"
+            )
+
+    def _listener(self, place: Endpoint) -> int | None:
+        return self._owners.owner(place, (place[0], 0))
 
 
 def reserve_port() -> socket.socket:
