@@ -12,8 +12,12 @@ from argosy.files import write_text
 from argosy.images.builder.recipe import Step
 from argosy.images.config import ImageConfig
 from argosy.images.rootfs.archive import digest_of_layer
-from argosy.images.rootfs.layers import Change, Layer, read_overlay, take_setuid
+from argosy.images.rootfs.layers import Change, Layer, read_overlay, take_setuid, walk
 from argosy.images.store.store import Store, remove_tree
+from argosy.units import amount
+
+LARGE = 4 << 30
+"""Bytes of a layer whose digest is waited for: 1 GiB takes seconds, be it of holes."""
 
 
 class CachedBase(BaseModel):
@@ -75,10 +79,15 @@ def read_layers(store: Store, steps: Iterable[Step]) -> list[Layer]:
 
 
 def write_step(
-    store: Store, step: Step, make_diff: Callable[[Path], Change], base: CachedBase | None = None
+    store: Store,
+    step: Step,
+    make_diff: Callable[[Path], Change],
+    say: Callable[[str], None],
+    base: CachedBase | None = None,
 ) -> CachedStep:
     """Put a step's layer into the cache: `make_diff` makes the folder that it is given."""
-    return write_layer(store, step.key, step.entry.text, step.inputs, make_diff, base=base)
+    inputs = step.inputs
+    return write_layer(store, step.key, step.entry.text, inputs, make_diff, base=base, say=say)
 
 
 def write_layer(
@@ -89,14 +98,17 @@ def write_layer(
     make_diff: Callable[[Path], Change],
     *,
     base: CachedBase | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> CachedStep:
-    """Put a layer into the cache, whatever it comes from."""
+    """Put a layer into the cache, whatever it comes from; `say` is told when its digest takes long."""
     target = store.layer(key)
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     making = Path(tempfile.mkdtemp(prefix=".making-", dir=target.parent))
     try:
         change = make_diff(making / "diff")
         change = replace(change, setuid=take_setuid(making / "diff"))
+        if say and change.size > LARGE:
+            say(_largest_in(making / "diff", change))
         finished = CachedStep(
             instruction=instruction,
             inputs=dict(inputs),
@@ -120,6 +132,18 @@ def write_layer(
     finally:
         remove_tree(making)
     return finished
+
+
+def _largest_in(diff: Path, change: Change) -> str:
+    """Return a line that names the largest file of a layer, all of whose bytes are read, holes too."""
+    files = (
+        (entry.stat(follow_symlinks=False).st_size, path)
+        for path, entry in walk(diff)
+        if entry.is_file(follow_symlinks=False)
+    )
+    size, path = max(files)
+    told = f"reading {amount(change.size)} for the layer's digest"
+    return f"{told}; the largest file is /{path}, {amount(size)}"
 
 
 def move_diff(source: Path) -> Callable[[Path], Change]:

@@ -78,7 +78,7 @@ class Executor:
                 raise ArgosyError(f"{step.base}: the base system cannot be configured: {last}")
             base.tidy(root)
         base.empty_dev(root)
-        cache.write_step(self._store, step, cache.move_diff(root), fetched.base)
+        cache.write_step(self._store, step, cache.move_diff(root), self._progress.say, fetched.base)
         for path in fetched.downloads:
             path.unlink(missing_ok=True)
 
@@ -107,7 +107,7 @@ class Executor:
                 self._carry_out_copy(step, step.entry, tree)
             else:
                 _make_workdir(step, tree)
-            cache.write_step(self._store, step, tree.save)
+            cache.write_step(self._store, step, tree.save, self._progress.say)
 
     def _carry_out_copy(self, step: Step, entry: Copy, tree: Tree) -> None:
         aside = self._folder / "unpacked"

@@ -194,7 +194,7 @@ def _unpack_missing(
     for key, layer, change in made:
         inputs = {"diff_id": layer.diff_id}
         move = _moving(to.work / key, change)
-        cache.write_layer(to.store, key, layer.instruction, inputs, move)
+        cache.write_layer(to.store, key, layer.instruction, inputs, move, say=to.say)
 
 
 def _moving(source: Path, change: Change) -> Callable[[Path], Change]:
