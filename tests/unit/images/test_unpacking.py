@@ -324,6 +324,18 @@ def test_the_notes_of_aufs_are_no_files_and_what_they_keep_is_linked(tmp_path: P
     assert (status.st_nlink, stat.S_IMODE(status.st_mode)) == (2, 0o750)
 
 
+def test_a_layer_may_hide_all_that_is_below(project: Project) -> None:
+    below = tar(member("a/x", b"1"), member("b", b"2"), symlink("c", "b"), member("d/e/f", b"3"))
+    upper = tar(member("a/y", b"4"), member("/.wh..wh..opq"), member("b", b"5"))
+    project.write_docker(tar(member(".wh..wh..opq")), below, upper, tar(folder("d")))
+    lock = project.take()
+    root = project.store.root(lock.digest)
+    assert [path.name for path in (root / "a").iterdir()] == ["y"]
+    assert (root / "b").read_text() == "5"
+    assert not (root / "c").is_symlink()
+    assert list((root / "d").iterdir()) == []
+
+
 def test_a_folder_takes_the_place_of_a_link_of_a_layer_below(project: Project) -> None:
     below = tar(folder("run"), symlink("var/run", str(project.outside)), symlink("a/b", "/run"))
     upper = tar(member("var/run/pid", b"1"), member("a/b/c/d", b"2"), folder("a/b/e"))

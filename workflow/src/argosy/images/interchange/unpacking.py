@@ -171,8 +171,10 @@ class _Unpacker:
         if name == OPAQUE_MARKER:
             if folder:
                 self._opaque[folder] = None
-            elif self._below:
-                self._refuse(member, "hides all that is below; such layers cannot be used")
+                return
+            # The root itself cannot be marked, so each name in it is.
+            for layer in self._below:
+                self._removed |= dict.fromkeys(path.name for path in layer.diff.iterdir())
         elif not name.startswith(_AUFS_NOTES):
             target = name.removeprefix(WHITEOUT)
             if target in ("", ".", "..") or not is_text(member.name):
