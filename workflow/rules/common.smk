@@ -44,7 +44,7 @@ from argosy.schedulers import find_batch_system
 from argosy.schedulers.script_template import template_files
 from argosy.site.models import read_site
 from argosy.study.config import Source, parse_config
-from argosy.study.image_names import is_archive
+from argosy.study.image_names import archive_of
 from argosy.study.order import in_blocks
 from argosy.study.runs import expand as expand_runs
 from argosy.yaml_file import read_yaml
@@ -113,8 +113,8 @@ try:
     TAKEN = STUDY.taken_images
     for name, source in TAKEN.items():
         check_taken(PROJECT, name, source)
-        if is_archive(source):
-            rule_path(source)
+        if archive := archive_of(source):
+            rule_path(archive)
     # What the site does not have is told before anything runs, and so are Containerfiles that
     # cannot be built.
     LOCKS = Project(PROJECT).locks(IMAGES)
@@ -224,8 +224,7 @@ def taken_image(wildcards):
 
 def image_archive(wildcards):
     """The archive that an image is taken from; a newer one is taken anew."""
-    source = taken_image(wildcards)
-    return source if is_archive(source) else []
+    return archive_of(taken_image(wildcards)) or []
 
 
 def image_files(wildcards):
@@ -257,8 +256,8 @@ def is_settled():
 
 def image_sources(image):
     """Return the files that an image is made of by a rule."""
-    archive = TAKEN.get(image)
-    return IMAGE_FILES.get(image, [archive] if archive and is_archive(archive) else [])
+    archive = archive_of(TAKEN.get(image, ""))
+    return IMAGE_FILES.get(image, [archive] if archive else [])
 
 
 def preflight_file():

@@ -9,7 +9,7 @@ import yaml
 from argosy.errors import ArgosyError
 from argosy.jobs.launchers import LAUNCHERS
 from argosy.study.config import Source, parse_config
-from argosy.study.image_names import image_name
+from argosy.study.image_names import archive_of, image_name
 from argosy.study.models import Config, Experiment
 from argosy.study.runs import Run, expand
 
@@ -428,6 +428,7 @@ def test_the_file_that_says_it_is_blamed() -> None:
         ("udocker:tool", "tool-latest"),
         ("../my images/tool v1.oci.tar", "tool-v1.oci"),
         ("/scratch/tool.tar.gz", "tool"),
+        ("my.tar.files/tools.tar:team/tool:1", "tools-team-tool-1"),
         *((f"images/tool.{kind}", "tool") for kind in ("tar.xz", "txz", "tar.bz2", "tbz", "tzst")),
     ],
 )
@@ -435,6 +436,20 @@ def test_an_image_that_is_taken_has_a_name_in_the_project(image: str, name: str)
     config = parse(GOOD.replace("torch-cpu", repr(image)))
     assert {run.image for run in expand(config)} == {name}
     assert config.taken_images == ({} if image == name else {name: image})
+
+
+def test_the_file_of_an_archive_is_known_without_the_image_in_it() -> None:
+    assert archive_of("../x.tar.gz") == archive_of("../x.tar.gz:team/tool:1") == "../x.tar.gz"
+    assert archive_of("my.tar.files/x.tgz:1") == "my.tar.files/x.tgz"
+    for other in (
+        "torch-cpu",
+        "x.tar.d/y",
+        "docker://team/x.tar:1",
+        "udocker:x.tar",
+        "x.tar:",
+        "tar",
+    ):
+        assert archive_of(other) == ""
 
 
 def test_a_long_name_is_cut_and_stays_its_own() -> None:

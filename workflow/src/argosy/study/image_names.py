@@ -12,6 +12,9 @@ ARCHIVES = (
     *(".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz"),
     *(".tar.bz2", ".tbz", ".tbz2", ".tar.zst", ".tzst"),
 )
+_ENDING = "|".join(map(re.escape, ARCHIVES))
+_ARCHIVE = re.compile(rf"(?P<file>(?:.*/)?(?P<stem>[^/]*?)(?:{_ENDING}))(?P<inside>:.+)?")
+"""The path of an archive; behind a colon, the name of one of several images in it."""
 LONGEST = 64
 _DIGEST = re.compile(r"@sha256:([0-9a-f]{12})[0-9a-f]*$")
 _OTHERS = re.compile(r"[^A-Za-z0-9._-]+")
@@ -20,30 +23,26 @@ _SHORT_DIGEST = 12
 
 def is_taken(image: str) -> bool:
     """Return whether an image is taken as it is, and not built of a folder of containers/."""
-    return image.startswith((REGISTRY, UDOCKER)) or is_archive(image)
+    return image.startswith((REGISTRY, UDOCKER)) or bool(archive_of(image))
 
 
-def is_archive(image: str) -> bool:
-    """Return whether it is a file of the project or of the host."""
-    return not image.startswith((REGISTRY, UDOCKER)) and image.endswith(ARCHIVES)
+def archive_of(image: str) -> str:
+    """Return the file of the project or of the host that an image is taken from; empty for other images."""
+    found = _ARCHIVE.fullmatch(image)
+    return found["file"] if found and not image.startswith((REGISTRY, UDOCKER)) else ""
 
 
 def image_name(image: str) -> str:
     """Return the name of an image's folder in resources/images/: `team-tool-1` for docker://team/tool:1."""
     if not is_taken(image):
         return image
-    name = _OTHERS.sub("-", _archive_name(image) if is_archive(image) else _tagged(image)).strip(
-        "-._"
-    )
+    found = _ARCHIVE.fullmatch(image) if archive_of(image) else None
+    told = found["stem"] + (found["inside"] or "") if found else _tagged(image)
+    name = _OTHERS.sub("-", told).strip("-._")
     if len(name) <= LONGEST:
         return name
     told = hashlib.sha256(image.encode()).hexdigest()[:_SHORT_DIGEST]
     return f"{name[: LONGEST - _SHORT_DIGEST - 1]}-{told}"
-
-
-def _archive_name(path: str) -> str:
-    name = path.rpartition("/")[2]
-    return name.removesuffix(next(ending for ending in ARCHIVES if name.endswith(ending)))
 
 
 def _tagged(image: str) -> str:

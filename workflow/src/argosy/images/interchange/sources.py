@@ -58,7 +58,7 @@ def check_taken(project: Path, name: str, source: str) -> None:
         )
     path = lock_path(project, name)
     is_archive = not source.startswith((TRANSPORT, PREFIX))
-    if is_archive and not (project / source).exists():
+    if is_archive and not _parts(str(project / source))[0].exists():
         kinds = f"a folder of containers/, {TRANSPORT}HOST/NAME:TAG, {PREFIX}NAME:TAG or an archive"
         was_taken = f"write image: {name}, which was taken from it"
         raise ArgosyError(
