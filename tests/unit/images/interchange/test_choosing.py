@@ -89,6 +89,8 @@ def test_of_several_images_one_is_named(layout: Layout) -> None:
     for name in ("2", "docker.io/library/app:2"):
         assert layout.taken(*entries, wanted=name) == "b"
     assert "an image 'app:3'" in layout.refused(*entries, wanted="app:3")
+    hostile = layout.refused(named(a, "$(touch evil)"), b)
+    assert f"argosy image import '{layout.place}:$(touch evil)' NAME" in hostile
     # Those without a name are told by their digests.
     assert a["digest"] in layout.refused(a, b)
     assert layout.taken(a, b, wanted=b["digest"]) == "b"

@@ -1,5 +1,6 @@
 """Which image of an archive is meant: by its name, and of its variants the one for this machine."""
 
+import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -52,10 +53,12 @@ def chosen(
     # Those without a name are told apart by their digests.
     names = [(one.names or (one.key,))[0][:_LONGEST_QUOTED] for one in images.values()]
     there = names or [f"an image for {each}" for each in sorted(others)] or ["none"]
+    # Somebody else's words, which the user may copy into a shell.
+    source = shlex.quote(f"{archive.title}:{names[0]}") if names else ""
     which = f"an image {wanted!r}" if wanted else "one image"
     raise ArgosyError(
         f"{archive.title}: it must hold {which} for linux/{architecture()}; it holds: {some(there)}",
-        f"name one: argosy image import {archive.title}:{names[0]} NAME" if names else "",
+        f"name one: argosy image import {source} NAME" if source else "",
     )
 
 

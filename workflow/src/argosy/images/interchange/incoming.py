@@ -102,9 +102,9 @@ def _of_manifest(
 
 
 def _describe_docker(archive: Archive, content: Sequence[Json], wanted: str) -> IncomingImage:
-    # Images of the same configuration and layers are one.
+    # Images of the same configuration are one.
     found = [
-        Found(f"{one['Config']} {one['Layers']}", tuple(map(str, one.get("RepoTags") or ())), one)
+        Found(str(one["Config"]), tuple(map(str, one.get("RepoTags") or ())), one)
         for one in content
     ]
     image = chosen(archive, found, wanted)
