@@ -176,9 +176,15 @@ RUN --mount=source=input,target=/in/put --mount=from=other,source=/file,target=/
     cat /in/put /of/stage > /both && ! touch /in/put
 RUN --mount=source=.,target=/context,rw touch /context/new && ls /context > /listed
 RUN --mount=type=tmpfs,target=/scratch touch /scratch/x
+RUN echo "10.1.2.3 licence" >> /etc/hosts && echo > /etc/resolv.conf && grep licence /etc/hosts
+RUN ! grep licence /etc/hosts && cp /etc/resolv.conf /seen
 """
     (folder / "Containerfile").write_text(text)
+    host = [Path(name).read_bytes() for name in ("/etc/hosts", "/etc/resolv.conf")]
     lock = build_image(store, folder, tmp_path / "image.lock", tmp_path / "build.log")
+    assert [Path(name).read_bytes() for name in ("/etc/hosts", "/etc/resolv.conf")] == host
+    assert read(store, lock, "seen").encode() == host[1]
+    assert lock.steps[-2].diff_id is None
     assert read(store, lock, "first") == read(store, lock, "second")
     assert read(store, lock, "both") == "datafrom-stage\n"
     assert "new" in read(store, lock, "listed")

@@ -43,6 +43,7 @@ COPY --chmod=711 --chown=ann file /copied/
 RUN --mount=type=tmpfs,target=/scratch --mount=type=cache,target=/root/kept \\
     --mount=type=bind,from=other,source=/made,target=/seen \\
     echo x > /scratch/x && cp /seen/a /from-seen && test -c /dev/null && echo > /dev/null \\
+    && echo 10.1.2.3 licence >> /etc/hosts && echo > /etc/resolv.conf && grep licence /etc/hosts \\
     && rm -rf /usr/share/doc /home/ann/again && touch /usr/share/doc && id -u > /who
 WORKDIR /srv/here
 RUN ls > listed && stat -c '%a %F' /etc/passwd >> listed && mv listed ..

@@ -200,9 +200,9 @@ def _content(path: Path) -> str:
 def by_podman(podman: Podman, folder: Path, tmp_path: Path) -> tuple[Store, ImageLock]:
     """podman's image, unpacked by our import."""
     options = ["--isolation", "chroot", "--network", "host", "--tag", "theirs"]
-    # Of the two formats OCI's knows no SHELL.
+    # OCI's format knows no SHELL, be it of an image or an archive.
     podman("build", "--format", "docker", *options, folder)
-    podman("save", "--format", "oci-archive", "-o", tmp_path / "theirs.tar", "theirs")
+    podman("save", "--format", "docker-archive", "-o", tmp_path / "theirs.tar", "theirs")
     other = Store(tmp_path / "their store")
     return other, import_image(other, tmp_path / "their project", tmp_path / "theirs.tar", "theirs")
 

@@ -33,6 +33,11 @@ def test_an_exported_image_has_every_field_as_it_came() -> None:
     assert config.shell == ("/activate.sh", "-c")
 
 
+def test_the_builder_s_own_container_leaves_nothing() -> None:
+    own = {"Hostname": "5434ea5a955a", "Domainname": "x", "Image": "sha256:1", "AttachStdin": False}
+    assert ImageConfig.from_oci(own) == ImageConfig()
+
+
 def test_what_is_not_set_changes_no_digest() -> None:
     nothing = {"Shell": None, "Healthcheck": None, "OnBuild": [], "ArgsEscaped": False}
     assert ImageConfig.from_oci(nothing).oci_bytes(()) == ImageConfig().oci_bytes(())

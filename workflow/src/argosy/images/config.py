@@ -16,6 +16,9 @@ _READ = (
 )
 """Fields of an image configuration that have names of their own here."""
 
+_NOT_KEPT = {*_READ, "Hostname", "Domainname", "Image"}
+"""The last three are of the container in which a builder ran its last step, not of the image."""
+
 _DEEPEST = 32
 """Lists in lists of other fields, of somebody else's image; Healthcheck has two."""
 
@@ -65,7 +68,7 @@ class ImageConfig(BaseModel):
             shell=_strings(config.get("Shell")),
             on_build=_strings(config.get("OnBuild")),
             others=_writable(
-                {name: config[name] for name in config.keys() - {*_READ} if config[name]}
+                {name: config[name] for name in config.keys() - _NOT_KEPT if config[name]}
             ),
         )
 

@@ -145,10 +145,12 @@ class Executor:
 
     def _run(self, root: Path, command: Command, host: HostConfig) -> int:
         seen = [Mount(bind.source, bind.target, False) for bind in host.binds]
-        seen += [Mount(Path(name), name, False) for name in HOST_FILES if Path(name).is_file()]
-        whole = replace(command, mounts=[*seen, *command.mounts])
         with tempfile.TemporaryDirectory(dir=self._scratch) as folder:
-            return self._runner.run(root, whole, Path(folder), self._progress.output)
+            for name in ("etc", "runner"):
+                (Path(folder) / name).mkdir()
+            seen += _host_files(Path(folder) / "etc")
+            whole = replace(command, mounts=[*seen, *command.mounts])
+            return self._runner.run(root, whole, Path(folder) / "runner", self._progress.output)
 
     def _caches(self, step: Step, below: Sequence[Step]) -> Path:
         """Return the folder of what steps like this one keep for the next build of their image.
@@ -236,6 +238,15 @@ def _make_workdir(step: Step, tree: Tree) -> None:
     """Make the step's WORKDIR where the image has none."""
     with Root(tree.root) as root:
         root.make_folders(root.resolve(step.settings.config.workdir)).close()
+
+
+def _host_files(folder: Path) -> Iterator[Mount]:
+    """Yield this host's name resolution, as copies that a step may write to and nobody keeps."""
+    for name in HOST_FILES:
+        if Path(name).is_file():
+            copied = folder / Path(name).name
+            shutil.copyfile(name, copied)
+            yield Mount(copied, name)
 
 
 def _made(folder: Path) -> Path:
