@@ -218,6 +218,16 @@ def test_a_missing_command_is_named(job: Any) -> None:
     assert "Traceback" not in job.outputs()
 
 
+def test_a_missing_command_of_an_image_with_an_entrypoint_names_it(job: Any) -> None:
+    job = job(["no-such-program"], nodes=1).start(ARGOSY_ENTRYPOINT="/bin/bash -l")
+    assert job.wait() == [1]
+    [said] = job.failures()
+    assert said.startswith(
+        "command not found in the image: no-such-program; its ENTRYPOINT is not run"
+    )
+    assert said.endswith("(/bin/bash -l)")
+
+
 def test_commands_that_cannot_be_executed_are_named(job: Any, tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text("#!/no/such/interpreter\n")

@@ -7,6 +7,7 @@ that say which GPUs are the job's, go into the container, besides those that the
 import argparse
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -14,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from argosy.errors import ArgosyError, explained, is_of_the_surroundings
+from argosy.errors import ArgosyError, explained, is_of_the_surroundings, plain
 from argosy.images.engines import container
 from argosy.images.engines.choice import (
     caution,
@@ -41,10 +42,16 @@ GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DE
 ENGINE_VARIABLE = "ARGOSY_ENGINE"
 """Tells the agent what its container was started with, for the record."""
 
+ENTRYPOINT_VARIABLE = "ARGOSY_ENTRYPOINT"
+"""Tells the agent what is not run, for the cause of a command that is not found."""
+
 TOKEN_VARIABLE = "ARGOSY_TOKEN"
 TOKEN_FILE_VARIABLE = "ARGOSY_TOKEN_FILE"
 TOKEN_FILE = "token"
 """The agent reads it and takes it away before anything else runs."""
+
+LONGEST_ENTRYPOINT = 200
+"""Letters of it that a message quotes."""
 
 KILLED = 137
 """The shell's status of a command that was killed, when the command could not say so itself."""
@@ -112,7 +119,12 @@ def run_image(
             root,
             command,
             binds=binds,
-            environment={**DEFAULT_ENVIRONMENT, **config["environment"], **_own_variables()},
+            environment={
+                **DEFAULT_ENVIRONMENT,
+                **config["environment"],
+                **_own_variables(),
+                **_entrypoint(config["entrypoint"]),
+            },
             secrets=_secrets(),
             workdir=config["workdir"],
             held=held,
@@ -239,6 +251,11 @@ def _own_variables() -> dict[str, str]:
         if (name.startswith("ARGOSY_") and name not in kept) or name in GPU_VARIABLES
     }
     return {**own, TOKEN_FILE_VARIABLE: f"{GUEST_DIR}/{TOKEN_FILE}"} if _secrets() else own
+
+
+def _entrypoint(words: Sequence[str] | None) -> dict[str, str]:
+    said = " ".join(plain(shlex.join(words or ())).split())
+    return {ENTRYPOINT_VARIABLE: said[:LONGEST_ENTRYPOINT]} if said else {}
 
 
 def _secrets() -> dict[str, str]:

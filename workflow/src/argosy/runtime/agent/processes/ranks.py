@@ -466,9 +466,19 @@ def _start(
         )
     except FileNotFoundError:
         if shutil.which(name, path=environment.get("PATH")):
-            raise StartError(f"command {name}: the image lacks its interpreter") from None
-        raise StartError(f"command not found in the image: {name}") from None
+            raise StartError(f"command {name}: the image lacks its interpreter{_unrun()}") from None
+        raise StartError(f"command not found in the image: {name}{_unrun()}") from None
     except PermissionError:
         raise StartError(f"command not executable in the image: {name}") from None
     except (OSError, ValueError) as error:
         raise StartError(f"command {name} cannot be started: {error}") from None
+
+
+def _unrun() -> str:
+    """Return what to try where the image has an ENTRYPOINT, which may set PATH for its programs."""
+    entrypoint = os.environ.get("ARGOSY_ENTRYPOINT")
+    return (
+        f"; its ENTRYPOINT is not run: put it before the command ({entrypoint})"
+        if entrypoint
+        else ""
+    )
