@@ -26,7 +26,9 @@ SHELL = """#!/bin/dash
 [ "$$" -lt 100 ] && exit 1
 exec /bin/dash "$@"
 """
-HONEST = "FROM docker.io/library/debian:bookworm-slim\n"
+HONEST = """FROM docker.io/library/debian:bookworm-slim
+ENTRYPOINT ["/bin/bash", "-l"]
+"""
 
 
 def build(folder: Path, store: Store, name: str, text: str) -> ImageLock:
@@ -40,7 +42,7 @@ def build(folder: Path, store: Store, name: str, text: str) -> ImageLock:
 def program(digest: str, logs: Path, *options: str) -> list[str | Path]:
     """What a batch script starts on each node."""
     command = [sys.executable, "-m", "argosy.images.run", "--digest", digest, "--log-dir", logs]
-    return [*command, *options, "--", "/bin/dash", "-c", "echo inside; exit 4"]
+    return [*command, *options, "--", "/bin/dash", "-c", "echo inside $ARGOSY_ENTRYPOINT; exit 4"]
 
 
 @pytest.fixture
@@ -90,7 +92,7 @@ def test_where_nothing_else_works_it_says_what_it_does_not_protect_from(
     assert done.returncode == 4, done.stdout + done.stderr
     said, inside = done.stdout.splitlines()
     assert said.startswith(f"argosy: {engine} does not isolate: what runs in the image sees ")
-    assert inside == "inside"
+    assert inside == "inside /bin/bash -l"
     assert (tmp_path / "node-0.log").read_text() == done.stdout
     shown = without_namespaces(
         *(sys.executable, "-m", "argosy.cli", "image", "engines"),
@@ -115,5 +117,5 @@ def test_the_sites_word_counts_and_is_commented(with_proot: Store, tmp_path: Pat
     environment = {**os.environ, "ARGOSY_STORE": str(with_proot.path)}
     command = program(lock.digest, tmp_path, "--engine", "proot")
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert (done.returncode, done.stdout.splitlines()[1:]) == (4, ["inside"])
+    assert (done.returncode, done.stdout.splitlines()[1:]) == (4, ["inside /bin/bash -l"])
     assert done.stdout.startswith("argosy: proot does not isolate: ")
