@@ -5,12 +5,13 @@ import subprocess
 import sys
 import tarfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from udocker.config import Config
 
 from argosy.errors import ArgosyError
 from argosy.images import tools
@@ -18,29 +19,39 @@ from argosy.images.store.store import Store
 
 pytestmark = [pytest.mark.container, pytest.mark.udocker]
 
-Install = Callable[[Store, str | None], str]
 
-
+@pytest.mark.parametrize("place", ["named", "published", "forged"])
 def test_udockers_own_tarball_is_taken_where_it_can_be_fetched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project_store: Store, place: str
 ) -> None:
+    """The one that UDOCKER_TARBALL names is the user's choice; others are compared with their digest."""
     (tmp_path / "VERSION").write_text("1.2.11\n")
-    (tmp_path / "runc").write_text("#!/bin/sh\n")
-    with tarfile.open(tmp_path / "tools.tar.gz", "w:gz") as archive:
-        archive.add(tmp_path / "VERSION", "udocker_dir/lib/VERSION")
-        archive.add(tmp_path / "runc", "udocker_dir/bin/runc-from-the-tarball")
+    for name in ("tools", "forged"):
+        (tmp_path / "runc").write_text(f"#!/bin/sh\n: {name}\n")
+        with tarfile.open(tmp_path / f"{name}.tar.gz", "w:gz") as archive:
+            archive.add(tmp_path / "VERSION", "udocker_dir/lib/VERSION")
+            archive.add(tmp_path / "runc", f"udocker_dir/bin/runc-of-{name}")
+    monkeypatch.setattr(tools, "TARBALL_BLOB", tools._blob_of(tmp_path / "tools.tar.gz"))
+    runtime = tools.require_runtime(project_store, print)
+    monkeypatch.setenv("PATH", f"{runtime.parent}:{os.environ['PATH']}")
     handler = partial(SimpleHTTPRequestHandler, directory=tmp_path)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}/tools.tar.gz"
-        monkeypatch.setenv("UDOCKER_TARBALL", url)
+        names = [f"http://127.0.0.1:{server.server_port}/{n}.tar.gz" for n in ("forged", "tools")]
+        if place == "named":
+            monkeypatch.setenv("UDOCKER_TARBALL", names[0])
+        else:
+            monkeypatch.delenv("UDOCKER_TARBALL", raising=False)
+            given = names[0] if place == "forged" else " ".join(names)
+            monkeypatch.setitem(Config.conf, "tarball", given)
         said: list[str] = []
         store = Store(tmp_path / "store")
         tools.ensure_udocker(store, said.append)
         server.shutdown()
+    found = {path.name for path in (store.udocker / "bin").glob("runc-of-*")}
+    assert found == {"named": {"runc-of-forged"}, "published": {"runc-of-tools"}}.get(place, set())
     # Before that it may say that it unpacks curl.
-    assert said[-1] == "container tools: fetching udocker's own tarball"
-    assert (store.udocker / "bin/runc-from-the-tarball").is_file()
+    assert ("is not the file that udocker's authors published" in said[-1]) is (place == "forged")
 
 
 def test_tools_are_put_together_where_home_and_tmpdir_are_gone(
@@ -51,14 +62,9 @@ def test_tools_are_put_together_where_home_and_tmpdir_are_gone(
     monkeypatch.setenv("PATH", f"{runtime.parent}:{os.environ['PATH']}")
     for name in ("HOME", "TMPDIR"):
         monkeypatch.setenv(name, "/proc/gone")
-    monkeypatch.setattr(tools, "_install", without_a_network(tools._install))
+    monkeypatch.setattr(tools, "_install_published", lambda _: "no network")
     tools.ensure_udocker(store, print)
     assert (store.udocker / "lib/VERSION").is_file()
-
-
-def without_a_network(install: Install) -> Install:
-    """udocker's own tarball cannot be fetched."""
-    return lambda store, tarball: install(store, tarball) if tarball else "no network"
 
 
 UNPACK = """

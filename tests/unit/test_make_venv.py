@@ -1,8 +1,10 @@
 """The environment of Argosy is made of the files that were tested, or the researcher says otherwise."""
 
+import ensurepip
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -155,3 +157,28 @@ def test_a_newer_python_is_had_from_a_manager(project: Path, tmp_path: Path, man
     write_program(tmp_path / "programs" / manager, says.replace("$manager", manager))
     done = on_red_hat(project, tmp_path)
     assert done.stdout.splitlines() == [f"environment: making venv with {folder}/python3"], done
+
+
+@pytest.mark.slow
+def test_where_pip_is_kept_apart_it_is_the_distribution_s(project: Path, tmp_path: Path) -> None:
+    """Not the newest of an index, which might be anything; apt and its package are stood in for."""
+    bundled = Path(ensurepip.__file__).parent / "_bundled"
+    folders = (bundled, Path("/usr/share/python-wheels"))
+    wheel = next(path for folder in folders for path in folder.glob("pip-*.whl"))
+    write_program(
+        tmp_path / "bin/python", f'[ "$2" != "import ensurepip" ] && exec {sys.executable} "$@"'
+    )
+    write_program(tmp_path / "bin/apt-get", "touch python3-pip-whl_1.deb")
+    place = "usr/share/python-wheels"
+    write_program(tmp_path / "bin/dpkg-deb", f"mkdir -p {place} && cp {wheel} {place}")
+    done = make_venv(
+        project,
+        tmp_path,
+        PYTHON=str(tmp_path / "bin/python"),
+        PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+        PIP_INDEX_URL="http://127.0.0.1:9/",
+        PIP_RETRIES="0",
+    )
+    version = wheel.name.split("-")[1]
+    assert list(tmp_path.glob(f"venv/lib/python3*/site-packages/pip-{version}.dist-info"))
+    assert "the pinned packages could not be installed" in done.stderr

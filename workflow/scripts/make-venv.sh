@@ -104,7 +104,9 @@ if "$python" -c 'import ensurepip' 2>/dev/null; then
     pip=("$venv/bin/python" -m pip)
 else
     "$python" -m venv --without-pip "$venv"
-    "$venv/bin/python" "$(fetch_pip "$scratch")/pip" install -qq pip
+    # The distribution's own, whose signature apt has looked at: an index may offer any.
+    wheel=$(fetch_pip "$scratch")
+    "$venv/bin/python" "$wheel/pip" install -qq --no-index "$wheel"
     pip=("$venv/bin/python" -m pip)
 fi
 # A Python from a module may need what the module sets, which jobs and other terminals do not have.

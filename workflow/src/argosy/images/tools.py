@@ -5,6 +5,7 @@ reach, or are the distribution's packages: installed by root, downloaded and unp
 ordinary user. Nothing outside the store is touched in the latter case.
 """
 
+import hashlib
 import os
 import platform
 import shutil
@@ -22,6 +23,9 @@ from argosy.images.store.store import Store
 
 TARBALL_RELEASE = "1.2.11"
 """The release of udocker's tools that udocker 1.3.17 asks for in lib/VERSION."""
+
+TARBALL_BLOB = "17f7341a84ea7b25d072fcdb48c8b68570201020"
+"""Its digest as git makes it, from the repository in which udocker's authors publish it."""
 
 INSTALL_TIMEOUT_S = 300
 """For fetching udocker's tarball of some 10 MB, its own retries included."""
@@ -81,14 +85,47 @@ def _install_udocker(store: Store, say: Say) -> None:
     # Without curl not even udocker's help can be seen.
     require(store, "curl", say)
     say("container tools: fetching udocker's own tarball")
-    if not _install(store, os.environ.get("UDOCKER_TARBALL")):
+    given = os.environ.get("UDOCKER_TARBALL")
+    problem = _install(store, given) if given else _install_published(store)
+    if not problem:
         return
     runtime = require_runtime(store, say)
-    say(f"container tools: it cannot be fetched here; taking {runtime}")
+    say(f"container tools: it cannot be had here ({problem}); taking {runtime}")
     with private_folder() as (folder, _):
         problem = _install(store, str(_pack_tools(runtime, folder)))
     if problem:
         raise ArgosyError(f"{store.udocker}: udocker does not accept its tools: {problem}")
+
+
+def _install_published(store: Store) -> str:
+    """Install the tarball that udocker would fetch, proved by its digest, which udocker does not look at.
+
+    Empty when that went well, else what went wrong last.
+    """
+    # Imported where it is needed: once for a store.
+    from udocker.config import Config
+
+    from argosy.images.builder.downloads import DownloadError, download
+
+    problem = ""
+    with private_folder() as (folder, _):
+        for number, address in enumerate(Config.conf["tarball"].split()):
+            tarball = folder / f"{number}.tar.gz"
+            try:
+                download(address, tarball)
+            except DownloadError as why:
+                problem = str(why)
+                continue
+            if _blob_of(tarball) != TARBALL_BLOB:
+                problem = f"{address} is not the file that udocker's authors published"
+                continue
+            return _install(store, str(tarball))
+    return problem
+
+
+def _blob_of(path: Path) -> str:
+    content = path.read_bytes()
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 def udocker_command(*module: str) -> list[str]:
