@@ -372,3 +372,15 @@ def test_a_copy_leaves_the_disk_its_reserve(
         build(tmp_path, folder, f"FROM scratch AS a\nCOPY good/ /s/\n{instruction}\n")
     used = sum(path.lstat().st_blocks for path in (tmp_path / "store").rglob("*"))
     assert used * 512 < 10 << 20
+
+
+def test_others_read_no_log_of_a_build(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "build.log"
+    log.touch(0o644)
+    build(tmp_path, folder, "FROM scratch\nCOPY good/ /\n")
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    monkeypatch.setenv("ARGOSY_UMASK", "027")
+    build(tmp_path, folder, "FROM scratch\nCOPY good/ /\n")
+    assert stat.S_IMODE(log.stat().st_mode) == 0o640

@@ -6,11 +6,14 @@ A finished step is a layer on disk, so an interrupted build goes on at the last 
 import errno
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
+from typing import BinaryIO
 
 from argosy.errors import FULL, ArgosyError
+from argosy.files import umask
 from argosy.images.builder import cache, history
 from argosy.images.builder.execution import Executor
 from argosy.images.builder.progress import Progress
@@ -47,7 +50,7 @@ def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> 
     log_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not store.is_writable:
         return _find_built(store, folder, lock_path, log_path)
-    with store.changing(name), log_path.open("wb", buffering=0) as log:
+    with store.changing(name), _log(log_path) as log:
         progress = Progress(log)
         recipe = plan_image(store, folder)
         # Written now, so that it explains a failure, too.
@@ -74,6 +77,16 @@ def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> 
     return lock
 
 
+def _log(path: Path) -> BinaryIO:
+    """Open a build's log anew, for the user alone or whom ARGOSY_UMASK lets: steps print what they like."""
+    path.touch(0o600)
+    log = path.open("wb", buffering=0)
+    # It may be /dev/null.
+    with suppress(PermissionError):
+        os.fchmod(log.fileno(), 0o666 & ~umask())
+    return log
+
+
 def _freeze(tree: GrowingTree, layers: Sequence[Layer], target: Path, lock: ImageLock) -> None:
     try:
         tree.finish(layers, target, lock.config.workdir, lock.config.volumes)
@@ -95,7 +108,7 @@ def _find_built(store: Store, folder: Path, lock_path: Path, log_path: Path) -> 
     lock = lock_of(store, name, recipe.final)
     if not (store.root(lock.digest).is_dir() and store.description(lock.digest).is_file()):
         raise store.read_only(f"image {name} has to be frozen")
-    with log_path.open("wb", buffering=0) as log:
+    with _log(log_path) as log:
         progress = Progress(log)
         progress.say(_all_cached(name, recipe))
         write_lock(lock_path, lock)
