@@ -33,6 +33,8 @@ def layer(project_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Lay
     (diff / "link").symlink_to("/made/by/link")
     (diff / "etc").mkdir(exist_ok=True)
     (diff / "inner").symlink_to("/usr")
+    (diff / "scratch").symlink_to("tmp")
+    (diff / "tmp").symlink_to("/var/tmp")
     return Layer(diff, {}, frozenset())
 
 
@@ -52,7 +54,7 @@ def start(store: Store, root: Path, engine: str, workdir: str, *binds: Bind) -> 
     return b"".join(output).decode()
 
 
-@pytest.mark.parametrize("workdir", ["/work/app", "/link", "/tmp/of/its/own", "/job/a", "/"])
+@pytest.mark.parametrize("workdir", ["/work/app", "/link", "/scratch/own", "/job/a", "/"])
 def test_every_engine_starts_where_the_image_says(
     project_store: Store, layer: Layer, tmp_path: Path, engine: str, workdir: str
 ) -> None:
@@ -62,13 +64,14 @@ def test_every_engine_starts_where_the_image_says(
     before = describe_tree(root)
     said = start(project_store, root, engine, workdir, Bind(job, "/job"))
     assert describe_tree(root) == before
-    expected = {"/link": "/made/by/link"}.get(workdir, workdir)
+    links = {"/link": "/made/by/link", "/scratch/own": "/var/tmp/own"}
+    expected = links.get(workdir, workdir)
     if engine == "crun" and not said.startswith("/"):
         # It does not start on hosts with both versions of control groups.
         return
     lines = said.splitlines()
     assert lines[0] == expected, said
-    assert ("writable" in lines) is workdir.startswith("/tmp")
+    assert ("writable" in lines) is workdir.startswith("/scratch")
 
 
 @pytest.mark.parametrize("bad", ["workdir", "bind"])

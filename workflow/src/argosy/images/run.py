@@ -123,7 +123,7 @@ def run_image(
                 **DEFAULT_ENVIRONMENT,
                 **config["environment"],
                 **_own_variables(),
-                **_entrypoint(config["entrypoint"]),
+                **_entrypoint(config.get("entrypoint")),
             },
             secrets=_secrets(),
             workdir=config["workdir"],

@@ -116,9 +116,10 @@ def _make_workdir(container: Container, folder: Path) -> None:
     """
     if container.workdir == "/":
         return
-    resolved = _resolved(container, container.workdir)
-    top, _, below = resolved[1:].partition("/")
-    if top == "tmp":
+    resolved, own = (_resolved(container, path) for path in (container.workdir, "/tmp"))
+    top = resolved.split("/")[1]
+    if f"{resolved}/".startswith(f"{own}/"):
+        below = resolved.removeprefix(own).lstrip("/")
         (subfolder(folder, "tmp") / below).mkdir(parents=True, exist_ok=True)
     elif top not in ("dev", "proc", "sys") and not _place(container, container.workdir).is_dir():
         raise ArgosyError(
