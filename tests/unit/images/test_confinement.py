@@ -111,7 +111,7 @@ for pid in (own.pid, other, 4000000):
     )), sep=", ")
 os.sched_setaffinity(0, os.sched_getaffinity(0)); os.nice(1); resource.getrlimit(resource.RLIMIT_CPU)
 print(tried(lambda: os.killpg(other, 9)), tried(lambda: os.kill(-1, 0)), sep=", ")
-print(tried(lambda: os.setpriority(os.PRIO_USER, 0, 19)), tried(lambda: os.setpriority(os.PRIO_PGRP, 0, 19)), sep=", ")
+print(*(tried(lambda: os.setpriority(which, 0, 19)) for which in (os.PRIO_USER, os.PRIO_PGRP)), sep=", ")
 os.killpg(own.pid, signal.SIGTERM)
 print(own.wait())
 """

@@ -51,8 +51,8 @@ def filter_calls(*, owns_all: bool = False) -> int | None:
     """Answer calls of this process and of all that it starts; on other machines, do nothing.
 
     Args:
-        owns_all: whether it is a build: modes may be changed, and calls that would give files to others
-            do nothing, with success.
+        owns_all: whether it is a build: files have extended attributes, and calls that would give files to
+            others do nothing, with success.
 
     Returns:
         A descriptor where `judge` is asked; None without Landlock, since nothing holds there.
@@ -95,9 +95,8 @@ def program(calls: Calls, landlock_version: int, *, owns_all: bool) -> bytes:
     if owns_all:
         for number, argument in calls.nodes.items():
             steps += _of(number, *_no_devices(argument))
-    else:
-        steps += _of(calls.fchmod, _step(_RETURN, judged))
-        steps += _of(calls.utimensat, *_by_descriptor_alone(judged))
+    for number in (*calls.changing, *(calls.attributes if owns_all else ())):
+        steps += _of(number, _step(_RETURN, judged))
     for number in calls.by_process:
         steps += _of(number, *_own_or(judged, 0))
     for name, what in _A_PROCESS.items():
@@ -120,11 +119,9 @@ def program(calls: Calls, landlock_version: int, *, owns_all: bool) -> bytes:
 
 def _answers(calls: Calls, landlock_version: int, owns_all: bool) -> dict[int, int]:
     """Return calls by their numbers to the error that answers each."""
-    answers = dict.fromkeys(calls.missing, errno.ENOSYS)
+    answers = {**dict.fromkeys(calls.missing, errno.ENOSYS), **dict.fromkeys(calls.giving, 0)}
     if owns_all:
-        return {**answers, **dict.fromkeys(calls.owning, 0)}
-    # No filter can tell which file a path means. proot itself changes modes of all folders on its way.
-    answers |= dict.fromkeys(calls.path_changes, 0)
+        return {**answers, **dict.fromkeys(calls.becoming, 0)}
     # As on file systems that have none.
     answers |= dict.fromkeys(calls.attributes, errno.EOPNOTSUPP)
     if 0 < landlock_version < landlock.KNOWS_TRUNCATE:
@@ -153,18 +150,6 @@ def _one_of(kind: int) -> list[bytes]:
     return [_load(0), _step(_JUMP_IF_EQUAL, kind, yes=1), _step(_RETURN, _ERROR | errno.EPERM)]
 
 
-def _by_descriptor_alone(judged: int) -> list[bytes]:
-    """Return steps that answer utimensat(2) with success where it names a path."""
-    return [
-        _load(1),
-        _step(_JUMP_IF_EQUAL, 0, no=3),
-        _load(1, high=True),
-        _step(_JUMP_IF_EQUAL, 0, no=1),
-        _step(_RETURN, judged),
-        _step(_RETURN, _ERROR),
-    ]
-
-
 def _no_commands() -> Iterator[bytes]:
     yield _load(1)
     for command in _TERMINAL_AND_FLAGS:
@@ -185,8 +170,8 @@ def _no_devices(argument: int) -> list[bytes]:
     ]
 
 
-def _load(argument: int, *, high: bool = False) -> bytes:
-    return _step(_LOAD_WORD, _ARGUMENTS_PLACE + 8 * argument + 4 * high)
+def _load(argument: int) -> bytes:
+    return _step(_LOAD_WORD, _ARGUMENTS_PLACE + 8 * argument)
 
 
 def _step(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:

@@ -7,6 +7,9 @@ were not tried on such a machine. Standard library only.
 from dataclasses import dataclass
 from typing import ClassVar
 
+ABSENT = -1
+"""Of calls that an architecture lacks."""
+
 
 @dataclass(frozen=True)
 class Calls:
@@ -21,9 +24,9 @@ class Calls:
             handles), and what names things of all the user's programs (memory, semaphores and queues of
             System V, mq_open, mq_unlink, add_key, request_key, keyctl, kcmp, perf_event_open); unshare,
             setns.
-        path_changes: chmod, chown, lchown, utime, utimes, fchownat, futimesat, fchmodat, and fchown.
-        attributes: setxattr, lsetxattr, fsetxattr, removexattr, lremovexattr, fremovexattr.
-        owning: chown and its like; setuid, setgid, setgroups and their like.
+        giving: chown, fchown, lchown, fchownat.
+        becoming: setuid, setgid, setreuid, setregid, setgroups, setresuid, setresgid, setfsuid, setfsgid.
+        attributes: setxattr, lsetxattr, fsetxattr, removexattr, lremovexattr, fremovexattr, in this order.
         nodes: mknod and mknodat to the argument that says which kind.
         by_process: sched_setparam, sched_setscheduler, sched_setaffinity, sched_setattr, prlimit64.
         signals: kill, tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo.
@@ -33,9 +36,9 @@ class Calls:
     known: int
     younger: tuple[int, ...]
     missing: tuple[int, ...]
-    path_changes: tuple[int, ...]
+    giving: tuple[int, ...]
+    becoming: tuple[int, ...]
     attributes: tuple[int, ...]
-    owning: tuple[int, ...]
     nodes: dict[int, int]
     by_process: tuple[int, ...]
     signals: tuple[int, ...]
@@ -45,8 +48,19 @@ class Calls:
     setpriority: int
     ioprio_set: int
     fchmod: int
+    fchmodat: int
     utimensat: int
     truncate: int
+    chmod: int = ABSENT
+    utime: int = ABSENT
+    utimes: int = ABSENT
+    futimesat: int = ABSENT
+
+    @property
+    def changing(self) -> tuple[int, ...]:
+        """The calls that change modes and times."""
+        by_path = (self.chmod, self.fchmodat, self.utime, self.utimes, self.futimesat)
+        return tuple(call for call in (self.fchmod, self.utimensat, *by_path) if call != ABSENT)
 
     common: ClassVar = (435, 436, 441, 449, 450, 451, 453, 454, 455, 456, 462)
     """Of all architectures: clone3, close_range, epoll_pwait2, futex_waitv, set_mempolicy_home_node,
@@ -64,9 +78,9 @@ CALLS = {
             *(*range(29, 32), *range(64, 72), 220, 240, 241, *range(248, 251), 272, 298, 308, 312),
             *(179, 180, 212, 300, 301, 303, 304),
         ),
-        path_changes=(90, 92, 93, 94, 132, 235, 260, 261, 268),
+        giving=(92, 93, 94, 260),
+        becoming=(105, 106, 113, 114, 116, 117, 119, 122, 123),
         attributes=(188, 189, 190, 197, 198, 199),
-        owning=(92, 93, 94, 260, 105, 106, 113, 114, 116, 117, 119, 122, 123),
         nodes={133: 1, 259: 2},
         by_process=(142, 144, 203, 314, 302),
         signals=(62, 200, 234, 129, 297),
@@ -76,8 +90,13 @@ CALLS = {
         setpriority=141,
         ioprio_set=251,
         fchmod=91,
+        fchmodat=268,
         utimensat=280,
         truncate=76,
+        chmod=90,
+        utime=132,
+        utimes=235,
+        futimesat=261,
     ),
     "aarch64": Calls(
         audit=0xC00000B7,
@@ -87,9 +106,9 @@ CALLS = {
             *(*range(186, 198), 180, 181, *range(217, 220), 97, 241, 268, 272),
             *(60, 42, 18, 262, 263, 264, 265),
         ),
-        path_changes=(53, 54, 55),
+        giving=(54, 55),
+        becoming=(143, 144, 145, 146, 147, 149, 151, 152, 159),
         attributes=(5, 6, 7, 14, 15, 16),
-        owning=(54, 55, 143, 144, 145, 146, 147, 149, 151, 152, 159),
         nodes={33: 2},
         by_process=(118, 119, 122, 274, 261),
         signals=(129, 130, 131, 138, 240),
@@ -99,6 +118,7 @@ CALLS = {
         setpriority=140,
         ioprio_set=30,
         fchmod=52,
+        fchmodat=53,
         utimensat=88,
         truncate=45,
     ),

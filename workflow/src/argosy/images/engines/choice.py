@@ -188,7 +188,7 @@ def caution(engine: str) -> str:
     if landlock.version():
         return (
             f"{engine} does not isolate: what runs in the image sees your other processes on this host; "
-            "Landlock keeps your files from it, and chmod and touch by name change none (docs/images.md)"
+            "your files are kept from it by Landlock (docs/images.md)"
         )
     return (
         f"{engine} does not isolate: what runs in the image can read and change every file of yours on "

@@ -13,13 +13,14 @@ import select
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from argosy.images.engines import call_filter, judge, landlock
+from argosy.images.engines import call_filter, judge, landlock, own_processes
 
 _SET_PARENT_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36
 _FAILED = 127
@@ -80,10 +81,22 @@ def main(description: str, parent: int) -> NoReturn:
     os.close(tells)
     there.close()
     _, listeners, _, _ = socket.recv_fds(here, 1, 1)
-    writable = [os.path.realpath(path) for path in confinement.writable]
-    status = _status_of(child, said, [judge.Judge(each, writable) for each in listeners])
+    for listener in listeners:
+        asked = _judge(listener, confinement, child)
+        threading.Thread(target=asked.serve, daemon=True).start()
+    status = _status_of(child, said)
     _kill_all()
     os._exit(status)
+
+
+def _judge(listener: int, confinement: Confinement, proot: int) -> judge.Judge:
+    return judge.Judge(
+        listener,
+        passed_over=0 if confinement.owns_all else proot,
+        readable=[os.path.realpath(path) for path in confinement.readable],
+        writable=[os.path.realpath(path) for path in confinement.writable],
+        modes=0o7777 if confinement.owns_all else 0o1777,
+    )
 
 
 def _become(confinement: Confinement, there: socket.socket) -> NoReturn:
@@ -107,10 +120,10 @@ def _become(confinement: Confinement, there: socket.socket) -> NoReturn:
     os._exit(_FAILED)
 
 
-def _status_of(child: int, said: int, judges: Sequence[judge.Judge]) -> int:
+def _status_of(child: int, said: int) -> int:
     """Wait for what the command says of its status, or for its end where it says nothing.
 
-    What has lost its parent is ours to wait for, too. Meanwhile calls are judged.
+    What has lost its parent is ours to wait for, too.
     """
     woken, wakes = os.pipe2(os.O_NONBLOCK)
     signal.set_wakeup_fd(wakes)
@@ -120,11 +133,7 @@ def _status_of(child: int, said: int, judges: Sequence[judge.Judge]) -> int:
         # Those that ended before a signal could tell.
         for ended, code in _ended():
             status = code if ended == child else status
-        waits = [said, woken, *(one.listener for one in judges)]
-        ready, _, _ = select.select(waits, [], [], 0 if status is not None else None)
-        for one in judges:
-            if one.listener in ready:
-                one.answer()
+        ready, _, _ = select.select([said, woken], [], [], 0 if status is not None else None)
         if woken in ready:
             os.read(woken, 64)
         if said in ready and (text := os.read(said, 16)):
@@ -155,7 +164,7 @@ def _kill_and_leave(number: int, frame: object) -> NoReturn:
 
 def _kill_all() -> None:
     """Kill all that descends from this process, until there is nothing: a child may just have forked."""
-    while below := judge.below():
+    while below := own_processes.below():
         for process in below:
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)

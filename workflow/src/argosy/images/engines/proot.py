@@ -24,7 +24,7 @@ from argosy.images.rootfs.rooted import inside
 from argosy.images.store.store import Store
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-"""Of the host, besides those that a container is given. /dev/pts has the user's other terminals."""
+"""Of the host, besides those that a container is given. /dev/pts holds the user's other terminals."""
 
 _LINKS = {"fd": "fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
 """Of /dev into /proc/self."""
@@ -75,7 +75,7 @@ def command(
     scratch.mkdir()
     mounts = [
         *(runc.Mount(Path(path), path, False) for path in ("/proc", "/sys")),
-        *_devices(folder, container.mounts),
+        *_devices(folder, container.mounts, [os.ttyname(0)] if container.terminal else []),
         *_with_sources(container.mounts, folder),
     ]
     for mount in mounts:
@@ -97,7 +97,8 @@ def command(
             **_without_linkers_variables(container.environment),
             "PROOT_LOADER": str(program.loader),
             "PROOT_TMP_DIR": str(scratch),
-            **({"PROOT_NO_SECCOMP": "1"} if traces_all else {}),
+            # Changes of modes are judged by the paths that proot has rewritten.
+            **({"PROOT_NO_SECCOMP": "1"} if traces_all or container.writable else {}),
         },
         readable=[
             *readable,
@@ -214,7 +215,9 @@ def started(program: Program) -> list[str]:
     return [dynamic_loader, "--library-path", libraries, str(program.path)]
 
 
-def _devices(folder: Path, mounts: Sequence[runc.Mount]) -> Iterator[runc.Mount]:
+def _devices(
+    folder: Path, mounts: Sequence[runc.Mount], terminals: Sequence[str]
+) -> Iterator[runc.Mount]:
     """Yield a /dev of the container's own, and the host's devices that it is to have.
 
     proot binds to names that are there, so the folder has one for each device and mount.
@@ -225,7 +228,8 @@ def _devices(folder: Path, mounts: Sequence[runc.Mount]) -> Iterator[runc.Mount]
     for name, target in _LINKS.items():
         (own / name).symlink_to(f"/proc/self/{target}")
     yield runc.Mount(own, "/dev")
-    host = [runc.Mount(Path(f"/dev/{name}"), f"/dev/{name}") for name in _DEVICES]
+    paths = [*(f"/dev/{name}" for name in _DEVICES), *terminals]
+    host = [runc.Mount(Path(path), path) for path in paths]
     there = [mount for mount in host if mount.source and mount.source.exists()]
     for mount in (*there, *mounts):
         name = mount.target.removeprefix("/dev/")

@@ -117,7 +117,7 @@ class Checkpoint:
             return
         self._describe()
         _sync_tree(self._folder)
-        # Made for us alone until it is whole. Below proot modes change by an open file alone.
+        # Made for us alone until it is whole. By an open file, as every proot lets modes change.
         descriptor = os.open(self._folder, os.O_RDONLY)
         try:
             os.fchmod(descriptor, 0o777 & ~int(os.environ.get("ARGOSY_UMASK", "077"), 8))
