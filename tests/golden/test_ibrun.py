@@ -5,11 +5,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from site_cases import cases
+from site_scripts import script_of
 
 import argosy
 
 RUNTIME = Path(argosy.__file__).parent / "runtime"
-SCRIPT = Path(__file__).parent / "vista/many-nodes.sbatch"
+[VISTA] = [case for case in cases() if (case.site, case.name) == ("vista", "many-nodes")]
 
 IBRUN = """#!/bin/bash
 # One task on each node; all of them inherit the first node's SLURM_NODEID.
@@ -38,8 +40,14 @@ def write(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
-def numbers(programs: Path, nodes: str, with_ranks: str) -> subprocess.CompletedProcess[str]:
-    text = SCRIPT.read_text(encoding="utf-8")
+@pytest.fixture
+def script(project: Path) -> str:
+    return script_of(project / "slurm", VISTA)
+
+
+def numbers(
+    text: str, programs: Path, nodes: str, with_ranks: str
+) -> subprocess.CompletedProcess[str]:
     begin, end = text.index('ARGOSY_NODE_NAMES="$('), text.index('launched=("$!")')
     words = """node_command=(bash -c 'echo "$ARGOSY_NODE: $1"' node "a 'b'; \\$(c)")"""
     script = f"set -euo pipefail\nruntime={RUNTIME}\n{words}\n{text[begin:end]}\nwait $!\n"
@@ -57,17 +65,17 @@ def numbers(programs: Path, nodes: str, with_ranks: str) -> subprocess.Completed
 EACH = "0: a 'b'; $(c)\n1: a 'b'; $(c)\n2: a 'b'; $(c)\n"
 
 
-def test_a_node_knows_its_place_among_the_names(programs: Path) -> None:
-    assert numbers(programs, "c300 c301 c302", "").stdout == EACH
-    assert numbers(programs, "c300.site c301.site c302.site", "").stdout == EACH
+def test_a_node_knows_its_place_among_the_names(script: str, programs: Path) -> None:
+    assert numbers(script, programs, "c300 c301 c302", "").stdout == EACH
+    assert numbers(script, programs, "c300.site c301.site c302.site", "").stdout == EACH
 
 
-def test_the_rank_counts_where_the_names_do_not_help(programs: Path) -> None:
-    assert numbers(programs, "login1 login2", "yes").stdout == EACH
+def test_the_rank_counts_where_the_names_do_not_help(script: str, programs: Path) -> None:
+    assert numbers(script, programs, "login1 login2", "yes").stdout == EACH
 
 
-def test_a_node_without_a_number_says_so(programs: Path) -> None:
-    done = numbers(programs, "login1 login2", "")
+def test_a_node_without_a_number_says_so(script: str, programs: Path) -> None:
+    done = numbers(script, programs, "login1 login2", "")
     assert done.stdout == ""
     assert (
         "argosy: c302 is not among the job's nodes, and the launcher set no rank\n" in done.stderr

@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 from cluster import Cluster, missing
 from cluster.offers import Offers
-
-ODD_FOLDER = "a b; $(touch pwned) 'one' \"two\" 100%j #& ü"
-GOLDEN = Path(__file__).parents[1] / "golden"
-SCRIPTS = sorted(GOLDEN.glob("*/*.sbatch"))
+from site_cases import ODD_FOLDER
+from site_scripts import write_all
 
 OFFERS = Offers(
     cpus=256,
@@ -51,14 +49,21 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def scripts(project: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The scripts of all sites and cases, by SITE/CASE."""
+    written = write_all(project / "slurm", tmp_path_factory.mktemp("scripts"))
+    return {f"{path.parent.name}/{path.stem}": path for path in written}
+
+
 def refusals(cluster: Cluster, *scripts: Path, options: Sequence[str] = ()) -> str:
     """What Slurm says against the scripts; nothing where it would take all of them."""
     said = cluster.run("bash", "-c", ASK, "ask", " ".join(options), *scripts).stdout
     return said.strip()
 
 
-def test_every_script_is_accepted(sites: Cluster) -> None:
-    assert refusals(sites, *SCRIPTS) == ""
+def test_every_script_is_accepted(sites: Cluster, scripts: dict[str, Path]) -> None:
+    assert refusals(sites, *scripts.values()) == ""
 
 
 @pytest.mark.parametrize(
@@ -73,15 +78,17 @@ def test_every_script_is_accepted(sites: Cluster) -> None:
     ],
 )
 def test_what_there_is_not_would_be_refused(
-    sites: Cluster, site: str, options: tuple[str, ...], words: str
+    sites: Cluster, scripts: dict[str, Path], site: str, options: tuple[str, ...], words: str
 ) -> None:
-    script = GOLDEN / site / "one-node.sbatch"
+    script = scripts[f"{site}/one-node"]
     assert words in refusals(sites, script, options=options).lower()
 
 
-def test_an_odd_path_reaches_slurm_whole(sites: Cluster, tmp_path: Path) -> None:
-    golden = (GOLDEN / "testbed/odd-path.sbatch").read_text(encoding="utf-8")
-    options = "".join(line for line in golden.splitlines(True) if line.startswith("#SBATCH"))
+def test_an_odd_path_reaches_slurm_whole(
+    sites: Cluster, scripts: dict[str, Path], tmp_path: Path
+) -> None:
+    text = scripts["testbed/odd-path"].read_text(encoding="utf-8")
+    options = "".join(line for line in text.splitlines(True) if line.startswith("#SBATCH"))
     script = tmp_path / "job.sbatch"
     script.write_text(f"#!/bin/bash\n{options}pwd\n".replace("/project", str(tmp_path)))
     folder = tmp_path / f"{ODD_FOLDER}/results/testbed/digits/nodes1-ranks1-repeat1"
