@@ -38,6 +38,7 @@ def test_a_shared_store_opens_images_and_tools_and_nothing_else(tmp_path: Path) 
     ):
         (store.path / name).mkdir(parents=True)
     key, secret = store.path / "roots/sha256-a/etc/key", store.path / "layers/k/diff/key"
+    (store.path / "layers/k/layer.json").write_text("{}")
     description, tool = store.path / "roots/sha256-a.json", store.path / "tools/bin/runc"
     for path, mode in ((key, 0o600), (secret, 0o600), (description, 0o600), (tool, 0o770)):
         path.write_text("x")
@@ -52,7 +53,11 @@ def test_a_shared_store_opens_images_and_tools_and_nothing_else(tmp_path: Path) 
         0o755,
     ]
     opened = {path.name for path in store.path.iterdir() if mode_of(path) & 0o055}
-    assert opened == {"roots", "tools"}
+    assert opened == {"roots", "tools", "layers"}
+    assert [mode_of(path) for path in (secret.parent, secret.parents[1] / "layer.json")] == [
+        0o700,
+        0o644,
+    ]
     assert mode_of(store.path) == 0o755
     assert mode_of(store.path / "roots/sha256-a/etc") == 0o775, "the image's own"
     assert said == [
@@ -86,6 +91,7 @@ def test_layers_note_setuid_programs_and_hold_none(tmp_path: Path) -> None:
     assert step.setuid == {"bin/su": 0o4755, "bin/sudo": 0o4755, "bin/mail": 0o2711}
     diff = store.layer("k") / "diff"
     assert not [path for path in diff.rglob("*") if path.stat().st_mode & 0o6000]
+    assert mode_of(diff) == 0o700
     again = cache.read_step(store, "k")
     assert again == step
 

@@ -120,6 +120,8 @@ def write_layer(
             setuid=dict(change.setuid),
             base=base,
         )
+        # The store may be shared: then others read what the steps were, and not their files.
+        (making / "diff").chmod(0o700)
         write_text(making / "layer.json", finished.model_dump_json())
         try:
             making.rename(target)

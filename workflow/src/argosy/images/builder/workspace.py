@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from argosy.images.namespaces import mount, unmount
-from argosy.images.rootfs.flatten import Copies, flatten
+from argosy.images.rootfs.flatten import ROOT_MODE, Copies, flatten
 from argosy.images.rootfs.layers import (
     Change,
     Layer,
@@ -90,9 +90,7 @@ class OverlayWorkspace:
         place = self._folder / str(self._count)
         for name in ("upper", "work", "root", "empty"):
             (place / name).mkdir(parents=True)
-        (place / "upper").chmod(0o755)
-        if layers:
-            shutil.copymode(layers[-1].diff, place / "upper")
+        (place / "upper").chmod(ROOT_MODE)
         _mount(self._mountable(layers), place)
         try:
             yield _OverlayTree(place, layers)

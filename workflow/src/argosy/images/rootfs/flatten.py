@@ -16,6 +16,9 @@ from argosy.images.store.store import remove_tree
 Place = Callable[[str, str], None]
 """Puts a file at a new path."""
 
+ROOT_MODE = 0o755
+"""Of an image's own folder. That of a layer is closed, so that nobody else reaches the files in it."""
+
 _CANNOT_LINK = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
@@ -89,7 +92,7 @@ def flatten(
     if not layers:
         # An image without a file.
         root.mkdir(mode=0o700)
-        root.chmod(0o755 & (FROZEN if frozen else ~0))
+        root.chmod(ROOT_MODE & (FROZEN if frozen else ~0))
         return
     parts = [_Part(layer, str(layer.diff), "") for layer in reversed(layers)]
     place = place or (link_frozen if frozen else link)
@@ -128,12 +131,13 @@ def _merge(parts: Sequence[_Part], target: str, place: Place, mask: int) -> None
         _add(part, target, place, folders, closed)
     for name, holders in folders.items():
         _merge(holders, f"{target}/{name}", place, mask)
-    _finish(target, parts[0].folder, mask)
+    _finish(target, parts[0], mask)
 
 
-def _finish(target: str, model: str, mask: int) -> None:
-    status = os.stat(model)
-    os.chmod(target, stat.S_IMODE(status.st_mode) & mask)
+def _finish(target: str, model: "_Part", mask: int) -> None:
+    """Give a folder the mode and times of a part's; all images' own, which layers are kept in, have one."""
+    status = os.stat(model.folder)
+    os.chmod(target, (stat.S_IMODE(status.st_mode) if model.path else ROOT_MODE) & mask)
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
@@ -181,7 +185,7 @@ def _change(part: _Part, target: str) -> None:
             elif not _is_whiteout(entry):
                 _remove(there)
                 link_frozen(entry.path, there)
-    _finish(target, part.folder, FROZEN)
+    _finish(target, part, FROZEN)
 
 
 def _remove(path: str) -> None:

@@ -8,11 +8,13 @@ from pathlib import Path
 from argosy.errors import ArgosyError
 from argosy.images.store.store import Store
 
-TOOLS = ("tools", "udocker", "udocker-repository", "drivers", "engines")
-"""Folders of programs for containers: whole, and as this user made them."""
+TOOLS = ("tools", "udocker", "udocker-repository", "drivers", "engines", "history")
+"""Folders of programs for containers, and of notes: whole, and as this user made them."""
 
 IMAGES = ("roots", "archives")
 """Folders of frozen images. The files in the images keep their modes, which are part of the images."""
+
+LAYERS = "layers"
 
 _READ = stat.S_IRGRP | stat.S_IROTH
 _ENTER = _READ | stat.S_IXGRP | stat.S_IXOTH
@@ -22,7 +24,8 @@ _WRITE = stat.S_IWGRP | stat.S_IWOTH
 def share(store: Store, say: Callable[[str], None]) -> None:
     """Let everybody who can reach the store's folder run its images; the rest of it stays closed.
 
-    Layers, builds, downloads and notes are the owner's alone. Nobody else can change anything.
+    Others see which steps are cached, so that a build of theirs finds its image. Files of layers, builds
+    and downloads are the owner's alone, and nobody else can change anything.
 
     Raises:
         ArgosyError: when there is no store, or it is somebody else's.
@@ -32,12 +35,18 @@ def share(store: Store, say: Callable[[str], None]) -> None:
     if store.path.stat().st_uid != os.geteuid():
         raise ArgosyError(f"{store.path}: the store is somebody else's", "its owner can share it")
     for path in store.path.iterdir():
-        if path.name not in (*TOOLS, *IMAGES) and not path.is_symlink():
+        if path.name not in (*TOOLS, *IMAGES, LAYERS) and not path.is_symlink():
             path.chmod(0o700 if path.is_dir() else 0o600)
     for name in TOOLS:
         _open(store.path / name, whole=True)
     for name in IMAGES:
         _open(store.path / name, whole=False)
+    layers = store.path / LAYERS
+    for layer in layers.iterdir() if layers.is_dir() else ():
+        if (layer / "diff").is_dir():
+            (layer / "diff").chmod(0o700)
+            _open(layer, whole=False)
+    _open(layers, whole=False)
     # At last: until here nobody comes in.
     _open(store.path, whole=False)
     say(
