@@ -414,10 +414,22 @@ def test_layers_are_taken_however_they_are_compressed(project: Project, kind: st
     assert (project.store.root(project.take().digest) / "srv/file").read_text() == "content"
 
 
-def test_decompression_by_xz_takes_no_memory_that_a_header_asks_for(project: Project) -> None:
+def packed_in_a_stream(content: bytes, how: zstandard.ZstdCompressionParameters) -> bytes:
+    compressor = zstandard.ZstdCompressor(compression_params=how).compressobj()
+    return compressor.compress(content) + compressor.flush()
+
+
+def test_decompression_takes_no_memory_that_a_header_asks_for(project: Project) -> None:
     greedy = [{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 30}]
     project.write_oci(LAYER, pack=lambda content: lzma.compress(content, filters=greedy))
-    project.refuses("Memory usage limit exceeded")
+    project.refuses(": Memory usage limit exceeded")
+    roomy = zstandard.ZstdCompressionParameters(window_log=30)
+    project.write_oci(LAYER, pack=lambda content: packed_in_a_stream(content, roomy))
+    project.refuses("requires too much memory")
+    # It is not called damaged for that.
+    with pytest.raises(ArgosyError) as problem:
+        project.take()
+    assert "damaged" not in str(problem.value)
 
 
 def test_a_layer_may_be_a_file_of_no_bytes(project: Project) -> None:

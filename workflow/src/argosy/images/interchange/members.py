@@ -30,6 +30,10 @@ LONGEST_QUOTED = 1000
 _NUMBER = re.compile(r"-?\d{1,12}(\.\d{1,12})?")
 
 
+class ExcessError(tarfile.ReadError):
+    """The tar asks for more than real ones do; it need not be damaged."""
+
+
 class Tar(tarfile.TarFile):
     """One that takes no more memory, stack or time for its headers than those of real images do."""
 
@@ -53,7 +57,7 @@ class Tar(tarfile.TarFile):
             self._chained = self._chained_bytes = 0
             self._members += 1
             if self._members > MOST_MEMBERS:
-                raise tarfile.ReadError(f"it holds more than {MOST_MEMBERS:,} files")
+                raise ExcessError(f"it holds more than {MOST_MEMBERS:,} files")
             return
         self._chained += 1
         self._chained_bytes += member.size
@@ -63,9 +67,9 @@ class Tar(tarfile.TarFile):
             max(self._chained_bytes, member.size) > LONGEST_HEADER
             or self._global_bytes > MOST_GLOBAL
         ):
-            raise tarfile.ReadError("it holds a header that is too long")
+            raise ExcessError("it holds a header that is too long")
         if self._chained > MOST_CHAINED:
-            raise tarfile.ReadError(f"it holds more than {MOST_CHAINED} headers for one file")
+            raise ExcessError(f"it holds more than {MOST_CHAINED} headers for one file")
 
 
 class LayerTar(Tar):
@@ -90,7 +94,9 @@ class Member(tarfile.TarInfo):
         is_sparse = member.sparse is not None or any(
             name.startswith("GNU.sparse.") for name in member.pax_headers
         )
-        if is_sparse and not (archive.takes_sparse and _has_order(member)):
+        if is_sparse and not archive.takes_sparse:
+            raise ExcessError("it holds a sparse file, which only layers may")
+        if is_sparse and not _has_order(member):
             raise tarfile.ReadError("it holds a sparse file that cannot be read")
         return member
 
@@ -139,7 +145,7 @@ def _has_order(member: tarfile.TarInfo) -> bool:
 
 def _check_number(pieces: int) -> None:
     if pieces > MOST_PIECES:
-        raise tarfile.ReadError(f"it holds a sparse file of more than {MOST_PIECES:,} pieces")
+        raise ExcessError(f"it holds a sparse file of more than {MOST_PIECES:,} pieces")
 
 
 def _numbers(archive: Tar) -> Iterator[int]:

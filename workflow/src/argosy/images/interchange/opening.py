@@ -15,7 +15,7 @@ from argosy.errors import ArgosyError
 from argosy.images.interchange.keeping import Keeper
 from argosy.images.interchange.members import Tar
 from argosy.images.interchange.progress import Say
-from argosy.images.interchange.streams import CHUNK, DAMAGE, decompressed
+from argosy.images.interchange.streams import CHUNK, DAMAGE, decompressed, told
 
 LONGEST_DESCRIPTION = 4 << 20
 """Bytes of a manifest or configuration; those of real images have some thousand."""
@@ -73,7 +73,7 @@ class Archive(ABC):
             with self.open(name) as stream:
                 content = stream.read(LONGEST_DESCRIPTION + 1)
         except DAMAGE as problem:
-            raise self.error(name, f"is damaged or cut off: {problem}") from None
+            raise self.error(name, f"cannot be read: {told(problem)}") from None
         if len(content) > LONGEST_DESCRIPTION:
             raise self.error(name, f"is longer than {LONGEST_DESCRIPTION >> 20} MiB")
         if digest and f"sha256:{hashlib.sha256(content).hexdigest()}" != digest:
@@ -226,4 +226,4 @@ def _told_of_damage(path: Path) -> Iterator[None]:
     try:
         yield
     except DAMAGE as problem:
-        raise ArgosyError(f"{path}: damaged or cut off, or no archive: {problem}") from None
+        raise ArgosyError(f"{path}: {told(problem, 'damaged or cut off, or no archive')}") from None

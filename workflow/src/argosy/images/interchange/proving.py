@@ -9,7 +9,7 @@ from argosy.errors import ArgosyError
 from argosy.images.config import ImageConfig
 from argosy.images.interchange.incoming import IncomingImage, IncomingLayer
 from argosy.images.interchange.opening import Archive
-from argosy.images.interchange.streams import DAMAGE, MOST_AFTER_END, Hashing, decompressed
+from argosy.images.interchange.streams import DAMAGE, MOST_AFTER_END, Hashing, decompressed, told
 from argosy.images.interchange.unpacking import unpack
 from argosy.images.rootfs.layers import Change, Layer
 
@@ -47,7 +47,7 @@ def unpack_layer(
             diff_id = inner.drain(MOST_AFTER_END)
             digest = outer.drain()
     except DAMAGE as problem:
-        raise ArgosyError(f"{where}: damaged or cut off: {problem}") from None
+        raise ArgosyError(f"{where}: {told(problem)}") from None
     if layer.digest not in (None, digest):
         raise ArgosyError(f"{where}: damaged: its digest is {digest}")
     if diff_id != layer.diff_id:

@@ -12,6 +12,8 @@ from typing import IO, cast
 
 from zstandard import ZstdDecompressor, ZstdError
 
+from argosy.images.interchange.members import ExcessError
+
 CHUNK = 1 << 20
 
 DAMAGE = (
@@ -19,6 +21,15 @@ DAMAGE = (
     *(ValueError, OverflowError),
 )
 """What reading a damaged archive raises."""
+
+
+def told(problem: Exception, otherwise: str = "damaged or cut off") -> str:
+    """Return what is wrong by one of DAMAGE: too much is asked for, or else `otherwise`."""
+    text = str(problem) or type(problem).__name__
+    # As the libraries of xz and zstd say it.
+    is_excess = isinstance(problem, ExcessError) or "memory" in text.lower()
+    return text if is_excess else f"{otherwise}: {text}"
+
 
 MOST_AFTER_END = 64 << 20
 """Bytes of padding after a tar: compressed, they might go on for hours."""
@@ -56,13 +67,13 @@ class Hashing(io.RawIOBase):
         """Read what is left; the digest of all, `sha256:…`.
 
         Raises:
-            EOFError: when more than `most` bytes are left.
+            ExcessError: when more than `most` bytes are left.
         """
         left = 0
         while data := self.read(CHUNK):
             left += len(data)
             if most is not None and left > most:
-                raise EOFError(f"more than {most >> 20} MiB follow its end")
+                raise ExcessError(f"more than {most >> 20} MiB follow its end")
         return f"sha256:{self._digest.hexdigest()}"
 
 

@@ -25,7 +25,7 @@ from argosy.images.interchange.members import (
     moment_of,
     write,
 )
-from argosy.images.interchange.streams import CHUNK, DAMAGE, Hashing
+from argosy.images.interchange.streams import CHUNK, DAMAGE, Hashing, told
 from argosy.images.rootfs.archive import OPAQUE_MARKER, WHITEOUT
 from argosy.images.rootfs.flatten import link
 from argosy.images.rootfs.layers import (
@@ -63,7 +63,7 @@ def unpack(stream: Hashing, diff: Path, below: Sequence[Layer], where: str) -> C
     try:
         unpacker.take_all(io.BufferedReader(stream, CHUNK))
     except DAMAGE as problem:
-        raise ArgosyError(f"{where}: damaged or cut off: {problem or type(problem)}") from None
+        raise ArgosyError(f"{where}: {told(problem)}") from None
     try:
         return unpacker.finish()
     except OSError as problem:
