@@ -207,8 +207,9 @@ def opened(path: Path, work: Path, say: Say) -> Iterator[Archive]:
             plain = decompressed(stream)
             with _told_of_damage(path):
                 if isinstance(plain, io.BufferedReader):
-                    tar = Tar.open(fileobj=plain, mode="r:")
-                    archive = TarArchive(path, tar)
+                    # Without its buffer, which would be filled anew for each member.
+                    stream.seek(0)
+                    archive = TarArchive(path, Tar.open(fileobj=stream, mode="r:"))
                 else:
                     keeper = Keeper(path, stream, work, say)
                     with Tar.open(fileobj=plain, mode="r|", bufsize=CHUNK) as tar:
