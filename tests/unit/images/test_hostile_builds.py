@@ -16,6 +16,7 @@ import pytest
 from canaries import holds_secret, make_canaries, state
 
 from argosy.errors import ArgosyError
+from argosy.images.builder import execution
 from argosy.images.builder.base import empty_dev
 from argosy.images.builder.builder import build_image
 from argosy.images.builder.workspace import OverlayWorkspace
@@ -372,6 +373,16 @@ def test_a_copy_leaves_the_disk_its_reserve(
         build(tmp_path, folder, f"FROM scratch AS a\nCOPY good/ /s/\n{instruction}\n")
     used = sum(path.lstat().st_blocks for path in (tmp_path / "store").rglob("*"))
     assert used * 512 < 10 << 20
+
+
+def test_a_bound_folder_is_copied_as_far_as_the_disk_keeps_its_reserve(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execution._copy(folder / "good", tmp_path / "copy", None)
+    assert (tmp_path / "copy/sub/f").is_file()
+    monkeypatch.setattr(free_disk, "RESERVE", 1 << 60)
+    with pytest.raises(ArgosyError, match=r"do not fit, .*: make room"):
+        execution._copy(folder / "good", tmp_path / "other", None)
 
 
 def test_others_read_no_log_of_a_build(
