@@ -60,6 +60,7 @@ def test_a_working_directory_is_absolute(given: str, workdir: str) -> None:
         {"OnBuild": "RUN x"},
         {"OnBuild": {"a": 1}, "Shell": [None]},
         {"WorkingDir": ["/"]},
+        {"WorkingDir": "/a" * 3000},
         {"Healthcheck": float("nan")},
         {"Healthcheck": json.loads("[" * 40 + "]" * 40)},
         {"Healthcheck": {"Interval": 10**5000}},

@@ -88,7 +88,15 @@ def frozen(tmp_path: Path, workdir: str, *volumes: str) -> Path:
 def test_a_frozen_tree_has_its_working_directory_and_volumes(
     tmp_path: Path, workdir: str, place: str
 ) -> None:
-    root = frozen(tmp_path, workdir, "/a/volume", "/usr/file", "/usr/file/below")
+    in_the_way = (
+        "/usr/file",
+        "/usr/file/below",
+        "/etc/passwd",
+        "/etc/hosts",
+        "/a\0b",
+        "/" + "d/" * 999,
+    )
+    root = frozen(tmp_path, workdir, "/a/volume", *in_the_way)
     for path in (place, "a/volume"):
         assert stat.S_IMODE((root / path).lstat().st_mode) == 0o555
     assert (root / "usr/file").is_file()

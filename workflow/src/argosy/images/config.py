@@ -19,6 +19,9 @@ _READ = (
 _NOT_KEPT = {*_READ, "Hostname", "Domainname", "Image"}
 """The last three are of the container in which a builder ran its last step, not of the image."""
 
+_LONGEST_PATH = 4096
+"""Letters, as the kernel has it."""
+
 _DEEPEST = 32
 """Lists in lists of other fields, of somebody else's image; Healthcheck has two."""
 
@@ -57,7 +60,7 @@ class ImageConfig(BaseModel):
         pairs = (entry.partition("=") for entry in config.get("Env") or ())
         return cls(
             environment={name: value for name, _, value in pairs},
-            workdir=absolute(config.get("WorkingDir") or "/"),
+            workdir=_workdir(config.get("WorkingDir") or "/"),
             user=config.get("User") or "",
             entrypoint=_command(config.get("Entrypoint")),
             cmd=_command(config.get("Cmd")),
@@ -113,6 +116,12 @@ class ImageConfig(BaseModel):
 def absolute(path: str, start: str = "/") -> str:
     """Return a path of an image without `.`, `..` and doubled slashes; a relative one begins at `start`."""
     return "/" + posixpath.normpath(posixpath.join(start, path)).lstrip("/")
+
+
+def _workdir(path: str) -> str:
+    if len(path) > _LONGEST_PATH:
+        raise ValueError
+    return absolute(path)
 
 
 def _command(value: Sequence[str] | str | None) -> tuple[str, ...] | None:

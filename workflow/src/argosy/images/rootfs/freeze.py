@@ -102,15 +102,15 @@ def _make_needed(root: Path, workdir: str, volumes: Sequence[str]) -> None:
         for target in MOUNT_POINTS:
             _make_folders(tree, tree.resolve(target))
         _make_workdir(tree, workdir)
+        _link_host_files(tree, tree.resolve("/etc"))
+        for path, content in _ACCOUNTS.items():
+            _make_file(tree, tree.resolve(path), content)
         for volume in volumes:
             try:
                 _make_folders(tree, tree.resolve(volume))
             except OSError as problem:
                 if problem.errno in FULL:
                     raise
-        _link_host_files(tree, tree.resolve("/etc"))
-        for path, content in _ACCOUNTS.items():
-            _make_file(tree, tree.resolve(path), content)
 
 
 def _make_workdir(tree: Root, workdir: str) -> None:
