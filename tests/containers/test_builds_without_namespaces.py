@@ -1,9 +1,11 @@
 """Images built where user namespaces are forbidden, by proot, are the same as those built with them."""
 
 import os
+import platform
 import random
 import re
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -116,6 +118,59 @@ def test_the_same_files_come_out(with_proot: Store, own_project: Path) -> None:
     containerfile.write_text(TEXT + "RUN echo more > /more\nRUN cat /more > /again\n")
     root, said = build(own_project, with_proot, namespaces=False)
     assert (root / "again").read_text() == "more\n"
+
+
+HOSTILE = """
+sub untraced {
+    my ($then) = @_; my $arguments = pack "Q11", 0x800000, 0, 0, 0, 17;
+    my $child = syscall 435, $arguments, 88;
+    if ($child == 0) { $then->(); syscall 231, 0 }
+    waitpid $child, 0 if $child > 0;
+}
+my ($path, $user) = @ARGV; my $list = pack "LSSlSSlSSlSSl", 2, 1, 6, -1, 4, 6, -1, 16, 6, -1, 32, 6, -1;
+my ($times, $name, $value) = (pack("q4", 1, 0, 1, 0), "system.posix_acl_access", "x");
+my $tree = syscall 428, -100, $path, 0; chmod 0666, "/proc/self/fd/$tree"; chmod 0666, $path;
+syscall 452, -100, $path, 0666, 0;
+untraced(sub { syscall 90, $path, 0666 }); untraced(sub { syscall 268, -100, $path, 0666 });
+untraced(sub { syscall 280, -100, $path, $times, 0 }); untraced(sub { syscall 132, $path, 0 });
+untraced(sub { syscall 188, $path, $name, $list, length $list, 0 });
+untraced(sub { syscall 188, $path, $user, $value, 1, 0 });
+untraced(sub { open my $file, ">>", $path });
+my ($other, $first) = ($ARGV[2] + 0, pack "Q", 1);
+syscall 141, 0, $other, 19; syscall 203, $other, 8, $first; kill 9, $other;
+print STDERR "all tried\\n";
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the numbers of its calls")
+def test_a_step_changes_nothing_of_the_host(with_proot: Store, own_project: Path) -> None:
+    canary = own_project / "canary"
+    canary.write_text("secret")
+    canary.chmod(0o600)
+    before = canary.stat()
+    other = subprocess.Popen(["sleep", "600"])
+    text = "FROM docker.io/library/debian:bookworm-slim\nCOPY <<'END' /hostile.pl"
+    text += f"{HOSTILE}END\nRUN perl /hostile.pl {canary} user.a {other.pid} && chmod 4711 /hostile.pl\n"
+    (own_project / "containers/image/Containerfile").write_text(text)
+    priority = psutil.Process(other.pid).nice()
+    try:
+        root, said = build(own_project, with_proot, namespaces=False)
+        after = psutil.Process(other.pid)
+        assert (after.nice(), after.cpu_affinity()) == (priority, psutil.Process().cpu_affinity())
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+    log = (own_project / "logs/images/image.log").read_text()
+    assert "all tried" in said + log
+    now = canary.stat()
+    assert (now.st_mode, now.st_mtime_ns, now.st_ctime_ns) == (
+        before.st_mode,
+        before.st_mtime_ns,
+        before.st_ctime_ns,
+    )
+    assert os.listxattr(canary) == []
+    assert stat.S_IMODE((root / "hostile.pl").stat().st_mode) & 0o711 == 0o711
 
 
 def test_a_step_that_fails_is_named(with_proot: Store, own_project: Path) -> None:
