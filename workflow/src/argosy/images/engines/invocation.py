@@ -136,6 +136,7 @@ def _specification(container: Container, folder: Path) -> runc.Specification:
             *runc.devices(),
         ],
         writable=False,
+        seccomp=runc.no_setuid(),
         terminal=container.attached and os.isatty(0),
     )
 

@@ -4,7 +4,11 @@ runc always runs inside of namespaces that were made for it, in which the user's
 only one. So no container needs a user namespace of its own, and all of it ends with those namespaces.
 """
 
+import errno
 import os
+import platform
+import re
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,11 +47,49 @@ MASKED_PATHS = (
 READONLY_PATHS = (
     *("/proc/asound", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"),
 )
-"""What Docker and podman keep from containers besides, as far as the host has it.
+"""What Docker and podman keep from containers besides, as far as the host has it."""
 
-There is no system call filter for runs: kernels before 5.16 make programs slower below any
-(https://docs.kernel.org/userspace-api/spec_ctrl.html), and the user may make the same calls outside.
-"""
+ARCHITECTURES = {
+    "x86_64": ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"],
+    "aarch64": ["SCMP_ARCH_AARCH64", "SCMP_ARCH_ARM"],
+    "ppc64le": ["SCMP_ARCH_PPC64LE"],
+}
+"""Of which a machine runs programs, as filters of system calls name them."""
+
+_MODE_OF = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2}
+"""Calls that set modes to the argument that has the mode."""
+
+
+def no_setuid() -> dict[str, Any]:
+    """Return the filter of system calls for runs: no program becomes one that changes its user.
+
+    On the host it would belong to the user, whose rights others would have by it. All else is allowed, as
+    outside. Kernels before 5.16 make programs slower below any filter
+    (https://docs.kernel.org/userspace-api/spec_ctrl.html): on those there is none.
+    """
+    if [int(part) for part in re.findall(r"\d+", platform.release())[:2]] < [5, 16]:
+        return {}
+    calls = [
+        {
+            "names": [name],
+            "action": "SCMP_ACT_ERRNO",
+            "errnoRet": errno.EPERM,
+            "args": [
+                {
+                    "index": argument,
+                    "value": stat.S_ISUID,
+                    "valueTwo": stat.S_ISUID,
+                    "op": "SCMP_CMP_MASKED_EQ",
+                }
+            ],
+        }
+        for name, argument in _MODE_OF.items()
+    ]
+    return {
+        "defaultAction": "SCMP_ACT_ALLOW",
+        "architectures": ARCHITECTURES.get(platform.machine(), []),
+        "syscalls": calls,
+    }
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from udocker.engine.runc import RuncEngine
 from udocker.maincmd import main
 
 from argosy.images.engines.mounts import mount_flags, mounts_below
+from argosy.images.engines.runc import no_setuid
 
 
 def mount_read_only(targets: list[str]) -> None:
@@ -44,6 +45,8 @@ def mount_read_only(targets: list[str]) -> None:
     def set_all(self: Any) -> Any:
         described = set_specification(self)
         described["root"]["readonly"] = True
+        if filtered := no_setuid():
+            described["linux"]["seccomp"] = filtered
         return described
 
     RuncEngine._set_spec = set_all
