@@ -326,3 +326,10 @@ def test_what_a_readme_or_the_security_page_names_exists(project: Path) -> None:
         for name in re.findall(r"`([\w./-]+\.(?:py|j2|js|sh))`", path.read_text()):
             folders = (path.parent, source, project, source / "runtime", source / "images")
             assert any((folder / name).exists() for folder in folders), f"{path.name}: {name}"
+
+
+def test_every_package_says_what_it_is_for(project: Path) -> None:
+    source = project / "workflow/src/argosy"
+    packages = {path.parent for path in source.glob("*/__init__.py")}
+    assert packages
+    assert [path.name for path in packages if not (path / "README.md").is_file()] == []
