@@ -177,6 +177,19 @@ def test_pieces_of_a_sparse_file_lie_one_after_the_other(host: Host, places: str
     host.refuses_layer(layer, "it holds a sparse file that cannot be read")
 
 
+def test_content_that_is_left_out_is_not_read_for_ever(host: Host) -> None:
+    """A header says how much there is to skip, be it of a removal, of a note or of no known kind."""
+    for size in (TERABYTES, 1 << 33):
+        for name in (".wh.a", "a/.wh..wh.opq", ".wh..wh.aufs", ".wh..wh.plnk/1"):
+            began = header(name, size=size) + bytes(2 * BLOCK)
+            why = "20 TiB do not fit" if size == TERABYTES else "unexpected end of data"
+            host.refuses_layer(began, why)
+    whole = header("a", b"D", TERABYTES) + bytes(2 * BLOCK)
+    host.refuses_layer(whole, "of a kind that layers do not hold")
+    host.file.write_bytes(gzip.compress(whole))
+    assert "'a': 20 TiB do not fit" in host.take()
+
+
 def test_pieces_that_are_longer_than_what_is_there_end_the_tar(host: Host) -> None:
     records = [("GNU.sparse.map", "0,900"), ("GNU.sparse.size", "2000")]
     layer = (

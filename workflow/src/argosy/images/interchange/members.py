@@ -45,6 +45,22 @@ class Tar(tarfile.TarFile):
         # The first header is read at once.
         super().__init__(*arguments, **{**options, "tarinfo": Member})
 
+    def next(self) -> tarfile.TarInfo | None:
+        """Return the next member; None at the end.
+
+        Raises:
+            tarfile.ReadError: when the content of the last one is not all there. A stream would be read
+                on behind its end as often as a header says.
+        """
+        source = _content(self)
+        # The first one is read when the tar is opened, and is yet to be returned.
+        is_first = self.firstmember is not None  # type: ignore[attr-defined]
+        if isinstance(source, tarfile._Stream) and not is_first:  # type: ignore[attr-defined]
+            while (left := self.offset - source.tell()) > 0:
+                if not source.read(min(left, 1 << 20)):
+                    raise tarfile.ReadError("unexpected end of data")
+        return super().next()
+
     def count(self, member: tarfile.TarInfo) -> None:
         """Count a header.
 

@@ -114,7 +114,8 @@ class TarArchive(Archive):
             # They hold a copy of what was said of all.
             member.pax_headers = {}
             self._members[_key(member.name)] = member
-            if keep and member.isreg():
+            # Others have content as well, which is read; only folders, links and the like have none.
+            if keep and (member.isreg() or member.type not in tarfile.SUPPORTED_TYPES):
                 self._kept[member.offset] = keep(member)
 
     def __contains__(self, name: str) -> bool:

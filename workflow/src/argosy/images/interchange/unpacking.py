@@ -98,12 +98,16 @@ class _Unpacker:
         is_note = parts and parts[0].startswith(_AUFS_NOTES) and parts[0] != OPAQUE_MARKER
         if not is_note and any(name.startswith(WHITEOUT) for name in parts[:-1]):
             self._refuse(member, "lies below a name that stands for a removed file")
+        is_removal = bool(parts) and parts[-1].startswith(WHITEOUT)
+        if is_note or is_removal:
+            # What it holds is read and left out, which may take as long.
+            self._check_room(member, member.size)
         try:
             if is_note:
                 self._take_note(archive, member, parts)
                 return
             self._make_parents(member, parts[:-1])
-            if parts and parts[-1].startswith(WHITEOUT):
+            if is_removal:
                 self._note_removal(member, "/".join(parts[:-1]), parts[-1])
             else:
                 self._make(archive, member, parts)
@@ -257,7 +261,6 @@ class _Unpacker:
         """Leave out a file of AUFS' own; one that hard links lead to is kept beside the layer meanwhile."""
         if parts[0] == _AUFS_LINKED and member.isreg():
             place = self._aufs_linked / parts[-1]
-            self._check_room(member, member.size)
             self._aufs_linked.mkdir(mode=0o700, exist_ok=True)
             place.unlink(missing_ok=True)
             self._make_file(archive, member, place)
