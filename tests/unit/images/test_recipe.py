@@ -310,6 +310,12 @@ def test_the_shell_of_a_base_runs_its_commands(folder: Path) -> None:
     assert own.to_oci(())["config"]["Shell"] == ["bash", "-c"]
 
 
+def test_a_healthcheck_of_a_base_ends_with_another(folder: Path) -> None:
+    base = ImageConfig.from_oci({"Healthcheck": {"Test": ["CMD", "a"]}, "ArgsEscaped": True})
+    assert config(folder, "FROM base\n", base).others == base.others
+    assert config(folder, "FROM base\nHEALTHCHECK NONE\n", base).others == {"ArgsEscaped": True}
+
+
 def test_a_base_with_triggers_is_refused_by_line(folder: Path) -> None:
     with pytest.raises(ArgosyError, match=r"Containerfile:1: base has ONBUILD .*: COPY \. /app"):
         recipe(folder, "FROM base\n", ImageConfig(on_build=("COPY . /app",)))

@@ -8,6 +8,7 @@ from argosy.images.config import ImageConfig, absolute
 from argosy.images.containerfile.instructions import (
     Arg,
     Entry,
+    Ignored,
     Program,
     Setting,
     Words,
@@ -73,6 +74,10 @@ def after(settings: Settings, source: Source, entry: Entry, outer: Mapping[str, 
             variables = settings.variables
             words = [expanded(source, entry, word, variables) for word in words]
         return replace(settings, config=_with_words(settings, entry.name, words))
+    if isinstance(entry, Ignored):
+        # HEALTHCHECK ends that of a base, too.
+        others = {key: each for key, each in settings.config.others.items() if key != "Healthcheck"}
+        return replace(settings, config=_changed(settings.config, "others", others))
     return settings
 
 
