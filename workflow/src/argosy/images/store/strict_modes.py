@@ -1,9 +1,7 @@
 """Folders whose content runs as this user: nobody else may change them, as sshd's StrictModes has it."""
 
-import errno
 import os
 import stat
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -63,8 +61,7 @@ def check_place(place: Path, remedy: str) -> None:
     Raises:
         ArgosyError: naming the folder or link that others could change.
     """
-    way = [*_way(place)]
-    is_there = place.exists()
+    way, is_there = _way(place)
     owner = way[-1][1].st_uid if is_there else os.geteuid()
     for number, (path, found) in enumerate(way, start=1):
         is_place = is_there and number == len(way)
@@ -77,10 +74,10 @@ def check_place(place: Path, remedy: str) -> None:
             raise ArgosyError(f"{path}: {problem}", remedy)
 
 
-def _way(place: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Yield every folder and link on the way to a place, as far as it is there, the place itself last."""
+def _way(place: Path) -> tuple[list[tuple[Path, os.stat_result]], bool]:
+    """Return the folders and links on the way to a place, as far as it is there, and whether it is."""
     at, names, links = Path("/"), [*reversed(place.parts[1:])], 0
-    yield at, at.lstat()
+    way = [(at, at.lstat())]
     while names:
         name = names.pop()
         if name == "..":
@@ -88,18 +85,20 @@ def _way(place: Path) -> Iterator[tuple[Path, os.stat_result]]:
             continue
         try:
             found = (at / name).lstat()
-        except FileNotFoundError:
-            return
-        yield at / name, found
+        except OSError:
+            # Nothing there, or nothing that this user can use: what needs it says so.
+            return way, False
+        way.append((at / name, found))
         if stat.S_ISLNK(found.st_mode):
             links += 1
             if links > MOST_LINKS:
-                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(place))
+                raise ArgosyError(f"{place}: these links lead nowhere")
             target = (at / name).readlink()
             at = Path("/") if target.is_absolute() else at
             names += [part for part in reversed(target.parts) if part != "/"]
         else:
             at /= name
+    return way, True
 
 
 def others_may_write(found: os.stat_result) -> str:
