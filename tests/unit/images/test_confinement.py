@@ -150,6 +150,42 @@ def test_what_is_done_to_processes_is_done_to_those_of_the_container(
         other.wait()
 
 
+ODD_CHANGES = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+file = os.open(sys.argv[1], os.O_RDONLY | os.O_CREAT, 0o600)
+huge, far = (ctypes.c_int64 * 4)(0, 1 << 62, 0, 1 << 62), ctypes.c_void_p(1 << 40)
+path = sys.argv[1].encode()
+def tried(call, *arguments):
+    print(getattr(libc, call)(*arguments) and os.strerror(ctypes.get_errno()))
+tried("utimes", path, huge)
+tried("futimens", file, huge)
+tried("futimens", file, far)
+tried("chmod", far, 0o777)
+tried("chmod", b"/" + b"x" * 5000, 0o777)
+tried("chmod", b"", 0o777)
+tried("fchmod", 4711, 0o777)
+tried("fchmod", -1, 0o777)
+tried("kill", os.getpid(), 4711)
+tried("fchmod", file, 0o104777)
+print(oct(os.fstat(file).st_mode))
+"""
+
+
+def test_odd_changes_of_files_are_answered_as_the_kernel_does(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    program = (PYTHON, "-I", "-S", "-c", ODD_CHANGES, str(path))
+    here = subprocess.run(program, capture_output=True, text=True, timeout=30)
+    path.unlink()
+    # The first process is taken for proot.
+    wrapped = ("/bin/sh", "-c", '"$@"; exit $?', "sh", *program)
+    confined_program = confined(tmp_path, *wrapped, writable=(tmp_path,))
+    done = subprocess.run(confined_program, capture_output=True, text=True, timeout=30)
+    assert done.stderr == ""
+    # But that nothing becomes a program that changes its user.
+    assert done.stdout == here.stdout.replace("0o104777", "0o100777")
+
+
 STATX = """
 import ctypes, sys
 libc = ctypes.CDLL(None, use_errno=True)

@@ -1,4 +1,4 @@
-"""Runs one command with Landlock and a filter of calls, and ends all that it has started.
+"""Runs one command with Landlock, a filter of calls and a judge, and ends all that it has started.
 
 The description is a file (see `Confinement`). This process stays outside: it adopts what loses its
 parent, and kills whatever is left when the command has ended, or when the one that started it dies. It

@@ -79,12 +79,12 @@ def change_of(caller: int, call: int, arguments: Sequence[int]) -> Change:
     memory = Memory(caller)
     first, second, third, fourth, fifth, _ = arguments
     if call in (_calls.chmod, _calls.utime, _calls.utimes, _SET, _SET_LINK, _REMOVE, _REMOVE_LINK):
-        path, descriptor = memory.text(first, _LONGEST_PATH), _HERE
+        path, descriptor = memory.path(first), _HERE
     elif call in (_calls.fchmod, _SET_OPEN, _REMOVE_OPEN):
         path, descriptor = "", ctypes.c_int(first).value
     else:
-        # Without a path, or with an empty one, it is of the descriptor.
-        path = memory.text(second, _LONGEST_PATH) if second else ""
+        # Without a path it is of the descriptor.
+        path = memory.path(second) if second else ""
         descriptor = ctypes.c_int(first).value
     if call in _calls.attributes:
         name = memory.text(second, _LONGEST_NAME)
@@ -133,6 +133,17 @@ class Memory:
         if not end:
             raise OSError(errno.ENAMETOOLONG if text else errno.EFAULT, "no text")
         return os.fsdecode(text)
+
+    def path(self, address: int) -> str:
+        """Return a path that is not empty.
+
+        Raises:
+            OSError: as `text`, and ENOENT.
+        """
+        found = self.text(address, _LONGEST_PATH)
+        if not found:
+            raise OSError(errno.ENOENT, "an empty path")
+        return found
 
     def content(self, address: int, size: int) -> bytes:
         """Return so many bytes.

@@ -76,6 +76,8 @@ class Judge:
                     flags = _GO_ON
             except OSError as problem:
                 error = -(problem.errno or errno.EPERM)
+            except (ValueError, ArithmeticError, struct.error):
+                error = -errno.EINVAL
             fcntl.ioctl(self.listener, _SEND, _ANSWER.pack(which, 0, error, flags))
 
     def _change(self, caller: int, change: Change) -> None:
