@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from argosy.images.engines.call_filter import program
-from argosy.images.engines.call_numbers import CALLS
+from argosy.images.engines.call_numbers import ABSENT, CALLS
 
 ALLOW, JUDGED, DONE = 0x7FFF0000, 0x7FC00000, 0x00050000
 MISSING, REFUSED = DONE | errno.ENOSYS, DONE | errno.EPERM
@@ -66,6 +66,12 @@ def test_modes_times_and_attributes_are_for_the_judge(machine: str) -> None:
         for builds in (False, True):
             assert answer(machine, call, [PATH, 0o777], builds=builds) == JUDGED
             assert answer(machine, call, [PATH, 0o777], builds=builds, landlock=0) == ALLOW
+    # proot gives a folder its mode back.
+    call, arguments = calls.fchmodat, [-100, PATH, 0o40555]
+    if calls.chmod != ABSENT:
+        call, arguments = calls.chmod, [PATH, 0o40555]
+    assert answer(machine, call, arguments) == DONE
+    assert answer(machine, call, arguments, builds=True) == JUDGED
     for call in calls.attributes:
         assert answer(machine, call, [PATH]) == DONE | errno.EOPNOTSUPP
         assert answer(machine, call, [PATH], builds=True) == JUDGED

@@ -19,7 +19,7 @@ import struct
 from collections.abc import Iterator, Sequence
 
 from argosy.images.engines import landlock
-from argosy.images.engines.call_numbers import CALLS, Calls
+from argosy.images.engines.call_numbers import ABSENT, CALLS, Calls
 
 NAME = "the filter of system calls (seccomp) that proot needs"
 """What an error is said of."""
@@ -33,7 +33,7 @@ _SIGNALLED_BY_IOCTL, _SIGNALLED_BY_FCNTL = (0x8901, 0x8902), (8, 15)
 _A_PROCESS = {"setpriority": 0, "ioprio_set": 1}
 """PRIO_PROCESS, IOPRIO_WHO_PROCESS. The others are groups and all that the user runs."""
 
-_DEVICE_KINDS, _KIND = (0o020000, 0o060000), 0o170000
+_DEVICE_KINDS, _FOLDER, _KIND = (0o020000, 0o060000), 0o040000, 0o170000
 
 _SET_SECCOMP, _FILTER = 22, 2
 _SET_MODE_FILTER, _NEW_LISTENER = 1, 8
@@ -97,6 +97,9 @@ def program(calls: Calls, landlock_version: int, *, owns_all: bool) -> bytes:
     if owns_all:
         for number, argument in calls.nodes.items():
             steps += _of(number, *_no_devices(argument))
+    if not owns_all:
+        by_name, mode = (calls.fchmodat, 2) if calls.chmod == ABSENT else (calls.chmod, 1)
+        steps += _of(by_name, *_not_restored(mode, judged))
     for number in (*calls.changing, *(calls.attributes if owns_all else ())):
         steps += _of(number, _step(_RETURN, judged))
     for number in calls.by_process:
@@ -160,6 +163,20 @@ def _without(commands: Sequence[int]) -> Iterator[bytes]:
         yield _step(_JUMP_IF_EQUAL, command, no=1)
         yield _step(_RETURN, _ERROR | errno.EPERM)
     yield _step(_RETURN, _ALLOW)
+
+
+def _not_restored(argument: int, judged: int) -> list[bytes]:
+    """Return steps that answer proot's own calls with success by which it gives folders their modes back.
+
+    They hold the kind of file, which those of programs do not; half of what `judge` would be asked.
+    """
+    return [
+        _load(argument),
+        _step(_AND, _KIND),
+        _step(_JUMP_IF_EQUAL, _FOLDER, no=1),
+        _step(_RETURN, _ERROR),
+        _step(_RETURN, judged),
+    ]
 
 
 def _no_devices(argument: int) -> list[bytes]:
