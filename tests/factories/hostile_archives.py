@@ -179,7 +179,7 @@ def _huge(choice: random.Random) -> int:
 def _sparse(choice: random.Random, names: Callable[[], str]) -> bytes:
     if choice.random() < 0.25:
         return sparse_without_end()
-    return choice.choice((sparse_1_0, sparse_0_1, sparse_0_0))(_huge(choice))
+    return choice.choice((sparse_1_0, sparse_0_1, sparse_0_0))(max(1 << 40, _huge(choice)))
 
 
 def _chain(choice: random.Random, names: Callable[[], str]) -> bytes:

@@ -135,6 +135,7 @@ class Project:
         message = str(problem.value)
         assert message.startswith(f"{self.file}: ")
         assert "\n" not in message
+        assert len(message) < 3000
         for part in parts:
             assert part in message
         left = [path for path in self.folder.rglob("*") if not path.is_dir()]
@@ -640,6 +641,14 @@ def test_a_blob_that_is_not_what_names_it_is_refused(project: Project) -> None:
         ({"index.json": b'{"manifests": []}'}, "it holds: none"),
         ({"index.json": b'{"manifests": [{"digest": "sha256:../../x"}]}'}, "is not a digest"),
         ({"index.json": b'{"manifests": [{"digest": 3}]}'}, "not the description of an image"),
+        (
+            {"index.json": json.dumps({"manifests": [{"digest": "x" * 70_000}]}).encode()},
+            "is not a digest",
+        ),
+        (
+            {"manifest.json": json.dumps([{"Config": "c" * 70_000, "Layers": []}]).encode()},
+            "is not in it",
+        ),
         ({"manifest.json": b"[]"}, "it must hold one image for linux/"),
         ({"manifest.json": b'[{"Config": "c", "Layers": []}]'}, "'c' is not in it"),
     ],

@@ -169,5 +169,5 @@ def _instructions(config: Mapping[str, Any], number: int) -> list[str]:
 
 def _checked(archive: Archive, digest: str) -> str:
     if not DIGEST.fullmatch(digest):
-        raise ArgosyError(f"{archive.title}: {digest!r} is not a digest by sha256")
+        raise ArgosyError(f"{archive.title}: {digest[:100]!r} is not a digest by sha256")
     return digest

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from argosy.errors import ArgosyError
 from argosy.images.interchange.keeping import Keeper
-from argosy.images.interchange.members import Tar
+from argosy.images.interchange.members import LONGEST_QUOTED, Tar
 from argosy.images.interchange.progress import Say
 from argosy.images.interchange.streams import CHUNK, DAMAGE, decompressed, told
 
@@ -88,7 +88,7 @@ class Archive(ABC):
 
     def error(self, name: str, problem: str) -> ArgosyError:
         """Return a problem with one of its files."""
-        return ArgosyError(f"{self.title}: {name!r} {problem}")
+        return ArgosyError(f"{self.title}: {name[:LONGEST_QUOTED]!r} {problem}")
 
 
 class TarArchive(Archive):

@@ -23,6 +23,7 @@ from argosy.images.interchange.members import (
     Tar,
     is_text,
     moment_of,
+    pieces_of,
     write,
 )
 from argosy.images.interchange.streams import CHUNK, DAMAGE, Hashing, told
@@ -39,9 +40,13 @@ from argosy.images.rootfs.layers import (
 )
 from argosy.images.store.free_disk import BLOCK, why_no_room
 from argosy.images.store.store import remove_tree
+from argosy.units import amount
 
 LONGEST_NAME = 255
 """Bytes of one part of a path (NAME_MAX)."""
+
+MOST_HOLES = 32 << 30
+"""Bytes of all holes in a layer's sparse files: nobody sends them, and they are read for each digest."""
 
 _AUFS_NOTES = WHITEOUT * 2
 """Begins the names of AUFS' own files in the root of a layer, which are no files of the image."""
@@ -77,6 +82,7 @@ class _Unpacker:
         self._diff = diff
         self._below = [*reversed(below)]
         self._where = where
+        self._holes = 0
         self._removed: dict[str, None] = {}
         self._opaque: dict[str, None] = {}
         # Mode and time of folders, which are given at the end, as work in them would change these.
@@ -190,6 +196,9 @@ class _Unpacker:
     def _make(self, archive: Tar, member: tarfile.TarInfo, parts: Sequence[str]) -> None:
         path = "/".join(parts)
         self._check_room(member, member.size if member.isreg() else BLOCK)
+        self._holes += member.size - sum(length for _, length in pieces_of(member))
+        if self._holes > MOST_HOLES:
+            self._refuse(member, f"sparse files with more than {amount(MOST_HOLES)} of holes")
         if member.isdir():
             self._make_way(path, for_folder=True)
             if path in self._folders:
