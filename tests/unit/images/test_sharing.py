@@ -2,6 +2,7 @@
 
 import os
 import stat
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from argosy.errors import ArgosyError
 from argosy.images.builder import cache
+from argosy.images.rootfs.archive import digest_of_layer, layer_tar
 from argosy.images.rootfs.layers import Change
 from argosy.images.store.sharing import share
 from argosy.images.store.store import Store
@@ -79,25 +81,27 @@ def test_what_is_no_store_of_this_user_is_not_shared(
 def test_layers_note_setuid_programs_and_hold_none(tmp_path: Path) -> None:
     def files(diff: Path) -> Change:
         (diff / "bin").mkdir(parents=True)
+        (diff / "bin").chmod(0o755)
         for name, mode in (("su", 0o4755), ("mail", 0o2711), ("ls", 0o755), ("b\udcff", 0o4755)):
             (diff / "bin" / name).write_text(name.encode("utf-8", "replace").decode())
             (diff / "bin" / name).chmod(mode)
         os.link(diff / "bin/su", diff / "bin/sudo")
-        os.utime(diff / "bin/su", (1, 1))
+        for path in (*(diff / "bin").iterdir(), diff / "bin"):
+            os.utime(path, (1, 1))
         return Change(entries=6)
 
-    store = Store(tmp_path)
+    store = Store(tmp_path / "store")
     step = cache.write_layer(store, "k", "RUN", {}, files)
+    # Images that earlier versions made and exported have the same digests.
+    with_modes_on_the_disk = files(tmp_path / "diff")
+    (tmp_path / "diff/bin/b\udcff").chmod(0o755)
+    assert step.diff_id == digest_of_layer(tmp_path / "diff", with_modes_on_the_disk)
     assert step.setuid == {"bin/su": 0o4755, "bin/sudo": 0o4755, "bin/mail": 0o2711}
     diff = store.layer("k") / "diff"
     assert not [path for path in diff.rglob("*") if path.stat().st_mode & 0o6000]
     assert mode_of(diff) == 0o700
     again = cache.read_step(store, "k")
     assert again == step
-
-    import tarfile
-
-    from argosy.images.rootfs.archive import layer_tar
 
     with layer_tar(diff, step.change) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
         found = {member.name: (member.mode, member.mtime, member.linkname) for member in tar}

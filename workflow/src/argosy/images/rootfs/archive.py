@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 from typing import IO
 
@@ -51,13 +52,14 @@ def layer_tar(diff: Path, change: Change) -> Iterator[IO[bytes]]:
     """
     with private_folder() as (scratch, _):
         members = [*_members(diff)]
-        kept = [name for name in members if name not in change.setuid]
         tree = scratch / "tree"
         tree.mkdir()
         _copy_setuid(diff, tree, change.setuid)
-        aside = [*sorted(change.setuid), *_markers(tree, change)]
+        # In the order that they have where all modes are on the disk: the bytes are the same.
+        runs = groupby(members, lambda name: name in change.setuid)
+        parts = [(tree if is_aside else diff, [*names]) for is_aside, names in runs]
         command: list[str | Path] = ["tar", "--create", *_OPTIONS, "--null"]
-        for number, (folder, names) in enumerate(((diff, kept), (tree, aside))):
+        for number, (folder, names) in enumerate((*parts, (tree, _markers(tree, change)))):
             listed = _listed(scratch / f"names{number}", names)
             command += ["--directory", folder, f"--files-from={listed}"]
         with _unchanged(diff, members), _output(command, diff) as stream:
