@@ -148,15 +148,6 @@ def _place(container: Container, path: str) -> Path:
     return Path(f"{container.root}{resolved}")
 
 
-def _has_place(container: Container, target: str) -> bool:
-    """Return whether something can be mounted at `target`: the image has it, or a mount above does."""
-    above = [bind for bind in container.binds if target.startswith(f"{bind.target}/")]
-    inner = max(above, key=lambda bind: len(bind.target), default=None)
-    if inner is None:
-        return os.path.lexists(f"{container.root}{target}")
-    return (inner.source / target.removeprefix(f"{inner.target}/")).exists()
-
-
 def _copy_host_files(guest: Path) -> None:
     """Name resolution as on the host; images hold links to these copies (see freeze)."""
     for name in HOST_FILES:
