@@ -87,7 +87,11 @@ def test_copy_unpacks_nothing(tmp_path: Path) -> None:
         assert (root / name).read_bytes() == content
 
 
-@pytest.mark.parametrize("packed", [PLAIN[:514], gzip.compress(tar(("file", bytes(9999))))[:-20]])
+@pytest.mark.parametrize(
+    "packed",
+    [PLAIN[:514], gzip.compress(tar(("file", bytes(9999))))[:-20]],
+    ids=["plain", "compressed"],
+)
 def test_an_archive_that_is_cut_off_is_an_error(tmp_path: Path, packed: bytes) -> None:
     with pytest.raises(ArgosyError, match=r"Containerfile:2: ADD: a cannot be unpacked: "):
         add(tmp_path, {"a": packed}, lambda name: f"ADD {name} /")

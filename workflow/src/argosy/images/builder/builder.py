@@ -22,7 +22,7 @@ from argosy.images.builder.runner import ProotRunner, RuncRunner, Runner
 from argosy.images.config import ImageConfig
 from argosy.images.engines import proot
 from argosy.images.engines.choice import one_starts
-from argosy.images.engines.models import UNISOLATED_ENGINES
+from argosy.images.engines.models import TRACING_PROOT
 from argosy.images.namespaces import in_own_namespaces, in_own_process
 from argosy.images.registry.reference import Reference
 from argosy.images.rootfs.freeze import GrowingTree
@@ -188,15 +188,12 @@ def _way(store: Store, say: Callable[[str], None]) -> _Way:
         say(f"{problem.problem}: proot runs the steps, and files are copied and compared")
         if find_proot(store) is None:
             require(store, "proot", say)
-        # Some releases leave paths as they are on some kernels: a step would change the host's files.
-        working = [engine for engine in UNISOLATED_ENGINES if one_starts(store, [engine])]
-        if not working:
+        if not one_starts(store, [TRACING_PROOT]):
             raise ArgosyError(
                 "proot runs no program on this host",
                 "what each engine says here: argosy image engines",
             ) from None
-        runner = ProotRunner(proot.ready(store, store.engines), "proot" not in working)
-        return _Way(runner, in_own_process)
+        return _Way(ProotRunner(proot.ready(store, store.engines)), in_own_process)
     return _Way(RuncRunner(require_runtime(store, say)), in_own_namespaces)
 
 

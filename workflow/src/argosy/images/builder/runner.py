@@ -82,7 +82,6 @@ class ProotRunner:
     """By proot, where there are no namespaces."""
 
     program: proot.Program
-    traces_all: bool
 
     def run(
         self, root: Path, command: Command, scratch: Path, on_output: Callable[[bytes], None]
@@ -90,10 +89,10 @@ class ProotRunner:
         """Run the command, as `Runner` says."""
         with _mount_points(root, command.mounts) as mounts:
             specification = _specification(root, replace(command, mounts=mounts))
-            started = proot.command(
-                self.program, specification, scratch, traces_all=self.traces_all
+            # Modes are judged by the paths that proot has rewritten.
+            return _run(
+                proot.command(self.program, specification, scratch, traces_all=True), on_output
             )
-            return _run(started, on_output)
 
 
 def _specification(root: Path, command: Command) -> Specification:

@@ -27,7 +27,8 @@ ISOLATING_ENGINES = (*OWN_ENGINES, UDOCKER_ENGINE, APPTAINER)
 """What they run sees the image and what is mounted, and no other process, and cannot write to what is
 mounted read-only. R1 is udocker's runc."""
 
-UNISOLATED_ENGINES = ("proot", "proot-ptrace")
+TRACING_PROOT = "proot-ptrace"
+UNISOLATED_ENGINES = ("proot", TRACING_PROOT)
 """For hosts without user namespaces: see `proot`. What they run is an ordinary process of the user, which
 sees the others; what it reaches of their files is for Landlock to say, where the kernel has it."""
 

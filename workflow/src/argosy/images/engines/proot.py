@@ -97,8 +97,7 @@ def command(
             **_without_linkers_variables(container.environment),
             "PROOT_LOADER": str(program.loader),
             "PROOT_TMP_DIR": str(scratch),
-            # Changes of modes are judged by the paths that proot has rewritten.
-            **({"PROOT_NO_SECCOMP": "1"} if traces_all or container.writable else {}),
+            **({"PROOT_NO_SECCOMP": "1"} if traces_all else {}),
         },
         readable=[
             *readable,
