@@ -194,7 +194,8 @@ def test_a_job_whose_submission_nobody_noted_is_found_again(study: ClusterWorksp
 def test_what_a_job_has_completed_is_not_done_again_when_it_is_requeued(
     study: ClusterWorkspace,
 ) -> None:
-    configure(study, steps=40)
+    # Slurm has to be asked before the next run has ended.
+    configure(study, steps=100)
     driver = study.drive()
     folders = [study.run_dir("count", run_id(each)) for each in NODES]
     study.wait_for(lambda: any((each / "result.json").exists() for each in folders), "a result")

@@ -82,6 +82,11 @@ def test_the_table_names_what_is_there(own: Store, tmp_path: Path) -> None:
     assert "just now" in text
     assert "cache of steps: 4 layers" in text
     assert "in 1 that no image uses" in text
+    assert "cannot be read" not in text
+    diff = own.layer("base") / "diff"
+    diff.chmod(0)
+    assert "; the files of 1 cannot be read, and do not count" in shown(own)
+    diff.chmod(0o700)
 
 
 def test_the_table_can_be_read_at_80_columns(own: Store, tmp_path: Path) -> None:

@@ -200,7 +200,7 @@ def test_somebody_elses_folder_is_refused(
     (node / f"argosy-{mine + 1}").mkdir(mode=0o700)
     # Who has the next id finds a folder that this user has made for it.
     monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
-    with pytest.raises(ArgosyError, match=r"belongs to another user, \w+; choose another"):
+    with pytest.raises(ArgosyError, match=r"belongs to another user, [\w-]+; choose another"):
         stage(wanted, node)
 
 
@@ -228,7 +228,7 @@ def test_a_folder_around_that_others_could_replace_is_refused(
     # A group of this user alone is nobody else; another one is.
     monkeypatch.setattr(strict_modes, "_is_private_group", lambda group: False)
     node.chmod(0o775)
-    with pytest.raises(ArgosyError, match=rf"^{node}: there its group \w+ may remove"):
+    with pytest.raises(ArgosyError, match=rf"^{node}: there its group [\w-]+ may remove"):
         stage(wanted, inner)
     assert not [*inner.iterdir()]
     node.chmod(0o3775)

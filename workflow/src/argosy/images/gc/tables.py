@@ -1,5 +1,6 @@
 """What the commands of images show in a terminal."""
 
+import os
 import time
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -135,6 +136,10 @@ def _cache_line(inventory: Inventory) -> str:
     line = f"cache of steps: {number} {'layer' if number == 1 else 'layers'}, {size}"
     if unused := inventory.unused:
         line += f"; {amount(inventory.freed_by(unused))} of it in {len(unused)} that no image uses"
+    # Of a store that somebody else shares.
+    diffs = (layer.folder / "diff" for layer in inventory.layers)
+    if closed := sum(diff.is_dir() and not os.access(diff, os.R_OK) for diff in diffs):
+        line += f"; the files of {closed} cannot be read, and do not count"
     return line
 
 
