@@ -52,7 +52,7 @@ def start(store: Store, root: Path, engine: str, workdir: str, *binds: Bind) -> 
     return b"".join(output).decode()
 
 
-@pytest.mark.parametrize("workdir", ["/work/app", "/link", "/scratch/own", "/job/a"])
+@pytest.mark.parametrize("workdir", ["/srv/app", "/link", "/scratch/own", "/job/a"])
 def test_every_engine_starts_where_the_image_says(
     project_store: Store, layer: Layer, tmp_path: Path, engine: str, workdir: str
 ) -> None:
@@ -78,8 +78,8 @@ def test_what_a_tree_lacks_is_made_by_no_engine(
     make_frozen([layer], root)
     before = describe_tree(root)
     binds = [Bind(tmp_path, "/inner/share")] if bad == "bind" else []
-    workdir = "/work/app" if bad == "workdir" else "/"
-    with pytest.raises(ArgosyError, match=r"^/(work/app|inner/share): "):
+    workdir = "/srv/app" if bad == "workdir" else "/"
+    with pytest.raises(ArgosyError, match=r"^/(srv/app|inner/share): "):
         start(project_store, root, engine, workdir, *binds)
     assert describe_tree(root) == before
     remove_tree(root)

@@ -77,7 +77,7 @@ def frozen(tmp_path: Path, workdir: str, *volumes: str) -> Path:
 @pytest.mark.parametrize(
     ("workdir", "place"),
     [
-        ("/work/app", "work/app"),
+        ("/srv/app", "srv/app"),
         ("/usr/new", "usr/new"),
         ("/link/below", "made/by/link/below"),
         ("/up/new", "usr/new"),
