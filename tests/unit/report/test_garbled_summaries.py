@@ -18,22 +18,21 @@ from argosy.results import collect
 SUMMARIES, DRAWN = 1000, 40
 
 
+def reported(site: Path) -> Path:
+    sample_study(site)
+    collect(site, site / "tables")
+    write_report(site)
+    return site
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    top = tmp_path_factory.mktemp("summaries") / "here"
-    sample_study(top)
-    collect(top, top / "tables")
-    write_report(top)
-    return top
+    return reported(tmp_path_factory.mktemp("summaries") / "here")
 
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory) -> str:
-    top = tmp_path_factory.mktemp("summaries") / "other"
-    sample_study(top)
-    collect(top, top / "tables")
-    write_report(top)
-    return str(top)
+    return str(reported(tmp_path_factory.mktemp("summaries") / "other"))
 
 
 def garbled_site(site: Path, folder: Path, chance: random.Random) -> str:

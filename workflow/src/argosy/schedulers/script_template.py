@@ -25,6 +25,7 @@ from markupsafe import Markup
 
 from argosy.errors import ArgosyError
 from argosy.files import umask
+from argosy.images.store.strict_modes import TRUSTED_VARIABLE
 from argosy.schedulers.batch_system import BatchSystem
 from argosy.site.values import FOLDER
 
@@ -100,7 +101,7 @@ def _environment(system: BatchSystem, site_dir: Path) -> Environment:
         finalize=_one_word,
     )
     environment.globals["log_words"] = system.LOG_WORDS
-    environment.globals["trusted"] = os.environ.get("ARGOSY_TRUSTED", "")
+    environment.globals["trusted"] = os.environ.get(TRUSTED_VARIABLE, "")
     environment.globals["umask"] = f"{umask():03o}"
     environment.filters["directive"] = lambda name, value: _directive(system, name, value)
     environment.filters["q"] = _quoted

@@ -17,7 +17,7 @@ Place = Callable[[str, str], None]
 """Puts a file at a new path."""
 
 ROOT_MODE = 0o755
-"""Of an image's own folder. That of a layer is closed, so that nobody else reaches the files in it."""
+"""Of an image's own folder. The layers' folders are closed: nobody else reaches the files in them."""
 
 _CANNOT_LINK = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
 
@@ -135,7 +135,7 @@ def _merge(parts: Sequence[_Part], target: str, place: Place, mask: int) -> None
 
 
 def _finish(target: str, model: "_Part", mask: int) -> None:
-    """Give a folder the mode and times of a part's; all images' own, which layers are kept in, have one."""
+    """Give a folder the mode and times that it has in a part; an image's own folder gets ROOT_MODE."""
     status = os.stat(model.folder)
     os.chmod(target, (stat.S_IMODE(status.st_mode) if model.path else ROOT_MODE) & mask)
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
