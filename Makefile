@@ -48,7 +48,8 @@ lint: $(VENV)/.developing ## Style, types, Snakefiles
 LEFT_OUT := $(if $(filter all,$(TESTS)),,and not thorough)
 
 .PHONY: test
-test: lint image ## All tests but those that take longest; TESTS=all has these as well: about an hour instead of 20 minutes
+test: $(VENV)/.developing ## All tests but those that take longest; TESTS=all has these as well: about an hour instead of 20 minutes
+	@$(MAKE) --no-print-directory --jobs=2 lint image
 	@# Most files run beside each other; those that strike at a moment or measure time follow.
 	@# All parts run, whatever the first finds, and what has failed is told once more at the end.
 	@status=0; failures=$$(mktemp); \

@@ -13,7 +13,7 @@ VARIABLES = {
     "PATH": "/opt/venv/bin:/usr/bin:/bin",
     "PYTHONPATH": "/argosy",
     "HOME": "/tmp",
-    "OMP_NUM_THREADS": "2",
+    "OMP_NUM_THREADS": "1",
     "TF_USE_LEGACY_KERAS": "1",
     "TF_CPP_MIN_LOG_LEVEL": "3",
 }

@@ -11,6 +11,7 @@ from typing import Any
 import step_files
 import yaml
 from cluster import Cluster
+from cluster.errors import ClusterError
 from cluster.processes import wait_until
 from workspace import BIN, Workspace
 
@@ -57,17 +58,36 @@ class ClusterWorkspace(Workspace):
             return driver.communicate(timeout=seconds)[0]
         except subprocess.TimeoutExpired as late:
             printed = (late.output or b"").decode(errors="replace")
-            seen = [
-                self.slurm.run(*command, check=False).stdout
-                for command in (
-                    ("squeue", "-l"),
-                    ("sinfo", "-Nl"),
-                    ("ps", "xf", "-o", "pid,stat,args"),
-                )
-            ]
+            story = f"it has not ended after {seconds:.0f} s:\n{printed}\n{self.situation()}"
             driver.kill()
-            story = "\n".join([f"it has not ended after {seconds:.0f} s:", printed, *seen])
             raise AssertionError(story) from late
+
+    def begun(self, driver: subprocess.Popen[str], run_id: str, steps: int = 10) -> str:
+        """Wait until a run has done its first steps: its job's id.
+
+        Raises:
+            AssertionError: when the driver ends before, or the steps do not come; with all that is seen.
+        """
+
+        def is_decided() -> bool:
+            return self.steps_done(run_id) > steps or driver.poll() is not None
+
+        try:
+            self.wait_for(is_decided, "the first steps")
+        except ClusterError as late:
+            situation = self.situation()
+            driver.kill()
+            raise AssertionError(f"{late}\n{driver.communicate()[0]}\n{situation}") from late
+        if self.steps_done(run_id) <= steps:
+            raise AssertionError(f"{driver.communicate()[0]}\n{self.situation()}")
+        return str(self.jobs(run_id)[0]["job_id"])
+
+    def situation(self) -> str:
+        """The queue, the nodes, the processes on the login side, and the end of each run's output."""
+        commands = (("squeue", "-l"), ("sinfo", "-Nl"), ("ps", "xf", "-o", "pid,stat,args"))
+        seen = [self.slurm.run(*command, check=False).stdout for command in commands]
+        outputs = sorted(self.path.glob("results/*/*/*/logs/scheduler-*.log"))
+        return "\n".join([*seen, *(f"{each}:\n{each.read_text()[-2000:]}" for each in outputs)])
 
     def count(self, nodes: list[int], repeats: int = 1, **more: Any) -> None:
         """Configure a study of the counting program, without a container so that it starts at once."""

@@ -21,12 +21,6 @@ def study(workspace: ClusterWorkspace) -> Iterator[ClusterWorkspace]:
             workspace.slurm.run("scontrol", "update", f"nodename={node.name}", "state=resume")
 
 
-def begun(study: ClusterWorkspace, driver: object, steps: int = 10) -> str:
-    """Wait until the run does its steps; its job's id."""
-    study.wait_for(lambda: study.steps_done(RUN) > steps, "the first steps")
-    return str(study.jobs(RUN)[0]["job_id"])
-
-
 def whole(study: ClusterWorkspace) -> None:
     """The run is complete, as one job, and each of its steps is there once."""
     result = study.result(RUN)
@@ -38,7 +32,7 @@ def whole(study: ClusterWorkspace) -> None:
 
 def test_a_node_that_goes_down(study: ClusterWorkspace) -> None:
     driver = study.drive()
-    job = begun(study, driver)
+    job = study.begun(driver, RUN)
     hosts = study.slurm.run("squeue", "-h", "-j", job, "-o", "%N").stdout.strip()
     last = study.slurm.run("scontrol", "show", "hostnames", hosts).stdout.split()[-1]
     study.slurm.run("scontrol", "update", f"nodename={last}", "state=down", "reason=test")
@@ -60,7 +54,7 @@ def test_a_node_that_crashes_and_is_back_before_slurm_misses_it(
     """Slurm waits for a node for SlurmdTimeout, here 15 s, and then for the step's tasks without end."""
     study.count([2], steps=3000, resources={"time": "4m"})
     driver = study.drive()
-    job = begun(study, driver)
+    job = study.begun(driver, RUN)
     hosts = study.slurm.run("squeue", "-h", "-j", job, "-o", "%N").stdout.strip()
     last = study.slurm.run("scontrol", "show", "hostnames", hosts).stdout.split()[-1]
     node = next(each for each in study.slurm.nodes if each.name == last)
@@ -83,7 +77,7 @@ def test_a_node_that_crashes_and_is_back_before_slurm_misses_it(
 def test_the_first_node_crashes_and_is_back_before_slurm_misses_it(study: ClusterWorkspace) -> None:
     """The batch script was on it: Slurm itself finds that out, and starts the job again."""
     driver = study.drive()
-    job = begun(study, driver)
+    job = study.begun(driver, RUN)
     hosts = study.slurm.run("squeue", "-h", "-j", job, "-o", "%N").stdout.strip()
     first = study.slurm.run("scontrol", "show", "hostnames", hosts).stdout.split()[0]
     node = next(each for each in study.slurm.nodes if each.name == first)
@@ -101,7 +95,7 @@ def test_a_slurmd_that_dies_while_its_job_lives_on(study: ClusterWorkspace) -> N
     """Slurm gives the node up after 15 s and starts the run again: two attempts at once."""
     study.count([2], steps=350)
     driver = study.drive()
-    job = begun(study, driver)
+    job = study.begun(driver, RUN)
     hosts = study.slurm.run("squeue", "-h", "-j", job, "-o", "%N").stdout.strip()
     first = study.slurm.run("scontrol", "show", "hostnames", hosts).stdout.split()[0]
     node = next(each for each in study.slurm.nodes if each.name == first)
@@ -123,7 +117,7 @@ def test_a_slurmd_that_dies_while_its_job_lives_on(study: ClusterWorkspace) -> N
 
 def test_requeued_by_hand(study: ClusterWorkspace) -> None:
     driver = study.drive()
-    job = begun(study, driver)
+    job = study.begun(driver, RUN)
     study.slurm.run("scontrol", "requeue", job)
     output = study.end(driver)
     assert driver.returncode == 0, output
@@ -135,7 +129,7 @@ def test_requeued_by_hand(study: ClusterWorkspace) -> None:
 
 def test_cancelled_by_hand(study: ClusterWorkspace) -> None:
     driver = study.drive()
-    job = begun(study, driver)
+    job = study.begun(driver, RUN)
     study.slurm.run("scancel", job)
     output = study.end(driver)
     assert driver.returncode == 1
@@ -147,7 +141,7 @@ def test_cancelled_by_hand(study: ClusterWorkspace) -> None:
 
 def test_killed_by_hand_with_no_time_for_a_last_word(study: ClusterWorkspace) -> None:
     driver = study.drive()
-    job = begun(study, driver)
+    job = study.begun(driver, RUN)
     study.slurm.run("scancel", "--signal=KILL", "--full", job)
     study.slurm.run("scancel", job)
     output = study.end(driver)
@@ -159,7 +153,7 @@ def test_killed_by_hand_with_no_time_for_a_last_word(study: ClusterWorkspace) ->
 
 def test_slurmctld_that_starts_again(study: ClusterWorkspace) -> None:
     driver = study.drive()
-    begun(study, driver)
+    study.begun(driver, RUN)
     time.sleep(6)  # slurmctld forgets what it has not saved, every five seconds
     study.slurm.controller.kill()
     time.sleep(3)
@@ -172,7 +166,7 @@ def test_slurmctld_that_starts_again(study: ClusterWorkspace) -> None:
 @pytest.mark.thorough
 def test_slurmctld_that_is_away_for_a_minute(study: ClusterWorkspace) -> None:
     driver = study.drive()
-    begun(study, driver)
+    study.begun(driver, RUN)
     study.slurm.controller.pause()
     try:
         time.sleep(60)

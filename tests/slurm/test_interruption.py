@@ -44,14 +44,13 @@ def attempts(workspace: ClusterWorkspace) -> dict[str, str]:
 def test_a_warned_job_saves_and_goes_back_to_the_queue_and_on(workspace: ClusterWorkspace) -> None:
     workspace.count([2], steps=100, checkpoints=CHECKPOINTS)
     driver = workspace.drive()
-    workspace.wait_for(lambda: workspace.steps_done(RUN) > 10, "the first steps")
-    [job] = workspace.jobs(RUN)
+    job = workspace.begun(driver, RUN)
     # What Slurm does before the time limit, sooner.
-    workspace.slurm.run("scancel", "--batch", "--signal=USR1", job["job_id"])
+    workspace.slurm.run("scancel", "--batch", "--signal=USR1", job)
     output = workspace.end(driver)
     assert driver.returncode == 0, output
     states = attempts(workspace)
-    assert states == {f"{job['job_id']}.0": "interrupted", f"{job['job_id']}.1": "completed"}
+    assert states == {f"{job}.0": "interrupted", f"{job}.1": "completed"}
     assert "1 requeued" in output
     assert each_step_once(workspace, 100)
     [interrupted] = workspace.failures()
@@ -113,7 +112,7 @@ def test_a_preempted_job_goes_on_where_it_was(workspace: ClusterWorkspace) -> No
     in_partition(workspace.path, "low")
     workspace.count([2], steps=100, checkpoints=CHECKPOINTS)
     driver = workspace.drive()
-    workspace.wait_for(lambda: workspace.steps_done(RUN) > 10, "the first steps")
+    workspace.begun(driver, RUN)
     make_room(workspace)
     output = workspace.end(driver)
     assert driver.returncode == 0, output
@@ -149,7 +148,7 @@ def test_in_a_container_ranks_have_the_time_to_save_that_they_were_promised(
         [2], runtime="udocker", image="torch-cpu", command=command, checkpoints=CHECKPOINTS
     )
     driver = workspace.drive()
-    workspace.wait_for(lambda: workspace.steps_done(RUN) > 10, "the first steps", 120)
+    workspace.begun(driver, RUN)
     make_room(workspace)
     output = workspace.end(driver)
     assert driver.returncode == 0, output
