@@ -165,11 +165,10 @@ check-apptainer: ## As root: test the engine apptainer on a Debian that has it
 check-red-hat: $(VENV)/.developing setup ## The demo from nothing without apt, overlay and a new python3, the base from a registry
 	@PYTHONPATH=tests/factories $(BIN)/python tests/machines/red_hat_demo.py
 
-# Standard library only, so no environment is needed.
-CLUSTER := PYTHONPATH=tests/slurm PYTHONDONTWRITEBYTECODE=1 python3 -m cluster
+CLUSTER := PYTHONPATH=tests/slurm PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m cluster
 
 .PHONY: cluster-up
-cluster-up: ## A Slurm cluster of four nodes on this machine
+cluster-up: $(VENV)/.ready ## A Slurm cluster of four nodes on this machine
 	@$(CLUSTER) up .cluster $(if $(ACCOUNTING),--accounting)
 
 .PHONY: cluster-run

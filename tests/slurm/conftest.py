@@ -10,15 +10,16 @@ from cluster_workspace import ClusterWorkspace
 from argosy.images.store.store import Store
 
 
-def _need(*, accounting: bool = False) -> None:
-    if problem := missing(accounting=accounting):
+@pytest.fixture(scope="session", autouse=True)
+def slurm_programs() -> None:
+    """Slurm's programs, installed or unpacked for the tests; without them the tests are skipped."""
+    if problem := missing():
         pytest.skip(problem)
 
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Four nodes without accounting. Tests leave it as they found it: all nodes idle, no jobs."""
-    _need()
     with Cluster.start(tmp_path_factory.mktemp("slurm") / "plain") as running:
         yield running
 
@@ -26,7 +27,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture(scope="session")
 def accounting_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Four nodes with accounting, of which Slurm enforces account, limits and QoS."""
-    _need(accounting=True)
     folder = tmp_path_factory.mktemp("slurm") / "accounting"
     with Cluster.start(folder, accounting=True) as running:
         yield running

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from cluster import Cluster, missing
+from cluster import Cluster
 from cluster.accounting import OTHER_ACCOUNT
 from cluster.offers import Offers
 from cluster_workspace import ClusterWorkspace
@@ -47,8 +47,6 @@ esac
 @pytest.fixture(scope="module")
 def accounts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Each partition that is open wants an account other than the one that jobs have by themselves."""
-    if problem := missing(accounting=True):
-        pytest.skip(problem)
     folder = tmp_path_factory.mktemp("slurm") / "accounts"
     offers = Offers(cpus=8, memory_mb=16_000, gres=(), features=("rome",), partitions=())
     with Cluster.start(folder, accounting=True, offers=offers, site_lines=ACCOUNTS) as running:
@@ -61,8 +59,6 @@ def untyped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
     Nodes call an old Python python3.
     """
-    if problem := missing():
-        pytest.skip(problem)
     folder = tmp_path_factory.mktemp("slurm") / "untyped"
     prolog = folder.parent / "prolog.sh"
     old = folder.parent / "old"
@@ -83,8 +79,6 @@ def untyped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def forbidding(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """User namespaces are forbidden on nodes, and are there on the login node."""
-    if problem := missing():
-        pytest.skip(problem)
     folder = tmp_path_factory.mktemp("slurm") / "forbidding"
     offers = Offers(cpus=8, memory_mb=16_000, gres=(), features=("milan",), partitions=())
     lines = "PartitionName=std Nodes=ALL Default=YES MaxTime=6:00:00\n"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from cluster import Cluster, missing
+from cluster import Cluster
 from cluster.offers import Offers
 from site_cases import ODD_FOLDER
 from site_scripts import write_all
@@ -42,8 +42,6 @@ pytestmark = pytest.mark.slurm
 
 @pytest.fixture(scope="module")
 def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    if problem := missing():
-        pytest.skip(problem)
     folder = tmp_path_factory.mktemp("slurm") / "sites"
     with Cluster.start(folder, nodes=4, offers=OFFERS) as running:
         yield running

@@ -19,7 +19,7 @@ def main() -> int:
 
 
 def _up(options: argparse.Namespace) -> None:
-    if problem := missing(accounting=options.accounting):
+    if problem := missing():
         raise ClusterError(problem)
     cluster = Cluster.start(
         options.folder, nodes=options.nodes, accounting=options.accounting, outlive=True

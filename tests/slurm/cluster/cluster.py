@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from cluster import daemons, processes, switch
+from cluster import daemons, packages, processes, switch
 from cluster.boot import boot, login_place, telling_lines, wait_until_idle
 from cluster.daemons import Daemon
 from cluster.errors import ClusterError
@@ -73,6 +73,7 @@ class Cluster:
             outlive=outlive,
             offers=offers,
             site_lines=site_lines,
+            layers=packages.layers(),
         )
         settings.make_folders()
         # The login side's first process has the one end: it ends when nobody has the other.

@@ -24,6 +24,8 @@ def main(folder: Path) -> None:
     capabilities.keep()
     linux.unshare(linux.NEW_MOUNTS | linux.NEW_NAME | linux.NEW_IPC | linux.NEW_NETWORK)
     linux.own_mounts()
+    for lower, upper in settings.layers.items():
+        linux.overlay(Path(upper), Path(lower))
     linux.bind(settings.etc, Path("/etc/slurm"))
     linux.bind(settings.hosts, Path("/etc/hosts"))
     socket.sethostname("login")

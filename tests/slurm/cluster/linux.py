@@ -53,6 +53,11 @@ def bind(source: Path, target: Path) -> None:
     _mount(str(source), str(target), None, _BIND)
 
 
+def overlay(upper: Path, lower: Path) -> None:
+    """Show the files of `upper` besides those of `lower`, at `lower`, which nobody can write to."""
+    _mount("overlay", str(lower), "overlay", _READ_ONLY, f"lowerdir={upper}:{lower}")
+
+
 def mount_memory(target: Path) -> None:
     """An empty file system in memory that everybody may write to."""
     _mount("tmpfs", str(target), "tmpfs", 0, "mode=1777")

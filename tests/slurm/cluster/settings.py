@@ -42,6 +42,8 @@ class Settings:
     offers: Offers | None = None
     site_lines: str | None = None
     """Of slurm.conf, in place of the usual partitions."""
+    layers: dict[str, str] = field(default_factory=dict)
+    """Folders of unpacked packages, by the folder of the machine over which each is laid."""
     first_job_id: int = field(default_factory=new_first_job_id)
     user: str = field(default_factory=getpass.getuser)
 

@@ -293,16 +293,14 @@ def _pack_tools(runtime: Path, folder: Path) -> Path:
 
 def _fetch_package(store: Store, package: str, say: Say) -> str:
     """Install or unpack the package, where that can be done; what went wrong otherwise."""
-    if not shutil.which("apt-get"):
-        return "there is no apt-get"
-    if _may_install():
+    if _may_install() and shutil.which("apt-get"):
         say(f"container tools: installing {package} with apt-get")
         if not _apt(["install", package]):
             return ""
         _apt(["update"])
         return _apt(["install", package])
     say(f"container tools: unpacking {package} and what it needs into {store.tools}")
-    return _unpack_package(store, package)
+    return unpack_packages(store.tools, package)
 
 
 def _may_install() -> bool:
@@ -313,26 +311,32 @@ def _may_install() -> bool:
     return os.geteuid() == 0 and count_ids() > 1 and os.access(_PACKAGE_DATABASE, os.W_OK)
 
 
-def _unpack_package(store: Store, package: str) -> str:
-    """Download a package with whatever it needs and the system lacks, and unpack all of it.
+def unpack_packages(folder: Path, *packages: str) -> str:
+    """Download packages with whatever they need and the system lacks, and unpack all of it.
 
-    Empty when that went well, else what went wrong.
+    Args:
+        folder: takes the files, in `unpacked/`, and apt's own lists where the system has none.
+
+    Returns:
+        What went wrong; empty when all of it is there.
     """
-    archives = store.tools / "archives"
+    if not shutil.which("apt-get"):
+        return "there is no apt-get"
+    archives = folder / "archives"
     (archives / "partial").mkdir(parents=True, exist_ok=True)
     private = ["-o", "Debug::NoLocking=1", "-o", f"Dir::Cache::archives={archives}"]
     # As root of a namespace apt would change to a user of its own, whom that namespace does not have.
     private += ["-o", "APT::Sandbox::User=root"]
-    # Once more where it is installed: its program was not found.
-    wanted = [*private, "--download-only", "--reinstall", "install", package]
+    # Once more where they are installed: their programs were not found.
+    wanted = [*private, "--download-only", "--reinstall", "install", *packages]
     if _apt(wanted):
         # The machine has no package lists, or old ones: keep lists of our own.
-        lists = store.tools / "lists"
+        lists = folder / "lists"
         (lists / "partial").mkdir(parents=True, exist_ok=True)
         own_lists = [*private, "-o", f"Dir::State::lists={lists}"]
         if problem := _apt([*own_lists, "update"]) or _apt([*own_lists, *wanted]):
             return problem
-    target = store.tools / "unpacked"
+    target = folder / "unpacked"
     target.mkdir(exist_ok=True)
     for archive in sorted(archives.glob("*.deb")):
         if problem := _run(["dpkg-deb", "--extract", str(archive), str(target)]):
