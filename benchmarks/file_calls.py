@@ -3,7 +3,7 @@
 strace(1) counts the calls with a path, of the program in a batch script and of all that it starts. Of the
 program itself those count that go to the project, its environment or the store; of the container's
 processes, where the image is used in place, those that go to the image. Where nodes unpack the image, all
-of those are the node's own disk's, or its memory's. Waits are not shown: see docs/images.md for a model.
+of those are the node's own disk's, or its memory's. Waits are not shown: docs/images.md has a model.
 """
 
 import json

@@ -223,7 +223,7 @@ def test_names_copies_and_exports(
 
 
 def test_what_udocker_would_have_to_unpack_fails(image: ImageLock, udocker: Udocker) -> None:
-    """It makes containers of layers as tar files; docs/images.md names the way round."""
+    """It makes containers of layers as tar files; docs/images-reference.md names the way round."""
     for command in ("create", "run"):
         done = udocker.run(command, "tool:latest")
         assert "Error: creating container" in done.stdout + done.stderr, done

@@ -206,7 +206,7 @@ class Executor:
     def _failure(self, step: Step, status: int, host: HostConfig) -> ArgosyError:
         withheld = (
             "; it names no program that installs Python packages, so it was not given the logins of pip's "
-            "indexes (docs/images.md)"
+            "indexes (docs/images-reference.md)"
         )
         last = " / ".join(list(self._progress.last_lines)[-4:])
         return step.context.source.error(
