@@ -18,7 +18,7 @@ class Case:
     cpus: int = 4
     gpus: int = 0
     hardware: str | None = None
-    runtime: Literal["udocker", "native"] = "udocker"
+    runtime: Literal["container", "native"] = "container"
     warning: int | None = None
     folder: str = ""
     same_allocation: bool = False

@@ -324,7 +324,7 @@ def plan(
         "hardware": hardware,
         "queue": queue,
         "command": command.split(),
-        "runtime": "native" if native else "udocker",
+        "runtime": "native" if native else "container",
         "launcher": launcher,
         "rank_environment": {**(site_environment or {}), **(environment or {})},
         "throughput": None,

@@ -267,7 +267,7 @@ def test_an_image_that_the_store_lacks(workspace: ClusterWorkspace) -> None:
             config=ImageConfig(),
         ),
     )
-    workspace.count([2], runtime="udocker", image="pruned")
+    workspace.count([2], runtime="container", image="pruned")
     remedy = "import it again: argosy image import SOURCE pruned"
     line = complaint(workspace)
     assert "resources/images/pruned/image.lock: count/nodes2-ranks1-repeat1 runs in this" in line

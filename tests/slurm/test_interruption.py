@@ -145,7 +145,7 @@ def test_in_a_container_ranks_have_the_time_to_save_that_they_were_promised(
     shutil.copy(COUNT, workspace.path / "containers/workloads")
     command = "python3 /workloads/count.py --steps 100 --last-save-seconds 8"
     workspace.count(
-        [2], runtime="udocker", image="torch-cpu", command=command, checkpoints=CHECKPOINTS
+        [2], runtime="container", image="torch-cpu", command=command, checkpoints=CHECKPOINTS
     )
     driver = workspace.drive()
     workspace.begun(driver, RUN)

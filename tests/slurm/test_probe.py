@@ -263,7 +263,7 @@ def test_no_user_namespaces_on_nodes_and_no_home(
         # In a container, which only proot starts there.
         run_there(
             study,
-            runtime="udocker",
+            runtime="container",
             image="torch-cpu",
             command="python3 /workloads/torch/digits.py --epochs 1",
         )

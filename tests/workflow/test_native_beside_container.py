@@ -32,7 +32,7 @@ def test_both_are_measured_and_held_against_each_other(workspace: Workspace) -> 
     (programs / "settings.txt").write_text("the same\n")
     experiment: dict[str, Any] = {
         "image": "torch-cpu",
-        "runtime": ["udocker", "native"],
+        "runtime": ["container", "native"],
         "launcher": "plain",
         "command": "python3 /workloads/program.py --settings=/workloads/settings.txt --output /job/output",
         # By a line: of steps on a busy machine it may be said that they never became steady.

@@ -92,6 +92,17 @@ def measured_with(project: Project, folder: Path) -> None:
     (folder / "result.json").write_text(json.dumps(result.content()))
 
 
+def test_a_result_of_the_former_layout_is_refused_and_stays(project: Project) -> None:
+    (folder,) = planned(project, runs(repeats=1))
+    former = json.loads((folder / "run.json").read_text()) | {"runtime": "udocker"}
+    (folder / "run.json").write_text(json.dumps(former))
+    (folder / "result.json").write_text(json.dumps(verdict(spec="former").content()))
+    with pytest.raises(ArgosyError, match=r"runtime is udocker, .*calls container") as said:
+        planned(project, runs(repeats=1))
+    assert "\n" not in str(said.value)
+    assert (folder / "result.json").is_file()
+
+
 def test_a_result_of_another_program_is_taken_away(project: Project) -> None:
     asked = runs("python3 /workloads/train.py", repeats=1)
     path = program(project, "1")
@@ -185,7 +196,7 @@ def test_a_variable_by_which_ranks_find_each_other_is_not_the_experiments(
 
 
 def test_an_image_that_is_not_built(project: Project) -> None:
-    asked = runs(repeats=1, runtime="udocker", image="torch-cpu")
+    asked = runs(repeats=1, runtime="container", image="torch-cpu")
     with pytest.raises(ArgosyError, match=r"study: there is no image.lock of torch-cpu"):
         write_runs(project, plan_runs(project, Target("local"), asked, {}))
     assert not (project.path / "results").exists()

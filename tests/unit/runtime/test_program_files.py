@@ -46,7 +46,7 @@ def workloads(tmp_path: Path) -> Path:
 
 
 def program_digests(
-    words: Iterable[str], workloads: str, runtime: str = "udocker", **variables: str
+    words: Iterable[str], workloads: str, runtime: str = "container", **variables: str
 ) -> dict[str, str]:
     """Digests of a run's program."""
     run = {"command": [*words], "rank_environment": variables, "runtime": runtime}

@@ -191,17 +191,25 @@ def test_a_number_without_a_unit_is_refused(written: str, message: str) -> None:
             ("scale:", "runtime: docker\n    scale:"),
             "experiments.digits.runtime.0: input should be",
         ),
-        (("scale:", "runtime: []\n    scale:"), "runtime: name udocker, native, or both once"),
         (
-            ("scale:", "runtime: [native, native]\n    scale:"),
-            "runtime: name udocker, native, or both once",
+            ("scale:", "runtime: udocker\n    scale:"),
+            "experiments.digits.runtime: udocker is a former name: write container",
         ),
         (
-            ("image: torch-cpu", "runtime: udocker"),
+            ("scale:", "runtime: [native, udocker]\n    scale:"),
+            "experiments.digits.runtime: udocker is a former name: write container",
+        ),
+        (("scale:", "runtime: []\n    scale:"), "runtime: name container, native, or both once"),
+        (
+            ("scale:", "runtime: [native, native]\n    scale:"),
+            "runtime: name container, native, or both once",
+        ),
+        (
+            ("image: torch-cpu", "runtime: container"),
             "digits: give an image, or else runtime: native",
         ),
         (
-            ("image: torch-cpu", "runtime: [udocker, native]"),
+            ("image: torch-cpu", "runtime: [container, native]"),
             "digits: give an image, or else runtime: native",
         ),
         (("experiments:", "experiment:"), "experiment: no such key; did you mean experiments?"),
@@ -222,10 +230,10 @@ def test_every_launcher_of_the_configuration_exists() -> None:
 
 
 def test_both_runtimes_make_two_experiments() -> None:
-    both = GOOD.replace("scale:", "runtime: [native, udocker]\n    scale:")
+    both = GOOD.replace("scale:", "runtime: [native, container]\n    scale:")
     runs = [run for run in expand(parse(both)) if run.nodes == 2 and run.repeat == 1]
     assert [(run.experiment, run.runtime, run.image, run.native_of) for run in runs] == [
-        ("digits", "udocker", "torch-cpu", None),
+        ("digits", "container", "torch-cpu", None),
         ("digits-native", "native", "torch-cpu", "digits"),
     ]
     # The one in containers is what it was.

@@ -110,7 +110,7 @@ class Trial:
             image=lock.name,
             command=("python3", "/argosy/trial.py"),
             launcher="horovod",
-            runtime="udocker",
+            runtime="container",
             resources=Resources(gpus_per_rank=1 if queue.gpus_only else 0, time=LIMIT_S),
             checkpoints=Checkpoints(warning=WARNING_S, requeues=0),
             throughput=None,

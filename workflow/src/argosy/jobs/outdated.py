@@ -7,7 +7,14 @@ from pathlib import Path
 
 from argosy.errors import plain
 from argosy.reading import site_of
-from argosy.run_folder.models import OtherVersionError, RunFolderError, RunSpec, Verdict, read_model
+from argosy.run_folder.models import (
+    FileModel,
+    OtherVersionError,
+    RunFolderError,
+    RunSpec,
+    Verdict,
+    read_model,
+)
 from argosy.runtime.program_files import Program, changed
 
 OTHER_PLAN = "what is asked for has changed"
@@ -48,19 +55,27 @@ def why_outdated(folder: Path, spec: RunSpec, programs: Programs) -> str | None:
     Raises:
         OtherVersionError: for a result of another version of Argosy, which is not taken away.
     """
-    path, site = folder / "result.json", site_of(folder)
+    path = folder / "result.json"
     if not path.is_symlink() and not path.exists():
         return None
-    try:
-        result = read_model(path, site, Verdict)
-    except OtherVersionError:
-        raise
-    except RunFolderError:
+    result = _read_of_this_version(path, Verdict)
+    if result is None:
         return DAMAGED
     if result.spec != spec.spec:
+        _read_of_this_version(folder / "run.json", RunSpec)
         return OTHER_PLAN
     names = changed_programs(result, spec, programs)
     return f"{_some(names)} {'has' if len(names) == 1 else 'have'} changed" if names else None
+
+
+def _read_of_this_version(path: Path, model: type[FileModel]) -> FileModel | None:
+    """Return a file of a run, None for a damaged one. Raises OtherVersionError."""
+    try:
+        return read_model(path, site_of(path.parent), model)
+    except OtherVersionError:
+        raise
+    except RunFolderError:
+        return None
 
 
 def changed_programs(result: Verdict, spec: RunSpec, programs: Programs) -> list[str]:

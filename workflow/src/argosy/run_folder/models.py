@@ -109,7 +109,7 @@ class RunSpec(File):
     scaling: Literal["strong", "weak"]
     image: Image | None
     """None for a run of the host's own software."""
-    runtime: Literal["udocker", "native"] | None = None
+    runtime: Literal["container", "native"] | None = None
     """None of an older version: `native` where there is no image."""
     command: list[str] = []
     launcher: str | None = None
@@ -338,6 +338,11 @@ def read_object(path: Path, top: Path) -> dict[str, Any]:
             f"{path}: holds no JSON object with a schema_version; move its run folder away"
         )
     check_version(path, top, found["schema_version"])
+    if found.get("runtime") == "udocker":
+        raise OtherVersionError(
+            f"{path}: its runtime is udocker, which this Argosy calls container; it was written by "
+            f"{_writer(path, top)}: use that version for {top}, or move the folder away"
+        )
     return found
 
 

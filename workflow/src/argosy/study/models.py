@@ -27,8 +27,12 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 Launcher = Literal["horovod", "torch", "plain"]
 """How the ranks of a run find each other."""
-Runtime = Literal["udocker", "native"]
+Runtime = Literal["container", "native"]
 """Where they run: in a container, or without one."""
+
+
+FORMER_RUNTIMES = {"udocker": "container"}
+"""The new word for a former one."""
 
 
 def several(value: object) -> object:
@@ -36,15 +40,26 @@ def several(value: object) -> object:
     return [value] if isinstance(value, (str, int)) else value
 
 
+def no_former_runtime(values: object) -> object:
+    """Refuse a former word and name the new one."""
+    for value in values if isinstance(values, (list, tuple)) else ():
+        if isinstance(value, str) and value in FORMER_RUNTIMES:
+            raise ValueError(f"{value} is a former name: write {FORMER_RUNTIMES[value]}")
+    return values
+
+
 def distinct_runtimes(values: tuple[Runtime, ...]) -> tuple[Runtime, ...]:
     """Refuse one that is named twice, and none."""
     if not values or len(set(values)) != len(values):
-        raise ValueError("name udocker, native, or both once")
+        raise ValueError("name container, native, or both once")
     return values
 
 
 Runtimes = Annotated[
-    tuple[Runtime, ...], BeforeValidator(several), AfterValidator(distinct_runtimes)
+    tuple[Runtime, ...],
+    BeforeValidator(no_former_runtime),
+    BeforeValidator(several),
+    AfterValidator(distinct_runtimes),
 ]
 
 
@@ -201,7 +216,7 @@ class Experiment(Model):
     """Folder of containers/, docker://REFERENCE, udocker:NAME:TAG or an archive; None: the host has all."""
     command: Words
     launcher: Launcher = "horovod"
-    runtime: Runtimes = ("udocker",)
+    runtime: Runtimes = ("container",)
     """`native`: without a container, by the image's programs or else the host's; both: to compare."""
     scale: Scale
     resources: Resources = Resources()
@@ -268,7 +283,7 @@ class Experiment(Model):
     @model_validator(mode="after")
     def image_for_a_container(self) -> "Experiment":
         """Refuse a container without an image."""
-        if "udocker" in self.runtime and self.image is None:
+        if "container" in self.runtime and self.image is None:
             raise ValueError("give an image, or else runtime: native")
         return self
 

@@ -85,7 +85,7 @@ _More = Mapping[str, object]
 def _experiments(config: Config) -> Iterator[tuple[str, Experiment, _More]]:
     """Yield the experiments, each with its native one and those that a study of its stalls adds."""
     for name, asked in config.selected.items():
-        experiment = _in(asked, asked.runtime[0] if len(asked.runtime) == 1 else "udocker")
+        experiment = _in(asked, asked.runtime[0] if len(asked.runtime) == 1 else "container")
         yield name, experiment, {}
         if len(asked.runtime) > 1:
             yield native_name(name), _in(asked, "native"), {"native_of": name}
