@@ -318,11 +318,10 @@ def test_a_store_behind_a_symbolic_link(store: Store, tmp_path: Path) -> None:
     linked = Store(tmp_path / "larger-disk")
     lock = build(linked, tmp_path / "image", "RUN echo made > /made\n")
     assert read(store, lock, "made") == "made\n"
-    for engine in ("runc", "R1"):
-        inside = Container(linked.root(lock.digest), ["cat", "/made"], engine=engine)
-        output: list[bytes] = []
-        assert container.run(linked, inside, output.append).status == 0, output
-        assert output == [b"made\n"]
+    inside = Container(linked.root(lock.digest), ["cat", "/made"])
+    output: list[bytes] = []
+    assert container.run(linked, inside, output.append).status == 0, output
+    assert output == [b"made\n"]
 
 
 def test_comments_and_layout_leave_the_lock_as_it_is(store: Store, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from argosy.images.store.store import Store, remove_tree
 
 pytestmark = pytest.mark.container
 
-ENGINES = ("runc", "R1", *UNISOLATED_ENGINES)
+ENGINES = ("runc", *UNISOLATED_ENGINES)
 
 
 @pytest.fixture(scope="module")

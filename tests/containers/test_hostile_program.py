@@ -165,7 +165,7 @@ def contained(
     return done.returncode, done.stdout.decode(errors="replace")
 
 
-@pytest.mark.parametrize("engine", ["runc", "crun", "R1", *UNISOLATED_ENGINES])
+@pytest.mark.parametrize("engine", ["runc", "crun", *UNISOLATED_ENGINES])
 def test_none_of_its_attempts_reaches_the_host(
     project_store: Store, torch_digest: str, run_dir: Path, of_the_user: dict[str, int], engine: str
 ) -> None:

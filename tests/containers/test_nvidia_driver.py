@@ -62,9 +62,8 @@ def host(tmp_path: Path) -> Host:
     return Host(tmp_path / "version", ("cat", str(cache)), (programs,))
 
 
-@pytest.mark.parametrize("engine", ["runc", "R1"])
 def test_programs_in_a_container_find_the_driver(
-    store: Store, project_store: Store, torch_digest: str, host: Host, engine: str
+    store: Store, project_store: Store, torch_digest: str, host: Host
 ) -> None:
     module = host.version_file.with_name("pynvml.py")
     module.write_text("the module is there\n")
@@ -77,7 +76,6 @@ def test_programs_in_a_container_find_the_driver(
         binds=[mount],
         files=[module],
         environment=with_driver({"PATH": "/opt/venv/bin:/usr/bin:/bin"}),
-        engine=engine,
     )
     outcome = container.run(project_store, inside, output.append)
     said = b"".join(output).decode()

@@ -10,22 +10,22 @@ from argosy.images.engines.choice import Trial, best, caution, without_log_frame
 def test_the_quickest_of_those_that_work() -> None:
     broken = Trial("proot", said="no proot")
     # A start happens once on a node; the program's calls go on.
-    slow_calls = Trial("crun", start_s=0.05, calls_s=3.0)
-    slow_start = Trial("R1", start_s=0.30, calls_s=0.1)
+    slow_calls = Trial("apptainer", start_s=0.05, calls_s=3.0)
+    slow_start = Trial("crun", start_s=0.30, calls_s=0.1)
     assert best([broken, slow_calls, slow_start]) == slow_start
     assert best([slow_start, Trial("runc", start_s=0.1, calls_s=0.1)]).engine == "runc"
 
 
 def test_what_does_not_isolate_is_never_taken_for_its_speed() -> None:
-    isolating = Trial("R1", start_s=9.0, calls_s=9.0)
+    isolating = Trial("crun", start_s=9.0, calls_s=9.0)
     quick = Trial("proot", start_s=0.02, calls_s=0.02)
     traced = Trial("proot-ptrace", start_s=0.01, calls_s=0.01)
-    assert best([isolating, quick, traced]).engine == "R1"
+    assert best([isolating, quick, traced]).engine == "crun"
     # Where nothing else works it is possible, and what it does not protect from is said. A trial by calls
     # that both have to see does not show which of the two is quicker.
-    assert best([Trial("R1", said="forbidden"), quick, traced]).engine == "proot"
+    assert best([Trial("crun", said="forbidden"), quick, traced]).engine == "proot"
     assert best([Trial("proot", said="other paths"), traced]).engine == "proot-ptrace"
-    assert caution("R1") == ""
+    assert caution("crun") == ""
 
 
 @pytest.mark.parametrize(("version", "said"), [(0, "read and change every file"), (4, "Landlock")])

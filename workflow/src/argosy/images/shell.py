@@ -6,7 +6,7 @@ from pathlib import Path
 
 from argosy.errors import ArgosyError
 from argosy.images.engines import container
-from argosy.images.engines.choice import caution, engine_to_attach
+from argosy.images.engines.choice import caution, engine_of_host
 from argosy.images.engines.models import DEFAULT_ENVIRONMENT, Bind, Container
 from argosy.images.rootfs.rooted import inside
 from argosy.images.store.lockfile import lock_path, read_lock
@@ -34,7 +34,7 @@ def look_inside(
         raise ArgosyError(
             f"{root}: this image is not here", f"build it with: argosy image build {name}"
         )
-    engine = engine_to_attach(store)
+    engine = engine_of_host(store)
     if weakness := caution(engine):
         say(weakness)
     workloads = project / WORKLOADS

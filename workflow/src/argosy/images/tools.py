@@ -22,7 +22,7 @@ from argosy.images.store.scratch import private_folder
 from argosy.images.store.store import Store
 
 TARBALL_RELEASE = "1.2.11"
-"""The release of udocker's tools that udocker 1.3.17 asks for in lib/VERSION."""
+"""The release of udocker's tools that udocker 1.3 asks for in lib/VERSION."""
 
 TARBALL_BLOB = "17f7341a84ea7b25d072fcdb48c8b68570201020"
 """Its digest as git makes it, from the repository in which udocker's authors publish it."""
@@ -128,14 +128,10 @@ def _blob_of(path: Path) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
-def udocker_command(*module: str) -> list[str]:
-    """Return how this environment's udocker is called; it refuses root unless told otherwise.
-
-    Args:
-        module: that calls it, and what that is told; left out: udocker's own.
-    """
+def udocker_command() -> list[str]:
+    """Return the command of this environment's udocker, which refuses root unless it is told otherwise."""
     root = ["--allow-root"] if os.geteuid() == 0 else []
-    return [sys.executable, "-m", *(module or ("udocker.maincmd",)), *root]
+    return [sys.executable, "-m", "udocker.maincmd", *root]
 
 
 def udocker_environment(store: Store) -> dict[str, str]:

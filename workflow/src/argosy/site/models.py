@@ -120,7 +120,7 @@ class Images(Model):
     """With `stage: node`, the folder of the node's disk; may hold variables. None: the site's tmpdir."""
     cache_size: Mebibytes = 50 * 1024
     """With `stage: node`, what a user's kept images may take there, in MiB; the least recently used go."""
-    engine: Literal["runc", "crun", "R1", "apptainer", "proot", "proot-ptrace"] | None = None
+    engine: Literal["runc", "crun", "apptainer", "proot", "proot-ptrace"] | None = None
     """What starts containers; None: the fastest of those that isolate and work on a node, as measured
     there. proot does not isolate, in either way; it is taken by itself only where nothing else works."""
     build: Literal["login", "job"] = "login"

@@ -25,13 +25,12 @@ from argosy.images.engines.models import (
     APPTAINER,
     ISOLATING_ENGINES,
     OWN_ENGINES,
-    UDOCKER_ENGINE,
     UNISOLATED_ENGINES,
     Container,
 )
 from argosy.images.store.store import Store
 
-NOTES_VERSION = 4
+NOTES_VERSION = 5
 """Of what is written down. Earlier choices were among other engines, and count no more."""
 
 STARTS = 3
@@ -103,22 +102,6 @@ def engine_of_host(store: Store) -> str:
     if noted in UNISOLATED_ENGINES and not one_starts(store, ISOLATING_ENGINES):
         return noted
     return choose_engine(store).engine
-
-
-def engine_to_attach(store: Store) -> str:
-    """Return the engine for what has our terminal or our input: not R1, where another isolates here.
-
-    udocker's R1 makes its own of the exit status and of input that is no terminal. It may be the quickest
-    all the same, or have been when engines were measured.
-
-    Raises:
-        ArgosyError: as `choose_engine`.
-    """
-    engine = engine_of_host(store)
-    if engine != UDOCKER_ENGINE:
-        return engine
-    others = [each for each in ISOLATING_ENGINES if each != UDOCKER_ENGINE]
-    return next((each for each in others if one_starts(store, [each])), engine)
 
 
 def choose_engine(store: Store, *, every: bool = False) -> Choice:
@@ -278,7 +261,6 @@ def _notes(store: Store) -> Path:
     ]
     settings = [_content(Path(path)) for path in _DECISIVE]
     hybrid = Path("/sys/fs/cgroup/unified").is_dir()
-    udocker = _content(store.udocker / "lib" / "VERSION")
     described = json.dumps(
         [
             NOTES_VERSION,
@@ -287,7 +269,6 @@ def _notes(store: Store) -> Path:
             programs,
             settings,
             hybrid,
-            udocker,
         ]
     )
     return store.engines / f"{hashlib.sha256(described.encode()).hexdigest()[:16]}.json"

@@ -18,7 +18,6 @@ from argosy.images.engines.invocation import invocation, is_ours, subfolder
 from argosy.images.engines.models import (
     HOST_FILES,
     OWN_ENGINES,
-    UDOCKER_ENGINE,
     Container,
     Outcome,
 )
@@ -92,8 +91,7 @@ def _check(container: Container) -> None:
             f"{container.root}: this image is not here", "build it with: argosy image build"
         )
     for bind in container.binds:
-        is_file = bind.source.is_file() and container.engine != UDOCKER_ENGINE
-        if not (bind.source.is_dir() or is_file):
+        if not (bind.source.is_dir() or bind.source.is_file()):
             raise ArgosyError(f"{bind.source}: this folder is to be mounted and does not exist")
         if not is_ours(bind) and not _place(container, bind.target).exists():
             raise ArgosyError(
@@ -104,9 +102,6 @@ def _check(container: Container) -> None:
             raise ArgosyError(
                 f"{bind.source}: {container.engine} cannot mount a path that holds a colon"
             )
-    for name, value in container.environment.items():
-        if container.engine == UDOCKER_ENGINE and "\n" in value:
-            raise ArgosyError(f"{name}: udocker cannot pass on a variable that holds a line break")
 
 
 def _make_workdir(container: Container, folder: Path) -> None:

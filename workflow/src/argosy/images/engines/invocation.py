@@ -1,7 +1,7 @@
 """How each engine is told of a container.
 
 runc, crun and proot are started by Argosy itself, which is quicker than by udocker and shows the root file
-system read-only. R1 is udocker's, for hosts where the others do not work (see `udocker`).
+system read-only.
 """
 
 import json
@@ -14,7 +14,6 @@ from argosy.errors import ArgosyError
 from argosy.images import tools
 from argosy.images.engines import runc
 from argosy.images.engines.models import (
-    APPTAINER,
     GUEST_DIR,
     OWN_ENGINES,
     UNISOLATED_ENGINES,
@@ -26,7 +25,7 @@ from argosy.images.store.store import Store
 
 # The first process of the container. Its two streams become one, since runc carries two in no certain
 # order. It passes on what asks for an end, which a first process would
-# otherwise ignore, and writes the status itself: what udocker returns is not proof of anything. It opens
+# otherwise ignore, and writes the status itself, which an engine may lose. It opens
 # that file before the command can put a FIFO in its place.
 _FIRST_PROCESS = """
 exec 2>&1 3> /run/argosy/status
@@ -60,9 +59,7 @@ def invocation(store: Store, container: Container, folder: Path) -> Invocation:
         return _by_runc(store, container, folder)
     if container.engine in UNISOLATED_ENGINES:
         return _by_proot(store, container, folder)
-    if container.engine == APPTAINER:
-        return _by_apptainer(container, folder)
-    return _by_udocker(store, container, folder)
+    return _by_apptainer(container, folder)
 
 
 def is_ours(bind: Bind) -> bool:
@@ -89,7 +86,7 @@ def _by_runc(store: Store, container: Container, folder: Path) -> Invocation:
 
 
 def _by_proot(store: Store, container: Container, folder: Path) -> Invocation:
-    # Imported here, as udocker below: each node waits for what it loads, from a file system that all share.
+    # Imported here: each node waits for what it loads, from a file system that all share.
     from argosy.images.engines import proot
 
     command = proot.command(
@@ -173,23 +170,6 @@ def _shields(root: Path, binds: Sequence[Bind]) -> Iterator[runc.Mount]:
         if root.is_relative_to(source):
             place = root.relative_to(source)
             yield runc.Mount(root, f"{bind.target}/{place}", False, mount_flags(root), alone=True)
-
-
-def _by_udocker(store: Store, container: Container, folder: Path) -> Invocation:
-    from argosy.images.engines import udocker
-
-    volumes = _volumes(container, folder)
-    command = udocker.run_command(
-        # Its runc takes no way by symbolic links either.
-        container.root.resolve(),
-        _arguments(container),
-        volumes=[f"{bind.source}:{bind.target}" for bind in volumes],
-        environment=container.environment,
-        workdir=container.workdir,
-        folder=folder,
-        read_only=[bind.target for bind in volumes if not bind.writable],
-    )
-    return Invocation(command, udocker.run_environment(store, container.engine, folder))
 
 
 def subfolder(folder: Path, name: str) -> Path:

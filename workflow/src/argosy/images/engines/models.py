@@ -22,10 +22,9 @@ OWN_ENGINES = ("runc", "crun")
 APPTAINER = "apptainer"
 """The site's own, where it has one."""
 
-UDOCKER_ENGINE = "R1"
-ISOLATING_ENGINES = (*OWN_ENGINES, UDOCKER_ENGINE, APPTAINER)
+ISOLATING_ENGINES = (*OWN_ENGINES, APPTAINER)
 """What they run sees the image and what is mounted, and no other process, and cannot write to what is
-mounted read-only. R1 is udocker's runc."""
+mounted read-only."""
 
 TRACING_PROOT = "proot-ptrace"
 UNISOLATED_ENGINES = ("proot", TRACING_PROOT)
@@ -37,7 +36,7 @@ ENGINES = (*ISOLATING_ENGINES, *UNISOLATED_ENGINES)
 
 @dataclass(frozen=True)
 class Bind:
-    """A folder of the host, or a file but for R1, seen in the container at `target`.
+    """A folder or file of the host, seen in the container at `target`.
 
     What runs inside may write to it only where that is said: see `ISOLATING_ENGINES`.
     """
@@ -51,7 +50,7 @@ class Bind:
 class Container:
     """What to run, in the frozen `root`, which stays as it is; `engine` is one of `ENGINES`.
 
-    `files` of the host are copied into `GUEST_DIR`, since not every engine can mount a single file.
+    `files` of the host are copied into `GUEST_DIR`.
     `secrets` are texts that lie there by their names, for the program to take away: unlike variables
     they are then nowhere to be seen.
     `held` are descriptors that stay open until the container has ended, whatever becomes of us.

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from argosy.errors import ArgosyError
 from argosy.images.engines import container, proot
-from argosy.images.engines.choice import engine_to_attach
-from argosy.images.engines.models import APPTAINER, OWN_ENGINES, Bind, Container
+from argosy.images.engines.choice import engine_of_host
+from argosy.images.engines.models import ISOLATING_ENGINES, Bind, Container
 from argosy.images.store.store import Store
 
 NOT_STARTED = 125
@@ -89,8 +89,8 @@ def _engine(store: Store, asked: Container) -> str:
     Raises:
         ArgosyError: when no engine works on this host.
     """
-    engine = engine_to_attach(store)
-    return engine if engine in (*OWN_ENGINES, APPTAINER) else asked.engine
+    engine = engine_of_host(store)
+    return engine if engine in ISOLATING_ENGINES else asked.engine
 
 
 def _binds(store: Store, volumes: Sequence[str]) -> Iterator[Bind]:
