@@ -11,11 +11,10 @@ import pytest
 from frozen_images import make_image, make_layer, unlock
 from rich.console import Console
 
+from argosy.cli.image_tables import ago, of_inventory
 from argosy.errors import ArgosyError
 from argosy.images.archive.packing import pack_image
-from argosy.images.gc.disk import freed, measure, total
-from argosy.images.gc.inventory import find_layers, read_inventory
-from argosy.images.gc.tables import ago, of_inventory
+from argosy.images.gc.inventory import find_layers, freed, measure, read_inventory, total
 from argosy.images.store.lockfile import ImageLock, LockedBase
 from argosy.images.store.store import Store, remove_tree
 from argosy.units import amount
@@ -71,7 +70,7 @@ def test_layers_are_known_as_shared_or_used_by_nobody(own: Store, tmp_path: Path
     image = next(image for image in inventory.images if image.digest == first.digest)
     assert inventory.shared(image) == {first.steps[0].diff_id}
     assert [layer.key for layer in inventory.unused] == ["stage"]
-    assert len(BIG) < inventory.freed_by(inventory.unused) < len(BIG) + 30_000
+    assert len(BIG) < freed(layer.usage for layer in inventory.unused) < len(BIG) + 30_000
 
 
 def test_the_table_names_what_is_there(own: Store, tmp_path: Path) -> None:

@@ -111,8 +111,8 @@ def image_list(
     ] = False,
 ) -> None:
     """List the images in the store, and the size of the cache of build steps."""
+    from argosy.cli.image_tables import described, of_inventory
     from argosy.images.gc.inventory import read_inventory
-    from argosy.images.gc.tables import described, of_inventory
 
     inventory = read_inventory(_store())
     if json:
@@ -124,10 +124,10 @@ def image_why(
     name: Annotated[str, typer.Argument(metavar="IMAGE", help="A folder of containers/.")],
 ) -> None:
     """Tell which steps of an image are cached, and why the others have to run."""
+    from argosy.cli.image_tables import of_findings
     from argosy.images.builder import cache, history
     from argosy.images.builder.builder import plan_image
     from argosy.images.builder.explain import explain
-    from argosy.images.gc.tables import of_findings
 
     store, name = _store(), _known(name)
     final = plan_image(store, Path("containers") / name).final
@@ -149,8 +149,8 @@ def image_engines(
     Engines without isolation are measured only where no other one works. The first run on a new kind of
     host does so by itself. No image is needed.
     """
+    from argosy.cli.image_tables import of_trials
     from argosy.images.engines.choice import caution, choose_engine
-    from argosy.images.gc.tables import of_trials
 
     store = _store()
     choice = choose_engine(store, every=every)

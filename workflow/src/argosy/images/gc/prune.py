@@ -6,6 +6,8 @@ under way. A removal may be cut off at any instant: things are renamed into <sto
 away whole, and are deleted there.
 """
 
+import os
+import secrets
 import socket
 import time
 from collections import Counter
@@ -16,12 +18,21 @@ from datetime import datetime
 from pathlib import Path
 
 from argosy.errors import ArgosyError
-from argosy.images.gc import trash
-from argosy.images.gc.candidates import Candidate, candidates
-from argosy.images.gc.disk import Inode, Usage, freed, measure
-from argosy.images.gc.inventory import Inventory, read_inventory
-from argosy.images.store.lockfile import read_lock
-from argosy.images.store.store import Store
+from argosy.images.builder import history
+from argosy.images.gc.inventory import (
+    CachedLayer,
+    FrozenImage,
+    Inode,
+    Inventory,
+    Usage,
+    diff_ids,
+    freed,
+    measure,
+    read_inventory,
+    total,
+)
+from argosy.images.store.lockfile import ImageLock, read_lock
+from argosy.images.store.store import Store, remove_tree
 from argosy.images.store.uses import clear_notes, projects, uses
 from argosy.images.udocker_repository.registering import forget_gone
 from argosy.units import amount, mebibytes, seconds
@@ -29,6 +40,7 @@ from argosy.units import amount, mebibytes, seconds
 Say = Callable[[str], None]
 
 IMAGE_LOCK = "image-"
+HIDDEN = ".gone-"
 
 
 @dataclass(frozen=True)
@@ -59,6 +71,20 @@ class Limits:
         return cls(age_s, size_b)
 
 
+@dataclass(frozen=True)
+class Candidate:
+    """Something that may go."""
+
+    title: str
+    places: tuple[Path, ...]
+    used: float
+    usage: Usage
+    digest: str = ""
+    """Of an image."""
+    height: int = 0
+    """Of a layer: how many layers at most stand on it."""
+
+
 def prune(store: Store, project: Path, limits: Limits, say: Say, *, dry_run: bool = False) -> None:
     """Remove what may go and is beyond the limits, and tell.
 
@@ -70,55 +96,38 @@ def prune(store: Store, project: Path, limits: Limits, say: Say, *, dry_run: boo
     with nullcontext() if dry_run else _alone(store):
         locks = [read_lock(path) for path in _lock_files(store, project, say)]
         inventory = read_inventory(store)
-        found = [*_not_in_use(candidates(store, inventory, locks), store, say)]
-        chosen = choose(inventory, found, limits)
-        leftovers = trash.leftovers(store)
+        found = [*_not_in_use(_candidates(store, inventory, locks), store, say)]
+        chosen = _beyond(limits, inventory, found)
+        leftovers = _leftovers(store)
         for candidate in chosen:
             say(f"{'would remove' if dry_run else 'removing'} {candidate.title}")
         if dry_run:
             room = freed([*(candidate.usage for candidate in chosen), *map(measure, leftovers)])
-            say(f"would free {amount(room + trash.size(store))}; {_left(inventory, chosen)}")
+            say(f"would free {amount(room + _size_of_trash(store))}; {_left(inventory, chosen)}")
             return
         clear_notes(store)
         for path in [place for candidate in chosen for place in candidate.places] + leftovers:
-            trash.throw_away(store, path)
+            _throw_away(store, path)
     forget_gone(store)
     # From here on builds may begin: nothing that they could use is in the trash.
-    say(f"freed {amount(trash.empty(store))}; {_left(inventory, chosen)}")
+    say(f"freed {amount(_empty_trash(store))}; {_left(inventory, chosen)}")
 
 
-def choose(inventory: Inventory, found: Sequence[Candidate], limits: Limits) -> list[Candidate]:
+def _beyond(limits: Limits, inventory: Inventory, found: Sequence[Candidate]) -> list[Candidate]:
     """Return those of `found`, in their order, that are beyond the limits."""
     if limits.age is None and limits.size is None:
         return [*found]
     oldest = time.time() - limits.age if limits.age is not None else float("-inf")
-    left = _Left(inventory.usages)
+    left, gone = total(inventory.usages), Counter[Inode]()
     chosen = []
     for candidate in found:
-        too_much = limits.size is not None and left.size > limits.size
-        if candidate.used < oldest or too_much:
+        if candidate.used < oldest or (limits.size is not None and left > limits.size):
             chosen.append(candidate)
-            left.remove(candidate.usage)
+            for inode, file in candidate.usage.items():
+                gone[inode] += file.found
+                if gone[inode] - file.found < file.links <= gone[inode]:
+                    left -= file.size
     return chosen
-
-
-class _Left:
-    """The room that the rest takes, while one after the other goes."""
-
-    def __init__(self, usages: Sequence[Usage]) -> None:
-        self._names: Counter[Inode] = Counter()
-        sizes: dict[Inode, int] = {}
-        for usage in usages:
-            for inode, file in usage.items():
-                self._names[inode] += file.found
-                sizes[inode] = file.size
-        self.size = sum(sizes.values())
-
-    def remove(self, usage: Usage) -> None:
-        for inode, file in usage.items():
-            self._names[inode] -= file.found
-            if self._names[inode] == 0:
-                self.size -= file.size
 
 
 def _lock_files(store: Store, project: Path, say: Say) -> Iterator[Path]:
@@ -180,3 +189,125 @@ def _alone(store: Store) -> Iterator[None]:
                     f"{path}: a build of {name} is under way", "try again when it has ended"
                 ) from None
         yield
+
+
+def _candidates(store: Store, inventory: Inventory, locks: Sequence[ImageLock]) -> list[Candidate]:
+    """Return what no image.lock needs, those that were used least recently first."""
+    digests = {lock.digest for lock in locks}
+    needed = {diff_id for lock in locks for diff_id in diff_ids(lock)}
+    keys = {key for lock in locks for chain in _chains(store, lock.name) for key in chain}
+    used = _last_use(store, inventory)
+    found = [_of_image(store, each) for each in inventory.images if each.digest not in digests]
+    found += [
+        _of_layer(each, *used[each.key])
+        for each in inventory.layers
+        if each.diff_id not in needed and each.key not in keys
+    ]
+    for part in inventory.downloads:
+        title = f"download {part.path.name[:12]} of a pull that was not finished"
+        found.append(Candidate(title, (part.path,), part.used, part.usage))
+    return sorted(found, key=lambda each: (each.used, each.height))
+
+
+def _last_use(store: Store, inventory: Inventory) -> dict[str, tuple[float, int]]:
+    """Return when a layer was used last, itself or one above it, and its place from above.
+
+    A layer without the ones below it must not stay: those would be made again, and not be the same.
+    """
+    images: dict[str, float] = {}
+    for image in inventory.images:
+        for diff_id in diff_ids(image.lock):
+            images[diff_id] = max(image.used, images.get(diff_id, 0.0))
+    # A container uses the image alone. Without its layers no room is won as long as it is there.
+    used = {
+        layer.key: (max(layer.used, images.get(layer.diff_id or "", 0.0)), 0)
+        for layer in inventory.layers
+    }
+    names = sorted(path.stem for path in store.history("").parent.glob("*.json"))
+    for chain in [chain for name in names for chain in _chains(store, name)]:
+        latest, place = 0.0, 0
+        for key in reversed(chain):
+            if key in used:
+                latest, place = max(latest, used[key][0]), max(place + 1, used[key][1])
+                used[key] = (latest, place)
+    return used
+
+
+def _chains(store: Store, image: str) -> list[list[str]]:
+    """Return the keys of an image's last build."""
+    last = history.read(store, image)
+    return [[step.key for step in chain.steps] for chain in last.chains] if last else []
+
+
+def _of_image(store: Store, image: FrozenImage) -> Candidate:
+    name = image.lock.name if image.lock else "of another version of Argosy, or damaged,"
+    # The description goes first: without it nobody takes the root for a whole one.
+    places = (
+        store.description(image.digest),
+        store.archive(image.digest),
+        # Beside trees that earlier versions ran below proot.
+        image.root.with_name(f"{image.root.name}.attributes"),
+        image.root,
+    )
+    usage = {**image.usage, **image.packed}
+    return Candidate(f"image {name} {image.digest[:19]}", places, image.used, usage, image.digest)
+
+
+def _of_layer(layer: CachedLayer, used: float, height: int) -> Candidate:
+    title = layer.step.instruction if layer.step else "of another version of Argosy, or damaged"
+    shown = title if len(title) <= 70 else title[:69] + "…"
+    title = f"step {layer.key[:12]} {shown}"
+    return Candidate(title, (layer.folder,), used, layer.usage, height=height)
+
+
+def _leftovers(store: Store) -> list[Path]:
+    """Return what those who were cut off left behind; to be asked for while nothing is being built."""
+    found = [*(store.path / "builds").glob("*"), *store.layer("").glob(".making-*")]
+    archives = store.archive("").parent
+    for folder in (store.root(""), store.layer(""), store.blobs, archives):
+        found += folder.glob(f"{HIDDEN}*")
+    # Files that were being written, and those whose image is gone.
+    found += archives.glob(".sha256-*")
+    known = {f"{root.name}.tar.zst" for root in store.root("").glob("sha256-*")}
+    found += (path for path in archives.glob("sha256-*") if path.name not in known)
+    return sorted(found)
+
+
+def _throw_away(store: Store, path: Path) -> None:
+    """Take a tree or file away at once; `_empty_trash` frees its room."""
+    if not os.path.lexists(path):
+        return
+    hidden = path.with_name(HIDDEN + secrets.token_hex(8))
+    # A frozen folder may not be moved to another folder, since its entry `..` changes with it; but as
+    # long as it has its name it must stay frozen.
+    path.rename(hidden)
+    if hidden.is_dir() and not hidden.is_symlink():
+        hidden.chmod(0o700)
+    folder = store.path / "trash"
+    folder.mkdir(exist_ok=True, mode=0o700)
+    hidden.rename(folder / hidden.name.removeprefix(HIDDEN))
+
+
+def _empty_trash(store: Store) -> int:
+    """Delete what has been thrown away, now or by one who was cut off; the bytes that are free now."""
+    folder = store.path / "trash"
+    return sum(map(_delete, sorted(folder.iterdir()))) if folder.is_dir() else 0
+
+
+def _size_of_trash(store: Store) -> int:
+    """Return what `_empty_trash` would free."""
+    folder = store.path / "trash"
+    return freed(map(measure, folder.iterdir())) if folder.is_dir() else 0
+
+
+def _delete(path: Path) -> int:
+    """Delete one; the room of what has no other name."""
+    if path.is_symlink():
+        path.unlink()
+        return 0
+    room = freed([measure(path)])
+    if path.is_dir():
+        remove_tree(path)
+    else:
+        path.unlink()
+    return room

@@ -13,8 +13,7 @@ from argosy.errors import plain
 from argosy.images.builder.explain import Finding
 from argosy.images.engines.choice import CALLS, Trial
 from argosy.images.engines.models import ISOLATING_ENGINES
-from argosy.images.gc.disk import total
-from argosy.images.gc.inventory import FrozenImage, Inventory, diff_ids
+from argosy.images.gc.inventory import FrozenImage, Inventory, diff_ids, freed, total
 from argosy.terminal import Listing, shortened
 from argosy.units import amount, duration
 
@@ -47,7 +46,7 @@ def described(inventory: Inventory) -> dict[str, Any]:
             "layers": len(inventory.layers),
             "bytes": total(layer.usage for layer in inventory.layers),
             "unused_layers": len(inventory.unused),
-            "unused_bytes": inventory.freed_by(inventory.unused),
+            "unused_bytes": freed(layer.usage for layer in inventory.unused),
         },
     }
 
@@ -135,7 +134,8 @@ def _cache_line(inventory: Inventory) -> str:
     size = amount(total(layer.usage for layer in inventory.layers))
     line = f"cache of steps: {number} {'layer' if number == 1 else 'layers'}, {size}"
     if unused := inventory.unused:
-        line += f"; {amount(inventory.freed_by(unused))} of it in {len(unused)} that no image uses"
+        room = amount(freed(layer.usage for layer in unused))
+        line += f"; {room} of it in {len(unused)} that no image uses"
     # Of a store that somebody else shares.
     diffs = (layer.folder / "diff" for layer in inventory.layers)
     if closed := sum(diff.is_dir() and not os.access(diff, os.R_OK) for diff in diffs):
