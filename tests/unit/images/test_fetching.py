@@ -11,8 +11,7 @@ from registries import Answer, serving
 
 from argosy.errors import ArgosyError
 from argosy.images.builder import fetching
-from argosy.images.builder.base import Fetched
-from argosy.images.builder.fetching import archive_suite
+from argosy.images.builder.fetching import Fetched, archive_suite
 from argosy.images.registry import client, reference
 from argosy.images.registry.retry import UnreachableError
 from argosy.images.store.store import Store

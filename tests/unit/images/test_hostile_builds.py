@@ -17,8 +17,8 @@ from canaries import holds_secret, make_canaries, state
 
 from argosy.errors import ArgosyError
 from argosy.images.builder import execution
-from argosy.images.builder.base import empty_dev
 from argosy.images.builder.builder import build_image
+from argosy.images.builder.fetching import empty_dev
 from argosy.images.builder.workspace import OverlayWorkspace
 from argosy.images.interchange.exporting import export_image
 from argosy.images.interchange.importing import import_image

@@ -13,9 +13,9 @@ import pytest
 
 from argosy.errors import ArgosyError
 from argosy.images.builder import archives, downloads
-from argosy.images.builder.context import Context
 from argosy.images.builder.copying import Copier
 from argosy.images.builder.downloads import DownloadError, download
+from argosy.images.builder.inputs import Context
 from argosy.images.builder.recipe import nothing_known, plan
 from argosy.images.containerfile.instructions import Entry
 from argosy.images.rootfs.archive import digest_of_layer

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.images.builder.pip_settings import SECTIONS, pip_settings
+from argosy.images.builder.hostconfig import SECTIONS, pip_settings
 
 SYSTEM = "[global]\ntimeout = 1\nretries = 1\nproxy = one\n"
 USER = (

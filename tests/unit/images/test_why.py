@@ -8,8 +8,7 @@ from rich.console import Console
 
 from argosy.cli.image_tables import of_findings
 from argosy.images.builder import history
-from argosy.images.builder.explain import compare, explain
-from argosy.images.builder.history import History
+from argosy.images.builder.history import History, compare, explain
 from argosy.images.builder.recipe import Chain, plan
 from argosy.images.store.store import Store
 

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from argosy.errors import plain
-from argosy.images.builder.explain import Finding
+from argosy.images.builder.history import Finding
 from argosy.images.engines.choice import CALLS, Trial
 from argosy.images.engines.models import ISOLATING_ENGINES
 from argosy.images.gc.inventory import FrozenImage, Inventory, diff_ids, freed, total

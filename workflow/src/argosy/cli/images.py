@@ -127,7 +127,7 @@ def image_why(
     from argosy.cli.image_tables import of_findings
     from argosy.images.builder import cache, history
     from argosy.images.builder.builder import plan_image
-    from argosy.images.builder.explain import explain
+    from argosy.images.builder.history import explain
 
     store, name = _store(), _known(name)
     final = plan_image(store, Path("containers") / name).final

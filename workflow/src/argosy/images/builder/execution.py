@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from argosy.errors import FULL, ArgosyError, explained, is_of_the_surroundings
-from argosy.images.builder import base, cache
+from argosy.images.builder import cache
 from argosy.images.builder.copying import Copier
 from argosy.images.builder.hostconfig import (
     BUILD_DIR,
@@ -31,6 +32,9 @@ from argosy.images.engines.runc import Mount
 from argosy.images.rootfs.flatten import copy
 from argosy.images.rootfs.rooted import Root, inside
 from argosy.images.store.store import Store
+
+if TYPE_CHECKING:
+    from argosy.images.builder.fetching import Fetched
 
 LARGEST_PASSWD = 1 << 20
 """Bytes; an image may say that it is of any size."""
@@ -65,19 +69,22 @@ class Executor:
             (scratch / name).mkdir()
         self._host: HostConfig = read_host_config(scratch / "host", scratch / "secrets")
 
-    def finish_base(self, step: Step, fetched: base.Fetched, root: Path) -> None:
+    def finish_base(self, step: Step, fetched: "Fetched", root: Path) -> None:
         """Put a fetched file system into the cache, configured where that is still to be done."""
+        # Imported where it is needed, as by `builder`.
+        from argosy.images.builder import fetching
+
         if fetched.base.source == "archive":
             self._progress.say("configuring the base system")
-            command = ["/bin/sh", "-c", base.CONFIGURE]
+            command = ["/bin/sh", "-c", fetching.CONFIGURE]
             host = self._host.for_base()
             environment = self._environment(step, "/root", host)
             status = self._run(root, Command(command, environment, "/", []), host)
             if status != 0:
                 last = " / ".join(list(self._progress.last_lines)[-3:])
                 raise ArgosyError(f"{step.base}: the base system cannot be configured: {last}")
-            base.tidy(root)
-        base.empty_dev(root)
+            fetching.tidy(root)
+        fetching.empty_dev(root)
         cache.write_step(self._store, step, cache.move_diff(root), self._progress.say, fetched.base)
         for path in fetched.downloads:
             path.unlink(missing_ok=True)

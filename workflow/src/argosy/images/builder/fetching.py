@@ -1,9 +1,9 @@
-"""Fetches the root file system that FROM names: pulled from a registry, or made from the Debian archive.
+"""Fetches the root file system that FROM names, and finishes it as a step of the build.
 
-Registry: its layers are unpacked to one tree. Archive: for the tags of Debian (`debian:bookworm`,
-`debian:12`, `debian`), where no registry is in reach: mmdebstrap unpacks the minimal system, which dpkg
-configures as a step of the build. Neither needs root or a range of subordinate ids. Most builds have their
-bases and do without this module, which brings the whole client of registries along.
+A base comes from a registry, whose layers are unpacked to one tree. Where no registry is in reach, the tags
+of Debian (`debian:bookworm`, `debian:12`, `debian`) come from the Debian archive: mmdebstrap unpacks the
+minimal system, and dpkg configures it as a step of the build. Neither needs root or a range of subordinate
+ids. Most builds have their bases and do without this module, which loads the client of registries.
 """
 
 import os
@@ -12,12 +12,12 @@ import shutil
 import stat
 import subprocess
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import gettempdir
 
 from argosy.errors import ArgosyError, plain
 from argosy.images import tools
-from argosy.images.builder.base import Fetched
 from argosy.images.builder.cache import CachedBase
 from argosy.images.config import ImageConfig
 from argosy.images.engines.models import DEFAULT_PATH
@@ -33,7 +33,58 @@ from argosy.images.registry.reference import DOCKER_HUB, Reference
 from argosy.images.registry.retry import Patience, UnreachableError
 from argosy.images.rootfs.flatten import flatten
 from argosy.images.rootfs.layers import Layer
+from argosy.images.rootfs.rooted import Root
 from argosy.images.store.store import Store, remove_tree
+
+CONFIGURE = (
+    "dpkg --force-depends --force-unsafe-io --install /var/cache/apt/archives/*.deb"
+    " && apt-get clean"
+)
+"""Has dpkg install what mmdebstrap unpacked; the packages are still where apt put them."""
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A base whose files are in a folder.
+
+    Args:
+        downloads: files that have no use any more once the base is in the cache.
+    """
+
+    base: CachedBase
+    downloads: tuple[Path, ...] = ()
+
+
+SPECIAL_FOLDERS = {
+    **dict.fromkeys(("tmp", "var/tmp", "run/lock"), 0o1777),
+    **dict.fromkeys(("var/local", "var/mail"), 0o2775),
+    "root": 0o700,
+}
+"""Of base-files. An ordinary user who unpacks it gets plain folders, and dpkg leaves those as they are."""
+
+
+def tidy(root: Path) -> None:
+    """Take away what only the installation of the base system needed, and give folders their modes."""
+    remove_tree(root / "var/lib/apt/lists")
+    (root / "var/lib/apt/lists/partial").mkdir(parents=True)
+    for name, mode in SPECIAL_FOLDERS.items():
+        if (root / name).is_dir():
+            (root / name).chmod(mode)
+
+
+def empty_dev(root: Path) -> None:
+    """Take away device files, which only an administrator could make: every container gets its own.
+
+    The same image gives the same files, times included.
+    """
+    with Root(root) as tree:
+        before = tree.own_status()
+        # A link as well, whatever it leads to.
+        tree.remove("dev")
+        tree.make_folder("dev", 0o755)
+        os.utime(root / "dev", (0, 0))
+        tree.set_own_times(before)
+
 
 Say = Callable[[str], None]
 

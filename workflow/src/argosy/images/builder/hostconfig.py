@@ -3,17 +3,21 @@ bundle, local wheel folders.
 
 All of it reaches the build through variables and mounted folders, so none of it stays in the image. RUN
 steps run programs of images that others made, so they see as little of it as they need (`for_command`).
+
+pip's files and variables are read here, since `pip config list` takes as long as a whole small build:
+https://pip.pypa.io/en/stable/topics/configuration/.
 """
 
+import configparser
 import os
 import re
 import shutil
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from argosy.images.builder.pip_settings import pip_settings
 from argosy.images.engines.models import Bind
 
 BUILD_DIR = "/dev/argosy"
@@ -164,3 +168,50 @@ def _ca_bundle(pip_cert: str | None) -> Path | None:
     """Return the CA bundle that this host was told to use; None means that the image's own will do."""
     candidates = [*(os.environ.get(name) for name in CA_VARIABLES), pip_cert]
     return next((Path(name) for name in candidates if name and Path(name).is_file()), None)
+
+
+SECTIONS = ("global", "download", "wheel", "install")
+"""Of those that concern builds; a later one wins."""
+
+_PREFIX = "PIP_"
+
+
+def pip_settings() -> dict[str, str]:
+    """Long option name to value; variables win over files, and later files over earlier ones."""
+    found = {key: value for path in _files() for key, value in _settings_in(path)}
+    variables = {
+        name.removeprefix(_PREFIX).lower().replace("_", "-"): value
+        for name, value in os.environ.items()
+        if name.startswith(_PREFIX) and name != "PIP_CONFIG_FILE"
+    }
+    return found | variables
+
+
+def _files() -> Iterator[Path]:
+    chosen = os.environ.get("PIP_CONFIG_FILE")
+    if chosen == os.devnull:
+        return
+    for folder in reversed((os.environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(":")):
+        yield Path(folder) / "pip" / "pip.conf"
+    yield Path("/etc/pip.conf")
+    if not chosen:
+        # pip's own order; a file named by the variable stands in for the user's.
+        yield Path.home() / ".pip" / "pip.conf"
+        yield (
+            Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "pip" / "pip.conf"
+        )
+    yield Path(sys.prefix) / "pip.conf"
+    if chosen:
+        yield Path(chosen)
+
+
+def _settings_in(path: Path) -> Iterator[tuple[str, str]]:
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read(path, encoding="utf-8")
+    except (configparser.Error, UnicodeDecodeError, OSError):
+        # pip refuses such a file and says so; a build has other things to say.
+        return
+    for section in SECTIONS:
+        if parser.has_section(section):
+            yield from ((key.replace("_", "-"), value) for key, value in parser.items(section))

@@ -1,15 +1,163 @@
-"""What decides the outcome of a step, by names that people understand, and the files among it."""
+"""What decides the outcome of a step, by names that people understand, and the files among it.
 
+`Context` is the image's own folder: which of its files COPY takes, and what they are.
+"""
+
+import hashlib
 import json
+import os
 import posixpath
-from collections.abc import Mapping, Sequence
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
-from argosy.images.builder.context import Context, digest_of_file
+from pathspec import PathSpec, Pattern
+
 from argosy.images.builder.hostconfig import INSTALLERS
 from argosy.images.builder.settings import Settings
-from argosy.images.containerfile.instructions import Copy, Run, content_of, expanded
+from argosy.images.containerfile.instructions import Copy, Entry, Run, content_of, expanded
 from argosy.images.containerfile.mounts import Mount
+from argosy.images.containerfile.source import Source
+from argosy.images.rootfs.rooted import matching
+
+IGNORE_FILES = (".containerignore", ".dockerignore")
+
+
+@dataclass(frozen=True)
+class Context:
+    """The image's folder, less what its ignore file leaves out."""
+
+    source: Source
+
+    @cached_property
+    def folder(self) -> Path:
+        """Where it is."""
+        return self.source.context.resolve()
+
+    @cached_property
+    def _ignored(self) -> PathSpec[Pattern]:
+        for name in IGNORE_FILES:
+            path = self.folder / name
+            if path.is_file():
+                lines = path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+                return PathSpec.from_lines("gitignore", map(_anchored, lines))
+        return PathSpec.from_lines("gitignore", ())
+
+    def find(self, entry: Entry, pattern: str) -> list[Path]:
+        """Return the files and folders that a source of COPY means.
+
+        Raises:
+            ArgosyError: naming the line, when there is none, or it lies outside of the folder.
+        """
+        relative = os.path.normpath(pattern.lstrip("/") or ".")
+        if relative.split("/")[0] == "..":
+            raise self.source.error(entry.line, f"{pattern} lies outside of {self.folder}")
+        if relative == ".":
+            return [self.folder]
+        found = self._matches(entry, self.folder, relative.split("/"))
+        kept = [path for path in found if not self._leaves_out(path) or self._holds_some(path)]
+        for path in kept:
+            self._check(entry, path)
+        if not kept:
+            why = "is left out by the ignore file" if found else f"is not in {self.folder}"
+            raise self.source.error(entry.line, f"{pattern} {why}")
+        # Of a folder only the content is copied, so it does not matter by which name.
+        return [path.resolve() if path.is_dir() else path for path in kept]
+
+    def files(self, path: Path) -> Iterator[Path]:
+        """Everything in a folder that is not left out, folders too; or the file itself."""
+        if path.is_symlink() or not path.is_dir():
+            yield path
+            return
+        with os.scandir(path) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+        for each in found:
+            below = Path(each.path)
+            if each.is_dir(follow_symlinks=False):
+                inner = list(self.files(below))
+                # An empty folder, or one that has something left in it.
+                if inner or not (self._leaves_out(below) or any(below.iterdir())):
+                    yield below
+                    yield from inner
+            elif not self._leaves_out(below):
+                yield below
+
+    def left_out(self, folder: Path) -> Callable[[str, list[str]], set[str]] | None:
+        """Return what is left out of a folder, by folder and names as `copytree` asks; None: nothing is."""
+        if not self._ignored.patterns or not folder.is_dir():
+            return None
+        kept = {*self.files(folder)}
+        if kept.issuperset(folder.rglob("*")):
+            return None
+        return lambda where, names: {name for name in names if Path(where, name) not in kept}
+
+    def _holds_some(self, path: Path) -> bool:
+        """Return whether it is a folder of which the ignore file leaves something."""
+        is_folder = path.is_dir() and not path.is_symlink()
+        return is_folder and next(self.files(path), None) is not None
+
+    def _leaves_out(self, path: Path) -> bool:
+        relative = path.relative_to(self.folder)
+        names = [str(each) for each in (relative, *relative.parents) if each.parts]
+        left_out = False
+        # As in Docker the last line that means a file, or a folder above it, decides.
+        for pattern in self._ignored.patterns:
+            if any(pattern.match_file(name) for name in names):
+                left_out = bool(pattern.include)
+        return left_out
+
+    def _matches(self, entry: Entry, folder: Path, parts: list[str]) -> list[Path]:
+        """Return paths by a pattern as of Go's filepath.Match: `*` stays within one name."""
+        part, *rest = parts
+        if not any(character in part for character in "*?["):
+            found = [folder / part] if os.path.lexists(folder / part) else []
+        else:
+            self._check(entry, folder)
+            names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+            found = [folder / name for name in matching(names, part)]
+        if not rest:
+            return found
+        return [path for each in found for path in self._matches(entry, each, rest)]
+
+    def _check(self, entry: Entry, path: Path) -> None:
+        try:
+            inside = path.resolve().is_relative_to(self.folder)
+            readable = os.access(path, os.R_OK)
+        except (OSError, RuntimeError) as problem:
+            raise self.source.error(entry.line, f"{path}: {problem}") from None
+        if not inside:
+            raise self.source.error(
+                entry.line, f"{path.relative_to(self.folder)} lies outside of {self.folder}"
+            )
+        if not readable:
+            raise self.source.error(entry.line, f"{path} cannot be read by you")
+
+
+def _anchored(line: str) -> str:
+    """Return a line of an ignore file as git reads it: Docker's patterns all begin at the folder itself."""
+    text = line.strip()
+    if not text or text.startswith("#"):
+        return ""
+    negated, pattern = text.startswith("!"), text.removeprefix("!").strip()
+    pattern = os.path.normpath(pattern.lstrip("/"))
+    return f"{'!' if negated else ''}/{pattern}" if pattern != "." else ""
+
+
+def digest_of_file(path: Path) -> str:
+    """Return what of a file counts: its kind, its mode and its content or target; no times, no owner."""
+    status = path.lstat()
+    digest = hashlib.sha256(
+        f"{stat.S_IFMT(status.st_mode)} {stat.S_IMODE(status.st_mode):o} ".encode()
+    )
+    if stat.S_ISLNK(status.st_mode):
+        digest.update(os.fsencode(path.readlink()))
+    elif stat.S_ISREG(status.st_mode):
+        with path.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()
+
 
 Inputs = dict[str, str]
 Keys = Mapping[str, str]

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from argosy.errors import ArgosyError, some
-from argosy.images.builder.context import Context
-from argosy.images.builder.inputs import inputs_of_copy, inputs_of_run
+from argosy.images.builder.inputs import Context, inputs_of_copy, inputs_of_run
 from argosy.images.builder.settings import Settings, after
 from argosy.images.config import ImageConfig
 from argosy.images.containerfile.instructions import (
