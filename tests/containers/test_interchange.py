@@ -17,8 +17,7 @@ from argosy.images.builder import cache
 from argosy.images.builder.builder import build_image
 from argosy.images.gc.inventory import find_layers
 from argosy.images.interchange.exporting import export_image
-from argosy.images.interchange.importing import import_image
-from argosy.images.interchange.udocker_images import tag_folder
+from argosy.images.interchange.importing import import_image, tag_folder
 from argosy.images.rootfs.flatten import flatten
 from argosy.images.rootfs.layers import Change, mark_for_overlay, read_overlay
 from argosy.images.store.lockfile import ImageLock

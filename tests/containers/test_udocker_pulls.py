@@ -10,8 +10,7 @@ from registries import Answer, Layout, Request, between, push, registry, tar_of
 
 from argosy.errors import ArgosyError
 from argosy.images import tools
-from argosy.images.interchange.importing import import_image
-from argosy.images.interchange.udocker_images import tag_folder
+from argosy.images.interchange.importing import import_image, tag_folder
 from argosy.images.store.store import Store
 
 pytestmark = [pytest.mark.container, pytest.mark.udocker]

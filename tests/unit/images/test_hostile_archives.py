@@ -32,9 +32,9 @@ from hostile_archives import (
 )
 
 from argosy.errors import ArgosyError
-from argosy.images.interchange import members, proving, unpacking
-from argosy.images.interchange.choosing import MOST_MANIFESTS
+from argosy.images.interchange import members, unpacking
 from argosy.images.interchange.importing import import_image
+from argosy.images.interchange.incoming import MOST_MANIFESTS
 from argosy.images.store import free_disk
 from argosy.images.store.store import Store
 
@@ -255,7 +255,7 @@ def test_folders_alone_do_not_fill_the_disk(host: Host, monkeypatch: pytest.Monk
 
 
 def test_an_archive_of_endless_zeros_ends(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proving, "MOST_AFTER_END", 1 << 20)
+    monkeypatch.setattr(unpacking, "MOST_AFTER_END", 1 << 20)
     layer = header("a") + bytes(4 << 20)
     host.refuses_layer(layer, "more than 1 MiB follow its end")
 

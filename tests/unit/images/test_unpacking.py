@@ -20,8 +20,7 @@ import pytest
 import zstandard
 
 from argosy.errors import ArgosyError
-from argosy.images.interchange.importing import import_image
-from argosy.images.interchange.sources import take_image
+from argosy.images.interchange.importing import import_image, take_image
 from argosy.images.interchange.streams import Hashing
 from argosy.images.interchange.unpacking import unpack
 from argosy.images.platforms import architecture

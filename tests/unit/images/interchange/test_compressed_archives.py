@@ -14,9 +14,9 @@ import pytest
 import zstandard
 
 from argosy.errors import ArgosyError
-from argosy.images.interchange import opening, progress
+from argosy.images.interchange import opening, streams
 from argosy.images.interchange.opening import Archive, opened
-from argosy.images.interchange.progress import silent
+from argosy.images.interchange.streams import silent
 from argosy.images.store import free_disk
 
 CONTENTS = {f"layer-{number}": random.Random(number).randbytes(300_000) for number in range(6)}
@@ -92,7 +92,7 @@ def test_it_is_decompressed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_how_much_is_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "SAY_EVERY_S", 0.0)
+    monkeypatch.setattr(streams, "SAY_EVERY_S", 0.0)
     packed = Packed(tmp_path, gzip.compress(tar(CONTENTS)))
     said: list[str] = []
     packed.read(lambda _: None, said.append)

@@ -222,7 +222,7 @@ def image_import(
     name: Annotated[str, typer.Argument(metavar="IMAGE", help="The project's name for it.")],
 ) -> None:
     """Take an image of podman, docker, skopeo, udocker or a registry into the store."""
-    from argosy.images.interchange.sources import take_image
+    from argosy.images.interchange.importing import take_image
 
     lock = take_image(_store(), Path.cwd(), source, name, say)
     print(f"image {name} {lock.digest[:19]}: {len(lock.steps)} layers from {lock.base.reference}")

@@ -12,7 +12,7 @@ from argosy.files import replacing
 from argosy.images.archive.index import Frame, Index, read_index, write_index
 from argosy.images.archive.shares import Share, read_tree
 from argosy.images.archive.unpacking import verify
-from argosy.images.interchange.rights import unhindered
+from argosy.images.namespaces import unhindered
 from argosy.images.rootfs.archive import files_tar
 from argosy.images.store.lockfile import ImageLock
 from argosy.images.store.store import Store

@@ -23,9 +23,8 @@ from argosy.images.config import ImageConfig
 from argosy.images.engines.models import DEFAULT_PATH
 from argosy.images.interchange.incoming import describe
 from argosy.images.interchange.opening import Archive, Folder
-from argosy.images.interchange.proving import config_of, unpack_layer
-from argosy.images.interchange.rights import unhindered
-from argosy.images.namespaces import count_ids
+from argosy.images.interchange.unpacking import config_of, unpack_layer
+from argosy.images.namespaces import count_ids, unhindered
 from argosy.images.registry.client import Client
 from argosy.images.registry.mirrors import reach
 from argosy.images.registry.pulling import pull

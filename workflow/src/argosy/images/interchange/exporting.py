@@ -18,7 +18,7 @@ from argosy.errors import ArgosyError
 from argosy.files import replacing
 from argosy.images.builder.cache import CachedStep
 from argosy.images.gc.inventory import find_layers
-from argosy.images.interchange.rights import unhindered
+from argosy.images.namespaces import unhindered
 from argosy.images.oci import (
     CONFIG_TYPE,
     INDEX_TYPE,

@@ -8,7 +8,9 @@ that it had. `udocker load` takes the exported archives, too, as Docker's.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +21,12 @@ from argosy.images.builder import cache
 from argosy.images.config import ImageConfig
 from argosy.images.interchange.incoming import IncomingImage, IncomingLayer, describe
 from argosy.images.interchange.opening import Archive, Folder, opened
-from argosy.images.interchange.progress import Say, Seldom, silent
-from argosy.images.interchange.proving import config_of, unpack_layer
-from argosy.images.interchange.rights import unhindered
+from argosy.images.interchange.streams import Say, Seldom, silent
+from argosy.images.interchange.unpacking import config_of, unpack_layer
+from argosy.images.namespaces import unhindered
 from argosy.images.registry.mirrors import reach
 from argosy.images.registry.pulling import Pulled, pull
-from argosy.images.registry.reference import Reference
+from argosy.images.registry.reference import TRANSPORT, Reference
 from argosy.images.registry.retry import Patience
 from argosy.images.rootfs.freeze import make_frozen, put_in_place
 from argosy.images.rootfs.layers import Change, Layer
@@ -34,6 +36,7 @@ from argosy.images.store.lockfile import (
     LockedBase,
     LockedStep,
     lock_path,
+    read_lock,
     write_lock,
 )
 from argosy.images.store.scratch import sweep
@@ -203,3 +206,107 @@ def _moving(source: Path, change: Change) -> Callable[[Path], Change]:
         return change
 
     return move
+
+
+PREFIX = "udocker:"
+_NAME = re.compile(r"([A-Za-z0-9_][A-Za-z0-9._/-]*?)(?::([A-Za-z0-9_][A-Za-z0-9._-]*))?")
+_MOST_TOLD = 10
+
+
+def tag_folder(text: str, variables: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder of `udocker:NAME[:TAG]`, as `udocker images` names it.
+
+    Raises:
+        ArgosyError: when it is not there, saying what is.
+    """
+    repos = Path(variables.get("UDOCKER_DIR") or Path.home() / ".udocker") / "repos"
+    found = _NAME.fullmatch(text.removeprefix(PREFIX))
+    if not found or ".." in text:
+        raise ArgosyError(
+            f"{text!r}: an image of udocker is written {PREFIX}NAME or {PREFIX}NAME:TAG"
+        )
+    name, tag = found[1], found[2] or "latest"
+    for place in (repos / name / tag, repos / "library" / name / tag):
+        if (place / "TAG").is_file():
+            return place
+    there = sorted(
+        f"{path.parent.parent.relative_to(repos)}:{path.parent.name}" for path in repos.rglob("TAG")
+    )
+    told = ", ".join(there[:_MOST_TOLD]) or "no image"
+    raise ArgosyError(
+        f"{text}: {repos} has no such image; it has {told}",
+        "let UDOCKER_DIR name the folder that udocker uses, or pull it: "
+        f"argosy image import docker://{name}:{tag} NAME",
+    )
+
+
+def take_image(
+    store: Store, project: Path, source: str, name: str, say: Callable[[str], None]
+) -> ImageLock:
+    """Make what `source` names the project's image `name`.
+
+    Raises:
+        ArgosyError: as `import_image` and `import_from_registry`, and when it names nothing of the kind.
+    """
+    if source.startswith(TRANSPORT):
+        return import_from_registry(store, project, Reference.parse(source), name, say)
+    if source.startswith(PREFIX) and not Path(source).exists():
+        return import_image(store, project, tag_folder(source), name, say=say)
+    if "://" in source and not Path(source).exists():
+        raise ArgosyError(
+            f"{source}: images come from a file, a folder, a registry by {TRANSPORT}REFERENCE, or "
+            f"udocker's folder by {PREFIX}NAME:TAG"
+        )
+    file, wanted = _parts(source)
+    return import_image(store, project, file, name, wanted=wanted, say=say)
+
+
+def _parts(source: str) -> tuple[Path, str]:
+    """Return the file or folder that there is, and the name behind a colon of an image in it."""
+    end = len(source)
+    while end > 0 and not Path(source[:end]).exists():
+        end = source.rfind(":", 0, end)
+    return (Path(source[:end]), source[end + 1 :]) if end > 0 else (Path(source), "")
+
+
+def check_taken(project: Path, name: str, source: str) -> None:
+    """Refuse an image that cannot be meant, before anything is downloaded.
+
+    Raises:
+        ArgosyError: when `source` is written wrongly, the project builds an image of this name, or has
+            locked another one under it.
+    """
+    try:
+        reference = Reference.parse(source) if source.startswith(TRANSPORT) else None
+    except ArgosyError as problem:
+        raise problem.at("config.yaml: image") from None
+    if (project / "containers" / name).exists():
+        raise ArgosyError(
+            f"{source} would be called {name}, and containers/{name} is there too",
+            f"take it under another name: argosy image import {source} NAME",
+        )
+    path = lock_path(project, name)
+    is_archive = not source.startswith((TRANSPORT, PREFIX))
+    if is_archive and not _parts(str(project / source))[0].exists():
+        kinds = f"a folder of containers/, {TRANSPORT}HOST/NAME:TAG, {PREFIX}NAME:TAG or an archive"
+        was_taken = f"write image: {name}, which was taken from it"
+        raise ArgosyError(
+            f"{source}: there is no such archive",
+            was_taken if path.is_file() else f"an image is {kinds}",
+        )
+    if not path.is_file():
+        return
+    base = read_lock(path).base
+    if base.source != ("registry" if reference else "file") or (
+        reference and not _is_of(Reference.parse(base.reference), reference)
+    ):
+        raise ArgosyError(
+            f"{path.relative_to(project)}: is of {base.reference}, and config.yaml names {source}",
+            f"remove the file, or write image: {name} if it is what you want",
+        )
+
+
+def _is_of(locked: Reference, wanted: Reference) -> bool:
+    """Return whether what was pulled is what is named; a tag may have moved since."""
+    same = (locked.host, locked.repository) == (wanted.host, wanted.repository)
+    return same and (locked.digest == wanted.digest if wanted.digest else locked.tag == wanted.tag)

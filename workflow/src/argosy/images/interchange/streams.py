@@ -6,6 +6,7 @@ import hashlib
 import io
 import lzma
 import tarfile
+import time
 import zlib
 from collections.abc import Callable
 from typing import IO, cast
@@ -13,6 +14,29 @@ from typing import IO, cast
 from zstandard import ZstdDecompressor, ZstdError
 
 from argosy.images.interchange.members import ExcessError
+
+SAY_EVERY_S = 5.0
+
+Say = Callable[[str], None]
+
+
+def silent(line: str) -> None:
+    """Say nothing."""
+
+
+class Seldom:
+    """Passes on a line every few seconds, and drops those between."""
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+        self._said = time.monotonic()
+
+    def __call__(self, line: str) -> None:
+        """Say the line, if the last one was long enough ago."""
+        if time.monotonic() - self._said >= SAY_EVERY_S:
+            self._said = time.monotonic()
+            self._say(line)
+
 
 CHUNK = 1 << 20
 

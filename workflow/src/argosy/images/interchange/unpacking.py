@@ -1,4 +1,4 @@
-"""Unpacks the tar of a layer that somebody else made, and trusts nothing in it.
+"""Unpacks the tar of a layer that somebody else made, trusts nothing in it, and checks its digests.
 
 Every member has to be in the layer's folder by its name alone and by way of real folders alone, at that
 moment: a link that was unpacked before is never followed. Names begin at the image's root, with a slash or
@@ -16,7 +16,11 @@ from gzip import BadGzipFile
 from pathlib import Path
 from typing import NoReturn
 
+from pydantic import ValidationError
+
 from argosy.errors import ArgosyError
+from argosy.images.config import ImageConfig
+from argosy.images.interchange.incoming import IncomingImage, IncomingLayer
 from argosy.images.interchange.members import (
     LONGEST_QUOTED,
     LayerTar,
@@ -26,7 +30,15 @@ from argosy.images.interchange.members import (
     pieces_of,
     write,
 )
-from argosy.images.interchange.streams import CHUNK, DAMAGE, Hashing, told
+from argosy.images.interchange.opening import Archive
+from argosy.images.interchange.streams import (
+    CHUNK,
+    DAMAGE,
+    MOST_AFTER_END,
+    Hashing,
+    decompressed,
+    told,
+)
 from argosy.images.rootfs.archive import OPAQUE_MARKER, WHITEOUT
 from argosy.images.rootfs.flatten import link
 from argosy.images.rootfs.layers import (
@@ -281,3 +293,46 @@ class _Unpacker:
     def _refuse(self, member: tarfile.TarInfo, why: str) -> NoReturn:
         name = member.name.encode("utf-8", "backslashreplace").decode()[:LONGEST_QUOTED]
         raise ArgosyError(f"{self._where}: {name!r}: {why[:LONGEST_QUOTED]}")
+
+
+def config_of(archive: Archive, image: IncomingImage) -> ImageConfig:
+    """Return how the image's programs are started.
+
+    Raises:
+        ArgosyError: when its configuration is not one.
+    """
+    try:
+        values = image.config.get("config") or {}
+        if isinstance(values.get("Env"), str):
+            raise TypeError
+        config = ImageConfig.from_oci(values)
+        return config.model_copy(update={"author": str(image.config.get("author") or "")})
+    except (ValidationError, AttributeError, TypeError, ValueError):
+        raise ArgosyError(f"{archive.title}: its configuration is not one of an image") from None
+
+
+def unpack_layer(
+    archive: Archive, layer: IncomingLayer, diff: Path, below: Sequence[Layer]
+) -> Change:
+    """Unpack one layer into the new folder `diff`, and prove that it is the one that the image names.
+
+    Raises:
+        ArgosyError: naming the layer, when it is not, is damaged or holds what must not be unpacked.
+    """
+    where = f"{archive.title}: {layer.member}"
+    try:
+        with archive.open(layer.member) as packed:
+            outer = Hashing(packed)
+            inner = Hashing(decompressed(outer))
+            change = unpack(inner, diff, below, where)
+            diff_id = inner.drain(MOST_AFTER_END)
+            digest = outer.drain()
+    except DAMAGE as problem:
+        raise ArgosyError(f"{where}: {told(problem)}") from None
+    if layer.digest not in (None, digest):
+        raise ArgosyError(f"{where}: damaged: its digest is {digest}")
+    if diff_id != layer.diff_id:
+        raise ArgosyError(
+            f"{where}: not the layer {layer.diff_id}: its content is {diff_id}; was it damaged or cut off?"
+        )
+    return change
