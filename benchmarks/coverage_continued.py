@@ -4,9 +4,9 @@ import numpy as np
 from rich.table import Table
 from ugly_studies import SAMPLES, WARM_UPS, Ugliness, Vector, step_times, true_log_rate
 
-from argosy.analysis.measurements import Measurement, Point
-from argosy.analysis.scaling import scaling
-from argosy.analysis.warmup import of_pieces
+from argosy.report.runs.measurements import Measurement, Point
+from argosy.report.runs.scaling import scaling
+from argosy.report.runs.warmup import of_pieces
 
 STUDIES = 300
 SEED = 13

@@ -10,8 +10,8 @@ import numpy as np
 from rich.table import Table
 from ugly_studies import Ugliness, rank_times
 
-from argosy.analysis.repeated_slowness import LookedAt, slow_hosts, slow_ranks_again
-from argosy.analysis.stragglers import stragglers
+from argosy.report.runs.stragglers import stragglers
+from argosy.report.topics.slow_again import LookedAt, slow_hosts, slow_ranks_again
 
 STUDIES = 300
 SEED = 15

@@ -6,9 +6,9 @@ Two sizes have the same repeats, which were blocks in time; the larger size scat
 import numpy as np
 from rich.table import Table
 
-from argosy.analysis.measurements import Measurement, Point
-from argosy.analysis.scaling import scaling
-from argosy.analysis.statistics import ratio_estimate
+from argosy.report.runs.measurements import Measurement, Point
+from argosy.report.runs.scaling import scaling
+from argosy.report.statistics.estimates import ratio_estimate
 
 STUDIES = 2000
 COUNTS = (3, 5, 6, 8, 10)

@@ -7,9 +7,9 @@ import numpy as np
 from rich.table import Table
 from simulated_rings import WORLDS, World, forecast_of, run_s, true_step_s
 
-from argosy.analysis.laws import Refused
-from argosy.analysis.statistics import Estimate
+from argosy.report.statistics.estimates import Estimate
 from argosy.report.summary.prediction import Question, prediction_summary
+from argosy.report.topics.laws import Refused
 
 STUDIES = 300
 SEED = 11

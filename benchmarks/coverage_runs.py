@@ -13,8 +13,8 @@ from ugly_studies import (
     true_log_rate,
 )
 
-from argosy.analysis.statistics import geometric_mean_estimate
-from argosy.analysis.warmup import warm_up
+from argosy.report.runs.warmup import warm_up
+from argosy.report.statistics.estimates import geometric_mean_estimate
 
 RUNS = 1500
 STEPS = 200

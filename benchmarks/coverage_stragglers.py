@@ -8,7 +8,7 @@ import numpy as np
 from rich.table import Table
 from ugly_studies import Ugliness, rank_times
 
-from argosy.analysis.stragglers import stragglers
+from argosy.report.runs.stragglers import stragglers
 
 RUNS = 400
 RANKS = 16

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 from rich.table import Table
 
-from argosy.analysis.measurements import Measurement, Point
-from argosy.analysis.scaling import scaling
+from argosy.report.runs.measurements import Measurement, Point
+from argosy.report.runs.scaling import scaling
 
 STUDIES = 300
 SEED = 17

@@ -9,9 +9,9 @@ import numpy as np
 from rich.table import Table
 from ugly_studies import SAMPLES, Ugliness, Vector, step_times
 
-from argosy.analysis.measurements import Measurement, Point
-from argosy.analysis.scaling import scaling
-from argosy.analysis.warmup import WarmUp, warm_up
+from argosy.report.runs.measurements import Measurement, Point
+from argosy.report.runs.scaling import scaling
+from argosy.report.runs.warmup import WarmUp, warm_up
 
 STUDIES = 300
 RUNS = 3

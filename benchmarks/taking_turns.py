@@ -20,7 +20,7 @@ from pathlib import Path
 
 import psutil
 
-from argosy.analysis.statistics import paired_ratio_estimate
+from argosy.report.statistics.estimates import paired_ratio_estimate
 from argosy.runtime.agent.step_rows import Step, read_steps
 
 SETTLING_S = 0.05

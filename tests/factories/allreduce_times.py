@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from argosy.analysis.prediction import AllreduceTime, Communication, fit_communication
-from argosy.analysis.prediction.algorithms import ALGORITHMS
+from argosy.report.topics.prediction import AllreduceTime, Communication, fit_communication
+from argosy.report.topics.prediction.network import ALGORITHMS
 
 Network = tuple[float, float]
 

@@ -8,8 +8,9 @@ from functools import cache
 import numpy as np
 from allreduce_times import BETWEEN, MESSAGE_BYTES, PLACES, hierarchical_s
 
-from argosy.analysis.laws import Refused
-from argosy.analysis.prediction import (
+from argosy.report.statistics.estimates import geometric_mean_estimate, ratio_estimate
+from argosy.report.topics.laws import Refused
+from argosy.report.topics.prediction import (
     Allreduce,
     AllreduceTime,
     Calibration,
@@ -25,7 +26,6 @@ from argosy.analysis.prediction import (
     simulate,
     split_layers,
 )
-from argosy.analysis.statistics import geometric_mean_estimate, ratio_estimate
 
 JOBS = 3
 JOB_SCATTER = 0.02

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from argosy.analysis.forecast import Forecast
-from argosy.analysis.measurements import Point
-from argosy.analysis.prediction import (
+from argosy.report.runs.measurements import Point
+from argosy.report.statistics.estimates import geometric_mean_estimate, ratio_estimate
+from argosy.report.topics.prediction import (
     AllreduceTime,
     Calibration,
     Communication,
@@ -23,7 +23,7 @@ from argosy.analysis.prediction import (
     fit_communication,
     split_layers,
 )
-from argosy.analysis.statistics import geometric_mean_estimate, ratio_estimate
+from argosy.report.topics.prediction.inputs import Forecast
 
 MODEL = Model(
     split_layers({f"layer{number}": 1e7 for number in range(8)}, 0.1),

@@ -10,11 +10,11 @@ from typing import Any
 
 from cluster_workspace import SNAKEMAKE, ClusterWorkspace
 
-from argosy.analysis.forecast import Forecast, everything, forecast
-from argosy.analysis.measurements import measurements
-from argosy.analysis.phases import step_times
-from argosy.analysis.prediction.training import step_s
-from argosy.analysis.study_tables import open_study
+from argosy.report.runs.measurements import measurements
+from argosy.report.runs.study_tables import open_study
+from argosy.report.topics.phases import step_times
+from argosy.report.topics.prediction.inputs import Forecast, everything, forecast
+from argosy.report.topics.prediction.training import step_s
 
 PACED = Path(__file__).parent / "programs" / "paced.py"
 # Both are large beside what two cores take to be four nodes and their switch.

@@ -11,8 +11,8 @@ from cluster import Cluster
 from cluster_workspace import ClusterWorkspace
 from workspace import BIN, Workspace
 
-from argosy.analysis.blocks import are_blocks
 from argosy.images.store.store import Store
+from argosy.report.runs.scaling import are_blocks
 from argosy.schedulers.slurm.scheduler import PARALLEL_SUBMISSIONS
 from argosy.study.config import parse_config
 from argosy.study.order import in_blocks

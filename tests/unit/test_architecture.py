@@ -64,7 +64,6 @@ def imported_rooms(path: Path) -> set[str]:
         "monitor",
         "runtime",
         "results",
-        "analysis",
         "report",
         "bundle",
         "cli",
@@ -172,7 +171,7 @@ TRUSTED = {
 """Files that open others than those a program or a stranger left, and what."""
 
 
-@pytest.mark.parametrize("room", ["results", "monitor", "schedulers", "jobs", "report", "analysis"])
+@pytest.mark.parametrize("room", ["results", "monitor", "schedulers", "jobs", "report"])
 def test_what_programs_left_is_read_by_the_one_reader(project: Path, room: str) -> None:
     source = project / "workflow/src/argosy"
     found = {

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from study_files import completed
 
-from argosy.analysis.statistics import Estimate
 from argosy.report import Rates, write_report
 from argosy.report.charts import cost_chart
+from argosy.report.statistics.estimates import Estimate
 from argosy.report.summary.costs import cost_summary
 from argosy.report.summary.summarise import summarise
 from argosy.report.summary.usage import UsageSummary

@@ -3,11 +3,11 @@
 import pytest
 from scaling_studies import gustafson, usl
 
-from argosy.analysis.laws import fit
-from argosy.analysis.laws.formulas import AMDAHL, GUSTAFSON, LINEAR, USL, Law
-from argosy.analysis.measurements import Measurement, Point
 from argosy.report.charts import curves
+from argosy.report.runs.measurements import Measurement, Point
 from argosy.report.summary.laws import law_summaries
+from argosy.report.topics.laws import fit
+from argosy.report.topics.laws.formulas import AMDAHL, GUSTAFSON, LINEAR, USL, Law
 
 SIZES = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from argosy.analysis.measurements import Measurement, Point
+from argosy.report.runs.measurements import Measurement, Point
 from argosy.report.summary.laws import Laws, MeasuredSizes, law_summaries
 from argosy.report.summary.laws import sentence as sentence_of
 

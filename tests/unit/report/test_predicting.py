@@ -10,18 +10,18 @@ import pytest
 from planned_studies import ALPHA_S, BYTE_S, STEP_S, network, training, training_of_ranks
 from study_files import completed
 
-from argosy.analysis.forecast import Forecast, everything, forecast
-from argosy.analysis.horovod_settings import horovod_settings
-from argosy.analysis.measurements import Point, measurements
-from argosy.analysis.phases import step_times
-from argosy.analysis.prediction import Horovod, model_at
-from argosy.analysis.prediction.spread import slowest_of
-from argosy.analysis.study_tables import open_study
 from argosy.errors import ArgosyError
 from argosy.report import Rates, write_report
 from argosy.report.prose.predictions import sentences
+from argosy.report.runs.measurements import Point, measurements
+from argosy.report.runs.study_tables import open_study
 from argosy.report.summary.predicting import predicted
 from argosy.report.summary.prediction import PredictionSummary, Question
+from argosy.report.topics.phases import step_times
+from argosy.report.topics.prediction import Horovod, model_at
+from argosy.report.topics.prediction.inputs import Forecast, everything, forecast
+from argosy.report.topics.prediction.measured import horovod_settings
+from argosy.report.topics.prediction.training import slowest_of
 from argosy.results import collect
 
 RANKS_ARE_ALIKE = (

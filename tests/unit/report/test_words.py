@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from argosy.analysis.measurements import Point
-from argosy.analysis.setups import Setup
-from argosy.analysis.statistics import Estimate
 from argosy.report import numbers
 from argosy.report.prose import findings as words
 from argosy.report.prose import size_names, sizes
+from argosy.report.runs.measurements import Point
+from argosy.report.runs.setups import Setup
+from argosy.report.statistics.estimates import Estimate
 from argosy.report.summary.allreduces import AllreduceSummary
 from argosy.report.summary.models import ExperimentSummary, PointSummary, SizeRuns
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
-from argosy.analysis.usage import Usage
+from argosy.report.topics.usage import Usage
 from argosy.run_folder.failures import describe_verdict
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.models import RunSpec, Verdict

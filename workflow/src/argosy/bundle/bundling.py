@@ -9,8 +9,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import argosy
-from argosy.analysis.study_tables import open_study
-from argosy.analysis.usage import Usage, usage
 from argosy.bundle.actions import BundledRun
 from argosy.bundle.archive import BundleWriter, writing
 from argosy.bundle.contents import Contents, find_contents
@@ -25,6 +23,8 @@ from argosy.images.interchange.exporting import export_image
 from argosy.images.store.lockfile import ImageLock, lock_path, read_lock
 from argosy.images.store.store import Store
 from argosy.reading import read_object
+from argosy.report.runs.study_tables import open_study
+from argosy.report.topics.usage import Usage, usage
 from argosy.results.errors import ResultsError
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.models import RunFolderError, RunSpec

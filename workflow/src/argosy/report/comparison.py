@@ -7,12 +7,12 @@ else differed is said.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from argosy.analysis.detectable import detectable_ratio
-from argosy.analysis.setups import Difference, differences
-from argosy.analysis.statistics import Estimate, ratio_estimate
 from argosy.report.numbers import count, duration, number, percent
 from argosy.report.prose.queue_waits import in_words
 from argosy.report.prose.setups import shown
+from argosy.report.runs.setups import Difference, differences
+from argosy.report.statistics.estimates import Estimate, ratio_estimate
+from argosy.report.statistics.few_runs import detectable_ratio
 from argosy.report.summary.costs import Rates
 from argosy.report.summary.history import same_batch
 from argosy.report.summary.models import ExperimentSummary, PointSummary, Summary
@@ -29,7 +29,7 @@ class ComparedPoint:
     """A size at one site; `ratio` is its throughput over the first site's.
 
     It is None where that has none, and where the work was another one. `detectable` is the least ratio that
-    such runs would mostly have shown (`analysis.detectable`).
+    such runs would mostly have shown (`statistics.few_runs`).
     """
 
     site: str
@@ -85,7 +85,7 @@ class Comparison:
     rates: Mapping[str, Rates]
     experiments: list[ComparedExperiment]
     inputs: Mapping[str, str | None]
-    """The digest of what each site was asked for (`analysis.study_inputs`)."""
+    """The digest of what each site was asked for (`runs.setups`)."""
 
     @property
     def has_same_inputs(self) -> bool:

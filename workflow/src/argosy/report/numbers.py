@@ -3,7 +3,7 @@
 import math
 from datetime import UTC, datetime
 
-from argosy.analysis.statistics import Estimate
+from argosy.report.statistics.estimates import Estimate
 from argosy.units import amount
 
 NONE = "–"

@@ -4,8 +4,7 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
 
-from argosy.analysis.statistics import Estimate
-from argosy.analysis.timelines import PointTimeline
+from argosy.report.statistics.estimates import Estimate
 from argosy.report.summary.costs import CostSummary
 from argosy.report.summary.models import (
     ContainerCostSummary,
@@ -16,6 +15,7 @@ from argosy.report.summary.models import (
 )
 from argosy.report.summary.prediction import PredictedPoint
 from argosy.report.summary.usage import UsageSummary
+from argosy.report.topics.timelines import PointTimeline
 
 HEADER = (
     "experiment",

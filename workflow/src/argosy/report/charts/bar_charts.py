@@ -3,15 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from argosy.analysis.stalls import PARTS as STALL_PARTS
-from argosy.analysis.steady import OTHER
-from argosy.analysis.timelines import PARTS as TIMELINE_PARTS
 from argosy.report.numbers import number, percent, percent_interval
 from argosy.report.prose import findings as words
 from argosy.report.prose import size_names
 from argosy.report.prose import stalls as stall_words
 from argosy.report.prose import timelines as timeline_words
+from argosy.report.runs.steady import OTHER
 from argosy.report.summary.models import ExperimentSummary, PointSummary
+from argosy.report.topics.stalls import PARTS as STALL_PARTS
+from argosy.report.topics.timelines import PARTS as TIMELINE_PARTS
 from argosy.results.tables import PHASES
 
 _PHASE_COLOURS = ("#E69F00", "#CC79A7", "#56B4E9", "#0072B2", "#D55E00", "#009E73", "#999999")

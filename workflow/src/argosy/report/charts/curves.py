@@ -3,14 +3,14 @@
 import math
 from collections.abc import Sequence
 
-from argosy.analysis.laws import GUSTAFSON
 from argosy.report.summary.laws import LawSummary
+from argosy.report.topics.laws import GUSTAFSON
 
 _POINTS = 40
 
 
 def throughput(law: LawSummary, ranks: float) -> float:
-    """Samples/s of a fitted law at a number of ranks, by the formulas of `analysis.laws.formulas`."""
+    """Samples/s of a fitted law at a number of ranks, by the formulas of `topics.laws.formulas`."""
     assert law.at_one_samples_per_s is not None
     at_one = law.at_one_samples_per_s.mean
     parameter = {name: estimate.mean for name, estimate in law.parameters.items()}

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from itertools import cycle
 from typing import Any
 
-from argosy.analysis.statistics import scaled
 from argosy.report.charts.size_charts import COLOURS
 from argosy.report.numbers import interval, moment, number
 from argosy.report.prose import size_names
 from argosy.report.prose.setups import shown
+from argosy.report.statistics.estimates import scaled
 from argosy.report.summary.models import ExperimentSummary, History, HistoryEntry, HistoryPoint
 
 CAPTION = "Throughput of earlier reports over this one's (100 %), 95 % intervals."

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
 
-from argosy.analysis.statistics import Estimate
 from argosy.report import numbers
 from argosy.report.charts import curves
 from argosy.report.charts.size_layers import (
@@ -20,6 +19,7 @@ from argosy.report.charts.size_layers import (
 )
 from argosy.report.numbers import count
 from argosy.report.prose import size_names
+from argosy.report.statistics.estimates import Estimate
 from argosy.report.summary.laws import NAMES
 from argosy.report.summary.models import ExperimentSummary, PointSummary
 

@@ -11,10 +11,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
-from argosy.analysis.statistics import scaled
 from argosy.report import numbers
 from argosy.report.charts.chart_scripts import chart_scripts
 from argosy.report.charts.figures import Drawing
+from argosy.report.statistics.estimates import scaled
 from argosy.units import amount
 
 

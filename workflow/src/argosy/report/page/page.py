@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 from urllib.parse import quote
 
-from argosy.analysis.laws import CONTRADICTED
 from argosy.report.charts.figures import first_pictures, further_pictures
 from argosy.report.charts.overview_chart import overview_drawing
 from argosy.report.charts.sparkline import sparkline
@@ -21,6 +20,7 @@ from argosy.report.prose.experiments import sentences, to_know
 from argosy.report.prose.methods import methods
 from argosy.report.summary.laws import NAMES, parameter_texts
 from argosy.report.summary.models import Summary
+from argosy.report.topics.laws import CONTRADICTED
 
 _LOST_ALL = 0.6
 """The loss of a factor that has the deepest shade."""

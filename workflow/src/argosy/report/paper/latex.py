@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from argosy.analysis.point_factors import NAMES
-from argosy.analysis.statistics import Estimate
 from argosy.report.numbers import MINUS, number
 from argosy.report.prose import sizes
 from argosy.report.prose import stalls as stall_words
+from argosy.report.statistics.estimates import Estimate
 from argosy.report.summary.models import ExperimentSummary
+from argosy.report.topics.losses import NAMES
 
 _NONE = "--"
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from argosy.analysis.measurements import Point
-from argosy.analysis.statistics import Estimate
 from argosy.report.numbers import interval, number, percent
 from argosy.report.prose import findings as words
 from argosy.report.prose import size_names
+from argosy.report.runs.measurements import Point
+from argosy.report.statistics.estimates import Estimate
 from argosy.report.summary.models import Advice, ExperimentSummary, PointSummary
 
 ALIKE = 1.05

@@ -3,19 +3,19 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from argosy.analysis.measurements import ALLREDUCES_ALONE, Point
-from argosy.analysis.point_factors import NAMES
-from argosy.analysis.slow_jobs import slow_jobs
-from argosy.analysis.statistics import Estimate, together
-from argosy.analysis.steady import OTHER
-from argosy.analysis.stragglers import Straggler
 from argosy.report.numbers import count, duration, interval, number, percent, samples
 from argosy.report.prose import doubts, long_steps, not_finite, sizes, slowdowns
 from argosy.report.prose.size_names import listed, name_among, same_width, size
 from argosy.report.prose.unused_gpus import unused_gpus
+from argosy.report.runs.measurements import ALLREDUCES_ALONE, Point
+from argosy.report.runs.steady import OTHER
+from argosy.report.runs.stragglers import Straggler
+from argosy.report.statistics.estimates import Estimate, together
+from argosy.report.statistics.few_runs import slow_jobs
 from argosy.report.summary.allreduces import AllreduceSummary
 from argosy.report.summary.laws import Laws, MeasuredSizes, sentence
 from argosy.report.summary.models import ExperimentSummary, PointSummary, RunSummary, Summary
+from argosy.report.topics.losses import NAMES
 from argosy.results.tables import PHASES
 from argosy.units import amount
 

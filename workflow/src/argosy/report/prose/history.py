@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from argosy.analysis.statistics import Estimate
 from argosy.report.numbers import moment, percent, percent_interval
 from argosy.report.prose import size_names
 from argosy.report.prose.setups import shown
+from argosy.report.statistics.estimates import Estimate
 from argosy.report.summary.models import Change, ExperimentSummary, History
 
 _DIGITS = 8

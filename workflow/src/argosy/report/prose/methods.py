@@ -3,11 +3,11 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
-from argosy.analysis.blocks import FEWEST_PAIRS, are_blocks
-from argosy.analysis.slow_jobs import unseen_share
 from argosy.report.numbers import count, percent
 from argosy.report.prose.findings import warm_up
 from argosy.report.prose.size_names import listed
+from argosy.report.runs.scaling import FEWEST_PAIRS, are_blocks
+from argosy.report.statistics.few_runs import unseen_share
 from argosy.report.summary.costs import Rates
 from argosy.report.summary.models import (
     ExperimentSummary,

@@ -1,8 +1,8 @@
 """Losses and other metrics that are NaN or infinite, in words."""
 
-from argosy.analysis.not_finite import NotFinite
 from argosy.report.numbers import duration
 from argosy.report.summary.models import RunSummary
+from argosy.report.topics.doubts import NotFinite
 
 
 def first_remark(run: RunSummary) -> str | None:

@@ -3,10 +3,10 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from argosy.analysis.blocks import days
-from argosy.analysis.repeated_slowness import LookedAt, SlowRank, slow_hosts, slow_ranks_again
 from argosy.errors import some
+from argosy.report.runs.scaling import days
 from argosy.report.summary.models import ExperimentSummary, RunSummary, Summary
+from argosy.report.topics.slow_again import LookedAt, SlowRank, slow_hosts, slow_ranks_again
 
 
 def host_sentences(summary: Summary) -> list[str]:

@@ -4,8 +4,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from argosy.analysis.setups import told
 from argosy.report.numbers import count
+from argosy.report.runs.setups import told
 from argosy.report.summary.models import ExperimentSummary, Summary
 
 _DIGEST = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]{52}")

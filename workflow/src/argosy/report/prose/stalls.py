@@ -1,11 +1,11 @@
 """The stalls of an experiment in plain words."""
 
-from argosy.analysis.stalls import PARTS
-from argosy.analysis.statistics import Estimate
 from argosy.report.numbers import percent, percent_interval
 from argosy.report.prose.findings import LEAST_LOSS
 from argosy.report.prose.size_names import listed, name_among
+from argosy.report.statistics.estimates import Estimate
 from argosy.report.summary.models import ExperimentSummary
+from argosy.report.topics.stalls import PARTS
 
 _WAITS = {
     "interconnect": "for the other ranks of its node",

@@ -1,9 +1,9 @@
 """What Horovod's timelines say, in plain words."""
 
-from argosy.analysis.timelines import PARTS
 from argosy.report.numbers import number, percent, percent_interval
 from argosy.report.prose.size_names import name_among
 from argosy.report.summary.models import ExperimentSummary
+from argosy.report.topics.timelines import PARTS
 
 
 def part_names(experiment: ExperimentSummary) -> list[str]:

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from argosy.analysis.measurements import Point
-from argosy.analysis.scaling import without_interval
-from argosy.analysis.statistics import Estimate, ratio_estimate, scaled
+from argosy.report.runs.measurements import Point
+from argosy.report.runs.scaling import without_interval
+from argosy.report.statistics.estimates import Estimate, ratio_estimate, scaled
 from argosy.report.summary.models import Advice, PointSummary
 
 _HARDLY = 0.05

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from argosy.analysis.collectives import RunAllreduce
-from argosy.analysis.statistics import Estimate, total_estimate
+from argosy.report.statistics.estimates import Estimate, total_estimate
+from argosy.report.topics.allreduces import RunAllreduce
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from argosy.analysis.between_steps import OutsideSteps
-from argosy.analysis.statistics import Estimate, scaled, total_estimate
+from argosy.report.statistics.estimates import Estimate, scaled, total_estimate
 from argosy.report.summary.usage import UsageSummary
+from argosy.report.topics.costs import OutsideSteps
 from argosy.units import J_PER_KWH
 
 SAMPLES = 1_000_000

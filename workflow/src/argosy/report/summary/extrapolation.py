@@ -2,8 +2,6 @@
 
 import math
 
-from argosy.analysis.extrapolation import FARTHEST, Extrapolation
-from argosy.analysis.laws import Interval
 from argosy.report.numbers import count
 from argosy.report.summary.costs import NOT_KNOWN, Rates
 from argosy.report.summary.prediction import (
@@ -13,6 +11,8 @@ from argosy.report.summary.prediction import (
     estimate,
     powers_up_to,
 )
+from argosy.report.topics.laws import Interval
+from argosy.report.topics.prediction.extrapolation import FARTHEST, Extrapolation
 
 _HOUR_S = 3600.0
 

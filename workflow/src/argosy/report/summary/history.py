@@ -10,8 +10,8 @@ from typing import Annotated, Any, Protocol
 from pydantic import Field, TypeAdapter
 from scipy.special import stdtrit
 
-from argosy.analysis.setups import Difference, Setup, differences
-from argosy.analysis.statistics import (
+from argosy.report.runs.setups import Difference, Setup, differences
+from argosy.report.statistics.estimates import (
     CONFIDENCE,
     Estimate,
     geometric_mean_estimate,

@@ -4,7 +4,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from argosy.analysis.laws import (
+from argosy.report.numbers import interval, number, percent, percent_interval
+from argosy.report.runs.measurements import Measurement
+from argosy.report.statistics.estimates import Estimate
+from argosy.report.topics.laws import (
     AMDAHL,
     GUSTAFSON,
     LINEAR,
@@ -16,9 +19,6 @@ from argosy.analysis.laws import (
     Refused,
     choose,
 )
-from argosy.analysis.measurements import Measurement
-from argosy.analysis.statistics import Estimate
-from argosy.report.numbers import interval, number, percent, percent_interval
 
 WIDE = 0.25
 """An interval of a share that is wider determines none."""

@@ -10,20 +10,19 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, TypeAdapter
 
-from argosy.analysis.long_steps import LongSteps
-from argosy.analysis.measurements import Point
-from argosy.analysis.not_finite import NotFinite
-from argosy.analysis.queue_waits import QueueWaits
-from argosy.analysis.setups import Difference, Setup
-from argosy.analysis.statistics import CONFIDENCE, Estimate
-from argosy.analysis.stragglers import Straggler
-from argosy.analysis.timelines import PointTimeline
-from argosy.analysis.usage import Unread
+from argosy.report.runs.measurements import Point
+from argosy.report.runs.setups import Difference, Setup
+from argosy.report.runs.stragglers import Straggler
+from argosy.report.statistics.estimates import CONFIDENCE, Estimate
 from argosy.report.summary.allreduces import AllreduceSummary
 from argosy.report.summary.costs import CostSummary, Rates
 from argosy.report.summary.laws import LawSummary
 from argosy.report.summary.prediction import PredictionSummary
 from argosy.report.summary.usage import UsageSummary
+from argosy.report.topics.doubts import LongSteps, NotFinite
+from argosy.report.topics.queue import QueueWaits
+from argosy.report.topics.timelines import PointTimeline
+from argosy.report.topics.usage import Unread
 
 SUMMARY_VERSION = 7
 
@@ -288,7 +287,7 @@ class RunSummary:
     between_steps: float | None = None
     """The share of its steady time that is in no step; None where it is not known."""
     is_slow: bool = False
-    """One of the slower of two groups of its size (`analysis.slow_jobs`); it counts all the same."""
+    """One of the slower of two groups of its size (`statistics.few_runs`); it counts all the same."""
     queue: str | None = None
     """Of the site's file."""
     waited_s: float | None = None

@@ -4,17 +4,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from argosy.analysis.extrapolation import extrapolation
-from argosy.analysis.forecast import Measured, everything, forecast
-from argosy.analysis.laws import Refused
-from argosy.analysis.measurements import measurements
-from argosy.analysis.phases import step_times
-from argosy.analysis.setups import NamedSetup
-from argosy.analysis.study_tables import open_study
-from argosy.analysis.usage import usage
+from argosy.report.runs.measurements import measurements
+from argosy.report.runs.setups import NamedSetup
+from argosy.report.runs.study_tables import open_study
 from argosy.report.summary.costs import NOT_KNOWN, Rates
 from argosy.report.summary.extrapolation import extrapolation_summary
 from argosy.report.summary.prediction import PredictionSummary, Question, prediction_summary
+from argosy.report.topics.laws import Refused
+from argosy.report.topics.phases import step_times
+from argosy.report.topics.prediction.extrapolation import extrapolation
+from argosy.report.topics.prediction.inputs import Measured, everything, forecast
+from argosy.report.topics.usage import usage
 from argosy.results import ResultsError
 
 

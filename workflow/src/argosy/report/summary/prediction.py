@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from argosy.analysis.forecast import Forecast
-from argosy.analysis.laws import Interval, Refused
-from argosy.analysis.prediction import (
+from argosy.report.statistics.estimates import Estimate
+from argosy.report.summary.costs import NOT_KNOWN, SAMPLES, Rates
+from argosy.report.topics.laws import Interval, Refused
+from argosy.report.topics.prediction import (
     Level,
     NodeUse,
     Prediction,
@@ -16,9 +17,8 @@ from argosy.analysis.prediction import (
     largest_with_efficiency,
     predict,
 )
-from argosy.analysis.prediction.training import samples_per_step
-from argosy.analysis.statistics import Estimate
-from argosy.report.summary.costs import NOT_KNOWN, SAMPLES, Rates
+from argosy.report.topics.prediction.inputs import Forecast
+from argosy.report.topics.prediction.training import samples_per_step
 from argosy.units import J_PER_KWH
 
 FARTHEST = 4

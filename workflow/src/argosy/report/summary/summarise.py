@@ -5,32 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from argosy.analysis.accuracy import Outcome, outcomes
-from argosy.analysis.between_steps import OutsideSteps, between_steps
-from argosy.analysis.collectives import RunAllreduce, run_allreduces
-from argosy.analysis.container_cost import ContainerCost, container_costs
-from argosy.analysis.factors import RankTimes
-from argosy.analysis.forecast import Measured, everything
-from argosy.analysis.laws import Refused
-from argosy.analysis.long_steps import long_steps
-from argosy.analysis.measurements import ALLREDUCES_ALONE, Measurement, Point, measurements
-from argosy.analysis.not_finite import not_finite
-from argosy.analysis.phases import StepTime, step_times
-from argosy.analysis.point_factors import point_factors
-from argosy.analysis.queue_waits import QueueWaits, queue_waits
-from argosy.analysis.rank_times import rank_times
-from argosy.analysis.recorded_metrics import recorded_metrics
-from argosy.analysis.scaling import PointScaling, scaling, without_interval
-from argosy.analysis.setups import NamedSetup
-from argosy.analysis.slow_jobs import median_estimate, slow_jobs
-from argosy.analysis.stalls import PointStalls, RefusedPoint, stalls
-from argosy.analysis.statistics import Estimate, outliers, proportion_estimate
-from argosy.analysis.study_inputs import inputs_digest
-from argosy.analysis.study_tables import StudyTables, open_study
-from argosy.analysis.timelines import PointTimeline, timelines
-from argosy.analysis.usage import Usage, unread, usage
 from argosy.errors import plain_texts
 from argosy.reading import json_of
+from argosy.report.runs.measurements import ALLREDUCES_ALONE, Measurement, Point, measurements
+from argosy.report.runs.scaling import PointScaling, scaling, without_interval
+from argosy.report.runs.setups import NamedSetup, inputs_digest
+from argosy.report.runs.study_tables import StudyTables, open_study
+from argosy.report.statistics.estimates import Estimate, outliers, proportion_estimate
+from argosy.report.statistics.few_runs import median_estimate, slow_jobs
 from argosy.report.summary.advice import advise
 from argosy.report.summary.allreduces import allreduce_summaries
 from argosy.report.summary.costs import NOT_KNOWN, Rates, cost_summary, flops_utilisation
@@ -52,6 +34,19 @@ from argosy.report.summary.models import (
 )
 from argosy.report.summary.predicting import prediction_of
 from argosy.report.summary.usage import usage_summary
+from argosy.report.topics.accuracy import Outcome, outcomes, recorded_metrics
+from argosy.report.topics.allreduces import RunAllreduce, run_allreduces
+from argosy.report.topics.container_cost import ContainerCost, container_costs
+from argosy.report.topics.costs import OutsideSteps, between_steps
+from argosy.report.topics.doubts import long_steps, not_finite
+from argosy.report.topics.laws import Refused
+from argosy.report.topics.losses import RankTimes, point_factors, rank_times
+from argosy.report.topics.phases import StepTime, step_times
+from argosy.report.topics.prediction.inputs import Measured, everything
+from argosy.report.topics.queue import QueueWaits, queue_waits
+from argosy.report.topics.stalls import PointStalls, RefusedPoint, stalls
+from argosy.report.topics.timelines import PointTimeline, timelines
+from argosy.report.topics.usage import Usage, unread, usage
 from argosy.results.tables import Run
 
 

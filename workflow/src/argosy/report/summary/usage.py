@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from argosy.analysis.statistics import (
+from argosy.report.statistics.estimates import (
     Estimate,
     geometric_mean_estimate,
     proportion_estimate,
     total_estimate,
 )
-from argosy.analysis.usage import Usage, of_widest
+from argosy.report.topics.usage import Usage, of_widest
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,57 @@
+"""What algorithms send, against their rounds counted one by one."""
+
+import pytest
+from allreduce_times import doubling_s, halving_s, hierarchical_s, ring_s
+
+from argosy.report.topics.prediction.network import ALGORITHMS, Traffic, Traffics
+
+NOTHING = Traffic(0, 0)
+
+
+def seconds(name: str, nodes: int, ranks: int) -> float:
+    """With a latency of 7 within and 100 between, and 2 and 30 for each of 10 bytes."""
+    sent = ALGORITHMS[name](nodes, ranks)
+    within, between = sent.within_node, sent.between_nodes
+    return 7 * within.rounds + 20 * within.share + 100 * between.rounds + 300 * between.share
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_single_rank_sends_nothing(name: str) -> None:
+    assert ALGORITHMS[name](1, 1) == Traffics(NOTHING, NOTHING)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("participants", [2, 3, 4, 7])
+def test_one_network_only_is_used_where_there_is_one(name: str, participants: int) -> None:
+    inside, outside = ALGORITHMS[name](1, participants), ALGORITHMS[name](participants, 1)
+    assert inside.between_nodes == outside.within_node == NOTHING
+    assert inside.within_node == outside.between_nodes
+
+
+@pytest.mark.parametrize("nodes", [2, 3, 8, 13])
+def test_rings(nodes: int) -> None:
+    assert seconds("ring", nodes, 4) == pytest.approx(ring_s(10, 4 * nodes, (100, 30)))
+    assert seconds("ring", 1, nodes) == pytest.approx(ring_s(10, nodes, (7, 2)))
+    expected = hierarchical_s(10, nodes, 4, within=(7, 2), between=(100, 30))
+    assert seconds("hierarchical", nodes, 4) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("nodes", [2, 4, 16, 4096])
+def test_powers_of_two(nodes: int) -> None:
+    assert seconds("halving", nodes, 1) == pytest.approx(halving_s(10, nodes, (100, 30)))
+    assert seconds("doubling", nodes, 1) == pytest.approx(doubling_s(10, nodes, (100, 30)))
+    assert seconds("tree", nodes, 1) == pytest.approx(2 * doubling_s(10, nodes, (100, 30)))
+
+
+@pytest.mark.parametrize("name", ["halving", "doubling"])
+def test_ranks_beyond_a_power_of_two_send_all_to_a_neighbour_and_back(name: str) -> None:
+    assert seconds(name, 5, 1) == pytest.approx(seconds(name, 4, 1) + 2 * (100 + 300))
+
+
+def test_a_tree_has_a_level_more_beyond_a_power_of_two() -> None:
+    assert [ALGORITHMS["tree"](nodes, 1).between_nodes.rounds for nodes in (4, 5, 8)] == [4, 6, 6]
+
+
+def test_ranks_of_a_node_share_its_link() -> None:
+    alone, shared = (ALGORITHMS["doubling"](4, ranks).between_nodes for ranks in (1, 8))
+    assert (shared.rounds, shared.share) == (alone.rounds, 8 * alone.share)

@@ -1,0 +1,60 @@
+"""The work and the allreduces of a training on any number of nodes."""
+
+from dataclasses import replace
+
+import pytest
+from allreduce_times import hierarchical_times
+
+from argosy.report.topics.prediction import (
+    Communication,
+    Horovod,
+    Layer,
+    Model,
+    Training,
+    allreduce_at,
+    fit_communication,
+    model_at,
+)
+from argosy.report.topics.prediction.training import (
+    samples_per_step,
+    sizes_with_work,
+    slowest_of,
+    step_s,
+)
+
+FOUND = fit_communication(hierarchical_times())
+assert isinstance(FOUND, Communication)
+MODEL = Model((Layer("dense", 1e6, 0.4),), forward_s=0.2, update_s=0.1, data_s=0.2, samples=16)
+WEAK = Training(MODEL, FOUND, 4, "weak", Horovod(0.0))
+STRONG = replace(WEAK, scaling="strong")
+
+
+def test_work_of_a_rank() -> None:
+    assert model_at(WEAK, 8) == MODEL
+    assert model_at(STRONG, 8).own_s == pytest.approx(0.8 / 8 + 0.1)
+    spread = model_at(replace(WEAK, spread=0.1), 8)
+    assert spread.own_s == pytest.approx(0.9 * slowest_of(32, 0.1))
+
+
+def test_samples_of_a_step() -> None:
+    assert (samples_per_step(WEAK, 8), samples_per_step(STRONG, 8)) == (16 * 32, 16 * 4)
+    assert sizes_with_work(STRONG, [17, 16, 1, 1, 0]) == [1, 16]
+    assert sizes_with_work(WEAK, [17, 16, 1, 1, 0]) == [1, 16, 17]
+
+
+def test_one_message_after_the_backward_pass() -> None:
+    allreduce = FOUND.allreduce(8, 4)
+    assert allreduce.negotiation_s == allreduce.latency_s / 2 > 0
+    sent_s = allreduce.negotiation_s + allreduce.seconds(1e6)
+    assert step_s(WEAK, 8) == pytest.approx(0.9 + sent_s)
+
+
+def test_a_slow_network_is_that_of_several_nodes() -> None:
+    slow = replace(WEAK, network_factor=3.0)
+    assert allreduce_at(slow, 1) == FOUND.allreduce(1, 4)
+    assert allreduce_at(slow, 8) == FOUND.allreduce(8, 4).slowed(3.0)
+    assert step_s(slow, 1) == step_s(WEAK, 1)
+
+
+def test_a_single_rank_waits_for_no_cycle() -> None:
+    assert step_s(replace(WEAK, ranks_per_node=1, horovod=Horovod(5.0)), 1) == MODEL.own_s

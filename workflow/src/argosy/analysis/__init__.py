@@ -1,1 +1,0 @@
-"""Pure functions on tables: from measurements to numbers with intervals."""

@@ -1,0 +1,265 @@
+"""A run's throughput from the numbers that its program printed, without its warm-up."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from argosy.report.runs.study_tables import StudyTables
+from argosy.report.runs.warmup import WarmUp, warm_up
+from argosy.report.statistics.few_runs import slow_jobs
+
+LEAST_RATIO = 1.5
+"""Of two groups of numbers that are taken for two kinds."""
+
+FEWEST_CHANGES = 3
+"""From one group to the other, so that a single change of pace is none of it."""
+
+PLAUSIBLE = (1e-30, 1e30)
+"""Samples/s: beyond, a number is no throughput, and what is computed of it no number."""
+
+_STARTED = 0.2
+"""Of a run: slow first numbers do not hide two groups behind them."""
+
+LEAST_INTERVAL_S = 0.01
+"""Median, between numbers; less is a buffer that was emptied, and its times tell nothing."""
+
+_FEWEST_INTERVALS = 3
+
+_NEAREST = 0.9
+"""Of the intervals; an evaluation or a checkpoint may lie in the others."""
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PrintedRate:
+    """A run's throughput in samples/s, or why there is none (`left_out`); `warm_up` counts numbers."""
+
+    samples_per_s: float | None = None
+    warm_up: WarmUp | None = None
+    left_out: str | None = None
+
+
+def printed_rate(rates: Sequence[float], times: Sequence[float]) -> PrintedRate:
+    """Return the throughput that a run's printed `rates` (samples/s) tell, printed at `times` (s).
+
+    Zeros before the first other number are left out as warm-up, too.
+    """
+    every, at = np.asarray(rates, dtype=np.float64), np.asarray(times, dtype=np.float64)
+    if not every.any():
+        return PrintedRate(left_out="it printed no throughput but 0")
+    if odd := implausible(*every[every != 0]):
+        return PrintedRate(left_out=f"it printed {odd}")
+    begin = int(np.argmax(every > 0))
+    rest = every[begin:]
+    if unclear := _stopped(rest) or _two_kinds(rest):
+        return PrintedRate(left_out=unclear)
+    found = _warm_up(rest, begin)
+    if found.left_out:
+        return PrintedRate(warm_up=found, left_out=found.reason)
+    rate = mean_rate(every, at, found.steps) * found.excess
+    return PrintedRate(rate, found)
+
+
+def implausible(*rates: float) -> str | None:
+    """Return what is wrong with the first of the rates (samples/s) that is none; None where all are."""
+    low, high = PLAUSIBLE
+    odd = next((rate for rate in rates if not low <= rate <= high), None)
+    return None if odd is None else f"{odd:.3g} samples per second, which is no throughput"
+
+
+def mean_rate(rates: Vector, times: Vector, first: int) -> float:
+    """Return the mean of the rates from the `first` on, each by the work that it stands for.
+
+    A number tells of what was done since the one before. Between numbers lies the same work (every so many
+    steps), so the harmonic mean is that of all work over all time; or the same time, as their `times` tell
+    where they are more alike than the work, and then it is the arithmetic mean.
+    """
+    kept = rates[first:]
+    if _at_equal_times(kept, np.diff(times[max(0, first - 1) :])):
+        return float(kept.mean())
+    return float(1 / (1 / kept).mean())
+
+
+def _warm_up(rates: Vector, zeros: int) -> WarmUp:
+    """Return the warm-up of rates, the first of which follows so many `zeros`."""
+    if rates.size == 1:
+        return WarmUp(zeros, True, "it printed one number")
+    found = warm_up(1 / rates, of="print")
+    if not zeros:
+        return found
+    reason = f"the first {zeros} of its prints say 0, and then {found.reason}"
+    slower_from = None if found.slower_from is None else zeros + found.slower_from
+    return replace(found, steps=zeros + found.steps, reason=reason, slower_from=slower_from)
+
+
+def _stopped(rates: Vector) -> str | None:
+    zeros = int((rates == 0).sum())
+    if not zeros:
+        return None
+    return (
+        f"{zeros} of its {rates.size} printed numbers are 0 between others, so that their mean is "
+        "no throughput"
+    )
+
+
+def _two_kinds(rates: Vector) -> str | None:
+    """Return the sentence that the numbers lie in two groups, where the larger ones come and go.
+
+    Rarer slow numbers are part of a training: a checkpoint, an epoch's first batch. Rarer fast ones between
+    others are of something else: an evaluation, or all ranks where others are of one.
+    """
+    rest = rates[int(_STARTED * rates.size) :]
+    found = slow_jobs(rest.tolist())
+    if found is None or found.ratio < LEAST_RATIO or 2 * len(found.slow) <= rest.size:
+        return None
+    is_slow = rates <= rest[list(found.slow)].max()
+    if int((is_slow[1:] != is_slow[:-1]).sum()) < FEWEST_CHANGES:
+        return None
+    slow, fast = rates[is_slow], rates[~is_slow]
+    return (
+        f"its printed numbers are of two kinds, {slow.size} around {slow.mean():.4g} and {fast.size} "
+        f"around {fast.mean():.4g}, and no throughput is made of both; let the pattern match, or the "
+        "program print, one kind alone"
+    )
+
+
+def _at_equal_times(rates: Vector, intervals: Vector) -> bool:
+    """Return whether the intervals, the last before the last rate, are more alike than work."""
+    if intervals.size < _FEWEST_INTERVALS or float(np.median(intervals)) < LEAST_INTERVAL_S:
+        return False
+    is_known = intervals > 0
+    logs = np.log(intervals[is_known])
+    work = logs + np.log(rates[rates.size - intervals.size :][is_known])
+    return _spread(logs) < _spread(work)
+
+
+def _spread(values: Vector) -> float:
+    """Return how far values lie from their median in the mean, without the furthest."""
+    distances = np.sort(np.abs(values - np.median(values)))
+    return float(distances[: max(1, int(_NEAREST * distances.size))].mean())
+
+
+ALLREDUCES_ALONE = "it times allreduces alone"
+"""Why a run that is to have no throughput is left out."""
+
+_QUERY = """
+WITH recorded AS (
+    SELECT experiment, run_id, count(*) AS ranks, sum(samples) / nullif(max(seconds), 0) AS rate
+    FROM steady_rank GROUP BY ALL
+), program AS (
+    SELECT experiment, run_id, list(samples_per_s ORDER BY monotonic_s) AS rates,
+        list(monotonic_s ORDER BY monotonic_s) AS times
+    FROM printed GROUP BY ALL
+), alone AS (
+    SELECT DISTINCT experiment, run_id, true AS is_alone FROM collectives
+)
+SELECT runs.experiment, runs.run_id, scaling, nodes, ranks_per_node, runs.ranks, repeat, started_unix_s,
+    is_alone, groups,
+    len(missing_ranks) AS silent_ranks, coalesce(recorded.ranks, 0) AS timed_ranks,
+    recorded.rate AS recorded, rates, times
+FROM runs
+LEFT JOIN recorded USING (experiment, run_id)
+LEFT JOIN program USING (experiment, run_id)
+LEFT JOIN alone USING (experiment, run_id)
+WHERE state = 'completed'
+ORDER BY runs.experiment, runs.ranks, nodes, repeat, runs.run_id
+"""
+
+
+@dataclass(frozen=True, order=True)
+class Point:
+    """A size at which an experiment ran; points are ordered by ranks, then nodes."""
+
+    ranks: int
+    nodes: int
+    ranks_per_node: int
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A completed run's throughput.
+
+    `samples_per_s` is None when the run had to be left out, and `left_out` says why. `source` is
+    `steps` (the recorder's) or `printed` (the program's own numbers). `warm_up` counts these.
+    """
+
+    experiment: str
+    run_id: str
+    scaling: str
+    point: Point
+    samples_per_s: float | None = None
+    source: str | None = None
+    left_out: str | None = None
+    warm_up: WarmUp | None = None
+    repeat: int | None = None
+    started_unix_s: float | None = None
+
+
+def measurements(tables: StudyTables) -> list[Measurement]:
+    """Throughput of each completed run, in samples/s, by experiment, point and repeat.
+
+    It is all ranks' samples over the slowest rank's summed step seconds, in the run's steady state. A
+    run without any steps has what its program printed (`printed_rate`). A run of which a rank's steps are
+    missing is left out, since its samples are not all there, and so is one that never became steady, or
+    whose ranks never met.
+    """
+    return [
+        _measurement(row, tables.warm_ups.get((row["experiment"], row["run_id"])))
+        for row in tables.fetch(_QUERY)
+    ]
+
+
+def _measurement(row: Mapping[str, Any], warm_up: WarmUp | None) -> Measurement:
+    run = Measurement(
+        experiment=row["experiment"],
+        run_id=row["run_id"],
+        scaling=row["scaling"],
+        point=Point(row["ranks"], row["nodes"], row["ranks_per_node"]),
+        warm_up=warm_up,
+        repeat=row["repeat"],
+        started_unix_s=row["started_unix_s"],
+    )
+    silent, ranks = row["silent_ranks"], row["ranks"]
+    if (row["groups"] or 1) > 1:
+        return replace(run, left_out=_never_met(ranks, row["groups"]))
+    if silent == ranks and row["rates"]:
+        printed = printed_rate(row["rates"], row["times"])
+        return replace(
+            run,
+            samples_per_s=printed.samples_per_s,
+            source=None if printed.left_out else "printed",
+            left_out=printed.left_out,
+            warm_up=printed.warm_up,
+        )
+    left_out = _left_out(row, warm_up)
+    if left_out:
+        return replace(run, left_out=left_out)
+    if odd := implausible(row["recorded"]):
+        return replace(run, left_out=f"its steps give {odd}")
+    return replace(run, samples_per_s=row["recorded"], source="steps")
+
+
+def _never_met(ranks: int, groups: int) -> str:
+    apart = "none was connected to another" if groups == ranks else f"they are {groups} groups"
+    return (
+        f"its {ranks} ranks never met ({apart}), so that each group did the whole work alone; tell the "
+        "program how many nodes and ranks there are, or say independent: true"
+    )
+
+
+def _left_out(row: Mapping[str, Any], warm_up: WarmUp | None) -> str | None:
+    silent, ranks = row["silent_ranks"], row["ranks"]
+    if silent == ranks:
+        none = "no steps recorded and no throughput printed"
+        return ALLREDUCES_ALONE if row["is_alone"] else none
+    if silent:
+        return f"no steps of {silent} of its {ranks} ranks"
+    if warm_up and warm_up.left_out:
+        return warm_up.reason
+    if row["timed_ranks"] < ranks or not row["recorded"]:
+        return "no samples in its steady state"
+    return None

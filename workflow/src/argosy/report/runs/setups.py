@@ -1,0 +1,243 @@
+"""What was run: only runs of one setup are repeats of each other, whatever their experiment is called."""
+
+import hashlib
+import json
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import duckdb
+
+from argosy.errors import plain_texts
+from argosy.results.tables import Run, fetch
+
+Found = TypeVar("Found")
+
+_QUERY = """
+SELECT experiment, run_id, state, scaling, timeline, command, launcher, independent, is_native, hardware,
+    throughput_pattern, environment, own_variables, resources, image_name, image_digest, programs,
+    started_unix_s
+FROM runs ORDER BY started_unix_s NULLS LAST, experiment, run_id
+"""
+
+_UNTOLD = ("time",)
+"""Needs that decide whether a run ends, not what it does."""
+
+# What Argosy fills in for each rank. In what others say, braces are doubled.
+_FILLED_IN = re.compile(r"(?<!\{)(?:\{\{)*\{(?!\{)")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """All that decides what a run does, but its size.
+
+    `image` is its name and digest; None of the host's own software. `is_native`: without a container.
+    `variables` are those that are the same for all ranks, the site's among them; the experiment itself
+    asked for those in `own_variables`. `resources` are those of a rank. `throughput` is the pattern by
+    which printed rates are found. `programs` are digests of the files of /workloads that the program is
+    made of; none where that was not noted.
+    """
+
+    command: tuple[str, ...]
+    scaling: str
+    image: str | None
+    launcher: str | None
+    is_native: bool
+    hardware: str | None
+    timeline: bool
+    throughput: str | None
+    resources: Mapping[str, int]
+    variables: Mapping[str, str]
+    own_variables: tuple[str, ...]
+    programs: Mapping[str, str] = field(default_factory=dict)
+    independent: bool = False
+    """Whether the ranks are separate programs, which need not be connected to each other."""
+
+    @property
+    def key(self) -> str:
+        """The same text for the same setup."""
+        return json.dumps(list(told(self)))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """`what` differs between two setups: `one` and `other` of it, as texts.
+
+    `is_of_work`: throughputs of the two say nothing of each other.
+    """
+
+    what: str
+    one: str
+    other: str
+    is_of_work: bool
+
+
+@dataclass(frozen=True)
+class NamedSetup:
+    """A setup of an experiment; `name` is the experiment's, with a number where there are several."""
+
+    name: str
+    experiment: str
+    setup: Setup
+
+
+@dataclass(frozen=True)
+class Setups:
+    """The setups by name, and by run its setup's name where that is not its experiment's."""
+
+    by_name: Mapping[str, NamedSetup]
+    of_runs: Mapping[Run, str]
+
+    def renamed(self, found: Mapping[Run, Found]) -> dict[Run, Found]:
+        """Return what was found of runs by the names of their setups instead of their experiments."""
+        return {
+            (self.of_runs.get((experiment, run_id), experiment), run_id): one
+            for (experiment, run_id), one in found.items()
+        }
+
+
+def name_setups(tables: duckdb.DuckDBPyConnection) -> Setups:
+    """Find the setups by which experiments ran.
+
+    Where completed runs of an experiment had several, each is an experiment of its own: `digits #1`,
+    `digits #2`, by when they began. Runs that did not complete count to the last one, unless they have the
+    setup of another.
+    """
+    rows = fetch(tables, _QUERY)
+    by_experiment: defaultdict[str, list[tuple[Mapping[str, Any], Setup]]] = defaultdict(list)
+    for row in rows:
+        by_experiment[row["experiment"]].append((row, _setup(row)))
+    found: dict[str, NamedSetup] = {}
+    of_runs: dict[Run, str] = {}
+    for experiment, noted in by_experiment.items():
+        runs = _with_programs(noted)
+        completed = {setup.key: setup for row, setup in runs if row["state"] == "completed"}
+        setups = completed or {runs[-1][1].key: runs[-1][1]}
+        names = {
+            key: experiment if len(setups) == 1 else f"{experiment} #{place}"
+            for place, key in enumerate(setups, 1)
+        }
+        found |= {names[key]: NamedSetup(names[key], experiment, setups[key]) for key in setups}
+        if len(setups) > 1:
+            last = names[[*setups][-1]]
+            of_runs |= {
+                (experiment, row["run_id"]): names.get(setup.key, last) for row, setup in runs
+            }
+    return Setups(dict(sorted(found.items())), of_runs)
+
+
+def _with_programs(
+    runs: Sequence[tuple[Mapping[str, Any], Setup]],
+) -> list[tuple[Mapping[str, Any], Setup]]:
+    """Take a run that noted no program, an older or pending one, for one of the first that was noted."""
+    known: dict[tuple[str, ...], Mapping[str, str]] = {}
+    for _, setup in runs:
+        if setup.programs:
+            known.setdefault(setup.command, setup.programs)
+    return [
+        (row, replace(setup, programs=setup.programs or known.get(setup.command, {})))
+        for row, setup in runs
+    ]
+
+
+def differences(one: Setup, other: Setup) -> list[Difference]:
+    """Return what two setups differ in, what decides the work first; programs only where both are known."""
+    own = {f"variable {name}" for name in (*one.own_variables, *other.own_variables)}
+    of_work = {"command", "kind of scaling", "timeline", "throughput pattern", "ranks", *own}
+    if not (one.programs and other.programs):
+        one, other = replace(one, programs={}), replace(other, programs={})
+    ours, theirs = dict(told(one)), dict(told(other))
+    found = [
+        Difference(what, ours.get(what, "none"), theirs.get(what, "none"), what in of_work)
+        for what in dict.fromkeys([*ours, *theirs])
+        if ours.get(what) != theirs.get(what)
+    ]
+    return sorted(found, key=lambda each: not each.is_of_work)
+
+
+def told(setup: Setup) -> Iterator[tuple[str, str]]:
+    """Yield all that a setup is made of, each by name, as texts; what there is none of is left out."""
+    yield "command", shlex.join(setup.command)
+    yield "kind of scaling", setup.scaling
+    if setup.timeline:
+        yield "timeline", "written by Horovod"
+    if setup.throughput is not None:
+        yield "throughput pattern", setup.throughput
+    for name in ("image", "launcher", "hardware"):
+        if getattr(setup, name) is not None:
+            yield name, getattr(setup, name)
+    if setup.independent:
+        yield "ranks", "independent of each other"
+    if setup.is_native:
+        yield "runtime", "native"
+    for name, amount in sorted(setup.resources.items()):
+        yield name, str(amount)
+    for name, value in sorted(setup.variables.items()):
+        yield f"variable {name}", value
+    for name, digest in sorted(setup.programs.items()):
+        yield f"program {name}", digest
+
+
+def _setup(row: Mapping[str, Any]) -> Setup:
+    resources = _object(row["resources"])
+    variables = _object(row["environment"])
+    return Setup(
+        command=tuple(row["command"]),
+        scaling=row["scaling"],
+        image=_image(row["image_name"], row["image_digest"]),
+        launcher=row["launcher"],
+        is_native=row["is_native"],
+        hardware=row["hardware"],
+        timeline=row["timeline"],
+        throughput=row["throughput_pattern"],
+        resources={name: amount for name, amount in resources.items() if name not in _UNTOLD},
+        variables={
+            name: value.replace("{{", "{").replace("}}", "}")
+            for name, value in variables.items()
+            if not _FILLED_IN.search(value)
+        },
+        own_variables=tuple(row["own_variables"]),
+        programs=_object(row["programs"]),
+        independent=row["independent"],
+    )
+
+
+def _object(text: str) -> dict[str, Any]:
+    """Return a JSON object in a column of plain text; what is written in it need not be plain."""
+    found: dict[str, Any] = plain_texts(json.loads(text))
+    return found
+
+
+def _image(name: str | None, digest: str | None) -> str | None:
+    return None if name is None else f"{name} {digest}"
+
+
+def inputs_digest(setups: Iterable[NamedSetup], runs: Iterable[Run]) -> str:
+    """Return the SHA-256 of what was asked for, as `sha256:…`.
+
+    It covers the runs, and of each setup the program and its files, the image, the launcher, the
+    resources of a rank and the experiment's own variables. Left out is what a site decides: its hardware
+    and its variables.
+
+    Args:
+        setups: of the study.
+        runs: all that were asked for, by experiment and run_id.
+    """
+    asked = {
+        "setups": sorted([each.experiment, *_lines(each.setup)] for each in setups),
+        "runs": sorted(set(runs)),
+    }
+    text = json.dumps(asked, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def _lines(setup: Setup) -> Iterator[str]:
+    """Yield what a setup is made of that no site decides."""
+    own = {f"variable {name}" for name in setup.own_variables}
+    for what, text in told(setup):
+        of_site = what == "hardware" or (what.startswith("variable ") and what not in own)
+        if not of_site:
+            yield f"{what}: {text}"

@@ -1,0 +1,139 @@
+"""The steady state of each run: what lies before is left out of every mean.
+
+The steps of a large study are read once: every rank's sums over its steady state are what throughput, step
+times and factors are made of.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from argosy.report.runs.warmup import WarmUp, joined, of_pieces
+from argosy.results.tables import PHASES, Run, fetch, fill
+
+OTHER = "other"
+"""What no phase covers."""
+
+RANK_COLUMNS = (
+    *("rank", "first", "steps", "last", "began_s", "ended_s", "timed_s", "is_whole"),
+    *("samples", "seconds"),
+    *(*PHASES, OTHER),
+    *("longest", "longest_s", "usual_s", "long_steps", "long_s", "long_samples"),
+)
+"""Of `SteadyStates.rank_sums`, after experiment and run_id.
+
+How many `steps` and `samples` a rank made from the `first` step of the steady state to the `last`, without
+the warm-up of jobs that continue the run; in the last job, from when to when in its seconds (`began_s`,
+`ended_s`), what its steps took together (`timed_s`), and whether none between them is missing (`is_whole`);
+and the sums of `seconds`, of each phase (NULL where no step names it) and of what no phase covers. Where a
+run only approached its steady state, these sums are what they would be in it (`WarmUp.excess`).
+
+`longest` is the rank's longest step and `longest_s` its seconds; `usual_s` is the run's median, in seconds.
+Of steps that took more than `LONG` times as long there are `long_steps`, with `long_s` and `long_samples`
+among the sums.
+"""
+
+LONG = 20
+"""Times the median."""
+
+# Ranks wait for each other, so their mean says how long a step took.
+_SERIES = """
+WITH of_step AS (
+    SELECT experiment, run_id, step, greatest(avg(seconds), 1e-9) AS seconds
+    FROM {steps} GROUP BY ALL
+)
+SELECT experiment, run_id, any_value(continued_at) AS continued_at,
+    list(step ORDER BY step) AS steps, list(of_step.seconds ORDER BY step) AS seconds
+FROM of_step JOIN runs USING (experiment, run_id) GROUP BY experiment, run_id ORDER BY experiment, run_id
+"""
+
+# Where all runs are asked for, their names are not compared: that takes as long as to read the numbers.
+_ALL = "steps"
+
+_ASKED = "steps SEMI JOIN asked USING (experiment, run_id)"
+
+_STEADY = """
+CREATE TEMP TABLE steady (
+    experiment VARCHAR, run_id VARCHAR, first BIGINT, last BIGINT, excess DOUBLE, usual_s DOUBLE
+)
+"""
+
+_COVERED = " + ".join(f"coalesce({phase}_s, 0)" for phase in PHASES)
+
+_IS_LONG = f"seconds > {LONG} * usual_s"
+
+_RANK_SUMS = f"""
+CREATE TEMP TABLE new_rank_sums AS
+SELECT experiment, run_id, rank, min(first) AS first, count(*) AS steps, max(step) AS last,
+    min(start_s) FILTER (start_s >= 0) AS began_s, max(start_s + seconds) AS ended_s,
+    sum(seconds) FILTER (start_s >= 0) AS timed_s,
+    count(*) FILTER (start_s >= 0) = max(step) - min(step) FILTER (start_s >= 0) + 1 AS is_whole,
+    sum(samples) AS samples, sum(seconds / excess) AS seconds,
+    {", ".join(f"sum({phase}_s / excess) AS {phase}" for phase in PHASES)},
+    sum(greatest(0, seconds - ({_COVERED})) / excess) AS {OTHER},
+    arg_max(step, seconds) AS longest, max(seconds) AS longest_s, any_value(usual_s) AS usual_s,
+    count(*) FILTER ({_IS_LONG}) AS long_steps,
+    coalesce(sum(seconds / excess) FILTER ({_IS_LONG}), 0) AS long_s,
+    coalesce(sum(samples) FILTER ({_IS_LONG}), 0) AS long_samples
+FROM steps JOIN steady USING (experiment, run_id) WHERE step BETWEEN first AND steady.last
+GROUP BY experiment, run_id, rank ORDER BY experiment, run_id, rank
+"""
+
+
+@dataclass(frozen=True)
+class SteadyStates:
+    """The steady states of runs, by experiment and run_id.
+
+    `rank_sums` has a row for each rank of each run that became steady, with the columns RANK_COLUMNS.
+    """
+
+    warm_ups: Mapping[Run, WarmUp]
+    rank_sums: duckdb.DuckDBPyRelation
+
+
+def steady_states(tables: duckdb.DuckDBPyConnection, asked: Sequence[Run] | None) -> SteadyStates:
+    """Find the steady state of each run that recorded steps; once for a connection.
+
+    Args:
+        asked: the runs to look at; None: all.
+    """
+    if asked is not None:
+        tables.execute("CREATE TEMP TABLE asked (experiment VARCHAR, run_id VARCHAR)")
+        fill(tables, "asked", asked)
+    found: dict[Run, WarmUp] = {}
+    steady: list[tuple[object, ...]] = []
+    for row in fetch(tables, _SERIES.format(steps=_ALL if asked is None else _ASKED)):
+        run = row["experiment"], row["run_id"]
+        steps, seconds = np.asarray(row["steps"]), np.asarray(row["seconds"])
+        begins = np.unique(np.searchsorted(steps, sorted(row["continued_at"])))
+        begins = begins[(begins > 0) & (begins < steps.size)]
+        pieces = of_pieces(seconds, begins.tolist())
+        found[run] = joined(pieces, steps[begins].tolist())
+        steady += [(*run, *parts) for parts in _steady_parts(steps, seconds, pieces, begins)]
+    tables.execute(_STEADY)
+    fill(tables, "steady", steady)
+    tables.execute(_RANK_SUMS)
+    return SteadyStates(found, tables.table("new_rank_sums"))
+
+
+def _steady_parts(
+    steps: NDArray[np.int64],
+    seconds: NDArray[np.float64],
+    pieces: Sequence[WarmUp],
+    begins: NDArray[np.intp],
+) -> Iterator[tuple[int, int, float, float]]:
+    """Yield the first and last step of each steady part, its excess, and the run's median step (s)."""
+    parts = [
+        (place + piece.steps, place + length, piece.excess)
+        for piece, place, length in zip(
+            pieces, [0, *begins], np.diff([0, *begins, steps.size]), strict=True
+        )
+        if not piece.left_out
+    ]
+    if parts:
+        usual_s = float(np.median(np.concatenate([seconds[first:end] for first, end, _ in parts])))
+        for first, end, excess in parts:
+            yield int(steps[first]), int(steps[end - 1]), excess, usual_s

@@ -1,0 +1,286 @@
+"""Means and ratios of independent jobs, with confidence intervals.
+
+What can only be positive and scatters in proportion, a throughput or a time, has a geometric mean; what is
+paid, hours, joules, money, has an arithmetic one, since bills add up.
+
+The unit of observation is a job (one run): steps within a job are not independent of each other,
+so an interval from them would be too narrow (Hoefler and Belli, "Scientific Benchmarking of
+Parallel Computing Systems", SC15, rules 4 to 6).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+CONFIDENCE = 0.95
+
+FEWEST_TO_FLAG = 4
+
+FAR_OFF = 3.5
+
+# Runs that repeat within a per mille would else have neighbours flagged for nothing.
+_LEAST_SPREAD = 1e-3
+
+# Values that agree to nine digits were rounded, and do not show how far others would be off.
+_ALL_ALIKE = 1e-9
+
+# Of a logarithm: beyond a factor of e^50 nothing is known.
+_FARTHEST = 50.0
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean or a ratio of means over `n` jobs, and its interval of confidence.
+
+    `low` and `high` are None where there is no interval: one job tells nothing of the spread, nor do jobs
+    that agree to the last digit.
+    """
+
+    n: int
+    mean: float
+    low: float | None = None
+    high: float | None = None
+
+
+def mean_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+    """Return the mean of independent jobs with Student's t interval, exact for normal values.
+
+    Raises ValueError for no values. One value gives no interval, and neither do values that are all alike.
+    """
+    sample = _sample(values)
+    return _student(sample, confidence, float(np.abs(sample).max()))
+
+
+def geometric_mean_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+    """Return the geometric mean of positive values, such as rates, with Student's t interval of logarithms.
+
+    Repeated jobs scatter in proportion to what they measure (Hoefler and Belli, SC15, rule 4 for rates), so
+    the interval is never negative, and means, ratios, factors and laws tell of one number.
+
+    Raises ValueError for no values, or for one that is not positive. No interval as for `mean_estimate`.
+    """
+    sample = _sample(values)
+    if sample.min() <= 0:
+        raise ValueError("a geometric mean wants positive values")
+    if sample.size == 1:
+        return Estimate(1, float(sample[0]))
+    return _exponential(_student(np.log(sample), confidence))
+
+
+def total_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+    """Return the arithmetic mean of what adds up, such as joules of jobs, with a positive interval.
+
+    It is Student's t interval on the logarithm of the mean (the delta method). Where nothing was used, or
+    all jobs used the same, there is no interval.
+
+    Raises ValueError for no values, or for a negative one.
+    """
+    sample = _sample(values)
+    if sample.min() < 0:
+        raise ValueError("what adds up is not negative")
+    mean = float(sample.mean())
+    if _has_no_scatter(sample, mean) or not mean > 0:
+        return Estimate(sample.size, mean)
+    error = math.sqrt(_variance_of_mean(sample)) / mean
+    half = min(_t_quantile(confidence, sample.size - 1) * error, _FARTHEST)
+    return Estimate(sample.size, mean, mean * math.exp(-half), mean * math.exp(half))
+
+
+def together(estimate: Estimate, comparisons: int) -> Estimate:
+    """Return the interval of a ratio that holds together with those of so many comparisons (Bonferroni).
+
+    It is as much wider on the logarithm as Student's t is with a degree of freedom less than jobs.
+    """
+    if estimate.low is None or estimate.high is None or estimate.n < 2:
+        return estimate
+    wanted = 1 - (1 - CONFIDENCE) / comparisons
+    wider = _t_quantile(wanted, estimate.n - 1) / _t_quantile(CONFIDENCE, estimate.n - 1)
+    low, high = (
+        estimate.mean * math.exp(min(wider * math.log(end / estimate.mean), _FARTHEST))
+        for end in (estimate.low, estimate.high)
+    )
+    return Estimate(estimate.n, estimate.mean, low, high)
+
+
+def proportion_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+    """Return the mean of shares from 0 to 1, one of each job, with an interval that ends within 0 and 1.
+
+    It is Student's t interval on the log odds, around the log odds of the mean (the delta method). Where
+    the mean is 0 or 1, or all are alike, there is no interval.
+
+    Raises ValueError for no values, or for one that is no share.
+    """
+    sample = _sample(values)
+    if sample.min() < 0 or sample.max() > 1:
+        raise ValueError("shares are from 0 to 1")
+    mean = float(sample.mean())
+    if _has_no_scatter(sample, mean) or not 0 < mean < 1:
+        return Estimate(sample.size, mean)
+    odds = math.log(mean / (1 - mean))
+    error = math.sqrt(_variance_of_mean(sample)) / (mean * (1 - mean))
+    half = _t_quantile(confidence, sample.size - 1) * error
+    low, high = (
+        1 / (1 + math.exp(-min(max(end, -500), 500))) for end in (odds - half, odds + half)
+    )
+    return Estimate(sample.size, mean, low, high)
+
+
+def ratio_estimate(
+    numerator: Sequence[float], denominator: Sequence[float], confidence: float = CONFIDENCE
+) -> Estimate:
+    """Return the ratio of two independent sets' geometric means; `n` is that of the numerator.
+
+    The interval is Welch's on the logarithm (see `log_difference_estimate`): it is positive and swaps its
+    ends when the ratio is inverted.
+
+    Raises ValueError for no values, or for one that is not positive. No interval when either set has one
+    value only, or the values of each are all alike.
+    """
+    above, below = _sample(numerator), _sample(denominator)
+    if min(above.min(), below.min()) <= 0:
+        raise ValueError("a ratio of geometric means wants positive values")
+    return log_difference_estimate(np.subtract.outer(np.log(above), np.log(below)), confidence)
+
+
+def share_estimate(
+    more: Sequence[float],
+    less: Sequence[float],
+    whole: Sequence[float],
+    confidence: float = CONFIDENCE,
+) -> Estimate:
+    """(mean of `more` - mean of `less`) / mean of `whole`, of independent sets of jobs.
+
+    `whole` may be `more` itself, the same object. The interval is symmetric: the delta method for the
+    variance, Student's t with the degrees of freedom of Welch and Satterthwaite (Welch, Biometrika 34,
+    1947). It may reach below 0: what is nothing cannot be told from a little.
+
+    Raises ValueError for no values, or where the mean of `whole` is not positive. No interval when a
+    set has one value only, or those of each are all alike; `n` is that of `whole`.
+    """
+    upper, lower, total = (_sample(values) for values in (more, less, whole))
+    mean = float(total.mean())
+    if mean <= 0:
+        raise ValueError(f"a share wants a positive whole, not {mean}")
+    share = (float(upper.mean()) - float(lower.mean())) / mean
+    terms = (
+        [(upper, (1 - share) / mean), (lower, -1 / mean)]
+        if whole is more
+        else [(upper, 1 / mean), (lower, -1 / mean), (total, -share / mean)]
+    )
+    parts = [part for part, _ in terms]
+    if min(part.size for part in parts) < 2 or all(_has_no_scatter(part, mean) for part in parts):
+        return Estimate(total.size, share)
+    variances = [slope**2 * _variance_of_mean(part) for part, slope in terms]
+    half = _t_quantile(confidence, _welch_freedom(variances, parts)) * math.sqrt(sum(variances))
+    return Estimate(total.size, share, share - half, share + half)
+
+
+def paired_ratio_estimate(
+    numerator: Sequence[float], denominator: Sequence[float], confidence: float = CONFIDENCE
+) -> Estimate:
+    """Return the ratio of two quantities that were measured in pairs, for instance in turns on one node.
+
+    It is the geometric mean of the pairs' ratios, with Student's t interval on the logarithm (the
+    paired t test, Student, Biometrika 6, 1908). What both of a pair have in common, such as a slow
+    node, cancels out; pairs that have nothing in common are better off with `ratio_estimate`.
+
+    Raises ValueError for no values, for sets of different sizes, or for a value that is not
+    positive. One pair gives no interval.
+    """
+    above, below = _sample(numerator), _sample(denominator)
+    if above.size != below.size:
+        raise ValueError(f"{above.size} values cannot be paired with {below.size}")
+    if min(above.min(), below.min()) <= 0:
+        raise ValueError("ratios of pairs want positive values")
+    return _exponential(_student(np.log(above) - np.log(below), confidence))
+
+
+def log_difference_estimate(logs: NDArray[np.float64], confidence: float = CONFIDENCE) -> Estimate:
+    """Return the geometric mean of ratios a_i / b_j of two independent sets, of log(a_i) - log(b_j).
+
+    `logs` has the shape (jobs of a, jobs of b). The interval is Welch's on the logarithm (Biometrika
+    34, 1947). There is none when either set is a single job, or the jobs of each are all alike.
+    """
+    n, m = logs.shape
+    mean = float(logs.mean())
+    parts = (logs.mean(axis=1), logs.mean(axis=0))
+    if min(n, m) < 2 or _has_no_scatter(logs, 1.0):
+        return Estimate(n, math.exp(mean))
+    variances = [_variance_of_mean(part) for part in parts]
+    half = _t_quantile(confidence, _welch_freedom(variances, parts)) * math.sqrt(sum(variances))
+    return Estimate(n, math.exp(mean), math.exp(mean - half), math.exp(mean + half))
+
+
+def outliers(values: Sequence[float]) -> tuple[bool, ...]:
+    """Return which repeats of a point are so far off that somebody should look at them.
+
+    The modified z-score of the logarithm, 0.6745 (x - median) / MAD, is beyond 3.5 (Iglewicz and
+    Hoaglin, "How to Detect and Handle Outliers", 1993, p. 11). MAD counts as one per mille at
+    least, so what differs by half a per cent is never flagged. It is a flag only: a flagged run
+    remains in every mean. Fewer than FEWEST_TO_FLAG values flag none.
+
+    Raises ValueError for a value that is not positive.
+    """
+    if len(values) < FEWEST_TO_FLAG:
+        return (False,) * len(values)
+    sample = _sample(values)
+    if sample.min() <= 0:
+        raise ValueError("outliers are looked for among positive values")
+    off = np.abs(np.log(sample) - np.median(np.log(sample)))
+    spread = max(float(np.median(off)), _LEAST_SPREAD)
+    return tuple((0.6745 * off / spread > FAR_OFF).tolist())
+
+
+def scaled(estimate: Estimate, factor: float) -> Estimate:
+    """`estimate` times a constant that is known exactly."""
+    low, high = estimate.low, estimate.high
+    return Estimate(
+        estimate.n,
+        estimate.mean * factor,
+        None if low is None else low * factor,
+        None if high is None else high * factor,
+    )
+
+
+def _exponential(log: Estimate) -> Estimate:
+    low, high = (None if end is None else math.exp(end) for end in (log.low, log.high))
+    return Estimate(log.n, math.exp(log.mean), low, high)
+
+
+def _sample(values: Sequence[float]) -> NDArray[np.float64]:
+    if not values:
+        raise ValueError("no values to estimate from")
+    return np.asarray(values, dtype=np.float64)
+
+
+def _student(sample: NDArray[np.float64], confidence: float, scale: float = 1.0) -> Estimate:
+    """Return the mean with Student's t interval; `scale` is what a logarithm's 1 is for the values."""
+    mean = float(sample.mean())
+    if _has_no_scatter(sample, scale):
+        return Estimate(sample.size, mean)
+    half = _t_quantile(confidence, sample.size - 1) * math.sqrt(_variance_of_mean(sample))
+    return Estimate(sample.size, mean, mean - half, mean + half)
+
+
+def _has_no_scatter(sample: NDArray[np.float64], scale: float) -> bool:
+    return sample.size < 2 or bool(np.ptp(sample) <= _ALL_ALIKE * scale)
+
+
+def _variance_of_mean(sample: NDArray[np.float64]) -> float:
+    return float(sample.var(ddof=1)) / sample.size
+
+
+def _welch_freedom(variances: Sequence[float], parts: Sequence[NDArray[Any]]) -> float:
+    """Degrees of freedom of a sum of variances of means, between the smallest n-1 and all together."""
+    sizes = [part.size for part in parts]
+    shares = sum(variance**2 / (size - 1) for variance, size in zip(variances, sizes, strict=True))
+    return sum(variances) ** 2 / shares
+
+
+def _t_quantile(confidence: float, freedom: float) -> float:
+    return float(stdtrit(freedom, (1 + confidence) / 2))

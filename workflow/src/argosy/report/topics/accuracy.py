@@ -1,0 +1,105 @@
+"""The accuracy that a training reaches, and the other metrics that its program records."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from argosy.report.runs.measurements import Point
+from argosy.report.runs.study_tables import StudyTables
+from argosy.report.statistics.estimates import Estimate, mean_estimate, proportion_estimate
+from argosy.report.topics.doubts import DIVERGED
+
+# The last value that a rank recorded under a name is its final one.
+_OUTCOMES = """
+WITH final AS (
+    SELECT experiment, run_id, rank, name, arg_max(value_number, coalesce(at_s, 0)) AS value
+    FROM metrics WHERE name IN ('test_accuracy', 'weights_identical') GROUP BY ALL
+), of_run AS (
+    SELECT experiment, run_id,
+        avg(value) FILTER (name = 'test_accuracy' AND isfinite(value)) AS accuracy,
+        min(value) FILTER (name = 'weights_identical') AS identical
+    FROM final GROUP BY ALL
+)
+SELECT experiment, nodes, ranks_per_node, ranks,
+    list(accuracy ORDER BY repeat) FILTER (accuracy IS NOT NULL) AS accuracies,
+    min(identical) AS identical, count(identical) AS compared_runs
+FROM of_run JOIN runs USING (experiment, run_id)
+WHERE state = 'completed'
+GROUP BY ALL ORDER BY experiment, ranks, nodes
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`test_accuracy` over the runs of a point, as a share, the worst of them, and the ranks' agreement.
+
+    `weights_identical` is True when the ranks of every one of `compared_runs` runs ended with the
+    same weights, and None when no run compared them.
+    """
+
+    test_accuracy: Estimate | None
+    test_accuracy_min: float | None
+    weights_identical: bool | None
+    compared_runs: int
+
+
+def outcomes(tables: StudyTables) -> dict[tuple[str, Point], Outcome]:
+    """Outcomes by (experiment, point), from the metrics test_accuracy and weights_identical."""
+    return {
+        (row["experiment"], Point(row["ranks"], row["nodes"], row["ranks_per_node"])): _outcome(
+            row["accuracies"] or [], row["identical"], row["compared_runs"]
+        )
+        for row in tables.fetch(_OUTCOMES)
+    }
+
+
+def _outcome(accuracies: Sequence[float], identical: float | None, compared: int) -> Outcome:
+    shares = _shares(accuracies)
+    return Outcome(
+        test_accuracy=proportion_estimate(shares) if shares else None,
+        test_accuracy_min=min(shares, default=None),
+        weights_identical=None if identical is None else identical == 1,
+        compared_runs=compared,
+    )
+
+
+def _shares(accuracies: Sequence[float]) -> list[float]:
+    """Return accuracies as shares: programs may count in per cent; what is neither is no accuracy."""
+    if not accuracies or not 0 <= min(accuracies) <= max(accuracies) <= 100:
+        return []
+    whole = 1 if max(accuracies) <= 1 else 100
+    return [one / whole for one in accuracies]
+
+
+ELSEWHERE = ("test_accuracy", "weights_identical")
+"""Those that the report shows in a way of their own."""
+
+# The last value that a rank recorded under a name is its final one.
+_METRICS = f"""
+WITH final AS (
+    SELECT experiment, run_id, rank, name, arg_max(value_number, coalesce(at_s, 0)) AS value
+    FROM metrics WHERE abs(value_number) < {DIVERGED} GROUP BY ALL
+), of_run AS (
+    SELECT experiment, run_id, name,
+        CASE WHEN regexp_matches(name, '^(peak|max)_') THEN max(value) ELSE avg(value) END AS value
+    FROM final GROUP BY experiment, run_id, name
+)
+SELECT experiment, nodes, ranks_per_node, ranks, name, list(value ORDER BY repeat) AS values
+FROM of_run JOIN runs USING (experiment, run_id)
+WHERE state = 'completed'
+GROUP BY ALL ORDER BY experiment, ranks, nodes, name
+"""
+
+
+def recorded_metrics(tables: StudyTables) -> Mapping[tuple[str, Point], Mapping[str, Estimate]]:
+    """Return the metrics by experiment and point, then by name.
+
+    Of a run it is the mean over the ranks that recorded it, or the most where its name begins with `peak_`
+    or `max_`; the estimate is over the runs.
+    """
+    found: defaultdict[tuple[str, Point], dict[str, Estimate]] = defaultdict(dict)
+    for row in tables.fetch(_METRICS):
+        if row["name"] not in ELSEWHERE:
+            point = Point(row["ranks"], row["nodes"], row["ranks_per_node"])
+            found[row["experiment"], point][row["name"]] = mean_estimate(row["values"])
+    return found

@@ -1,0 +1,79 @@
+"""What a container costs: the same runs with one and without, held against each other."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from argosy.report.runs.measurements import Measurement, Point
+from argosy.report.runs.scaling import pairs_of
+from argosy.report.runs.setups import NamedSetup, differences
+from argosy.report.statistics.estimates import Estimate, paired_ratio_estimate, ratio_estimate
+
+
+@dataclass(frozen=True)
+class ContainerCost:
+    """At one size: by how much a step takes longer in a container than without, as a share.
+
+    `native` is the experiment without. `is_paired`: the interval is of pairs of runs, since repeats were
+    blocks in time (`blocks`); else it is Welch's.
+    """
+
+    native: str
+    point: Point
+    cost: Estimate
+    is_paired: bool
+
+
+def container_costs(
+    setups: Mapping[str, NamedSetup], runs: Mapping[str, Sequence[Measurement]]
+) -> Mapping[str, list[ContainerCost]]:
+    """Return what containers cost by experiment, for each size that was measured with and without.
+
+    Two experiments are held against each other that differ in nothing but the container.
+    """
+    return {
+        name: [*_costs(other, runs.get(name, ()), runs.get(other, ()))]
+        for name, named in setups.items()
+        if not named.setup.is_native and (other := _without(named, setups))
+    }
+
+
+def _without(named: NamedSetup, setups: Mapping[str, NamedSetup]) -> str | None:
+    """Return the experiment that is the same without a container; the first, where there are several."""
+    for name, other in setups.items():
+        differing = [each.what for each in differences(named.setup, other.setup)]
+        if differing == ["runtime"]:
+            return name
+    return None
+
+
+def _costs(
+    native: str, inside: Sequence[Measurement], without: Sequence[Measurement]
+) -> Iterator[ContainerCost]:
+    ours, theirs = _by_point(inside), _by_point(without)
+    for point in sorted(ours.keys() & theirs.keys()):
+        pairs = pairs_of(theirs[point], ours[point])
+        # A step takes as much longer as throughput is smaller.
+        ratio = (
+            paired_ratio_estimate(*pairs)
+            if pairs
+            else ratio_estimate(_rates(theirs[point]), _rates(ours[point]))
+        )
+        yield ContainerCost(native, point, _less_one(ratio), bool(pairs))
+
+
+def _by_point(runs: Sequence[Measurement]) -> dict[Point, list[Measurement]]:
+    found: defaultdict[Point, list[Measurement]] = defaultdict(list)
+    for run in runs:
+        if run.samples_per_s is not None:
+            found[run.point].append(run)
+    return dict(found)
+
+
+def _rates(runs: Sequence[Measurement]) -> list[float]:
+    return [run.samples_per_s for run in runs if run.samples_per_s is not None]
+
+
+def _less_one(ratio: Estimate) -> Estimate:
+    low, high = (None if end is None else end - 1 for end in (ratio.low, ratio.high))
+    return Estimate(ratio.n, ratio.mean - 1, low, high)

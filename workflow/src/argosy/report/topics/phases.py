@@ -1,0 +1,58 @@
+"""Where the time of a step goes, at each point."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from argosy.report.runs.measurements import Point
+from argosy.report.runs.steady import OTHER
+from argosy.report.runs.study_tables import StudyTables
+from argosy.results.tables import PHASES
+
+_COLUMNS = ("step_s", "samples", "steps", *PHASES, OTHER)
+
+# A phase that is not named took no time; one that no step of a point names stays NULL. Means of
+# means: every rank and every repeat weighs the same.
+_MEANS = ", ".join(f"sum({name}) / count(*) AS {name}" for name in _COLUMNS)
+
+_QUERY = f"""
+WITH of_rank AS (
+    SELECT experiment, run_id, rank, seconds / steps AS step_s, samples / steps AS samples,
+        last + 1 AS steps, {", ".join(f"{phase} / steps AS {phase}" for phase in (*PHASES, OTHER))}
+    FROM steady_rank
+), of_run AS (
+    SELECT experiment, run_id, {_MEANS} FROM of_rank GROUP BY ALL
+)
+SELECT experiment, nodes, ranks_per_node, runs.ranks, {_MEANS}
+FROM of_run JOIN runs USING (experiment, run_id)
+WHERE state = 'completed' AND len(missing_ranks) = 0
+GROUP BY ALL ORDER BY experiment, ranks, nodes
+"""
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """Mean seconds of a step, and of each phase in it; what no phase covers is `other`.
+
+    `samples` are those of a rank's step, `steps` how many a rank made, warm-up included.
+    """
+
+    step_s: float
+    phases_s: Mapping[str, float]
+    samples: float
+    steps: float
+
+
+def step_times(tables: StudyTables) -> dict[tuple[str, Point], StepTime]:
+    """Step times by (experiment, point): means over steps, then ranks, then repeats.
+
+    Steps before the steady state and runs with missing ranks are left out, as for the throughput.
+    """
+    return {
+        (row["experiment"], Point(row["ranks"], row["nodes"], row["ranks_per_node"])): StepTime(
+            step_s=row["step_s"],
+            phases_s={name: row[name] for name in (*PHASES, OTHER) if row[name] is not None},
+            samples=row["samples"],
+            steps=row["steps"],
+        )
+        for row in tables.fetch(_QUERY)
+    }

@@ -1,0 +1,294 @@
+"""What a prediction had to assume, and what it was told, as sentences."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean
+
+from argosy.report.runs.measurements import Measurement, Point
+from argosy.report.runs.setups import NamedSetup, Setup, differences
+from argosy.report.runs.study_tables import StudyTables
+from argosy.report.topics.laws import Refused
+from argosy.report.topics.phases import StepTime
+from argosy.report.topics.prediction import (
+    AllreduceTime,
+    Calibration,
+    Communication,
+    Horovod,
+    Scatter,
+    Training,
+    calibrate,
+    fit_communication,
+    model_of_phases,
+)
+from argosy.report.topics.prediction.communication import FEWEST_JOBS
+from argosy.report.topics.prediction.measured import (
+    LayerTimes,
+    Repeats,
+    Scaling,
+    allreduce_times,
+    horovod_settings,
+    layer_times,
+    rank_spreads,
+    scaling_of_batches,
+    widest,
+)
+from argosy.report.topics.prediction.network import ALGORITHMS
+from argosy.report.topics.usage import Usage, of_widest
+
+# What decides how fast messages go.
+_OF_NETWORK = ("image", "hardware", "launcher")
+
+_NETWORK_VARIABLES = tuple(f"variable {name}" for name in ("NCCL_", "GLOO_", "UCX_", "FI_"))
+
+
+def of_other_network(training: Setup, network: NamedSetup) -> Iterator[str]:
+    """Yield a sentence where the allreduces were measured by other means than the training has."""
+    for each in differences(training, network.setup):
+        if each.what in _OF_NETWORK or each.what.startswith(_NETWORK_VARIABLES):
+            yield (
+                f"The allreduces of {network.name} have another {each.what} than the training: "
+                f"{each.other} instead of {each.one}."
+            )
+
+
+def of_horovod(horovod: Horovod) -> Iterator[str]:
+    """Yield what differs from Horovod's defaults."""
+    if horovod != Horovod():
+        yield (
+            f"Horovod's cycle time is {1000 * horovod.cycle_s:g} ms and its fusion threshold "
+            f"{horovod.fusion_threshold_bytes / 2**20:g} MiB, as the runs were told."
+        )
+
+
+def of_gradients(layers: LayerTimes, step: StepTime) -> Iterator[str]:
+    """Yield whether it is known when gradients are ready."""
+    if not layers.are_timed:
+        yield "When gradients are ready was not measured; it is taken from their bytes."
+    if not step.phases_s.get("backward"):
+        yield "No phase `backward` is recorded; nothing of the communication is hidden."
+
+
+def of_ranks(spread: float | None) -> str:
+    """Return by how much ranks differ in a step."""
+    if spread is None:
+        return (
+            "No steps of two ranks or more say what was the phase `communication`, so the slowest of many "
+            "ranks is taken to be as slow as that of one node."
+        )
+    return (
+        f"Ranks' own work differs by {100 * spread:.1f} % in a step (standard deviation), by which the "
+        "slowest of more ranks takes longer."
+    )
+
+
+def of_two_nodes(are_measured: bool, by_chance: float) -> Iterator[str]:
+    """Yield what two nodes tell of the network in training."""
+    if not are_measured:
+        yield "Nothing was measured on two nodes, so the network is taken to be as alone."
+    elif math.isinf(by_chance):
+        yield (
+            "The runs on one node and on two do not tell how runs scatter, so the network is taken to be "
+            "as alone; raise scale.repeats."
+        )
+
+
+# What Horovod does over Gloo, where the measurements cannot tell.
+_ASSUMED = {"ring": ALGORITHMS["ring"]}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What all experiments tell: times of allreduces and layers, steps, throughputs, how ranks differ."""
+
+    setups: Mapping[str, NamedSetup]
+    allreduces: Mapping[str, list[AllreduceTime]]
+    layers: Mapping[tuple[str, Point], LayerTimes]
+    steps: Mapping[tuple[str, Point], StepTime]
+    horovod: Mapping[tuple[str, Point], Horovod]
+    runs: Sequence[Measurement]
+    usage: Mapping[tuple[str, str], Usage]
+    spreads: Mapping[tuple[str, Point], float]
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """A calibrated training, and what it rests on.
+
+    `collectives` is the experiment whose allreduces tell of the network, `measured_s` the mean step by
+    number of nodes, all with as many ranks a node. `power_w` is what a node takes while it trains, None
+    where that was not read. `notes` say what had to be assumed, as sentences. `scatter` is None where no
+    size has repeats.
+    """
+
+    collectives: str
+    communication: Communication
+    calibration: Calibration
+    base: Point
+    measured_s: Mapping[int, float]
+    power_w: float | None
+    notes: tuple[str, ...]
+    scatter: Scatter | None
+
+    @property
+    def training(self) -> Training:
+        """The corrected one."""
+        return self.calibration.training
+
+    @property
+    def most_nodes(self) -> int:
+        """The largest number of nodes on which steps or allreduces were timed."""
+        return max(self.communication.most_nodes, *self.measured_s)
+
+
+def everything(
+    tables: StudyTables,
+    runs: Sequence[Measurement],
+    steps: Mapping[tuple[str, Point], StepTime],
+    used: Mapping[tuple[str, str], Usage],
+) -> Measured:
+    """Return what is in the tables, besides what was read of them already."""
+    return Measured(
+        tables.setups,
+        allreduce_times(tables),
+        layer_times(tables),
+        steps,
+        horovod_settings(tables),
+        runs,
+        used,
+        rank_spreads(tables),
+    )
+
+
+def forecast(
+    found: Measured, experiment: str, collectives: str | None = None
+) -> Forecast | Refused:
+    """Return the training of `experiment`, with the network of the experiment `collectives`.
+
+    Without `collectives` it is the only experiment that measured allreduces.
+    """
+    if refused := _other_exchange(found, experiment):
+        return refused
+    network = _network(found, collectives)
+    if isinstance(network, Refused):
+        return network
+    name, communication, told = network
+    repeats = Repeats.of(experiment, found.runs, found.steps)
+    points = sorted(repeats.steps)
+    base = max((point for point in points if point.nodes == 1), default=None)
+    if base is None:
+        return Refused(
+            "A prediction begins with steps recorded on one node; add 1 to scale.nodes and run it."
+        )
+    training = _training(found, experiment, base, communication)
+    if isinstance(training, Refused):
+        return training
+    measured_s = {
+        point.nodes: repeats.step_s(point)
+        for point in points
+        if point.ranks_per_node == base.ranks_per_node
+    }
+    corrected = calibrate(
+        training,
+        {nodes: step_s for nodes, step_s in measured_s.items() if nodes <= 2},
+        repeats.by_chance(base),
+    )
+    if isinstance(corrected, Refused):
+        return corrected
+    notes = (
+        *told,
+        *of_other_network(found.setups[experiment].setup, found.setups[name]),
+        *of_horovod(training.horovod),
+        *of_gradients(found.layers[experiment, base], repeats.steps[base]),
+        of_ranks(widest(found.spreads, experiment, base)),
+        *of_two_nodes(2 in measured_s, repeats.by_chance(base)),
+    )
+    power_w = _power_w(found, experiment, base)
+    scatter = repeats.scatter(base)
+    return Forecast(name, communication, corrected, base, measured_s, power_w, notes, scatter)
+
+
+def _other_exchange(found: Measured, experiment: str) -> Refused | None:
+    """Return why gradients are not exchanged as predictions know it."""
+    if experiment in found.allreduces:
+        return Refused("It measures allreduces and trains nothing.")
+    if found.setups[experiment].setup.launcher == "torch":
+        return Refused("Predictions know how Horovod exchanges gradients; its launcher is torch.")
+    return None
+
+
+def _network(
+    found: Measured, wanted: str | None
+) -> tuple[str, Communication, tuple[str, ...]] | Refused:
+    known = sorted(found.allreduces)
+    if not known:
+        return Refused(
+            "No allreduces were measured; run /workloads/torch/collectives.py as an experiment on 2 "
+            "and 4 nodes (config/README.md)."
+        )
+    if wanted is None and len(known) > 1:
+        return Refused(
+            f"Several experiments measured allreduces: {', '.join(known)}; choose one by --collectives."
+        )
+    name = wanted or known[0]
+    if name not in found.allreduces:
+        return Refused(f"Experiment {name} measured no allreduces; {', '.join(known)} did.")
+    times = found.allreduces[name]
+    several = len({time.nodes * time.ranks_per_node for time in times} - {1}) > 1
+    fitted = fit_communication(times) if several else fit_communication(times, _ASSUMED)
+    if isinstance(fitted, Refused):
+        return Refused(f"Of the allreduces of {name}: {fitted.reason}")
+    told = []
+    if not several:
+        told.append(
+            "Allreduces over one number of ranks do not tell the algorithm; a ring is assumed."
+        )
+    if fitted.jobs is not None and fitted.jobs < FEWEST_JOBS:
+        jobs = "one job" if fitted.jobs == 1 else "two jobs"
+        told.append(
+            f"The allreduces of {name} tell of a network by {jobs} alone, which does not tell how it "
+            "differs from job to job: no interval knows that; raise its scale.repeats."
+        )
+    return name, fitted, tuple(told)
+
+
+def _training(
+    found: Measured, experiment: str, base: Point, communication: Communication
+) -> Training | Refused:
+    recorded = found.layers.get((experiment, base))
+    if recorded is None:
+        return Refused(
+            "No gradients were recorded on one node; use argosy_layers in the program, or "
+            "Recorder.layers (docs/writing-a-training-program.md)."
+        )
+    samples = {
+        point: step.samples or 0.0 for (of, point), step in found.steps.items() if of == experiment
+    }
+    if not samples[base]:
+        return Refused("The steps on one node have no samples.")
+    scaling = scaling_of_batches(samples, base, _asked(found, experiment))
+    if isinstance(scaling, Refused):
+        return scaling
+    phases_s = found.steps[experiment, base].phases_s
+    return Training(
+        model=model_of_phases(recorded.layers, phases_s, samples[base]),
+        communication=communication,
+        ranks_per_node=base.ranks_per_node,
+        scaling=scaling,
+        horovod=found.horovod.get((experiment, base), Horovod()),
+        spread=widest(found.spreads, experiment, base) or 0.0,
+    )
+
+
+def _asked(found: Measured, experiment: str) -> Scaling:
+    """Return what scale.kind says."""
+    kinds = {run.scaling for run in found.runs if run.experiment == experiment}
+    return "weak" if kinds == {"weak"} else "strong"
+
+
+def _power_w(found: Measured, experiment: str, point: Point) -> float | None:
+    """Return what a node takes, in the mean of the runs that could read it of the most."""
+    runs = [run.run_id for run in found.runs if (run.experiment, run.point) == (experiment, point)]
+    used = [found.usage[experiment, run] for run in runs if (experiment, run) in found.usage]
+    powers = [one.power_w for one in of_widest(used) if one.power_w is not None]
+    return mean(powers) / point.nodes if powers else None

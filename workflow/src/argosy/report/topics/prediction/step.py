@@ -1,0 +1,311 @@
+"""One step of synchronous training, in which gradients are sent while others are computed.
+
+The gradient of each layer is ready when its part of the backward pass is over, and is sent from
+then on: wait-free back-propagation (Shi, Wang, Chu and Li, "A DAG Model of Synchronous Stochastic
+Gradient Descent in Distributed Deep Learning", arXiv:1805.03812; Shi, Chu and Li, "MG-WFBP:
+Efficient Data Communication for Distributed Synchronous SGD Algorithms", INFOCOM 2019). Horovod
+works in cycles. Each begins when a gradient is ready and the cycle time has gone by since the last one
+began, and not before that one's allreduces are over (Argosy's Horovod; as released, it has cycles without
+gradients, too, so the first one waits for half the cycle time on average). It first finds out which
+gradients are ready on all ranks, by an allreduce of a bit for each (`CrossRankBitwiseAnd` of Horovod's
+controller); then it fuses them in order up to the threshold, and carries out one allreduce after another
+(Sergeev and Del Balso, arXiv:1802.05799; Horovod's documentation, "Tensor Fusion"). The optimizer's
+update waits for the last gradient.
+
+The rules are those of `overlap.simulate`, for arrays of steps that go cycle by cycle together.
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from argosy.report.statistics.least_squares import Vector
+from argosy.report.topics.prediction.network import Allreduce, Lines
+
+BEFORE_FORWARD = ("data", "h2d", "other")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer's gradient, of `parameters_bytes`, is ready after `backward_s` of its own."""
+
+    name: str
+    parameters_bytes: float
+    backward_s: float
+
+
+@dataclass(frozen=True)
+class Model:
+    """A rank's own work in a step of `samples` samples, without communication.
+
+    `layers` are in the order of back-propagation, the last layer of the model first. `data_s` is
+    all that comes before the forward pass.
+    """
+
+    layers: tuple[Layer, ...]
+    forward_s: float
+    update_s: float
+    data_s: float
+    samples: float
+
+    @property
+    def backward_s(self) -> float:
+        """Of all layers."""
+        return sum(layer.backward_s for layer in self.layers)
+
+    @property
+    def own_s(self) -> float:
+        """The step without communication."""
+        return self.data_s + self.forward_s + self.backward_s + self.update_s
+
+
+def split_layers(parameters_bytes: Mapping[str, float], backward_s: float) -> tuple[Layer, ...]:
+    """Layers by name, in the order of back-propagation, when only the whole pass was measured.
+
+    Each takes the part of the time that it has of the parameters, a plausible split for dense
+    layers. Raises ValueError when there are no parameters.
+    """
+    return split_by(parameters_bytes, backward_s, list(parameters_bytes.values()))
+
+
+def split_by(
+    parameters_bytes: Mapping[str, float], backward_s: float, weights: Sequence[float]
+) -> tuple[Layer, ...]:
+    """Split as `split_layers` does, by the `weights` of the layers, for instance their operations.
+
+    Raises ValueError when the weights are not one for each layer or do not add up to more than 0.
+    """
+    whole = sum(weights)
+    if whole <= 0 or min(weights) < 0:
+        raise ValueError("the time of layers is split by weights that are positive together")
+    named = zip(parameters_bytes.items(), weights, strict=True)
+    return tuple(Layer(name, size, backward_s * part / whole) for (name, size), part in named)
+
+
+def model_of_phases(
+    layers: Sequence[Layer], phases_s: Mapping[str, float], samples: float
+) -> Model:
+    """Return the model of measured mean `phases_s` (see `topics.phases`), for instance at one node.
+
+    The times of the layers are scaled to the phase `backward`. The phase `communication` is left
+    out: it is what a prediction is about. Raises ValueError when the layers take no time.
+    """
+    weights = [layer.backward_s for layer in layers]
+    sizes = {layer.name: layer.parameters_bytes for layer in layers}
+    return Model(
+        layers=split_by(sizes, phases_s.get("backward", 0.0), weights),
+        forward_s=phases_s.get("forward", 0.0),
+        update_s=phases_s.get("update", 0.0),
+        data_s=sum(phases_s.get(name, 0.0) for name in BEFORE_FORWARD),
+        samples=samples,
+    )
+
+
+def with_samples(model: Model, samples: float) -> Model:
+    """Return the model with other samples a step: all but the update takes time in proportion."""
+    if samples == model.samples:
+        return model
+    slower = slowed(model, samples / model.samples)
+    return replace(slower, update_s=model.update_s, samples=samples)
+
+
+def slowed(model: Model, factor: float) -> Model:
+    """Return the model with all of its own work `factor` times as long."""
+    if factor == 1:
+        return model
+    layers = [
+        Layer(layer.name, layer.parameters_bytes, layer.backward_s * factor)
+        for layer in model.layers
+    ]
+    return replace(
+        model,
+        layers=tuple(layers),
+        forward_s=model.forward_s * factor,
+        update_s=model.update_s * factor,
+        data_s=model.data_s * factor,
+    )
+
+
+# A gradient that is ready with the cycle's begin, but for rounding, is in it.
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Horovod:
+    """HOROVOD_CYCLE_TIME in seconds and HOROVOD_FUSION_THRESHOLD; defaults since Horovod 0.21."""
+
+    cycle_s: float = 1e-3
+    fusion_threshold_bytes: float = 128 * 2**20
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """When each gradient is ready, in seconds of the backward pass, and the bytes up to each.
+
+    Layers without parameters have none. Bytes begin with 0 before the first.
+    """
+
+    names: tuple[str, ...]
+    ready_s: tuple[float, ...]
+    bytes_before: tuple[float, ...]
+
+
+class Message(NamedTuple):
+    """Gradients `first` up to `after`, fused; times are in seconds of the backward pass."""
+
+    first: int
+    after: int
+    begin_s: float
+    end_s: float
+
+
+@dataclass(frozen=True)
+class Span:
+    """A bar of the timeline, in seconds of the step; `layers` are those of an allreduce."""
+
+    name: str
+    begin_s: float
+    end_s: float
+    layers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step; `exposed_s` is what communication adds to the rank's own work, waits included."""
+
+    step_s: float
+    exposed_s: float
+    timeline: tuple[Span, ...]
+
+
+def simulate(model: Model, allreduce: Allreduce, horovod: Horovod) -> Step:
+    """Return one step of the slowest rank, with the allreduce over all ranks."""
+    gradients = gradients_of(model)
+    sent = _sent_messages(gradients, allreduce, horovod)
+    exposed_s = max(0.0, sent[-1].end_s - model.backward_s) if sent else 0.0
+    begin_s = model.data_s + model.forward_s
+    backward_end_s = begin_s + model.backward_s
+    step_s = model.own_s + exposed_s
+    timeline = (
+        Span("data", 0.0, model.data_s),
+        Span("forward", model.data_s, begin_s),
+        Span("backward", begin_s, backward_end_s),
+        *(_span(message, begin_s, gradients) for message in sent),
+        Span("update", backward_end_s + exposed_s, step_s),
+    )
+    return Step(step_s, exposed_s, timeline)
+
+
+def gradients_of(model: Model) -> Gradients:
+    """Return the gradients of a model's layers."""
+    ready = accumulate(layer.backward_s for layer in model.layers)
+    known = [
+        (layer, at_s)
+        for layer, at_s in zip(model.layers, ready, strict=True)
+        if layer.parameters_bytes > 0
+    ]
+    sizes = (layer.parameters_bytes for layer, _ in known)
+    return Gradients(
+        names=tuple(layer.name for layer, _ in known),
+        ready_s=tuple(at_s for _, at_s in known),
+        bytes_before=tuple(accumulate(sizes, initial=0.0)),
+    )
+
+
+def _sent_messages(gradients: Gradients, allreduce: Allreduce, horovod: Horovod) -> list[Message]:
+    """Return all allreduces of a step, in order."""
+    sent: list[Message] = []
+    begin_s, first = 0.0, 0
+    while first < len(gradients.ready_s):
+        begin_s = max(gradients.ready_s[first], begin_s)
+        free_s = begin_s + allreduce.negotiation_s
+        ready = bisect_right(gradients.ready_s, begin_s + ROUNDING * horovod.cycle_s)
+        for before, after in _fused(gradients, first, max(ready, first + 1), horovod):
+            data_bytes = gradients.bytes_before[after] - gradients.bytes_before[before]
+            end_s = free_s + allreduce.seconds(data_bytes)
+            sent.append(Message(before, after, free_s, end_s))
+            free_s = end_s
+        first = sent[-1].after
+        begin_s = max(begin_s + horovod.cycle_s, free_s)
+    return sent
+
+
+def _fused(gradients: Gradients, first: int, after: int, horovod: Horovod) -> list[tuple[int, int]]:
+    """Gradients that are ready, in groups within the threshold; a larger one goes alone."""
+    groups, sums = [], gradients.bytes_before
+    while first < after:
+        within = bisect_right(sums, sums[first] + horovod.fusion_threshold_bytes) - 1
+        groups.append((first, min(max(within, first + 1), after)))
+        first = groups[-1][1]
+    return groups
+
+
+def _span(message: Message, begin_s: float, gradients: Gradients) -> Span:
+    names = gradients.names[message.first : message.after]
+    return Span("allreduce", begin_s + message.begin_s, begin_s + message.end_s, names)
+
+
+_Places = NDArray[np.int64]
+
+
+def exposed_seconds(
+    gradients: Gradients, backward_s: float, slower: Vector, lines: Lines, horovod: Horovod
+) -> Vector:
+    """Return seconds from the end of the backward pass to the end of the last allreduce, for each step.
+
+    In a step all gradients, and the backward pass, take `slower` times as long as they say, shape (steps,),
+    and its allreduces are those of `lines`.
+    """
+    if not gradients.ready_s:
+        return np.zeros_like(slower)
+    end_s = _ends(gradients, slower, lines, horovod)
+    return np.maximum(0.0, end_s - backward_s * slower)
+
+
+def _ends(gradients: Gradients, slower: Vector, lines: Lines, horovod: Horovod) -> Vector:
+    """Return when the last allreduce of each step is over, in seconds of the backward pass."""
+    ready_s, bytes_before = np.array(gradients.ready_s), np.array(gradients.bytes_before)
+    negotiation_s = lines.negotiation_share * lines.latency_s
+    following = _following(gradients, horovod)
+    rounding = ROUNDING * horovod.cycle_s
+    begin_s, end_s = np.zeros_like(slower), np.zeros_like(slower)
+    left = np.arange(slower.size)
+    first = np.zeros(slower.size, dtype=np.int64)
+    while left.size:
+        factor = slower[left]
+        begin = np.maximum(ready_s[first] * factor, begin_s)
+        ready = np.searchsorted(ready_s, (begin + rounding) / factor, side="right")
+        after = np.maximum(ready, first + 1)
+        sent_s = _messages(first, after, following) * lines.latency_s[left]
+        sent_s += (bytes_before[after] - bytes_before[first]) * lines.s_per_byte[left]
+        end = begin + negotiation_s[left] + sent_s
+        end_s[left] = end
+        more = after < ready_s.size
+        left, first = left[more], after[more]
+        begin_s = np.maximum(begin + horovod.cycle_s, end)[more]
+    return end_s
+
+
+def _following(gradients: Gradients, horovod: Horovod) -> _Places:
+    """Return, for each gradient, the first that no longer fits into a message that begins with it."""
+    sums, threshold = gradients.bytes_before, horovod.fusion_threshold_bytes
+    found = [
+        max(bisect_right(sums, sums[place] + threshold) - 1, place + 1)
+        for place in range(len(gradients.ready_s))
+    ]
+    return np.array([*found, len(found)])
+
+
+def _messages(first: _Places, after: _Places, following: _Places) -> Vector:
+    """Into how many messages the gradients from `first` to `after` go."""
+    count = np.zeros(first.size)
+    place = first
+    while (place < after).any():
+        count += place < after
+        place = np.where(place < after, following[place], place)
+    return count

@@ -1,0 +1,258 @@
+"""A training on any number of nodes, corrected by its measured steps on one and two nodes."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from argosy.report.statistics.least_squares import Matrix, Vector
+from argosy.report.topics.laws import Refused
+from argosy.report.topics.prediction.network import Allreduce, Communication, Lines
+from argosy.report.topics.prediction.step import (
+    Horovod,
+    Model,
+    exposed_seconds,
+    gradients_of,
+    slowed,
+    with_samples,
+)
+
+# Beyond these ends nothing is left of the integrand; the steps are a fifth of its least width.
+_NORMAL = np.linspace(-12.0, 20.0, 641)
+
+
+def slowest_of(ranks: int, spread: float) -> float:
+    """Return the expected largest of independent lognormal draws with mean 1, one for each rank.
+
+    `spread` is the standard deviation of the logarithm of a rank's time from step to step, up to 3.
+    It is the integral of exp(spread z - spread² / 2) over the density of the largest of normal
+    draws, p phi(z) Phi(z)^(p-1) (David and Nagaraja, "Order Statistics", 2003, eq. 2.1.6), by the
+    trapezoidal rule, which has converged to rounding for so smooth a function. Raises ValueError
+    for less than one rank or a negative spread.
+    """
+    if ranks < 1 or spread < 0:
+        raise ValueError("the slowest is found among 1 rank or more, with a spread of 0 or more")
+    if spread == 0:
+        return 1.0
+    log_phi = -(_NORMAL**2) / 2 - np.log(2 * np.pi) / 2
+    log_density = np.log(ranks) + log_phi + (ranks - 1) * log_ndtr(_NORMAL)
+    values = np.exp(log_density + spread * _NORMAL - spread**2 / 2)
+    return float(values.sum() * (_NORMAL[1] - _NORMAL[0]))
+
+
+@dataclass(frozen=True)
+class Training:
+    """A model on a machine. `scaling` is `strong` or `weak`.
+
+    Weak scaling gives each rank the model's samples of a step, strong scaling those of one node's
+    ranks to all ranks. `spread` is that of `slowest_of`. An allreduce of several nodes takes
+    `network_factor` times what the communication's fit says.
+    """
+
+    model: Model
+    communication: Communication
+    ranks_per_node: int
+    scaling: Literal["strong", "weak"]
+    horovod: Horovod = field(default_factory=Horovod)
+    spread: float = 0.0
+    network_factor: float = 1.0
+
+
+@dataclass(frozen=True)
+class Unknowns:
+    """What a prediction does not know, a value for each of many steps.
+
+    `coefficients` are those of the communication, shape (steps, 4); all of a rank's own work takes `own`
+    times as long as the training says, and an allreduce of several nodes `network` times as long as the
+    coefficients say.
+    """
+
+    coefficients: Matrix
+    own: Vector
+    network: Vector
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Seconds of each of many steps, and those that communication adds to the own work."""
+
+    step_s: Vector
+    exposed_s: Vector
+
+
+def sizes_with_work(training: Training, nodes: Sequence[int]) -> list[int]:
+    """Distinct numbers of nodes, smallest first, on which every rank has a sample in a step."""
+    return [size for size in sorted(set(nodes)) if size >= 1 and _samples(training, size) >= 1]
+
+
+def unknown_networks(training: Training, sizes: Sequence[int]) -> Refused | None:
+    """Return why there is no prediction, where a network is used that was not measured."""
+    if all(training.communication.knows(size, training.ranks_per_node) for size in sizes):
+        return None
+    return Refused("A network that the ranks use was not measured: within a node, or between.")
+
+
+def model_at(training: Training, nodes: int) -> Model:
+    """Return the slowest rank's own work on so many nodes."""
+    model = with_samples(training.model, _samples(training, nodes))
+    slow = slowest_of(nodes * training.ranks_per_node, training.spread)
+    return slowed(model, slow)
+
+
+def allreduce_at(training: Training, nodes: int) -> Allreduce:
+    """Return the allreduce over so many nodes, by the fit's values."""
+    found = training.communication.allreduce(nodes, training.ranks_per_node)
+    return found if nodes == 1 else found.slowed(training.network_factor)
+
+
+def as_fitted(training: Training, count: int = 1) -> Unknowns:
+    """Return what the fit and the calibration say, for `count` steps."""
+    return Unknowns(
+        np.tile(training.communication.coefficients, (count, 1)),
+        np.ones(count),
+        np.full(count, training.network_factor),
+    )
+
+
+def step_s(training: Training, nodes: int) -> float:
+    """Return seconds of a step by the fit's values, without intervals."""
+    return float(steps_at(training, nodes, as_fitted(training)).step_s[0])
+
+
+def steps_at(training: Training, nodes: int, unknowns: Unknowns) -> Steps:
+    """Return a step on so many nodes, for each row of what is not known."""
+    return steps(training, [nodes] * unknowns.own.size, unknowns)
+
+
+def steps(training: Training, nodes: Sequence[int], unknowns: Unknowns) -> Steps:
+    """Return the step on each of so many `nodes`, with the row of what is not known at the same place."""
+    own_s, slower = (unknowns.own * column for column in _work(training, nodes))
+    found = training.communication.lines(nodes, training.ranks_per_node, unknowns.coefficients)
+    several = np.array(nodes) > 1
+    network = np.where(several, unknowns.network, 1.0)
+    lines = Lines(found.latency_s * network, found.s_per_byte * network)
+    model = training.model
+    exposed_s = exposed_seconds(
+        gradients_of(model), model.backward_s, slower, lines, training.horovod
+    )
+    # A single rank has nobody to wait for, no cycle either.
+    if training.ranks_per_node == 1:
+        exposed_s = np.where(several, exposed_s, 0.0)
+    return Steps(own_s + exposed_s, exposed_s)
+
+
+def samples_per_step(training: Training, nodes: int) -> float:
+    """Return the samples of all ranks in a step."""
+    return _samples(training, nodes) * nodes * training.ranks_per_node
+
+
+def _work(training: Training, nodes: Sequence[int]) -> tuple[Vector, Vector]:
+    """Return, for each of `nodes`, the slowest rank's own seconds and how much slower gradients come.
+
+    As `model_at`, without the layers of each.
+    """
+    sizes, places = np.unique(np.array(nodes), return_inverse=True)
+    model = training.model
+    shares = np.array([_samples(training, size) / model.samples for size in sizes.tolist()])
+    ranks = (sizes * training.ranks_per_node).tolist()
+    slow = np.array([slowest_of(count, training.spread) for count in ranks])
+    own_s = slow * (shares * (model.own_s - model.update_s) + model.update_s)
+    return own_s[places], (slow * shares)[places]
+
+
+def _samples(training: Training, nodes: int) -> float:
+    """Return a rank's samples in a step."""
+    return training.model.samples / (nodes if training.scaling == "strong" else 1)
+
+
+SLOWEST = 10.0
+"""No network is taken to be so many times as slow in training as alone."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The corrected training, and how far it is from what was measured.
+
+    `residuals` are relative, predicted over measured less 1, by number of nodes.
+    """
+
+    training: Training
+    residuals: Mapping[int, float]
+
+
+def calibrate(
+    training: Training, measured_s: Mapping[int, float], by_chance: float = 0.0
+) -> Calibration | Refused:
+    """Correct a training by mean step times of single nodes and, if there, of two.
+
+    With one node the prediction then equals the measurement. If two nodes take longer than expected by
+    more than chance, the allreduces of several nodes take longer by the factor that explains it:
+    the ratio of the steps on one and two nodes may be off by a factor of exp(`by_chance`), infinity
+    where nobody knows. Allreduces do not take less: training shares the network and the processors, and
+    a short step says rather that the times of the layers are wrong. What was measured on more nodes is
+    compared and changes nothing.
+    """
+    if 1 not in measured_s:
+        return Refused("A calibration takes the step time of one node.")
+    if not all(0 < seconds < math.inf for seconds in measured_s.values()):
+        return Refused("A step time is not a positive number.")
+    unknown = unknown_networks(training, list(measured_s))
+    if unknown:
+        return unknown
+    if step_s(_with_own(training, 0.0), 1) >= measured_s[1]:
+        return Refused("One node's communication alone takes longer than its measured step.")
+    factor = _own_factor(training, measured_s[1])
+    corrected = _exactly(_with_own(training, factor), measured_s[1])
+    if 2 in measured_s:
+        corrected = _with_network(corrected, measured_s[2], by_chance)
+    residuals = {
+        nodes: step_s(corrected, nodes) / seconds - 1 for nodes, seconds in measured_s.items()
+    }
+    return Calibration(corrected, residuals)
+
+
+def _own_factor(training: Training, measured_s: float) -> float:
+    """Return the factor of the own work at which one node's step is as measured, but for a cycle."""
+
+    # Imported where it is needed: a report of one point does without, and starts a fifth faster.
+    from scipy.optimize import brentq
+
+    def too_long(factor: float) -> float:
+        return step_s(_with_own(training, factor), 1) - measured_s
+
+    highest = measured_s / model_at(training, 1).own_s
+    # Without communication that is the answer, but for rounding.
+    return float(brentq(too_long, 0.0, highest)) if too_long(highest) > 0 else highest
+
+
+def _exactly(training: Training, measured_s: float) -> Training:
+    """Take up the rest, a part of a cycle, in the forward pass, which shifts all that follows.
+
+    The last allreduce waits for a cycle, so the step grows with the own work by leaps.
+    """
+    rest = measured_s - step_s(training, 1)
+    slow = model_at(training, 1).own_s / training.model.own_s
+    forward_s = max(0.0, training.model.forward_s + rest / slow)
+    return replace(training, model=replace(training.model, forward_s=forward_s))
+
+
+def _with_network(training: Training, measured_s: float, by_chance: float) -> Training:
+    """Return what no factor up to SLOWEST explains is no reason to change anything: the residuals tell."""
+
+    from scipy.optimize import brentq
+
+    def too_long(factor: float) -> float:
+        return step_s(replace(training, network_factor=factor), 2) - measured_s
+
+    is_chance = step_s(training, 2) >= measured_s * math.exp(-by_chance)
+    found = 1.0
+    if not is_chance and too_long(1.0) < 0 <= too_long(SLOWEST):
+        found = float(brentq(too_long, 1.0, SLOWEST))
+    return replace(training, network_factor=found)
+
+
+def _with_own(training: Training, factor: float) -> Training:
+    return replace(training, model=slowed(training.model, factor))

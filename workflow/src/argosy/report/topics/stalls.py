@@ -1,0 +1,176 @@
+"""What a step waits for, by running the same training with less to wait for.
+
+What a part costs is the time by which a step becomes shorter without it: Mohan, Phanishayee, Raniwala and
+Chidambaram, "Analyzing and Mitigating Data Stalls in DNN Training", VLDB 14(5), 2021, for the data, and
+Sharma et al., "Stash", ICDCS 2023, for interconnect and network.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from argosy.report.runs.measurements import Point
+from argosy.report.runs.setups import Setup, differences
+from argosy.report.runs.study_tables import StudyTables
+from argosy.report.statistics.estimates import Estimate, share_estimate, total_estimate
+
+PARTS = ("compute", "interconnect", "network", "data", "preparation", "fetch")
+"""Of a step, in this order. `data` is preparation and fetching where these were not told apart."""
+
+_ALIKE = 0.02
+"""Samples of a step may differ by so much: the last batch of an epoch may be a smaller one."""
+
+_QUERY = """
+WITH of_run AS (
+    SELECT experiment, run_id, avg(seconds / steps) AS step_s, avg(samples / steps) AS samples
+    FROM steady_rank GROUP BY ALL
+), studied AS (
+    SELECT DISTINCT variant_of AS base FROM runs WHERE variant_of IS NOT NULL
+)
+SELECT experiment, base, variant_data, nodes, ranks_per_node, ranks, step_s, samples
+FROM runs JOIN of_run USING (experiment, run_id)
+JOIN studied ON base = coalesce(variant_of, asked_experiment)
+WHERE state = 'completed' AND len(missing_ranks) = 0
+ORDER BY base, experiment, ranks, nodes, repeat
+"""
+
+
+@dataclass(frozen=True)
+class PointStalls:
+    """Shares of a step of the experiment as it is, by part; they add up to 1.
+
+    A share below 0 is noise: less to wait for did not make the step shorter.
+    """
+
+    point: Point
+    step_s: Estimate
+    shares: Mapping[str, Estimate]
+
+
+@dataclass(frozen=True)
+class RefusedPoint:
+    """A size of which no stalls are known, and why, as the end of a sentence."""
+
+    point: Point
+    reason: str
+
+
+@dataclass
+class _Runs:
+    """The runs of a size: seconds and samples of a rank's step, one of each a run."""
+
+    step_s: list[float]
+    samples: list[float]
+
+
+_Sizes = dict[Point, _Runs]
+
+
+@dataclass(frozen=True)
+class _Set:
+    """Runs of one setup; `data` is None for the experiment as it is."""
+
+    setup: Setup
+    data: str | None
+    sizes: _Sizes
+
+
+def stalls(tables: StudyTables) -> Mapping[str, list[PointStalls | RefusedPoint]]:
+    """Return the sizes by experiment whose stalls are studied, each of which was measured as it is.
+
+    Only runs that differ in nothing but their data, and so in their commands, are held against each other.
+    """
+    by_base: defaultdict[str, dict[str, _Set]] = defaultdict(dict)
+    for row in tables.fetch(_QUERY):
+        name = row["experiment"]
+        new = _Set(tables.setups[name].setup, row["variant_data"], {})
+        sizes = by_base[row["base"]].setdefault(name, new).sizes
+        point = Point(row["ranks"], row["nodes"], row["ranks_per_node"])
+        runs = sizes.setdefault(point, _Runs([], []))
+        runs.step_s.append(row["step_s"])
+        runs.samples.append(row["samples"])
+    return {
+        name: [_of_point(point, real, sets) for point in sorted(real.sizes)]
+        for sets in by_base.values()
+        for name, real in sets.items()
+        if real.data is None
+    }
+
+
+def _of_point(point: Point, real: _Set, sets: Mapping[str, _Set]) -> PointStalls | RefusedPoint:
+    kinds = _variants(real, sets)
+    synthetic = kinds.get("synthetic", {})
+    one_node = Point(point.ranks_per_node, 1, point.ranks_per_node)
+    wanted = {Point(1, 1, 1): "one rank", one_node: "one node", point: "this size"}
+    missing = [said for size, said in wanted.items() if size not in synthetic]
+    if missing:
+        return RefusedPoint(
+            point,
+            f"no run with synthetic data on {' and '.join(missing)} is completed"
+            f"{_set_aside(real, sets)}",
+        )
+    alone, node, nodes = (synthetic[size] for size in (Point(1, 1, 1), one_node, point))
+    warm = kinds.get("warm", {}).get(point)
+    as_it_is = real.sizes[point]
+    used = [as_it_is, alone, node, nodes, *([warm] if warm else [])]
+    if not _alike(used):
+        return RefusedPoint(
+            point,
+            "its ranks take more or fewer samples a step than those it has to be compared with; "
+            "the batch of a rank must be the same at every size",
+        )
+    steps = {
+        "compute": (alone.step_s, [0.0] * len(alone.step_s)),
+        "interconnect": (node.step_s, alone.step_s),
+        "network": (nodes.step_s, node.step_s),
+        **dict(_data(as_it_is.step_s, nodes.step_s, warm.step_s if warm else None)),
+    }
+    shares = {
+        name: share_estimate(more, less, as_it_is.step_s)
+        for name, (more, less) in steps.items()
+        if more is not less
+    }
+    return PointStalls(point, total_estimate(as_it_is.step_s), shares)
+
+
+def _variants(real: _Set, sets: Mapping[str, _Set]) -> Mapping[str, _Sizes]:
+    """Return the sizes of the runs that differ from the `real` ones in their data alone, by that.
+
+    A rank alone is an experiment of its own, with the same data as others.
+    """
+    found: defaultdict[str, _Sizes] = defaultdict(dict)
+    for each in sets.values():
+        if each.data is not None and not _other_than_data(real, each):
+            found[each.data] |= each.sizes
+    return found
+
+
+def _other_than_data(real: _Set, variant: _Set) -> list[str]:
+    """Return what a variant differs in that it should not; its command goes on where the other ends."""
+    words = real.setup.command
+    goes_on = variant.setup.command[: len(words)] == words
+    return [
+        each.what
+        for each in differences(real.setup, variant.setup)
+        if not (each.what == "command" and goes_on)
+    ]
+
+
+def _set_aside(real: _Set, sets: Mapping[str, _Set]) -> str:
+    other = {what for each in sets.values() if each.data for what in _other_than_data(real, each)}
+    return f" with the same {' and '.join(sorted(other))}" if other else ""
+
+
+def _alike(sets: Sequence[_Runs]) -> bool:
+    samples = [one for runs in sets for one in runs.samples]
+    return max(samples) - min(samples) <= _ALIKE * max(samples)
+
+
+def _data(
+    real: list[float], synthetic: list[float], warm: list[float] | None
+) -> Iterator[tuple[str, tuple[list[float], list[float]]]]:
+    if warm is None:
+        yield "data", (real, synthetic)
+    else:
+        yield "preparation", (warm, synthetic)
+        yield "fetch", (real, warm)

@@ -1,0 +1,152 @@
+"""What runs used of their nodes: processors, memory, network, GPUs and energy, by telemetry."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from argosy.report.runs.study_tables import StudyTables
+
+PROCESSORS, GPUS, BOTH = "processors", "GPUs", "processors and GPUs"
+"""Of what a power is."""
+
+LEAST_COVERED = 0.5
+"""Of the steady state, by the readings of a counter that lie within it; else its power is not known."""
+
+# Counters begin with 0 in each attempt; a GPU's rows have no processors and the other way round.
+_QUERY = f"""
+WITH device AS (
+    SELECT experiment, run_id, attempt, node, gpu, max(at_s) - min(at_s) AS seconds,
+        max(cpu_s) - min(cpu_s) AS cpu_s, max(cpus) AS cpus, max(memory_used_bytes) AS memory_bytes,
+        max(network_sent_bytes) AS sent_bytes, max(network_received_bytes) AS received_bytes,
+        max(cpu_energy_j) AS cpu_j, avg(utilisation) AS utilisation, max(energy_j) AS gpu_j
+    FROM telemetry GROUP BY ALL
+), used AS (
+    SELECT experiment, run_id,
+        count(*) FILTER (gpu IS NULL) AS nodes,
+        count(cpu_j) FILTER (gpu IS NULL) AS nodes_of_energy,
+        count(*) FILTER (gpu IS NOT NULL) AS gpus,
+        count(gpu_j) FILTER (gpu IS NOT NULL) AS gpus_of_energy,
+        sum(cpu_s) FILTER (gpu IS NULL) / nullif(sum(cpus * seconds) FILTER (gpu IS NULL), 0)
+            AS cpu_busy,
+        max(memory_bytes) FILTER (gpu IS NULL) AS memory_bytes,
+        sum(sent_bytes + received_bytes) / nullif(sum(seconds) FILTER (gpu IS NULL), 0)
+            AS network_bytes_per_s,
+        avg(utilisation) AS gpu_busy,
+        max(memory_bytes) FILTER (gpu IS NOT NULL) AS gpu_memory_bytes,
+        sum(cpu_j) AS cpu_j, sum(gpu_j) AS gpu_j
+    FROM device GROUP BY ALL
+), steady AS (
+    SELECT experiment, run_id, min(began_s) AS began_s, max(ended_s) AS ended_s,
+        sum(samples) / nullif(max(seconds), 0) AS samples_per_s
+    FROM steady_rank GROUP BY ALL
+), steady_device AS (
+    SELECT experiment, run_id, node, gpu, ended_s - began_s AS wanted_s, max(at_s) - min(at_s) AS seconds,
+        max(coalesce(cpu_energy_j, energy_j)) - min(coalesce(cpu_energy_j, energy_j)) AS joules
+    FROM telemetry JOIN steady USING (experiment, run_id)
+    WHERE at_s BETWEEN began_s AND ended_s AND coalesce(cpu_energy_j, energy_j) IS NOT NULL
+    GROUP BY ALL
+), power AS (
+    SELECT experiment, run_id,
+        count(*) FILTER (gpu IS NULL) AS nodes_of_power,
+        count(*) FILTER (gpu IS NOT NULL) AS gpus_of_power,
+        sum(joules / seconds) FILTER (gpu IS NULL) AS cpu_w,
+        sum(joules / seconds) FILTER (gpu IS NOT NULL) AS gpu_w
+    FROM steady_device WHERE seconds > 0 AND seconds >= {LEAST_COVERED} * wanted_s GROUP BY ALL
+), seen AS (
+    SELECT experiment, run_id, count(*) AS gpus_seen FROM gpus GROUP BY ALL
+)
+SELECT used.*, runs.nodes AS nodes_asked, runs.nodes * runs.pieces AS nodes_expected,
+    coalesce(gpus_seen, 0) AS gpus_expected, samples_per_s, nodes_of_power, gpus_of_power, cpu_w, gpu_w
+FROM used JOIN runs USING (experiment, run_id) LEFT JOIN seen USING (experiment, run_id)
+LEFT JOIN steady USING (experiment, run_id) LEFT JOIN power USING (experiment, run_id)
+ORDER BY experiment, run_id
+"""
+
+_UNREAD = """
+SELECT what, why, count(DISTINCT (experiment, run_id, node)) AS nodes
+FROM unread GROUP BY ALL ORDER BY what, why
+"""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a run used; None is what was not read everywhere.
+
+    From the agents' start to their end: `cpu_busy` and `gpu_busy` are shares of all processors and GPUs,
+    `memory_bytes` the most of any node, `gpu_memory_bytes` of any GPU, `network_bytes_per_s` both ways, of
+    a node in the mean, and `cpu_j` and `gpu_j` the energy of processors' packages and of GPUs, in joules.
+
+    In the steady state: `power_w` is what all nodes take, `j_per_sample` that over the throughput, and
+    `power_of` says of what: `PROCESSORS`, `GPUS` or `BOTH`. Where there are GPUs, none goes without them.
+    """
+
+    cpu_busy: float | None
+    memory_bytes: int | None
+    network_bytes_per_s: float | None
+    gpu_busy: float | None
+    gpu_memory_bytes: int | None
+    cpu_j: float | None
+    gpu_j: float | None
+    power_w: float | None
+    power_of: str | None
+    j_per_sample: float | None
+
+
+@dataclass(frozen=True)
+class Unread:
+    """What could not be read, why, and on how many nodes of all runs."""
+
+    what: str
+    why: str
+    nodes: int
+
+
+def usage(tables: StudyTables) -> Mapping[tuple[str, str], Usage]:
+    """Return usage by experiment and run_id, of each completed run that has telemetry.
+
+    An energy is given only when every node, or every GPU, of the run has it: part of it would look
+    like a better run.
+    """
+    return {(row["experiment"], row["run_id"]): _usage(row) for row in tables.fetch(_QUERY)}
+
+
+def of_widest(runs: Sequence[Usage]) -> list[Usage]:
+    """Return those whose power is of the most: one number is of one kind of thing."""
+    for power_of in (BOTH, GPUS, PROCESSORS):
+        if found := [run for run in runs if run.power_of == power_of]:
+            return found
+    return []
+
+
+def unread(tables: StudyTables) -> list[Unread]:
+    """Return what telemetry could not read, by what and why."""
+    return [Unread(**row) for row in tables.fetch(_UNREAD)]
+
+
+def _usage(row: Mapping[str, Any]) -> Usage:
+    all_nodes = row["nodes_of_energy"] == row["nodes"] == row["nodes_expected"]
+    all_gpus = row["gpus_of_energy"] == row["gpus"] == row["gpus_expected"] > 0
+    power_w, power_of = _power(row)
+    rate = row["samples_per_s"]
+    return Usage(
+        cpu_busy=row["cpu_busy"],
+        memory_bytes=row["memory_bytes"],
+        network_bytes_per_s=row["network_bytes_per_s"],
+        gpu_busy=row["gpu_busy"],
+        gpu_memory_bytes=row["gpu_memory_bytes"],
+        cpu_j=row["cpu_j"] if all_nodes else None,
+        gpu_j=row["gpu_j"] if all_gpus else None,
+        power_w=power_w,
+        power_of=power_of,
+        j_per_sample=power_w / rate if power_w and rate else None,
+    )
+
+
+def _power(row: Mapping[str, Any]) -> tuple[float | None, str | None]:
+    """Return the watts of a run's steady state, and of what they are."""
+    has_processors = row["nodes_of_power"] == row["nodes_asked"]
+    if not row["gpus_expected"]:
+        return (row["cpu_w"], PROCESSORS) if has_processors else (None, None)
+    if row["gpus_of_power"] != row["gpus_expected"]:
+        return None, None
+    return (row["cpu_w"] + row["gpu_w"], BOTH) if has_processors else (row["gpu_w"], GPUS)
