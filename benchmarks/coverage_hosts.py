@@ -11,7 +11,7 @@ from rich.table import Table
 from ugly_studies import Ugliness, rank_times
 
 from argosy.report.runs.stragglers import stragglers
-from argosy.report.topics.slow_again import LookedAt, slow_hosts, slow_ranks_again
+from argosy.report.topics.slowness import LookedAt, slow_hosts, slow_ranks_again
 
 STUDIES = 300
 SEED = 15

@@ -8,8 +8,8 @@ from rich.table import Table
 from simulated_rings import WORLDS, World, forecast_of, run_s, true_step_s
 
 from argosy.report.statistics.estimates import Estimate
-from argosy.report.summary.prediction import Question, prediction_summary
 from argosy.report.topics.laws import Refused
+from argosy.report.topics.prediction.answers import Question, prediction_summary
 
 STUDIES = 300
 SEED = 11

@@ -13,8 +13,8 @@ from playwright.sync_api import Page, expect
 from study_files import plan
 
 from argosy.report import write_comparison, write_report
-from argosy.report.summary.costs import Rates
 from argosy.report.summary.models import Summary, read_summary
+from argosy.report.summary.parts import Rates
 from argosy.results import collect
 
 Open = Callable[..., Any]

@@ -164,7 +164,6 @@ TRUSTED = {
     "results/own_tables.py": "the user's own key",
     "jobs/program_check.py": "names of the user's own programs",
     "jobs/study_file.py": "what the driver itself has just written",
-    "report/charts/chart_scripts.py": "what Argosy brings itself",
     "report/page/html.py": "what Argosy brings itself",
     "results/long_lines.py": "writes copies into a folder of its own",
 }

@@ -10,12 +10,11 @@ import pytest
 from study_files import STARTED, completed, plan
 
 from argosy.report import write_report
-from argosy.report.prose.answer import advice, answer
-from argosy.report.prose.experiments import to_know
 from argosy.report.statistics.estimates import Estimate, geometric_mean_estimate, ratio_estimate
-from argosy.report.summary.advice import advise
-from argosy.report.summary.allreduces import AllreduceSummary
 from argosy.report.summary.models import ExperimentSummary, PointSummary, Summary, read_summary
+from argosy.report.summary.parts import AllreduceSummary
+from argosy.report.topics import to_know
+from argosy.report.topics.answer import advice, advise, answer
 from argosy.results import collect
 
 SPREAD = (0.99, 1.0, 1.01)

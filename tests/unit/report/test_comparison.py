@@ -12,7 +12,7 @@ import pytest
 from study_files import plan, sample_study
 
 from argosy.report import write_comparison, write_report
-from argosy.report.comparison import compare, findings
+from argosy.report.outputs.comparison import compare, findings
 from argosy.report.summary.models import Summary, read_summary
 from argosy.results import collect
 

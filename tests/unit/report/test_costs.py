@@ -7,11 +7,11 @@ import pytest
 from study_files import completed
 
 from argosy.report import Rates, write_report
-from argosy.report.charts import cost_chart
 from argosy.report.statistics.estimates import Estimate
-from argosy.report.summary.costs import cost_summary
+from argosy.report.summary.parts import UsageSummary
 from argosy.report.summary.summarise import summarise
-from argosy.report.summary.usage import UsageSummary
+from argosy.report.topics import costs as cost_chart
+from argosy.report.topics.costs import cost_summary
 from argosy.results import collect
 
 RATES = Rates(price_per_node_hour=2.5, currency="EUR", carbon_g_per_kwh=300, pue=1.2)

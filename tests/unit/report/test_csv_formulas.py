@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from argosy.report.summary_csv import csv_text
+from argosy.report.outputs.summary_csv import csv_text
 
 NAMES = ('=HYPERLINK("x")', "+1", "-2+3", "@SUM(1)", "\t=1", "\r=1", "\n=1", "＝1")
 

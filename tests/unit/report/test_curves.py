@@ -3,11 +3,11 @@
 import pytest
 from scaling_studies import gustafson, usl
 
-from argosy.report.charts import curves
 from argosy.report.runs.measurements import Measurement, Point
-from argosy.report.summary.laws import law_summaries
 from argosy.report.topics.laws import fit
+from argosy.report.topics.laws import says as curves
 from argosy.report.topics.laws.formulas import AMDAHL, GUSTAFSON, LINEAR, USL, Law
+from argosy.report.topics.laws.says import law_summaries
 
 SIZES = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
 

@@ -9,7 +9,7 @@ import pytest
 from study_files import plan
 
 from argosy.report import write_report
-from argosy.report.page.excerpts import (
+from argosy.report.page.page import (
     ALL_CHARACTERS,
     LINE_LENGTH,
     LINES,

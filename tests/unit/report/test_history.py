@@ -15,19 +15,14 @@ from study_files import STARTED, plan, write_json
 
 from argosy.errors import ArgosyError
 from argosy.report import write_report
-from argosy.report.badge import badge_of
-from argosy.report.comparison import compare, findings
 from argosy.report.kept_reports import report_called
-from argosy.report.prose import history as words
-from argosy.report.prose.experiments import to_know
-from argosy.report.summary.history import past_summary, with_history
-from argosy.report.summary.models import (
-    ExperimentSummary,
-    History,
-    Summary,
-    read_summary,
-    summary_json,
-)
+from argosy.report.outputs.badge import badge_of
+from argosy.report.outputs.comparison import compare, findings
+from argosy.report.summary.models import ExperimentSummary, Summary, read_summary, summary_json
+from argosy.report.summary.parts import History
+from argosy.report.topics import to_know
+from argosy.report.topics.history import says as words
+from argosy.report.topics.history.measure import past_summary, with_history
 from argosy.results import collect
 
 DAY = 86_400.0

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from argosy.report.runs.measurements import Measurement, Point
-from argosy.report.summary.laws import Laws, MeasuredSizes, law_summaries
-from argosy.report.summary.laws import sentence as sentence_of
+from argosy.report.topics.laws.says import Laws, MeasuredSizes, law_summaries
+from argosy.report.topics.laws.says import sentence as sentence_of
 
 SIZES = (1, 2, 4, 8, 16, 32)
 

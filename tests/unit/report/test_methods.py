@@ -5,7 +5,7 @@ from pathlib import Path
 
 from study_files import completed, plan, sample_study
 
-from argosy.report.prose.methods import methods
+from argosy.report.methods import methods
 from argosy.report.summary.models import Summary
 from argosy.report.summary.summarise import summarise
 from argosy.results import collect

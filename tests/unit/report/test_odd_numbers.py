@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from study_files import completed, plan, write_json
 
+from argosy.report.outputs.summary_csv import summary_csv
 from argosy.report.page.page import page
-from argosy.report.prose.experiments import sentences, to_know
 from argosy.report.summary.models import Summary, summary_json
 from argosy.report.summary.summarise import summarise
-from argosy.report.summary_csv import summary_csv
+from argosy.report.topics import sentences, to_know
 from argosy.results import collect
 
 

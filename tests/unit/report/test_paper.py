@@ -13,8 +13,7 @@ from stalled_studies import SHARES, stalled
 from study_files import completed, sample_study
 
 from argosy.report import write_report
-from argosy.report.paper.latex import latex_tables, scaling_table
-from argosy.report.paper.paper import write_paper
+from argosy.report.outputs.paper import latex_tables, scaling_table, write_paper
 from argosy.report.summary.models import Summary, read_summary
 from argosy.results import collect
 

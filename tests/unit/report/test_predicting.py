@@ -12,15 +12,16 @@ from study_files import completed
 
 from argosy.errors import ArgosyError
 from argosy.report import Rates, write_report
-from argosy.report.prose.predictions import sentences
 from argosy.report.runs.measurements import Point, measurements
 from argosy.report.runs.study_tables import open_study
-from argosy.report.summary.predicting import predicted
-from argosy.report.summary.prediction import PredictionSummary, Question
+from argosy.report.summary.parts import PredictionSummary
 from argosy.report.topics.phases import step_times
 from argosy.report.topics.prediction import Horovod, model_at
+from argosy.report.topics.prediction.answers import Question
 from argosy.report.topics.prediction.inputs import Forecast, everything, forecast
 from argosy.report.topics.prediction.measured import horovod_settings
+from argosy.report.topics.prediction.predicted import predicted
+from argosy.report.topics.prediction.says import sentences
 from argosy.report.topics.prediction.training import slowest_of
 from argosy.results import collect
 

@@ -7,11 +7,11 @@ import pytest
 from published_scaling import DLPERF, MPT, TENSORFLOW_K80, Published, Size
 from study_files import plan
 
-from argosy.report.prose.predictions import sentences
 from argosy.report.summary.models import ExperimentSummary
-from argosy.report.summary.predicting import predicted
-from argosy.report.summary.prediction import Question
 from argosy.report.summary.summarise import summarise
+from argosy.report.topics.prediction.answers import Question
+from argosy.report.topics.prediction.predicted import predicted
+from argosy.report.topics.prediction.says import sentences
 from argosy.results import collect
 
 SAMPLES = 8

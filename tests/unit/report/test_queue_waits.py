@@ -7,9 +7,9 @@ import pytest
 from study_files import RunFiles, plan
 
 from argosy.report import write_comparison, write_report
-from argosy.report.comparison import compare, findings
-from argosy.report.prose.experiments import sentences
+from argosy.report.outputs.comparison import compare, findings
 from argosy.report.summary.models import Summary, read_summary
+from argosy.report.topics import sentences
 from argosy.results import collect
 
 

@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 
 from argosy.report.runs.stragglers import SIGNIFICANCE
-from argosy.report.topics.slow_again import (
-    LookedAt,
-    SlowHost,
-    SlowRank,
-    slow_hosts,
-    slow_ranks_again,
-)
+from argosy.report.topics.slowness import LookedAt, SlowHost, SlowRank, slow_hosts, slow_ranks_again
 
 HOSTS = tuple(f"host{number}" for number in range(8))
 STUDIES = 200

@@ -22,11 +22,11 @@ from step_files import change_clock, rows, write_rows
 from study_files import STARTED, completed, plan, sample_study
 
 from argosy.report import ReportFiles, make_report, write_report
-from argosy.report.charts.figures import Drawing
+from argosy.report.charts.drawing import Drawing
+from argosy.report.outputs.terminal import print_summary
 from argosy.report.page.html import chart_data
 from argosy.report.page.page import page as render_page
 from argosy.report.summary.models import read_summary, summary_json, summary_schema
-from argosy.report.terminal import print_summary
 from argosy.results import ResultsError, collect
 
 

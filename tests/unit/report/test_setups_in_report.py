@@ -13,9 +13,9 @@ from stalled_studies import stalled
 from study_files import plan
 
 from argosy.report import write_report
-from argosy.report.summary.predicting import predicted as answer
-from argosy.report.summary.prediction import Question
-from argosy.report.terminal import print_summary
+from argosy.report.outputs.terminal import print_summary
+from argosy.report.topics.prediction.answers import Question
+from argosy.report.topics.prediction.predicted import predicted as answer
 from argosy.results import ResultsError, collect
 
 OLD, NEW = "ab", "cd"

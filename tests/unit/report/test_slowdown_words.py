@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 from study_files import plan
 
-from argosy.report.prose import findings
-from argosy.report.prose.experiments import sentences, to_know
 from argosy.report.summary.models import Summary
 from argosy.report.summary.summarise import summarise
+from argosy.report.topics import runs as findings
+from argosy.report.topics import sentences, to_know
 from argosy.results import collect
 
 STEPS = 150

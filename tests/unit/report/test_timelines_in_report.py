@@ -15,10 +15,10 @@ from step_files import change_clock
 from study_files import STARTED, plan
 
 from argosy.report import write_report
-from argosy.report.charts.figures import drawings
-from argosy.report.paper.paper import draw
+from argosy.report.outputs.paper import draw
+from argosy.report.outputs.terminal import print_summary
 from argosy.report.summary.models import read_summary
-from argosy.report.terminal import print_summary
+from argosy.report.topics import drawings
 from argosy.report.topics.timelines import part_of
 from argosy.results import collect
 

@@ -9,12 +9,12 @@ import pytest
 from rich.console import Console
 from ugly_studies import SAMPLES, Ugliness, rank_times, step_times, true_log_rate, write_run
 
+from argosy.report.outputs.terminal import print_summary
 from argosy.report.page.page import page
-from argosy.report.prose.findings import left_out, remarks
 from argosy.report.runs.warmup import warm_up
 from argosy.report.summary.models import RunSummary, Summary, summary_json
 from argosy.report.summary.summarise import summarise
-from argosy.report.terminal import print_summary
+from argosy.report.topics.runs import left_out, remarks
 from argosy.results import collect
 
 RANKS, STEPS = 2, 120

@@ -7,16 +7,8 @@ import pytest
 from study_files import completed
 
 from argosy.report.runs.study_tables import open_study
-from argosy.report.topics.usage import (
-    BOTH,
-    GPUS,
-    PROCESSORS,
-    Unread,
-    Usage,
-    of_widest,
-    unread,
-    usage,
-)
+from argosy.report.summary.parts import Unread
+from argosy.report.topics.usage import BOTH, GPUS, PROCESSORS, Usage, of_widest, unread, usage
 from argosy.results import collect
 
 

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from argosy.report import numbers
-from argosy.report.prose import findings as words
-from argosy.report.prose import size_names, sizes
+from argosy.report import numbers, sizes
+from argosy.report import sizes as size_names
 from argosy.report.runs.measurements import Point
 from argosy.report.runs.setups import Setup
 from argosy.report.statistics.estimates import Estimate
-from argosy.report.summary.allreduces import AllreduceSummary
-from argosy.report.summary.models import ExperimentSummary, PointSummary, SizeRuns
+from argosy.report.summary.models import ExperimentSummary, PointSummary
+from argosy.report.summary.parts import AllreduceSummary, SizeRuns
+from argosy.report.topics import scaling as words
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,11 @@ from argosy.report.topics.prediction import (
     Horovod,
     Model,
     Training,
-    fastest_within,
     fit_communication,
-    largest_with_efficiency,
     predict,
     split_layers,
 )
+from argosy.report.topics.prediction.answers import fastest_within, largest_with_efficiency
 from argosy.report.topics.prediction.training import step_s
 
 FOUND = fit_communication(hierarchical_times())

@@ -40,10 +40,10 @@ def predict(
     """Predict a training on more nodes than were measured, and say how many to use."""
     from argosy.cli.site_names import results_of
     from argosy.report import Rates
-    from argosy.report.prediction_table import table
-    from argosy.report.prose.predictions import sentences
-    from argosy.report.summary.predicting import predicted
-    from argosy.report.summary.prediction import Question
+    from argosy.report.outputs.terminal import prediction_table as table
+    from argosy.report.topics.prediction.answers import Question
+    from argosy.report.topics.prediction.predicted import predicted
+    from argosy.report.topics.prediction.says import sentences
     from argosy.results import collect
     from argosy.site.costs import read_costs
 

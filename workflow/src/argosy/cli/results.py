@@ -74,7 +74,7 @@ def summary(
     from argosy.cli.output import show_json
     from argosy.cli.site_names import results_of
     from argosy.report.kept_reports import read_report
-    from argosy.report.terminal import print_summary
+    from argosy.report.outputs.terminal import print_summary
     from argosy.terminal import make_console
 
     folder = results_of(site)
@@ -96,7 +96,7 @@ def figures(
     """Write a report's charts as SVG and PDF, and its tables as LaTeX and CSV."""
     from argosy.cli.site_names import results_of
     from argosy.report.kept_reports import read_report
-    from argosy.report.paper.paper import write_paper
+    from argosy.report.outputs.paper import write_paper
 
     folder = results_of(site)
     _, found = read_report(folder)
@@ -114,8 +114,8 @@ def badge(
     """Write a badge (SVG) of an experiment: the advised size, its efficiency, or a loss of speed."""
     from argosy.cli.site_names import results_of
     from argosy.files import write_text
-    from argosy.report.badge import badge_of
     from argosy.report.kept_reports import read_report
+    from argosy.report.outputs.badge import badge_of
 
     _, found = read_report(results_of(site))
     write_text(file, badge_of(found, experiment))

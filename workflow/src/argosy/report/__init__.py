@@ -3,7 +3,7 @@
 A few lines in the terminal are made in `terminal`, answers to questions in `predicting`.
 """
 
-from argosy.report.summary.costs import Rates
+from argosy.report.summary.parts import Rates
 from argosy.report.write import ReportFiles, make_report, write_comparison, write_report
 
 __all__ = [

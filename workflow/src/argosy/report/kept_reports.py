@@ -12,13 +12,8 @@ from pydantic import ValidationError
 from argosy.errors import ArgosyError, plain_texts, some
 from argosy.files import write_text
 from argosy.reading import NotReadError, entries, json_of, read_bytes, read_object
-from argosy.report.summary.history import (
-    PastSummary,
-    commits,
-    measured_keys,
-    past_summary,
-)
 from argosy.report.summary.models import SUMMARY_VERSION, Summary, read_summary
+from argosy.report.topics.history.measure import PastSummary, commits, measured_keys, past_summary
 
 SUMMARY = "summary.json"
 HISTORY = "history"

@@ -5,17 +5,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from argosy.files import write_text
-from argosy.report.charts.comparison_chart import comparison_drawing
-from argosy.report.comparison import compare, findings
+from argosy.report.charts.overview_charts import comparison_drawing
 from argosy.report.kept_reports import SUMMARY, keep_replaced, past_reports
-from argosy.report.page.excerpts import with_excerpts
+from argosy.report.outputs.comparison import compare, findings
+from argosy.report.outputs.summary_csv import summary_csv
 from argosy.report.page.html import rendered
-from argosy.report.page.page import page
-from argosy.report.summary.costs import NOT_KNOWN, Rates
-from argosy.report.summary.history import with_history
+from argosy.report.page.page import page, with_excerpts
 from argosy.report.summary.models import Summary, summary_json
+from argosy.report.summary.parts import NOT_KNOWN, Rates
 from argosy.report.summary.summarise import summarise
-from argosy.report.summary_csv import summary_csv
+from argosy.report.topics.history.measure import with_history
 
 
 @dataclass(frozen=True)

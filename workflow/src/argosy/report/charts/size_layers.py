@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-BLUE, GREY, DARK = "#0072B2", "#999999", "#555555"
+from argosy.report.colours import GREY
+
 SINGLE, IDEAL = "single runs", "ideal"
 _OWN_SERIES = "indexof(shown, datum.series) >= 0"
 

@@ -1,21 +1,50 @@
-"""HTML pages that ask nothing of the network: a template, with everything it needs inside it."""
+"""The scripts that draw charts in the page: Vega, Vega-Lite and Vega-Embed, as vl-convert has them."""
 
 import base64
+import contextlib
 import hashlib
+import sysconfig
 from collections.abc import Iterable
 from functools import cache
+from importlib.metadata import version
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
+from argosy.files import write_text
 from argosy.report import numbers
-from argosy.report.charts.chart_scripts import chart_scripts
-from argosy.report.charts.figures import Drawing
+from argosy.report.charts.drawing import Drawing
+from argosy.report.colours import coloured
 from argosy.report.statistics.estimates import scaled
 from argosy.units import amount
+
+VEGA_LITE = "6.4"
+"""The version in which charts are written, as vl-convert names it."""
+
+
+def chart_scripts() -> str:
+    """Return one script that defines `vegaEmbed` and fetches nothing.
+
+    vl-convert takes seconds to put it together, so it is kept in the environment that holds vl-convert,
+    and made anew where it is not or where nothing may be written.
+    """
+    folder = Path(sysconfig.get_path("data")) / "share" / "argosy"
+    kept = folder / f"vega-embed-{version('vl-convert-python')}-{VEGA_LITE}.js"
+    with contextlib.suppress(OSError):
+        return kept.read_text(encoding="utf-8")
+    # Loading it takes longer than finding what it made before.
+    import vl_convert
+
+    made: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
+    with contextlib.suppress(OSError):
+        write_text(kept, made)
+        # An environment may be one for many users.
+        kept.chmod(0o644)
+    return made
 
 
 def rendered(template: str, **content: Any) -> str:
@@ -23,7 +52,7 @@ def rendered(template: str, **content: Any) -> str:
     scripts = [chart_scripts(), _file("charts.js"), _file("tables.js")]
     page = _environment().get_template(template)
     html = page.render(
-        css=Markup(_file("report.css")),
+        css=Markup(coloured(_file("report.css"))),
         scripts=[Markup(script) for script in scripts],
         script_sources=_sources(scripts),
         chart_data=chart_data,

@@ -1,29 +1,114 @@
-"""The report's page: all that the summary says."""
+"""The last lines of a failure's log, safe to show whatever the log holds, and cheap however long it is."""
 
 import os
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
-from argosy.report.charts.figures import first_pictures, further_pictures
-from argosy.report.charts.overview_chart import overview_drawing
-from argosy.report.charts.sparkline import sparkline
+from argosy.reading import NotReadError, read_end
+from argosy.report import sizes
+from argosy.report import sizes as size_names
+from argosy.report.charts.overview_charts import overview_drawing, sparkline
+from argosy.report.methods import methods
 from argosy.report.numbers import of_metric
 from argosy.report.page.html import rendered
-from argosy.report.prose import findings as words
-from argosy.report.prose import headings, history, repeated_slowness, size_names, sizes
-from argosy.report.prose import predictions as prediction_words
-from argosy.report.prose import setups as setup_words
-from argosy.report.prose import stalls as stall_words
-from argosy.report.prose import timelines as timeline_words
-from argosy.report.prose.answer import advice, advised, answer
-from argosy.report.prose.experiments import sentences, to_know
-from argosy.report.prose.methods import methods
-from argosy.report.summary.laws import NAMES, parameter_texts
-from argosy.report.summary.models import Summary
+from argosy.report.sizes import states
+from argosy.report.summary.models import FailureSummary, Summary
+from argosy.report.topics import first_pictures, further_pictures, sentences, to_know
+from argosy.report.topics import setups as headings
+from argosy.report.topics import setups as setup_words
+from argosy.report.topics import slowness as repeated_slowness
+from argosy.report.topics import stalls as stall_words
+from argosy.report.topics import timelines as timeline_words
+from argosy.report.topics.accuracy import metric_names
+from argosy.report.topics.answer import advice, advised, answer
+from argosy.report.topics.history import says as history
 from argosy.report.topics.laws import CONTRADICTED
+from argosy.report.topics.laws.says import NAMES, parameter_texts
+from argosy.report.topics.losses import factor_names, worst_factor
+from argosy.report.topics.phases import phase_names
+from argosy.report.topics.prediction import says as prediction_words
+from argosy.report.topics.runs import remarks
+from argosy.report.topics.scaling import measured_sizes
+
+LINES = 20
+
+LINE_LENGTH = 240
+
+READ_BYTES = 16 * 1024
+
+ALL_CHARACTERS = 512 * 1024
+"""Of all excerpts of a report together, so that a thousand failures do not swell it."""
+
+_TERMINAL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
+
+
+class NoExcerptError(Exception):
+    """Why there is nothing to show of a log; its words end the sentence "No excerpt: …"."""
+
+
+def with_excerpts(failures: Sequence[FailureSummary], results_dir: Path) -> list[FailureSummary]:
+    """Return the failures with the ends of their logs, which are relative to `results_dir`."""
+    return list(_excerpted(failures, results_dir))
+
+
+def _excerpted(failures: Sequence[FailureSummary], results_dir: Path) -> Iterator[FailureSummary]:
+    left = ALL_CHARACTERS
+    for failure in failures:
+        if failure.log_file is None:
+            yield failure
+            continue
+        try:
+            if left <= 0:
+                raise NoExcerptError("the failures before it have filled the room for excerpts")
+            text = excerpt(results_dir / failure.log_file, results_dir)
+        except NoExcerptError as reason:
+            yield replace(failure, no_excerpt=str(reason))
+        else:
+            left -= len(text)
+            yield replace(failure, log_excerpt=text)
+
+
+def excerpt(path: Path, top: Path) -> str:
+    """Return the last `LINES` lines of a file below `top`, of its last `READ_BYTES` at most.
+
+    Terminal codes are left out, other control characters replaced, long lines cut. Raises
+    NoExcerptError when the file is missing, unreadable, empty, no plain file, or not below `top`: which
+    file it is may be said by a table from elsewhere.
+    """
+    try:
+        tail, is_whole = read_end(path, top, READ_BYTES)
+    except NotReadError as error:
+        raise NoExcerptError(f"{path.name} is not a plain file of the results") from error
+    except OSError as error:
+        raise NoExcerptError(f"{path.name}: {error.strerror}") from error
+    lines = tail.decode(errors="replace").rstrip().split("\n")
+    if not is_whole and len(lines) > 1:
+        del lines[0]
+    shown = [_shown(line) for line in lines[-LINES:]]
+    if not any(shown):
+        raise NoExcerptError(f"{path.name} is empty")
+    return "\n".join(shown)
+
+
+def _shown(line: str) -> str:
+    # A progress bar is one line that was written many times over; its last state is what was seen.
+    last = _TERMINAL.sub("", line.rstrip("\r").rpartition("\r")[2])
+    plain = "".join(_plain(character) for character in last.expandtabs(4)).rstrip()
+    return plain if len(plain) <= LINE_LENGTH else f"{plain[: LINE_LENGTH - 1]}…"
+
+
+def _plain(character: str) -> str:
+    """Return the character; the replacement character for one that would be acted on, not shown."""
+    return "\ufffd" if unicodedata.category(character)[0] == "C" else character
+
 
 _LOST_ALL = 0.6
 """The loss of a factor that has the deepest shade."""
+
 _DEEPEST = 40
 """Per cent of colour, on which text can still be read."""
 
@@ -38,7 +123,7 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         "report.html.j2",
         summary=summary,
         link=lambda path: _link(to_results, path),
-        states=words.states,
+        states=states,
         facts=headings.facts,
         footer=headings.footer,
         answer=answer,
@@ -52,12 +137,12 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         overview_drawing=overview_drawing,
         first_pictures=first_pictures,
         further_pictures=further_pictures,
-        worst_factor=words.worst_factor,
+        worst_factor=worst_factor,
         heat=_heat,
-        phase_names=words.phase_names,
-        factor_names=words.factor_names,
-        measured_sizes=words.measured_sizes,
-        remarks=words.remarks,
+        phase_names=phase_names,
+        factor_names=factor_names,
+        measured_sizes=measured_sizes,
+        remarks=remarks,
         slow_host_sentences=repeated_slowness.host_sentences,
         mixtures=setup_words.mixtures,
         methods=methods,
@@ -65,7 +150,7 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         parameter_texts=parameter_texts,
         contradicted=CONTRADICTED,
         stall_names=stall_words.part_names,
-        metric_names=words.metric_names,
+        metric_names=metric_names,
         of_metric=of_metric,
         stall_refusals=stall_words.refusals,
         history_sentences=history.sentences,

@@ -6,43 +6,38 @@ Units are in the names, ratios have none.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import AfterValidator, Field, TypeAdapter
+from pydantic import TypeAdapter
 
 from argosy.report.runs.measurements import Point
-from argosy.report.runs.setups import Difference, Setup
+from argosy.report.runs.setups import Setup
 from argosy.report.runs.stragglers import Straggler
 from argosy.report.statistics.estimates import CONFIDENCE, Estimate
-from argosy.report.summary.allreduces import AllreduceSummary
-from argosy.report.summary.costs import CostSummary, Rates
-from argosy.report.summary.laws import LawSummary
-from argosy.report.summary.prediction import PredictionSummary
-from argosy.report.summary.usage import UsageSummary
-from argosy.report.topics.doubts import LongSteps, NotFinite
-from argosy.report.topics.queue import QueueWaits
-from argosy.report.topics.timelines import PointTimeline
-from argosy.report.topics.usage import Unread
+from argosy.report.summary.parts import (
+    Advice,
+    AllreduceSummary,
+    ContainerCostSummary,
+    CostSummary,
+    History,
+    LawSummary,
+    LongSteps,
+    NotFinite,
+    PointTimeline,
+    PositiveEstimate,
+    PredictionSummary,
+    QueueWaits,
+    Rates,
+    RatioEstimate,
+    Size,
+    SizeRuns,
+    Speed,
+    StallSummary,
+    Unread,
+    UsageSummary,
+)
 
 SUMMARY_VERSION = 7
-
-
-def _positive(estimate: Estimate) -> Estimate:
-    if not estimate.mean > 0:
-        raise ValueError("its mean must be above 0")
-    return estimate
-
-
-def _ratio(estimate: Estimate) -> Estimate:
-    if estimate.low is not None and not estimate.low > 0:
-        raise ValueError("the interval of a ratio must be above 0")
-    return _positive(estimate)
-
-
-Size = Annotated[int, Field(ge=1, lt=1 << 31)]
-Speed = Annotated[float, Field(gt=0, lt=1e30)]
-PositiveEstimate = Annotated[Estimate, AfterValidator(_positive)]
-RatioEstimate = Annotated[Estimate, AfterValidator(_ratio)]
 
 
 @dataclass(frozen=True)
@@ -87,125 +82,6 @@ class PointSummary:
     """Why its speed-up has no interval although there are several runs."""
     metrics: dict[str, Estimate] = field(default_factory=dict)
     """What the program recorded besides, by name: the mean over ranks, over the runs."""
-
-
-@dataclass(frozen=True)
-class SizeRuns:
-    """All planned runs of a size: how many in which state, and how many completed ones are `left_out`."""
-
-    nodes: Size
-    ranks_per_node: Size
-    ranks: Size
-    runs: int
-    states: dict[str, int]
-    left_out: int
-
-
-@dataclass(frozen=True)
-class StallSummary:
-    """What a step at one size waits for: shares by part, which add up to 1, or why they are not known."""
-
-    nodes: Size
-    ranks_per_node: Size
-    ranks: Size
-    step_s: Estimate | None
-    shares: dict[str, Estimate]
-    refused: str | None
-
-
-@dataclass(frozen=True)
-class ContainerCostSummary:
-    """By how much a step at one size takes longer than in the experiment `native`, as a share."""
-
-    native: str
-    nodes: Size
-    ranks_per_node: Size
-    ranks: Size
-    cost: Estimate
-    is_paired: bool
-    """As of a speed-up."""
-
-
-@dataclass(frozen=True)
-class Advice:
-    """Sizes to ask for, of those measured.
-
-    `fastest` has the highest mean throughput. `for_time` is the smallest size that is not shown to be
-    slower, and is the base or shown to be faster than that; `for_node_hours` the smallest that is not
-    shown to take more node-hours than the cheapest. Sizes without an interval are left out as
-    `not_compared`, unless all are: then means decide, `by_means`.
-    """
-
-    fastest: Point
-    for_time: Point
-    for_node_hours: Point
-    largest_over_for_time: Estimate
-    """The throughput of the largest size that is compared; 1 where both are one."""
-    node_hours: Estimate
-    """Those of `for_time` over those of `for_node_hours`, in steps."""
-    charged: float | None = None
-    """The same ratio of the means of charged node-hours, of a job of a million samples."""
-    nearly: Point | None = None
-    """The smallest size that takes hardly longer than `for_time`; None where no smaller one does."""
-    nearly_longer: float = 0.0
-    """By which share it takes longer, by the means."""
-    not_compared: list[Point] = field(default_factory=list)
-    by_means: bool = False
-
-
-@dataclass(frozen=True)
-class HistoryPoint:
-    """The runs of a size in one entry of a history."""
-
-    nodes: Size
-    ranks_per_node: Size
-    ranks: Size
-    runs_samples_per_s: list[Speed]
-    throughput_samples_per_s: PositiveEstimate
-
-
-@dataclass(frozen=True)
-class HistoryEntry:
-    """The runs of an experiment that are of one report and of no earlier one.
-
-    `commit` is the project's, `image` a name and digest, `machines` are models of processors.
-    """
-
-    started_unix_s: float | None
-    """When the first of the runs began."""
-    commit: str | None
-    image: str | None
-    machines: list[str]
-    points: list[HistoryPoint]
-    not_compared: str | None = None
-    """Why the present runs are not held against these."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """The present throughput of a size over an earlier one, on the same work and machines.
-
-    Against one or two earlier reports it is the ratio to the later, with Welch's interval. Against three
-    or more it is the ratio to their mean; its interval has the scatter between these reports. The
-    intervals of all sizes hold together.
-    """
-
-    nodes: Size
-    ranks_per_node: Size
-    ranks: Size
-    ratio: Estimate
-    reports: int
-    """How many earlier reports it is held against: 1, or 3 and more."""
-
-
-@dataclass(frozen=True)
-class History:
-    """An experiment in this report and in those before it, the oldest first, the present last."""
-
-    entries: list[HistoryEntry]
-    changes: list[Change]
-    differences: list[Difference]
-    """Between the present setup (`other`) and that of the last report it is held against (`one`)."""
 
 
 @dataclass(frozen=True)

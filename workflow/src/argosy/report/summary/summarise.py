@@ -13,13 +13,8 @@ from argosy.report.runs.setups import NamedSetup, inputs_digest
 from argosy.report.runs.study_tables import StudyTables, open_study
 from argosy.report.statistics.estimates import Estimate, outliers, proportion_estimate
 from argosy.report.statistics.few_runs import median_estimate, slow_jobs
-from argosy.report.summary.advice import advise
-from argosy.report.summary.allreduces import allreduce_summaries
-from argosy.report.summary.costs import NOT_KNOWN, Rates, cost_summary, flops_utilisation
-from argosy.report.summary.laws import law_summaries
 from argosy.report.summary.models import (
     SUMMARY_VERSION,
-    ContainerCostSummary,
     ExperimentSummary,
     FailureSummary,
     MachineSummary,
@@ -28,25 +23,33 @@ from argosy.report.summary.models import (
     ProblemSummary,
     ProvenanceSummary,
     RunSummary,
-    SizeRuns,
-    StallSummary,
     Summary,
 )
-from argosy.report.summary.predicting import prediction_of
-from argosy.report.summary.usage import usage_summary
+from argosy.report.summary.parts import (
+    NOT_KNOWN,
+    ContainerCostSummary,
+    PointTimeline,
+    QueueWaits,
+    Rates,
+    SizeRuns,
+    StallSummary,
+)
 from argosy.report.topics.accuracy import Outcome, outcomes, recorded_metrics
-from argosy.report.topics.allreduces import RunAllreduce, run_allreduces
+from argosy.report.topics.allreduces import RunAllreduce, allreduce_summaries, run_allreduces
+from argosy.report.topics.answer import advise
 from argosy.report.topics.container_cost import ContainerCost, container_costs
-from argosy.report.topics.costs import OutsideSteps, between_steps
+from argosy.report.topics.costs import OutsideSteps, between_steps, cost_summary, flops_utilisation
 from argosy.report.topics.doubts import long_steps, not_finite
 from argosy.report.topics.laws import Refused
+from argosy.report.topics.laws.says import law_summaries
 from argosy.report.topics.losses import RankTimes, point_factors, rank_times
 from argosy.report.topics.phases import StepTime, step_times
 from argosy.report.topics.prediction.inputs import Measured, everything
-from argosy.report.topics.queue import QueueWaits, queue_waits
+from argosy.report.topics.prediction.predicted import prediction_of
+from argosy.report.topics.queue import queue_waits
 from argosy.report.topics.stalls import PointStalls, RefusedPoint, stalls
-from argosy.report.topics.timelines import PointTimeline, timelines
-from argosy.report.topics.usage import Usage, unread, usage
+from argosy.report.topics.timelines import timelines
+from argosy.report.topics.usage import Usage, unread, usage, usage_summary
 from argosy.results.tables import Run
 
 

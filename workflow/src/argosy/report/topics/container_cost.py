@@ -4,10 +4,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from argosy.report.numbers import percent, percent_interval
 from argosy.report.runs.measurements import Measurement, Point
 from argosy.report.runs.scaling import pairs_of
 from argosy.report.runs.setups import NamedSetup, differences
+from argosy.report.sizes import name_among
 from argosy.report.statistics.estimates import Estimate, paired_ratio_estimate, ratio_estimate
+from argosy.report.summary.models import ExperimentSummary
+from argosy.report.summary.parts import ContainerCostSummary
 
 
 @dataclass(frozen=True)
@@ -77,3 +81,23 @@ def _rates(runs: Sequence[Measurement]) -> list[float]:
 def _less_one(ratio: Estimate) -> Estimate:
     low, high = (None if end is None else end - 1 for end in (ratio.low, ratio.high))
     return Estimate(ratio.n, ratio.mean - 1, low, high)
+
+
+_DIGITS = 1
+
+
+def findings(experiment: ExperimentSummary) -> list[str]:
+    """Return a sentence for each size that was measured with a container and without."""
+    return [_sentence(experiment, cost) for cost in experiment.container_costs]
+
+
+def _sentence(experiment: ExperimentSummary, found: ContainerCostSummary) -> str:
+    at, cost = name_among(experiment.container_costs, found), found.cost
+    said = f"With {at} the container costs {percent(cost.mean, _DIGITS)} of a step's time"
+    if cost.low is None or cost.high is None:
+        return f"{said}; so few runs do not tell how far chance goes."
+    runs = "pairs" if found.is_paired else "runs"
+    said += f" ({percent_interval(cost, _DIGITS)}, n = {cost.n} {runs})"
+    if cost.low <= 0 <= cost.high:
+        return f"{said}, which cannot be told from nothing."
+    return f"{said}."

@@ -1,10 +1,19 @@
-"""How much of a run's time is in none of its steps' seconds: between them, and around them all."""
+"""What a million samples take at a point: hours, energy, money and carbon; and the time between steps."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from argosy.report import sizes as size_names
+from argosy.report.colours import BLUE, GREY
+from argosy.report.numbers import number, percent
 from argosy.report.runs.study_tables import StudyTables
+from argosy.report.sizes import listed, size
+from argosy.report.statistics.estimates import Estimate, scaled, total_estimate
+from argosy.report.summary.models import ExperimentSummary, PointSummary
+from argosy.report.summary.parts import SAMPLES, CostSummary, Rates, UsageSummary
 from argosy.results.tables import Run
+from argosy.units import J_PER_KWH
 
 # Throughput is by the slowest rank's seconds, so what it misses is what that rank did between them. Steps
 # of which any is not recorded would seem to lie far apart. Clocks tell no more than a millionth.
@@ -49,3 +58,163 @@ def between_steps(tables: StudyTables) -> Mapping[Run, OutsideSteps]:
         (row["experiment"], row["run_id"]): OutsideSteps(row["share"], row["around_s"])
         for row in tables.fetch(_QUERY)
     }
+
+
+def flops_utilisation(
+    nodes: int, throughput: Estimate, flops_per_sample: Estimate | None, rates: Rates
+) -> Estimate | None:
+    """Return the share of the nodes' peak that the model's own operations take.
+
+    Chowdhery et al., "PaLM", arXiv:2204.02311, appendix B. None where either is not known.
+    """
+    if flops_per_sample is None or rates.peak_tflops_per_node is None:
+        return None
+    return scaled(throughput, flops_per_sample.mean / (nodes * rates.peak_tflops_per_node * 1e12))
+
+
+def cost_summary(
+    nodes: int,
+    runs_samples_per_s: Sequence[float],
+    usage: UsageSummary | None,
+    rates: Rates,
+    outside: Sequence[OutsideSteps | None] = (),
+) -> CostSummary:
+    """Return what `SAMPLES` samples take on so many nodes, in the mean of runs with these throughputs.
+
+    `outside` is what the same runs spent outside their steps.
+    """
+    hours = total_estimate([SAMPLES / 3600 / rate for rate in runs_samples_per_s])
+    node_hours = scaled(hours, nodes)
+    charged, around_s = _charged(nodes, runs_samples_per_s, outside)
+    price, carbon = rates.price_per_node_hour, rates.carbon_g_per_kwh
+    per_sample = usage.energy_j_per_sample if usage else None
+    energy = scaled(per_sample, SAMPLES / J_PER_KWH * (rates.pue or 1)) if per_sample else None
+    return CostSummary(
+        hours=hours,
+        node_hours=node_hours,
+        price=None if price is None else scaled(charged or node_hours, price),
+        energy_kwh=energy,
+        energy_of=usage.energy_of if usage and energy else None,
+        carbon_kg=None if energy is None or carbon is None else scaled(energy, carbon / 1000),
+        charged_node_hours=charged,
+        around_s=around_s,
+    )
+
+
+def _charged(
+    nodes: int, runs_samples_per_s: Sequence[float], outside: Sequence[OutsideSteps | None]
+) -> tuple[Estimate | None, Estimate | None]:
+    """Return node-hours with all that is charged, and the seconds of a job around its steady state."""
+    known = [one for one in outside if one and one.around_s is not None and one.between < 1]
+    if not known or len(known) < len(runs_samples_per_s):
+        return None, None
+    around_s = [one.around_s or 0.0 for one in known]
+    node_hours = [
+        nodes * (SAMPLES / rate / (1 - one.between) + around) / 3600
+        for rate, one, around in zip(runs_samples_per_s, known, around_s, strict=True)
+    ]
+    return total_estimate(node_hours), total_estimate(around_s)
+
+
+CAPTION = "Price over time for a million samples; the line joins sizes that no other beats in both."
+
+
+def priced(experiment: ExperimentSummary) -> list[PointSummary]:
+    """Return the sizes that have a price."""
+    return [point for point in experiment.points if point.costs and point.costs.price]
+
+
+def best(points: list[PointSummary]) -> list[PointSummary]:
+    """Return the sizes than which no other is both faster and cheaper, by their means (Pareto's front)."""
+    found: list[PointSummary] = []
+    for point in sorted(points, key=lambda one: (_hours(one), _price(one))):
+        if not found or _price(point) < _price(found[-1]):
+            found.append(point)
+    return found
+
+
+def cost_chart(experiment: ExperimentSummary, currency: str) -> dict[str, Any]:
+    """Return the price over the hours of a million samples, as charged where that is known."""
+    points = priced(experiment)
+    front = best(points)
+    rows = [
+        {
+            "hours": _hours(point),
+            "price": _price(point),
+            "at": size_names.size(experiment, point),
+            "hours_said": number(_hours(point)),
+            "price_said": number(_price(point)),
+            "best": point in front,
+        }
+        for point in points
+    ]
+    dot = {"type": "point", "filled": True, "size": 55, "opacity": 1}
+    told = [
+        {"field": field, "type": "nominal", "title": title}
+        for field, title in (("at", "size"), ("hours_said", "hours"), ("price_said", currency))
+    ]
+    name = {"type": "text", "align": "left", "dx": 5, "dy": -10, "fontSize": 11}
+    return {
+        "data": {"values": rows},
+        "encoding": {"x": _axis("hours", "hours"), "y": _axis("price", currency)},
+        "layer": [
+            {
+                "transform": [{"filter": "datum.best"}],
+                "mark": {"type": "line", "strokeDash": [5, 4], "color": GREY},
+                "encoding": {"order": {"field": "hours"}},
+            },
+            {"mark": dot | {"color": BLUE}, "encoding": {"tooltip": told}},
+            {"mark": name, "encoding": {"text": {"field": "at", "type": "nominal"}}},
+        ],
+    }
+
+
+def text(experiment: ExperimentSummary, currency: str) -> str:
+    """Return what the chart says, for a reader who does not see it."""
+    said = "; ".join(
+        f"{size_names.size(experiment, point)} {number(_hours(point))} hours, "
+        f"{number(_price(point))} {currency}"
+        for point in priced(experiment)
+    )
+    return f"Chart of price over hours of {experiment.experiment} for a million samples: {said}."
+
+
+def _hours(point: PointSummary) -> float:
+    """Return the hours of a job of a million samples; of its steps alone where more is not known."""
+    assert point.costs
+    charged = point.costs.charged_node_hours
+    return charged.mean / point.nodes if charged else point.costs.hours.mean
+
+
+def _price(point: PointSummary) -> float:
+    assert point.costs and point.costs.price
+    return point.costs.price.mean
+
+
+def _axis(field: str, title: str) -> dict[str, Any]:
+    return {
+        "field": field,
+        "type": "quantitative",
+        "title": title,
+        "axis": {"tickCount": 6, "labelOverlap": "greedy"},
+    }
+
+
+MUCH_BETWEEN_STEPS = 0.05
+"""Of the steady time; more than that is worth a remark."""
+
+
+def much_between_steps(experiment: ExperimentSummary) -> list[str]:
+    """Return the sentence that much of the time is in no step, where it is."""
+    much = [
+        f"{percent(one.between_steps.mean)} with {size(experiment, one)}"
+        for one in experiment.points
+        if one.between_steps and one.between_steps.mean > MUCH_BETWEEN_STEPS
+    ]
+    if not much:
+        return []
+    much[0] = much[0].replace(" with", " of the steady time with", 1)
+    return [
+        f"Time between steps (validation, checkpoints) is {listed(much)}. Throughput and node-hours count "
+        "steps alone, so a training takes longer."
+    ]

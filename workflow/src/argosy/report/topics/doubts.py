@@ -1,10 +1,12 @@
 """Doubts on completed runs: values that are not finite, steps that took very long."""
 
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
+from argosy.report.numbers import count, duration, number
 from argosy.report.runs.study_tables import StudyTables
+from argosy.report.summary.models import ExperimentSummary, RunSummary, Summary
+from argosy.report.summary.parts import LongSteps, NotFinite
 from argosy.results.rows import PRINTED_LOSS
 from argosy.results.tables import Run
 
@@ -28,24 +30,6 @@ FROM first_odd LEFT JOIN steps ON steps.experiment = first_odd.experiment
     AND steps.run_id = first_odd.run_id AND steps.rank = first_odd.rank AND steps.start_s <= first_odd.at_s
 GROUP BY ALL ORDER BY experiment, run_id, at_s, name
 """
-
-
-@dataclass(frozen=True)
-class NotFinite:
-    """A metric of a run, or a loss in its output, that is NaN or infinite.
-
-    `rank` is the first that has it, of so many `ranks`; `at_s` is in seconds since the job's start, and
-    `step` the last that the rank had begun by then; None: it recorded none. Of what `is_printed`,
-    `value` is the line.
-    """
-
-    name: str
-    value: str
-    rank: int
-    ranks: int
-    at_s: float | None
-    step: int | None
-    is_printed: bool
 
 
 def not_finite(tables: StudyTables) -> Mapping[Run, list[NotFinite]]:
@@ -89,22 +73,6 @@ ORDER BY experiment, run_id
 """
 
 
-@dataclass(frozen=True)
-class LongSteps:
-    """The long `steps` of a run's slowest `rank`, how many they are, and the longest of them.
-
-    The longest is `step`; it took `seconds`, `times` the median. `samples_per_s` is the run's throughput
-    without long steps.
-    """
-
-    rank: int
-    steps: int
-    step: int
-    seconds: float
-    times: float
-    samples_per_s: float
-
-
 def long_steps(tables: StudyTables) -> Mapping[Run, LongSteps]:
     """Return the long steps of runs, by experiment and run_id, where few of them took much of the time."""
     return {
@@ -119,3 +87,67 @@ def long_steps(tables: StudyTables) -> Mapping[Run, LongSteps]:
         for row in tables.fetch(_LONG_STEPS, {"much": MUCH, "few": FEW})
         if row["rate"]
     }
+
+
+def first_remark(run: RunSummary) -> str | None:
+    """Return the sentence on the first metric of a run that is not finite; None without any."""
+    return remark_not_finite(run.not_finite[0]) if run.not_finite else None
+
+
+def remarks(run: RunSummary) -> list[str]:
+    """Return a sentence for each metric of a run that is not finite."""
+    return [remark_not_finite(one) for one in run.not_finite]
+
+
+def remark_not_finite(one: NotFinite) -> str:
+    """Return the sentence on what is not finite, and from when."""
+    what = f"a loss is not finite ({one.value})" if one.is_printed else f"{one.name} is {one.value}"
+    since = [] if one.step is None else [f"from step {one.step} on"]
+    since += [] if one.at_s is None else [f"{duration(max(0.0, one.at_s))} after the start"]
+    others = f", and {one.ranks - 1} more of its ranks" if one.ranks > 1 else ""
+    return f"{what[0].upper()}{what[1:]} on rank {one.rank}{others}, {', '.join(since)}.".replace(
+        ", .", "."
+    )
+
+
+def remark_long_steps(run: RunSummary) -> str | None:
+    """Return the sentence on a run's long steps and its throughput without them; None without any."""
+    found = run.long_steps
+    if found is None or run.left_out:
+        return None
+    times = f"{number(found.times)} times the median"
+    if found.steps == 1:
+        what = f"Step {found.step} of rank {found.rank} took {duration(found.seconds)}, {times}"
+    else:
+        what = (
+            f"{count(found.steps, 'step')} of rank {found.rank} took many times the median, step "
+            f"{found.step} the longest: {duration(found.seconds)}, {times}"
+        )
+    without = "it" if found.steps == 1 else "them"
+    return (
+        f"{what}, as when a job is suspended or a file system stalls. Without {without} the throughput is "
+        f"{number(found.samples_per_s)} samples per second; the time counts all the same."
+    )
+
+
+def remark(run: RunSummary) -> str | None:
+    """Return what is doubtful of a run; None without anything."""
+    return " ".join(f"{each[:1].upper()}{each[1:]}." for each in run.remarks) or None
+
+
+_MOST_NAMED = 4
+
+
+def sentences_of_runs(
+    summary: Summary, experiment: ExperimentSummary, remark: Callable[[RunSummary], str | None]
+) -> list[str]:
+    """Return a sentence for each run of an experiment of which there is a remark; of many, of few."""
+    found = [
+        f"{run.run_id}: {said}"
+        for run in summary.runs
+        if run.counts_to == experiment.experiment and (said := remark(run))
+    ]
+    if len(found) > _MOST_NAMED:
+        more = len(found) - _MOST_NAMED
+        found[_MOST_NAMED:] = [f"The same is so in {more} more runs; their remarks say where."]
+    return found

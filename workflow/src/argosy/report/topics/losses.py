@@ -25,13 +25,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from argosy.report.numbers import interval, number, samples
 from argosy.report.runs.steady import OTHER
 from argosy.report.runs.study_tables import StudyTables
+from argosy.report.sizes import size
 from argosy.report.statistics.estimates import (
     Estimate,
     log_difference_estimate,
     paired_ratio_estimate,
+    together,
 )
+from argosy.report.summary.models import ExperimentSummary, PointSummary
 from argosy.results.tables import PHASES
 
 COMMUNICATION = "communication"
@@ -172,4 +176,82 @@ def _times(row: Mapping[str, Any]) -> RankTimes:
     return RankTimes(
         phases_s={name: np.asarray(seconds, np.float64) for name, seconds in recorded.items()},
         samples=np.asarray(row["samples"], np.float64),
+    )
+
+
+_SMALLER = 0.95
+"""Batches above this share of the base's are taken for as large."""
+
+LEAST_LOSS = 0.02
+"""A factor nearer to 1 is not worth a sentence."""
+
+_LOSSES = {
+    "load_balance": "load imbalance",
+    "communication": "communication",
+    "data": "waiting for data",
+    "computation": "slower computation",
+}
+
+
+def factor_names(experiment: ExperimentSummary) -> list[str]:
+    """Return the factors of efficiency that any point of the experiment has, their product last."""
+    found = {name for point in experiment.points for name in point.factors}
+    return [name for name in NAMES if name in found]
+
+
+def worst_factor(point: PointSummary) -> str | None:
+    """Return the name of a size's smallest factor among those surely below 1; None where none is."""
+    below = {
+        name: factor.mean
+        for name, factor in point.factors.items()
+        if name != NAMES[-1] and factor.high is not None and factor.high < 1
+    }
+    return min(below, key=lambda name: below[name], default=None)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The factor by which the largest size loses most of its efficiency, beyond chance."""
+
+    name: str
+    point: PointSummary
+    factor: Estimate
+
+    @property
+    def what(self) -> str:
+        """Its name in words."""
+        return _LOSSES[self.name]
+
+
+def largest_loss(experiment: ExperimentSummary) -> Loss | None:
+    """Return by what most of the efficiency is lost at the largest size; None where nothing is shown."""
+    compared = [one for one in experiment.points if one.speed_up]
+    name = worst_factor(compared[-1]) if compared else None
+    if name is None:
+        return None
+    # The worst of several is chosen, so all of them have to hold together.
+    worst = together(compared[-1].factors[name], len(compared[-1].factors) - 1)
+    # Beyond chance: the interval says that it is a loss at all.
+    if worst.mean > 1 - LEAST_LOSS or worst.high is None or worst.high >= 1:
+        return None
+    return Loss(name, compared[-1], worst)
+
+
+def loss_sentence(experiment: ExperimentSummary, base: PointSummary, loss: Loss) -> str:
+    what = loss.what[0].upper() + loss.what[1:]
+    smaller = _smaller_batch(experiment, base, loss.point) if loss.name == "computation" else ""
+    return (
+        f"{what} is the main loss with {size(experiment, loss.point)}: an efficiency factor of "
+        f"{number(loss.factor.mean)} ({interval(loss.factor)}).{smaller}"
+    )
+
+
+def _smaller_batch(experiment: ExperimentSummary, base: PointSummary, largest: PointSummary) -> str:
+    """Return the sentence that the ranks' batches are smaller than in the base, where they are."""
+    here, there = largest.samples_per_step, base.samples_per_step
+    if here is None or there is None or here > _SMALLER * there:
+        return ""
+    return (
+        f" Each rank's batch is {samples(here)} samples there, against {samples(there)} with "
+        f"{size(experiment, base)}: smaller batches compute less efficiently."
     )

@@ -1,11 +1,16 @@
 """Where the time of a step goes, at each point."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from argosy.report import sizes as size_names
+from argosy.report.colours import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
+from argosy.report.numbers import number
 from argosy.report.runs.measurements import Point
 from argosy.report.runs.steady import OTHER
 from argosy.report.runs.study_tables import StudyTables
+from argosy.report.summary.models import ExperimentSummary, PointSummary
 from argosy.results.tables import PHASES
 
 _COLUMNS = ("step_s", "samples", "steps", *PHASES, OTHER)
@@ -56,3 +61,72 @@ def step_times(tables: StudyTables) -> dict[tuple[str, Point], StepTime]:
         )
         for row in tables.fetch(_QUERY)
     }
+
+
+def phase_names(experiment: ExperimentSummary) -> list[str]:
+    """Return the phases that any point of the experiment has, in the order of a step."""
+    found = {name for point in experiment.points for name in point.phases_s_per_step}
+    return [name for name in (*PHASES, OTHER) if name in found]
+
+
+_PHASE_COLOURS = (ORANGE, PURPLE, SKY, BLUE, VERMILION, GREEN, GREY)
+
+PHASES_CAPTION = "Where a step's time goes."
+
+
+def phase_colours(experiment: ExperimentSummary) -> dict[str, str]:
+    """Return the colours of the phases that the experiment has, in the order of a step."""
+    colours = dict(zip((*PHASES, OTHER), _PHASE_COLOURS, strict=True))
+    return {name: colours[name] for name in phase_names(experiment)}
+
+
+def phase_chart(experiment: ExperimentSummary, points: Sequence[PointSummary]) -> dict[str, Any]:
+    """Return bars of the `points`, which all have times of phases."""
+    colours = phase_colours(experiment)
+    by_nodes = size_names.same_width(experiment)
+    scale = {"domain": [*colours], "range": [*colours.values()]}
+    return {
+        "params": [{"name": "shown", "value": [*colours]}],
+        "data": {"values": _phase_rows(experiment, points, by_nodes)},
+        "transform": [{"filter": "indexof(shown, datum.phase) >= 0"}],
+        "mark": {"type": "bar", "size": min(44, 260 // len(points))},
+        "encoding": {
+            "x": {
+                "field": "size",
+                "type": "ordinal",
+                "title": "nodes" if by_nodes else "nodes × ranks per node",
+                "sort": None,
+                "axis": {"labelAngle": 0},
+            },
+            "y": {
+                "field": "milliseconds",
+                "type": "quantitative",
+                "title": "milliseconds per step",
+            },
+            "color": {"field": "phase", "type": "nominal", "scale": scale},
+            "order": {"field": "place", "type": "quantitative"},
+            "tooltip": [
+                {"field": "at", "type": "nominal", "title": "size"},
+                {"field": "phase", "type": "nominal", "title": "phase"},
+                {"field": "said", "type": "nominal", "title": "milliseconds per step"},
+            ],
+        },
+    }
+
+
+def _phase_rows(
+    experiment: ExperimentSummary, points: Sequence[PointSummary], by_nodes: bool
+) -> list[dict[str, Any]]:
+    names = phase_names(experiment)
+    return [
+        {
+            "size": str(point.nodes) if by_nodes else f"{point.nodes} × {point.ranks_per_node}",
+            "phase": phase,
+            "place": names.index(phase),
+            "milliseconds": 1000 * seconds,
+            "at": size_names.size(experiment, point),
+            "said": number(1000 * seconds),
+        }
+        for point in points
+        for phase, seconds in point.phases_s_per_step.items()
+    ]

@@ -1,11 +1,13 @@
 """How long the jobs of a size waited in the queue, and until their result was there."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from statistics import median
 
+from argosy.report.numbers import count, duration
 from argosy.report.runs.measurements import Point
 from argosy.report.runs.study_tables import StudyTables
+from argosy.report.summary.models import ExperimentSummary, PointSummary
+from argosy.report.summary.parts import QueueWaits
 
 _QUERY = """
 SELECT experiment, nodes, ranks_per_node, ranks, list(DISTINCT queue ORDER BY queue) AS queues,
@@ -13,22 +15,6 @@ SELECT experiment, nodes, ranks_per_node, ranks, list(DISTINCT queue ORDER BY qu
 FROM runs WHERE state = 'completed' AND waited_s IS NOT NULL AND seconds IS NOT NULL
 GROUP BY ALL ORDER BY experiment, ranks, nodes
 """
-
-
-@dataclass(frozen=True)
-class QueueWaits:
-    """Of completed runs whose jobs had a queue; medians, since single waits may be a hundred times longer.
-
-    A site's load decides them, so they are of these hours and have no interval for others.
-    """
-
-    jobs: int
-    queues: tuple[str, ...]
-    waited_s: float
-    shortest_s: float
-    longest_s: float
-    to_result_s: float
-    """From the submission to the end of the run."""
 
 
 def queue_waits(tables: StudyTables) -> Mapping[tuple[str, Point], QueueWaits]:
@@ -44,3 +30,35 @@ def queue_waits(tables: StudyTables) -> Mapping[tuple[str, Point], QueueWaits]:
         )
         for row in tables.fetch(_QUERY)
     }
+
+
+_WORTH_A_WORD_S = 60.0
+"""A minute in the queue is nobody's trouble."""
+
+
+def findings(experiment: ExperimentSummary) -> list[str]:
+    """Return a sentence on the size that waited longest, where that was worth a word."""
+    waited = [point for point in experiment.points if point.queue]
+    if not waited:
+        return []
+    longest = max(waited, key=_wait)
+    if _wait(longest) < _WORTH_A_WORD_S:
+        return []
+    jobs = f"Jobs of {count(longest.nodes, 'node')} {in_words(longest)}"
+    return [f"{jobs}; queue times vary from day to day."]
+
+
+def in_words(point: PointSummary) -> str:
+    """Return how long the jobs of a size waited; it has to be known."""
+    queue = point.queue
+    assert queue
+    several = (
+        f" in the median ({duration(queue.shortest_s)} to {duration(queue.longest_s)}, n = {queue.jobs})"
+        if queue.jobs > 1
+        else ""
+    )
+    return f"waited {duration(queue.waited_s)} in the queue {', '.join(queue.queues)}{several}"
+
+
+def _wait(point: PointSummary) -> float:
+    return point.queue.waited_s if point.queue else 0.0

@@ -8,11 +8,19 @@ Sharma et al., "Stash", ICDCS 2023, for interconnect and network.
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from argosy.report import sizes as size_names
+from argosy.report.charts.bars import part_chart
+from argosy.report.colours import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
+from argosy.report.numbers import number, percent, percent_interval
 from argosy.report.runs.measurements import Point
 from argosy.report.runs.setups import Setup, differences
 from argosy.report.runs.study_tables import StudyTables
+from argosy.report.sizes import listed, name_among
 from argosy.report.statistics.estimates import Estimate, share_estimate, total_estimate
+from argosy.report.summary.models import ExperimentSummary
+from argosy.report.topics.losses import LEAST_LOSS
 
 PARTS = ("compute", "interconnect", "network", "data", "preparation", "fetch")
 """Of a step, in this order. `data` is preparation and fetching where these were not told apart."""
@@ -174,3 +182,85 @@ def _data(
     else:
         yield "preparation", (warm, synthetic)
         yield "fetch", (real, warm)
+
+
+_WAITS = {
+    "interconnect": "for the other ranks of its node",
+    "network": "for other nodes",
+    "data": "for data",
+    "preparation": "for data to be prepared",
+    "fetch": "for data to be read",
+}
+
+
+def part_names(experiment: ExperimentSummary) -> list[str]:
+    """Return the parts of a step that any size of the experiment has, in the order of `PARTS`."""
+    found = {name for stalls in experiment.stalls for name in stalls.shares}
+    return [name for name in PARTS if name in found]
+
+
+def finding(experiment: ExperimentSummary) -> str | None:
+    """Return what a step waits for at the largest size; None where the stalls were not studied."""
+    known = [stalls for stalls in experiment.stalls if stalls.shares]
+    if not known:
+        return None
+    largest = known[-1]
+    waits = [
+        f"{percent(share.mean)} ({percent_interval(share)}) {_WAITS[name]}"
+        for name, share in sorted(largest.shares.items(), key=lambda one: -one[1].mean)
+        if name in _WAITS and _is_sure(share)
+    ]
+    at = name_among(experiment.stalls, largest)
+    if not waits:
+        return f"With {at} no stall can be told from chance."
+    return f"With {at} a step waits {listed(waits)}."
+
+
+def refusals(experiment: ExperimentSummary) -> list[str]:
+    """Return why sizes have no stalls, a sentence each."""
+    return [
+        f"No stalls with {name_among(experiment.stalls, stalls)}: {stalls.refused}."
+        for stalls in experiment.stalls
+        if stalls.refused
+    ]
+
+
+def _is_sure(share: Estimate) -> bool:
+    return share.mean >= LEAST_LOSS and share.low is not None and share.low > 0
+
+
+_STALL_COLOURS = (SKY, PURPLE, VERMILION, ORANGE, GREEN, BLUE)
+
+STALLS_CAPTION = "What a step waits for: by how much it is shorter without each part."
+
+
+def stall_colours(experiment: ExperimentSummary) -> dict[str, str]:
+    """Return the colours of the parts that the experiment has, in their order."""
+    colours = dict(zip(PARTS, _STALL_COLOURS, strict=True))
+    return {name: colours[name] for name in part_names(experiment)}
+
+
+def stall_chart(experiment: ExperimentSummary) -> dict[str, Any]:
+    """Return bars of the sizes whose stalls are known."""
+    colours, rows = stall_colours(experiment), _stall_rows(experiment)
+    on_each_other = {"field": "place", "type": "quantitative"}
+    chart = part_chart(rows, colours, order=on_each_other)
+    width = min(44, 260 // len({row["size"] for row in rows}))
+    return chart | {"mark": {"type": "bar", "size": width}}
+
+
+def _stall_rows(experiment: ExperimentSummary) -> list[dict[str, Any]]:
+    names = part_names(experiment)
+    return [
+        {
+            "size": size_names.name_among(experiment.stalls, stalls),
+            "part": name,
+            "place": names.index(name),
+            "milliseconds": 1000 * stalls.step_s.mean * share.mean,
+            "said": number(1000 * stalls.step_s.mean * share.mean),
+            "share": f"{percent(share.mean, 1)} ({percent_interval(share, 1)})",
+        }
+        for stalls in experiment.stalls
+        if stalls.step_s
+        for name, share in stalls.shares.items()
+    ]

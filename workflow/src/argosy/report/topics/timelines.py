@@ -3,10 +3,18 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from argosy.report import sizes as size_names
+from argosy.report.charts.bars import part_chart
+from argosy.report.colours import BLUE, GREY, ORANGE, SKY, VERMILION
+from argosy.report.numbers import number, percent, percent_interval
 from argosy.report.runs.measurements import Point
 from argosy.report.runs.study_tables import StudyTables
-from argosy.report.statistics.estimates import Estimate, total_estimate
+from argosy.report.sizes import name_among
+from argosy.report.statistics.estimates import total_estimate
+from argosy.report.summary.models import ExperimentSummary
+from argosy.report.summary.parts import PointTimeline
 
 PARTS = ("negotiation", "queue", "copies", "operation", "other")
 """Of the exchange of gradients, in this order."""
@@ -47,23 +55,6 @@ FROM timed LEFT JOIN of_steps USING (experiment, run_id)
 LEFT JOIN of_activity USING (experiment, run_id)
 ORDER BY experiment, ranks, nodes, repeat
 """
-
-
-@dataclass(frozen=True)
-class PointTimeline:
-    """Means over the runs of a size, by part: seconds of a step, and shares of rank 0's steps.
-
-    Parts overlap each other, as one tensor is negotiated while another is reduced. `refused` says why
-    there are none, as the end of a sentence.
-    """
-
-    nodes: int
-    ranks_per_node: int
-    ranks: int
-    step_s: Estimate | None
-    seconds_per_step: dict[str, Estimate]
-    shares: dict[str, Estimate]
-    refused: str | None = None
 
 
 @dataclass(frozen=True)
@@ -121,3 +112,70 @@ def _of_point(point: Point, runs: Sequence[_Run]) -> PointTimeline:
             for name in names
         },
     )
+
+
+def part_names(experiment: ExperimentSummary) -> list[str]:
+    """Return the parts that any size of the experiment has, in the order of `PARTS`."""
+    found = {name for point in experiment.timelines for name in point.shares}
+    return [name for name in PARTS if name in found]
+
+
+def finding(experiment: ExperimentSummary) -> str | None:
+    """Return what Horovod did at the largest size with a timeline; None where none is known."""
+    known = [point for point in experiment.timelines if point.shares]
+    if not known:
+        return None
+    largest = known[-1]
+    name = max(largest.shares, key=lambda part: largest.shares[part].mean)
+    share = largest.shares[name]
+    spread = f", {percent_interval(share)}" if share.low is not None else ""
+    means = "; negotiation is waiting for the slowest rank" if name == "negotiation" else ""
+    return (
+        f"With {name_among(experiment.timelines, largest)} Horovod's longest part is {name}, "
+        f"{number(1000 * largest.seconds_per_step[name].mean)} ms per step "
+        f"({percent(share.mean)} of the step's time{spread}){means}. How much of that the backward "
+        "pass hides is not known. Writing a timeline takes time: the throughput is not to be compared."
+    )
+
+
+def refusals(experiment: ExperimentSummary) -> list[str]:
+    """Return why sizes have no numbers, a sentence each."""
+    return [
+        f"Nothing from Horovod's timelines with {name_among(experiment.timelines, point)}: {point.refused}."
+        for point in experiment.timelines
+        if point.refused
+    ]
+
+
+_TIMELINE_COLOURS = (VERMILION, ORANGE, SKY, BLUE, GREY)
+
+TIMELINES_CAPTION = (
+    "What Horovod did with gradients, by its timelines; the parts overlap each other."
+)
+
+
+def timeline_colours(experiment: ExperimentSummary) -> dict[str, str]:
+    """Return the colours of the parts that the experiment has, in their order."""
+    colours = dict(zip(PARTS, _TIMELINE_COLOURS, strict=True))
+    return {name: colours[name] for name in part_names(experiment)}
+
+
+def timeline_chart(experiment: ExperimentSummary) -> dict[str, Any]:
+    """Return bars of the sizes whose timelines are known."""
+    colours = timeline_colours(experiment)
+    beside = {"field": "part", "type": "nominal", "sort": [*colours]}
+    return part_chart(_timeline_rows(experiment), colours, xOffset=beside)
+
+
+def _timeline_rows(experiment: ExperimentSummary) -> list[dict[str, Any]]:
+    return [
+        {
+            "size": size_names.name_among(experiment.timelines, point),
+            "part": name,
+            "milliseconds": 1000 * seconds.mean,
+            "said": number(1000 * seconds.mean),
+            "share": percent(point.shares[name].mean, 1),
+        }
+        for point in experiment.timelines
+        for name, seconds in point.seconds_per_step.items()
+    ]

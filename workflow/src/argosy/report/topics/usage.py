@@ -1,10 +1,19 @@
 """What runs used of their nodes: processors, memory, network, GPUs and energy, by telemetry."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from argosy.report.numbers import count, percent
 from argosy.report.runs.study_tables import StudyTables
+from argosy.report.statistics.estimates import (
+    Estimate,
+    geometric_mean_estimate,
+    proportion_estimate,
+    total_estimate,
+)
+from argosy.report.summary.models import ExperimentSummary
+from argosy.report.summary.parts import Unread, UsageSummary
 
 PROCESSORS, GPUS, BOTH = "processors", "GPUs", "processors and GPUs"
 """Of what a power is."""
@@ -92,15 +101,6 @@ class Usage:
     j_per_sample: float | None
 
 
-@dataclass(frozen=True)
-class Unread:
-    """What could not be read, why, and on how many nodes of all runs."""
-
-    what: str
-    why: str
-    nodes: int
-
-
 def usage(tables: StudyTables) -> Mapping[tuple[str, str], Usage]:
     """Return usage by experiment and run_id, of each completed run that has telemetry.
 
@@ -150,3 +150,75 @@ def _power(row: Mapping[str, Any]) -> tuple[float | None, str | None]:
     if row["gpus_of_power"] != row["gpus_expected"]:
         return None, None
     return (row["cpu_w"] + row["gpu_w"], BOTH) if has_processors else (row["gpu_w"], GPUS)
+
+
+def usage_summary(runs: Sequence[Usage]) -> UsageSummary | None:
+    """Return the usage of the runs of a point; None when none of them has telemetry."""
+    if not runs:
+        return None
+    return UsageSummary(
+        cpu_busy=_share(runs, lambda run: run.cpu_busy),
+        memory_bytes_max=max((run.memory_bytes or 0 for run in runs), default=0) or None,
+        network_bytes_per_s=_rate(runs, lambda run: run.network_bytes_per_s),
+        gpu_busy=_share(runs, lambda run: run.gpu_busy),
+        gpu_memory_bytes_max=max((run.gpu_memory_bytes or 0 for run in runs), default=0) or None,
+        cpu_energy_j=_mean(runs, lambda run: run.cpu_j),
+        gpu_energy_j=_mean(runs, lambda run: run.gpu_j),
+        energy_j_per_sample=_mean(of_widest(runs), lambda run: run.j_per_sample),
+        energy_of=next((run.power_of for run in of_widest(runs)), None),
+    )
+
+
+_Of = Callable[[Usage], float | None]
+
+
+def _known(runs: Sequence[Usage], of: _Of) -> list[float]:
+    return [value for value in map(of, runs) if value is not None]
+
+
+def _mean(runs: Sequence[Usage], of: _Of) -> Estimate | None:
+    values = _known(runs, of)
+    return total_estimate(values) if values else None
+
+
+def _share(runs: Sequence[Usage], of: _Of) -> Estimate | None:
+    # Counters are read one after the other, so that a little more than all of the time may seem used.
+    values = [min(value, 1.0) for value in _known(runs, of)]
+    return proportion_estimate(values) if values else None
+
+
+def _rate(runs: Sequence[Usage], of: _Of) -> Estimate | None:
+    values = _known(runs, of)
+    if not values or min(values) <= 0:
+        # Of what was nothing once there is no proportion.
+        return Estimate(len(values), sum(values) / len(values)) if values else None
+    return geometric_mean_estimate(values)
+
+
+IDLE = 0.01
+"""Of the time; a program that computes on a GPU keeps it busy for more than that, start-up included."""
+
+
+def unused_gpus(experiment: ExperimentSummary) -> list[str]:
+    """Return the sentence that the processors may have been measured, where GPUs were asked for."""
+    asked = experiment.setup.resources.get("gpus_per_rank", 0)
+    used = [point.usage for point in experiment.points if point.usage]
+    if not asked or not used:
+        return []
+    begin = f"Its runs asked for {count(asked, 'GPU')} a rank"
+    if not any(_has_gpus(usage) for usage in used):
+        return [
+            f"{begin}, and telemetry saw none on their nodes, as is said under what could not be read: "
+            "they may have computed on processors."
+        ]
+    busy = [usage.gpu_busy.mean for usage in used if usage.gpu_busy]
+    if busy and max(busy) < IDLE:
+        return [
+            f"{begin}, which were busy for {percent(max(busy), 1)} of the time: they may have computed on "
+            "processors."
+        ]
+    return []
+
+
+def _has_gpus(usage: UsageSummary) -> bool:
+    return usage.gpu_busy is not None or usage.gpu_memory_bytes_max is not None

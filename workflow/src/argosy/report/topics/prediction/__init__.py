@@ -1,10 +1,5 @@
 """Training time on more nodes than were measured, from times of layers and of allreduces."""
 
-from argosy.report.topics.prediction.answers import (
-    fastest_within,
-    largest_surely_with_efficiency,
-    largest_with_efficiency,
-)
 from argosy.report.topics.prediction.communication import AllreduceTime, fit_communication
 from argosy.report.topics.prediction.network import Allreduce, Communication, Level
 from argosy.report.topics.prediction.predict import NodeUse, Prediction, Scatter, predict
@@ -44,10 +39,7 @@ __all__ = [
     "Training",
     "allreduce_at",
     "calibrate",
-    "fastest_within",
     "fit_communication",
-    "largest_surely_with_efficiency",
-    "largest_with_efficiency",
     "model_at",
     "model_of_phases",
     "predict",

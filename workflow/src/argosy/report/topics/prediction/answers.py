@@ -4,12 +4,32 @@ All whole numbers are tried: efficiency is no monotone function of the nodes whe
 in rounds, and powers of two are better than their neighbours.
 """
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from argosy.report.topics.laws import Refused
-from argosy.report.topics.prediction.predict import Scatter, drawn, least_efficiency
+from argosy.report.statistics.estimates import Estimate
+from argosy.report.summary.parts import (
+    NOT_KNOWN,
+    SAMPLES,
+    NetworkSummary,
+    PredictedPoint,
+    PredictionSummary,
+    Rates,
+)
+from argosy.report.topics.laws import Interval, Refused
+from argosy.report.topics.prediction.inputs import Forecast
+from argosy.report.topics.prediction.network import Level
+from argosy.report.topics.prediction.predict import (
+    NodeUse,
+    Prediction,
+    Scatter,
+    drawn,
+    least_efficiency,
+    predict,
+)
 from argosy.report.topics.prediction.training import (
     Training,
     as_fitted,
@@ -18,6 +38,7 @@ from argosy.report.topics.prediction.training import (
     steps,
     unknown_networks,
 )
+from argosy.units import J_PER_KWH
 
 MOST_NODES = 4096
 
@@ -94,3 +115,185 @@ def _samples_per_node_s(training: Training, sizes: Sequence[int]) -> list[float]
     step_s = steps(training, sizes, as_fitted(training, len(sizes))).step_s
     samples = np.array([samples_per_step(training, nodes) for nodes in sizes])
     return [float(speed) for speed in samples / (step_s * np.array(sizes))]
+
+
+FARTHEST = 4
+"""Times the largest number of nodes that was measured, up to which answers go."""
+
+EFFICIENCY = 0.8
+
+MODEL_ERROR = 0.1
+"""By what the model itself may be off: on networks of known delay and rate it was so by up to 6 %."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is to be predicted: on which `nodes`, and for how many `samples`.
+
+    Without `nodes` the rows are powers of two, up to as far as answers go. Asked are the most nodes with an
+    `efficiency` against one node, and, with a budget of `node_hours`, the nodes with which the samples are
+    done soonest.
+    """
+
+    nodes: Sequence[int] = ()
+    samples: float = SAMPLES
+    efficiency: float = EFFICIENCY
+    node_hours: float | None = None
+
+
+def prediction_summary(
+    found: Forecast, question: Question, rates: Rates = NOT_KNOWN
+) -> PredictionSummary | Refused:
+    """Return the answers to a question."""
+    farthest = FARTHEST * found.most_nodes
+    measured = _measured_efficiencies(found)
+    misses = _misses(found)
+    efficient, surely = _efficient(found, question.efficiency, measured, misses)
+    soonest = None if misses else _within(found, question)
+    answers = {nodes for nodes in (efficient, surely, soonest) if nodes is not None}
+    asked = sorted({*(question.nodes or powers_up_to(farthest)), *found.measured_s, *answers})
+    use = NodeUse(
+        power_w=None if found.power_w is None else found.power_w * (rates.pue or 1),
+        price_per_hour=rates.price_per_node_hour,
+        carbon_g_per_kwh=rates.carbon_g_per_kwh,
+    )
+    predictions = predict(found.training, [1, *asked], question.samples, use, found.scatter)
+    if isinstance(predictions, Refused):
+        return predictions
+    network = found.communication
+    return PredictionSummary(
+        method="network",
+        collectives=found.collectives,
+        algorithm=network.algorithm,
+        within_node=_network(network.within_node, network.measurements),
+        between_nodes=_network(network.between_nodes, network.measurements),
+        network_factor=found.training.network_factor,
+        notes=list(found.notes),
+        samples=question.samples,
+        interval_nodes=found.most_nodes,
+        farthest_nodes=farthest,
+        points=[_point(one, found) for one in predictions if one.nodes in asked],
+        asked_efficiency=question.efficiency,
+        nodes_with_efficiency=efficient,
+        nodes_surely_with_efficiency=surely,
+        misses=misses,
+        asked_node_hours=question.node_hours,
+        nodes_within=soonest,
+    )
+
+
+def powers_up_to(most: int) -> list[int]:
+    """Return the powers of two that are no more than `most`."""
+    return [2**power for power in range(most.bit_length())]
+
+
+def _measured_efficiencies(found: Forecast) -> dict[int, float]:
+    """Against one node, of each number of nodes that was measured."""
+    rates = {
+        nodes: samples_per_step(found.training, nodes) / seconds / nodes
+        for nodes, seconds in found.measured_s.items()
+    }
+    return {nodes: rate / rates[1] for nodes, rate in sorted(rates.items())}
+
+
+def _misses(found: Forecast) -> list[int]:
+    """Return the measured numbers of nodes whose step is outside its interval and the model's error."""
+    sizes = sorted(found.measured_s)
+    predictions = predict(found.training, sizes, 1.0, scatter=found.scatter)
+    if found.scatter is None or isinstance(predictions, Refused):
+        return []
+    return [
+        one.nodes
+        for one in predictions
+        if not one.step_s.low / (1 + MODEL_ERROR)
+        <= found.measured_s[one.nodes]
+        <= one.step_s.high * (1 + MODEL_ERROR)
+    ]
+
+
+def _efficient(
+    found: Forecast, wanted: float, measured: Mapping[int, float], misses: Sequence[int]
+) -> tuple[int | None, int | None]:
+    """Up to how many nodes the efficiency is as wanted: by the best estimate, and surely.
+
+    What was measured outranks what is predicted: beyond a size that was measured to be worse there is none,
+    and where the prediction misses, only measured sizes are told. Nothing is sure beyond what was measured.
+    """
+    farthest = FARTHEST * found.most_nodes
+    worse = min((nodes for nodes, one in measured.items() if one < wanted), default=farthest + 1)
+    enough = max((nodes for nodes in measured if nodes < worse), default=None)
+    if misses:
+        return enough, None
+    likely = _nodes(largest_with_efficiency(found.training, wanted, worse - 1))
+    if likely is None or (enough is not None and enough > likely):
+        likely = enough
+    if likely is None or found.scatter is None:
+        return likely, None
+    most = min(likely, found.most_nodes)
+    return likely, largest_surely_with_efficiency(found.training, wanted, found.scatter, most)
+
+
+def _within(found: Forecast, question: Question) -> int | None:
+    if question.node_hours is None:
+        return None
+    node_hours, samples = question.node_hours, question.samples
+    farthest = FARTHEST * found.most_nodes
+    return _nodes(fastest_within(found.training, node_hours, samples, farthest, found.measured_s))
+
+
+def _nodes(found: int | Refused) -> int | None:
+    return None if isinstance(found, Refused) else found
+
+
+def _network(level: Level | None, measurements: int) -> NetworkSummary | None:
+    if level is None:
+        return None
+    rate = level.bandwidth_bytes_per_s
+    # JSON knows no infinity: where no byte takes time that the measurements show, there is no rate.
+    bounded = math.isfinite(rate.value)
+    high = rate.high if math.isfinite(rate.high) else None
+    if not math.isfinite(level.latency_s.high):
+        return NetworkSummary(
+            Estimate(measurements, level.latency_s.value),
+            Estimate(measurements, rate.value) if bounded else None,
+        )
+    return NetworkSummary(
+        estimate(level.latency_s, n=measurements),
+        Estimate(measurements, rate.value, rate.low, high) if bounded else None,
+    )
+
+
+def _point(one: Prediction, found: Forecast) -> PredictedPoint:
+    measured_s = found.measured_s.get(one.nodes)
+    has_interval = found.scatter is not None and one.nodes <= found.most_nodes
+    known = estimate if has_interval else _without_interval
+    return PredictedPoint(
+        nodes=one.nodes,
+        ranks=one.ranks,
+        step_s=known(one.step_s),
+        efficiency=known(one.efficiency),
+        samples_per_s=known(one.samples_per_s),
+        hours=known(one.hours),
+        node_hours=known(one.node_hours),
+        energy_kwh=known(one.energy_j, 1 / J_PER_KWH) if one.energy_j else None,
+        price=known(one.cost) if one.cost else None,
+        carbon_kg=known(one.carbon_g, 1e-3) if one.carbon_g else None,
+        measured_samples_per_s=samples_per_step(found.training, one.nodes) / measured_s
+        if measured_s
+        else None,
+        error=one.step_s.value / measured_s - 1 if measured_s else None,
+    )
+
+
+def _without_interval(interval: Interval, factor: float = 1.0) -> Estimate:
+    """Return the estimate alone: how far a run to come may be off is not known.
+
+    No size has repeats, or nothing was measured on so many nodes.
+    """
+    return Estimate(0, interval.value * factor)
+
+
+def estimate(interval: Interval, factor: float = 1.0, n: int = 0) -> Estimate:
+    """Return an interval times a factor, of `n` measurements; without ends where one is not known."""
+    low, value, high = (factor * end for end in (interval.low, interval.value, interval.high))
+    return Estimate(n, value, low, high) if math.isfinite(high) else Estimate(n, value)

@@ -1,0 +1,130 @@
+"""Charts of several experiments, or of one at several sites."""
+
+import math
+from itertools import cycle
+from typing import Any
+
+from argosy.report import sizes as size_names
+from argosy.report.charts.drawing import Drawing, finished
+from argosy.report.charts.size_layers import Frame, lines_chart
+from argosy.report.colours import SERIES
+from argosy.report.numbers import count, interval, number, percent, percent_interval
+from argosy.report.outputs.comparison import ComparedExperiment, ComparedPoint
+from argosy.report.summary.models import ExperimentSummary, PointSummary, Summary
+
+
+def overview_drawing(summary: Summary) -> Drawing | None:
+    """Return the chart of experiments with several sizes; None unless there are two to six of them."""
+    drawn = [each for each in summary.experiments if len(_measured(each)) > 1]
+    if not 1 < len(drawn) <= len(SERIES):
+        return None
+    series = {
+        f"{each.experiment}, {each.scaling}": colour
+        for each, colour in zip(drawn, SERIES, strict=False)
+    }
+    means = [
+        _efficiency_row(each, point, name)
+        for each, name in zip(drawn, series, strict=True)
+        for point in _measured(each)
+    ]
+    frame = Frame(
+        unit="ranks",
+        title="efficiency",
+        axis_format=".0%",
+        sizes=sorted({float(str(row["size"])) for row in means}),
+        top=1.08 * max(1.0, *(float(str(row["high"] or row["y"])) for row in means)),
+        series=series,
+    )
+    said = "; ".join(f"{row['at']} {row['said']}" for row in means)
+    text = f"Line chart of the efficiency of all experiments: {said}."
+    caption = "Efficiency of all experiments, 95 % intervals."
+    return Drawing(
+        "efficiencies", "scaling", caption, text, finished(lines_chart(frame, means)), series
+    )
+
+
+def _measured(experiment: ExperimentSummary) -> list[PointSummary]:
+    return [point for point in experiment.points if point.efficiency]
+
+
+def _efficiency_row(
+    experiment: ExperimentSummary, point: PointSummary, name: str
+) -> dict[str, object]:
+    efficiency = point.efficiency
+    assert efficiency
+    return {
+        "size": point.ranks,
+        "series": name,
+        "y": efficiency.mean,
+        "low": efficiency.low,
+        "high": efficiency.high,
+        "at": f"{experiment.experiment}, {size_names.size(experiment, point)}",
+        "said": percent(efficiency.mean),
+        "interval": percent_interval(efficiency),
+        "n": efficiency.n,
+    }
+
+
+WIDTH, HEIGHT = 72, 20
+
+
+def sparkline(experiment: ExperimentSummary) -> str:
+    """Return efficiencies from 0 over the logarithm of ranks, as points of an SVG polyline."""
+    known = [
+        (math.log(one.ranks), one.efficiency.mean) for one in experiment.points if one.efficiency
+    ]
+    if len(known) < 2:
+        return ""
+    left, right = known[0][0], known[-1][0]
+    highest = max(1.0, *(height for _, height in known))
+    return " ".join(
+        f"{2 + (WIDTH - 4) * (at - left) / ((right - left) or 1):.1f},"
+        f"{HEIGHT - 2 - (HEIGHT - 4) * height / highest:.1f}"
+        for at, height in known
+    )
+
+
+_CAPTION = "Throughput at each site, 95 % intervals."
+
+
+def comparison_drawing(experiment: ComparedExperiment) -> Drawing:
+    """Return the chart of what the sites measured, at least one of them."""
+    by_nodes = len({each.point.ranks_per_node for each in experiment.points}) == 1
+    means = [_row(each, by_nodes) for each in experiment.points]
+    series = dict(zip(experiment.sites, cycle(SERIES), strict=False))
+    frame = Frame(
+        unit="nodes" if by_nodes else "ranks",
+        title="samples per second",
+        axis_format=",~r",
+        sizes=sorted({row["size"] for row in means}),
+        top=1.08 * max(float(row["high"] or row["y"]) for row in means),
+        series=series,
+    )
+    said = "; ".join(
+        f"{each.site} {_size(each, by_nodes)} {number(row['y'])}"
+        for each, row in zip(experiment.points, means, strict=True)
+    )
+    text = f"Line chart of the samples per second of {experiment.experiment} at the sites: {said}."
+    return Drawing(
+        "comparison", "scaling", _CAPTION, text, finished(lines_chart(frame, means)), series
+    )
+
+
+def _row(each: ComparedPoint, by_nodes: bool) -> dict[str, Any]:
+    estimate = each.point.throughput_samples_per_s
+    assert estimate
+    return {
+        "size": each.point.nodes if by_nodes else each.point.ranks,
+        "series": each.site,
+        "y": estimate.mean,
+        "low": None if estimate.low is None else max(0.0, estimate.low),
+        "high": estimate.high,
+        "at": f"{each.site}, {_size(each, by_nodes)}",
+        "said": number(estimate.mean),
+        "interval": interval(estimate),
+        "n": estimate.n,
+    }
+
+
+def _size(each: ComparedPoint, by_nodes: bool) -> str:
+    return count(each.point.nodes, "node") if by_nodes else count(each.point.ranks, "rank")

@@ -1,0 +1,321 @@
+"""The same experiments at several sites, size by size, from their summaries.
+
+An experiment's name does not say what was run. A ratio is given only where the work was the same, and what
+else differed is said.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from argosy.report.numbers import count, duration, number, percent
+from argosy.report.runs.setups import Difference, differences
+from argosy.report.statistics.estimates import Estimate, ratio_estimate
+from argosy.report.statistics.few_runs import detectable_ratio
+from argosy.report.summary.models import ExperimentSummary, PointSummary, Summary
+from argosy.report.summary.parts import Rates
+from argosy.report.topics.history.measure import same_batch
+from argosy.report.topics.queue import in_words
+from argosy.report.topics.setups import shown
+
+Size = tuple[int, int]
+"""Nodes, and ranks on each."""
+
+_SAME_ACCURACY = 1e-6
+"""Accuracies that differ by less are the same: single precision knows no more digits."""
+
+
+@dataclass(frozen=True)
+class ComparedPoint:
+    """A size at one site; `ratio` is its throughput over the first site's.
+
+    It is None where that has none, and where the work was another one. `detectable` is the least ratio that
+    such runs would mostly have shown (`statistics.few_runs`).
+    """
+
+    site: str
+    point: PointSummary
+    ratio: Estimate | None
+    detectable: float | None = None
+    resources: Mapping[str, int] = field(default_factory=dict)
+    """Of a rank."""
+
+    @property
+    def per_unit(self) -> "PerUnit":
+        """Return the throughput of one node, core and GPU."""
+        rate, point = self.point.throughput_samples_per_s, self.point
+        cores, gpus = (
+            self.resources.get(key, 0) * point.ranks for key in ("cpus_per_rank", "gpus_per_rank")
+        )
+        mean = rate.mean if rate else None
+        return PerUnit(
+            *(mean / units if mean and units else None for units in (point.nodes, cores, gpus))
+        )
+
+
+@dataclass(frozen=True)
+class PerUnit:
+    """Samples a second of one node, one core that was asked for, one GPU; None where there is none."""
+
+    node: float | None
+    core: float | None
+    gpu: float | None
+
+
+@dataclass(frozen=True)
+class ComparedExperiment:
+    """An experiment at the sites that measured it; its points by size, smallest first, then by site.
+
+    `differences` are those of each other site's setup to that of the first site, where both have one.
+    `left_out` are further setups of it that sites have, by their names in the sites' own reports.
+    """
+
+    experiment: str
+    scaling: str
+    sites: list[str]
+    points: list[ComparedPoint]
+    differences: Mapping[str, Sequence[Difference]]
+    left_out: Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What several sites measured. Others are held against the first of `sites`."""
+
+    sites: list[str]
+    rates: Mapping[str, Rates]
+    experiments: list[ComparedExperiment]
+    inputs: Mapping[str, str | None]
+    """The digest of what each site was asked for (`runs.setups`)."""
+
+    @property
+    def has_same_inputs(self) -> bool:
+        """Whether all sites are known to have been asked for the same."""
+        return len({*self.inputs.values()}) == 1 and None not in self.inputs.values()
+
+
+def compare(summaries: Mapping[str, Summary]) -> Comparison:
+    """Compare the summaries, by the names that sites are to have, the reference first."""
+    sites = [*summaries]
+    names = dict.fromkeys(
+        each.asked_experiment for summary in summaries.values() for each in summary.experiments
+    )
+    return Comparison(
+        sites=sites,
+        rates={site: summary.rates for site, summary in summaries.items()},
+        experiments=[_compared(name, summaries, sites[0]) for name in names],
+        inputs={site: summary.inputs for site, summary in summaries.items()},
+    )
+
+
+def _compared(name: str, summaries: Mapping[str, Summary], reference: str) -> ComparedExperiment:
+    setups = {
+        site: [each for each in summary.experiments if each.asked_experiment == name]
+        for site, summary in summaries.items()
+    }
+    there = setups[reference]
+    of_site = {site: _nearest(several, there) for site, several in setups.items() if several}
+    measured = {site: _measured(each) for site, each in of_site.items()}
+    apart = {
+        site: differences(of_site[reference].setup, each.setup)
+        for site, each in of_site.items()
+        if there and site != reference
+    }
+    refused = {site for site, found in apart.items() if any(one.is_of_work for one in found)}
+    base = measured.get(reference, {})
+    sizes = sorted({size for points in measured.values() for size in points})
+    return ComparedExperiment(
+        experiment=name,
+        scaling=next(iter(of_site.values())).scaling,
+        sites=[site for site in of_site if measured[site]],
+        points=[
+            replace(
+                _compared_point(site, points[size], None if site in refused else base.get(size)),
+                resources=of_site[site].setup.resources,
+            )
+            for size in sizes
+            for site, points in measured.items()
+            if size in points
+        ],
+        differences=apart,
+        left_out={
+            site: [each.experiment for each in several if each is not of_site[site]]
+            for site, several in setups.items()
+            if len(several) > 1
+        },
+    )
+
+
+def _nearest(
+    several: Sequence[ExperimentSummary], reference: Sequence[ExperimentSummary]
+) -> ExperimentSummary:
+    """Return the one of a site's setups that is most like the reference's last; else the last."""
+    if not reference:
+        return several[-1]
+
+    def distance(each: ExperimentSummary) -> tuple[int, int]:
+        apart = differences(reference[-1].setup, each.setup)
+        return sum(one.is_of_work for one in apart), len(apart)
+
+    return min(reversed(several), key=distance)
+
+
+def _measured(experiment: ExperimentSummary) -> dict[Size, PointSummary]:
+    return {
+        (point.nodes, point.ranks_per_node): point
+        for point in experiment.points
+        if point.throughput_samples_per_s
+    }
+
+
+def _compared_point(
+    site: str, point: PointSummary, reference: PointSummary | None
+) -> ComparedPoint:
+    if reference is None or reference is point or not _same_batch(point, reference):
+        return ComparedPoint(site, point, None)
+    runs = point.runs_samples_per_s, reference.runs_samples_per_s
+    return ComparedPoint(site, point, ratio_estimate(*runs), detectable_ratio(*runs))
+
+
+def _same_batch(point: PointSummary, reference: PointSummary) -> bool:
+    """Return whether the steps tell that a rank has as many samples in each; True where no steps are."""
+    return same_batch(point.samples_per_step, reference.samples_per_step)
+
+
+def findings(experiment: ComparedExperiment, reference: str) -> Sequence[str]:
+    """Return how the sites compare at the largest size that each of them shares with the first."""
+    others = [site for site in experiment.sites if site != reference]
+    aside = [
+        f"{site} also has {', '.join(names)}, of other setups: see its own report."
+        for site, names in experiment.left_out.items()
+    ]
+    if reference not in experiment.sites or not others:
+        if not experiment.sites:
+            return ["No throughput was measured at any site.", *aside]
+        return [f"Measured at {', '.join(experiment.sites)} alone.", *aside]
+    said = (_of_site(experiment, site, reference) for site in others)
+    return [*(sentence for sentences in said for sentence in sentences), *aside]
+
+
+def _of_site(experiment: ComparedExperiment, site: str, reference: str) -> list[str]:
+    apart = experiment.differences[site]
+    work = [one for one in apart if one.is_of_work]
+    rest = [one for one in apart if not one.is_of_work]
+    if work:
+        said = [
+            f"{site} did not do the work of {reference}, so no ratio is given: "
+            f"{_listed(work, site, reference)}."
+        ]
+    else:
+        said = [
+            _finding(experiment, site, reference),
+            *_accuracies(experiment, site, reference),
+            *_waits(experiment, site, reference),
+        ]
+    if rest:
+        said.append(f"What else differs: {_listed(rest, site, reference)}.")
+    return said
+
+
+def _listed(apart: Sequence[Difference], site: str, reference: str) -> str:
+    return "; ".join(
+        f"{one.what}: {shown(one.other)} at {site}, {shown(one.one)} at {reference}"
+        for one in apart
+    )
+
+
+def _finding(experiment: ComparedExperiment, site: str, reference: str) -> str:
+    shared = [each for each in experiment.points if each.site == site and each.ratio]
+    if not shared:
+        return _nothing_shared(experiment, site, reference)
+    largest = shared[-1]
+    assert largest.ratio
+    ratio, nodes = largest.ratio, largest.point.nodes
+    within = "no interval: a site has one run, or all agree to the last digit"
+    if ratio.low is not None and ratio.high is not None:
+        within = f"{ratio.low:.2f} to {ratio.high:.2f}"
+    width = largest.point.ranks_per_node
+    where = f"{count(nodes, 'node')} with {count(width, 'rank')} each"
+    there = _reference_point(experiment, largest.point, reference)
+    steps = ""
+    if there and there.steps != largest.point.steps and there.steps and largest.point.steps:
+        here = f"{largest.point.steps:,.0f} steps at {site}"
+        steps = f" A run made {here}, {there.steps:,.0f} at {reference}."
+    seen = ""
+    if largest.detectable is not None:
+        seen = (
+            f" This comparison can detect differences of {percent(largest.detectable - 1)} or more (80 % "
+            "power)."
+        )
+    return (
+        f"On {where}, {site} has {ratio.mean:.2f} times the throughput of {reference} ({within})."
+        f"{seen}{steps}"
+    )
+
+
+def _waits(experiment: ComparedExperiment, site: str, reference: str) -> Iterator[str]:
+    """Yield what the queues made of it, at the largest size of both where that is known."""
+    for each in reversed(experiment.points):
+        there = _reference_point(experiment, each.point, reference)
+        if each.site == site and there and each.point.queue and there.queue:
+            here, other = each.point.queue.to_result_s, there.queue.to_result_s
+            yield (
+                f"From its submission to its end a run on {count(each.point.nodes, 'node')} took "
+                f"{duration(here)} at {site}, where it {in_words(each.point)}, and {duration(other)} at "
+                f"{reference}, where it {in_words(there)}. Queue times vary from day to day."
+            )
+            return
+
+
+def _accuracies(experiment: ComparedExperiment, site: str, reference: str) -> Iterator[str]:
+    """Yield whether models became as good at both sites, and in as many steps, at all sizes of both."""
+    pairs = [
+        (each.point, there)
+        for each in experiment.points
+        if each.site == site and (there := _reference_point(experiment, each.point, reference))
+    ]
+    known = [
+        (here, there, here.test_accuracy.mean, there.test_accuracy.mean)
+        for here, there in pairs
+        if here.test_accuracy and there.test_accuracy
+    ]
+    if not known:
+        return
+    apart = [each for each in known if abs(each[2] - each[3]) > _SAME_ACCURACY]
+    if apart:
+        point, _, here, other = apart[-1]
+        yield (
+            f"Models trained on {count(point.nodes, 'node')} have a test accuracy of {here:.4f} at {site}, "
+            f"{other:.4f} at {reference}."
+        )
+        return
+    steps = " in as many steps" if all(a.steps == b.steps for a, b, *_ in known) else ""
+    yield (
+        f"At each size that both measured, models reach the same test accuracy{steps}, to the digits of "
+        "single precision."
+    )
+
+
+def _nothing_shared(experiment: ComparedExperiment, site: str, reference: str) -> str:
+    for each in experiment.points:
+        there = _reference_point(experiment, each.point, reference)
+        if each.site == site and there and not _same_batch(each.point, there):
+            here, other = each.point.samples_per_step or 0, there.samples_per_step or 0
+            return (
+                f"{site} did not do the work of {reference}, so no ratio is given: a rank's step has "
+                f"{number(here)} samples at {site}, {number(other)} at {reference}."
+            )
+    return f"{site} and {reference} measured no size alike."
+
+
+def _reference_point(
+    experiment: ComparedExperiment, point: PointSummary, reference: str
+) -> PointSummary | None:
+    size = (point.nodes, point.ranks_per_node)
+    return next(
+        (
+            each.point
+            for each in experiment.points
+            if each.site == reference and (each.point.nodes, each.point.ranks_per_node) == size
+        ),
+        None,
+    )

@@ -1,0 +1,175 @@
+"""Tables of an experiment in LaTeX, for the package booktabs; intervals are of 95 %."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import vl_convert
+
+from argosy.files import replacing, write_text
+from argosy.report import sizes
+from argosy.report.charts.drawing import Drawing
+from argosy.report.numbers import MINUS, number
+from argosy.report.outputs.summary_csv import summary_csv
+from argosy.report.page.html import VEGA_LITE
+from argosy.report.statistics.estimates import Estimate
+from argosy.report.summary.models import ExperimentSummary, Summary
+from argosy.report.topics import drawings
+from argosy.report.topics import stalls as stall_words
+from argosy.report.topics.losses import NAMES
+
+_NONE = "--"
+
+
+@dataclass(frozen=True)
+class LatexTable:
+    """A table and what to call it: the file's name, without the experiment's."""
+
+    name: str
+    text: str
+
+
+def latex_tables(experiment: ExperimentSummary) -> Iterator[LatexTable]:
+    """Yield those that the experiment has numbers for: scaling, factors, stalls and prediction."""
+    if experiment.points:
+        yield LatexTable("scaling", scaling_table(experiment))
+    if any(point.factors for point in experiment.points):
+        yield LatexTable("factors", _factors(experiment))
+    if any(stalls.shares for stalls in experiment.stalls):
+        yield LatexTable("stalls", _stalls(experiment))
+    if experiment.prediction:
+        yield LatexTable("prediction", _prediction(experiment))
+
+
+def scaling_table(experiment: ExperimentSummary) -> str:
+    """Throughput, speed-up and efficiency of each size, with intervals, as a LaTeX tabular."""
+    columns = ("Nodes", "Ranks", "Runs", "Samples/s", "Speed-up", "Efficiency")
+    rows = []
+    for point in experiment.points:
+        size = (str(point.nodes), str(point.ranks), sizes.counted(experiment, point))
+        estimates = (point.throughput_samples_per_s, point.speed_up, point.efficiency)
+        rows.append([*size, *map(_with_interval, estimates)])
+    return _tabular(experiment, f"{experiment.scaling} scaling", columns, rows)
+
+
+def _factors(experiment: ExperimentSummary) -> str:
+    names = [name for name in NAMES if any(name in point.factors for point in experiment.points)]
+    rows = [
+        [str(point.nodes), str(point.ranks), *_cells(point.factors, names)]
+        for point in experiment.points
+        if point.factors
+    ]
+    columns = ("Nodes", "Ranks", *map(_heading, names))
+    return _tabular(experiment, "factors of the efficiency", columns, rows)
+
+
+def _stalls(experiment: ExperimentSummary) -> str:
+    parts = stall_words.part_names(experiment)
+    rows = [
+        [str(stalls.nodes), str(stalls.ranks), *_cells(stalls.shares, parts)]
+        for stalls in experiment.stalls
+        if stalls.shares
+    ]
+    columns = ("Nodes", "Ranks", *map(_heading, parts))
+    return _tabular(experiment, "shares of a step by what it waits for", columns, rows)
+
+
+def _prediction(experiment: ExperimentSummary) -> str:
+    assert experiment.prediction
+    rows = [
+        [
+            str(point.nodes),
+            str(point.ranks),
+            _with_interval(point.samples_per_s),
+            _NONE if point.measured_samples_per_s is None else number(point.measured_samples_per_s),
+            _NONE if point.error is None else f"{round(100 * point.error, 1) + 0.0:+.1f}",
+            number(point.efficiency.mean),
+        ]
+        for point in experiment.prediction.points
+    ]
+    columns = ("Nodes", "Ranks", "Samples/s", "Measured", r"Error (\%)", "Efficiency")
+    return _tabular(experiment, "predicted and measured throughput", columns, rows)
+
+
+def _heading(name: str) -> str:
+    return name.replace("_", " ").capitalize()
+
+
+def _cells(estimates: Mapping[str, Estimate], names: Sequence[str]) -> list[str]:
+    return [_with_interval(estimates.get(name)) for name in names]
+
+
+def _with_interval(estimate: Estimate | None, scale: float = 1) -> str:
+    if estimate is None:
+        return _NONE
+    if estimate.low is None or estimate.high is None:
+        return number(scale * estimate.mean)
+    parts = (number(scale * value) for value in (estimate.mean, estimate.low, estimate.high))
+    return "{} [{}, {}]".format(*parts)
+
+
+def _tabular(
+    experiment: ExperimentSummary, what: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
+) -> str:
+    lines = [
+        f"% {' '.join(experiment.experiment.split())}, {what}; 95 % intervals.",
+        rf"\begin{{tabular}}{{{'r' * len(columns)}}}",
+        r"\toprule",
+        rf"{' & '.join(columns)} \\",
+        r"\midrule",
+        *(rf"{' & '.join(row)} \\".replace(MINUS, "$-$") for row in rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+_HEIGHT = 290
+"""With a legend; a chart of the page is flatter and has none."""
+
+
+def write_paper(summary: Summary, folder: Path) -> list[Path]:
+    """Write a report's charts and tables to `folder`; returns the files, in the order of the report.
+
+    Each chart is there as SVG and PDF with a legend, and its caption as a text; each experiment's tables
+    as LaTeX (for the package booktabs), all numbers as summary.csv. Files of that name are replaced.
+    """
+    written = [folder / "summary.csv"]
+    write_text(written[0], summary_csv(summary))
+    for experiment, name in zip(summary.experiments, _names(summary.experiments), strict=True):
+        for drawing in drawings(experiment, summary.rates.currency):
+            written += _write_chart(drawing, folder / f"{name}-{drawing.name}")
+        for table in latex_tables(experiment):
+            written.append(folder / f"{name}-{table.name}.tex")
+            write_text(written[-1], table.text)
+    return written
+
+
+def draw(spec: dict[str, Any]) -> str:
+    """Return a chart as SVG. No chart may fetch anything: the data is in it."""
+    return vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE, allowed_base_urls=[])
+
+
+def _write_chart(drawing: Drawing, path: Path) -> list[Path]:
+    svg, pdf = path.with_suffix(".svg"), path.with_suffix(".pdf")
+    spec = drawing.spec | {"height": _HEIGHT}
+    write_text(svg, draw(spec))
+    with replacing(pdf) as temporary:
+        pdf_bytes = vl_convert.vegalite_to_pdf(spec, vl_version=VEGA_LITE, allowed_base_urls=[])
+        temporary.write_bytes(pdf_bytes)
+    caption = path.with_suffix(".txt")
+    write_text(caption, f"{drawing.caption}\n\n{drawing.text}\n")
+    return [svg, pdf, caption]
+
+
+def _names(experiments: Sequence[ExperimentSummary]) -> list[str]:
+    """Return names of experiments that any file system takes, different from each other."""
+    names: list[str] = []
+    for experiment in experiments:
+        name = re.sub(r"[^A-Za-z0-9_-]+", "-", experiment.experiment).strip("-") or "experiment"
+        while name in names:
+            name += "-"
+        names.append(name)
+    return names

@@ -1,0 +1,312 @@
+"""An experiment over time: runs of earlier reports beside the present ones, and what changed."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean, stdev
+from typing import Annotated, Any, Protocol
+
+from pydantic import Field, TypeAdapter
+from scipy.special import stdtrit
+
+from argosy.report.runs.setups import Difference, Setup, differences
+from argosy.report.statistics.estimates import (
+    CONFIDENCE,
+    Estimate,
+    geometric_mean_estimate,
+    ratio_estimate,
+    together,
+)
+from argosy.report.summary.models import (
+    ExperimentSummary,
+    MachineSummary,
+    ProvenanceSummary,
+    Summary,
+)
+from argosy.report.summary.parts import Change, History, HistoryEntry, HistoryPoint
+
+FEWEST_REPORTS = 3
+"""From so many earlier reports on, the scatter between them is known."""
+
+_SAME_BATCH = 0.02
+"""Samples of a step may differ by so much: the last batch of an epoch may be a smaller one."""
+
+_Rate = Annotated[float, Field(ge=1e-30, le=1e30)]
+
+_Time = Annotated[float, Field(ge=0, le=1e12)]
+
+_Count = Annotated[int, Field(ge=1, le=1 << 20)]
+
+_Size = tuple[int, int, int]
+"""Ranks, nodes and ranks on each."""
+
+_Key = tuple[str, str, str | None, float | None]
+
+
+class _Run(Protocol):
+    """What identifies a measurement."""
+
+    @property
+    def experiment(self) -> str: ...
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def attempt(self) -> str | None: ...
+    @property
+    def started_unix_s(self) -> float | None: ...
+    @property
+    def samples_per_s(self) -> float | None: ...
+
+
+@dataclass(frozen=True)
+class PastRun:
+    """A run of an earlier report."""
+
+    experiment: str
+    run_id: str
+    nodes: _Count
+    ranks_per_node: _Count
+    samples_per_s: _Rate | None
+    started_unix_s: _Time | None
+    hosts: list[str]
+    attempt: str | None = None
+    counted_as: str | None = None
+
+
+@dataclass(frozen=True)
+class PastPoint:
+    """A size in an earlier report."""
+
+    nodes: _Count
+    ranks_per_node: _Count
+    samples_per_step: _Rate | None
+
+
+@dataclass(frozen=True)
+class PastExperiment:
+    """An experiment in an earlier report."""
+
+    experiment: str
+    asked_experiment: str
+    setup: Setup
+    points: list[PastPoint]
+
+
+@dataclass(frozen=True)
+class PastSummary:
+    """What a history needs of a summary.json; Argosy's versions agree in it, whatever else they write."""
+
+    experiments: list[PastExperiment]
+    runs: list[PastRun]
+    machines: list[MachineSummary]
+    provenance: list[ProvenanceSummary] = field(default_factory=list)
+
+
+_ADAPTER = TypeAdapter(PastSummary)
+
+
+def past_summary(content: Mapping[str, Any]) -> PastSummary:
+    """Return what a parsed summary.json tells a history; raises pydantic's ValidationError."""
+    return _ADAPTER.validate_python(content)
+
+
+def present_as_past(summary: Summary) -> PastSummary:
+    """Return the same of a report of now."""
+    return PastSummary(
+        experiments=[
+            PastExperiment(
+                each.experiment,
+                each.asked_experiment,
+                each.setup,
+                [
+                    PastPoint(one.nodes, one.ranks_per_node, one.samples_per_step)
+                    for one in each.points
+                ],
+            )
+            for each in summary.experiments
+        ],
+        runs=[
+            PastRun(
+                **{name: getattr(each, name) for name in PastRun.__dataclass_fields__},
+            )
+            for each in summary.runs
+        ],
+        machines=summary.machines,
+        provenance=summary.provenance,
+    )
+
+
+def measured_keys(runs: Iterable[_Run]) -> set[_Key]:
+    """Return what identifies each run with a throughput: the same attempt is the same measurement."""
+    return {
+        (run.experiment, run.run_id, run.attempt, run.started_unix_s)
+        for run in runs
+        if run.samples_per_s is not None
+    }
+
+
+def commits(summary: PastSummary) -> dict[tuple[str, str], str]:
+    """Return the project's commit by experiment and run_id, where provenance tells it."""
+    found = {}
+    for each in summary.provenance:
+        argosy = each.content.get("argosy")
+        commit = argosy.get("git_commit") if isinstance(argosy, dict) else None
+        for name in each.runs if isinstance(commit, str) else ():
+            experiment, _, run_id = name.rpartition("/")
+            found[experiment, run_id] = str(commit)
+    return found
+
+
+def with_history(summary: Summary, past: Iterable[PastSummary]) -> Summary:
+    """Return the summary with the history of each experiment; `past` are earlier reports, oldest first."""
+    present = present_as_past(summary)
+    seen = measured_keys(present.runs)
+    earlier: list[tuple[PastExperiment, list[PastRun], PastSummary]] = []
+    for each in past:
+        new = [run for run in each.runs if measured_keys([run]) - seen]
+        seen |= measured_keys(new)
+        earlier += [(one, _of(one, new), each) for one in each.experiments]
+    return replace(
+        summary,
+        experiments=[
+            replace(experiment, history=_history(experiment, present, earlier))
+            for experiment in summary.experiments
+        ],
+    )
+
+
+def _of(experiment: PastExperiment, runs: Iterable[PastRun]) -> list[PastRun]:
+    return [run for run in runs if (run.counted_as or run.experiment) == experiment.experiment]
+
+
+def _history(
+    experiment: ExperimentSummary,
+    present: PastSummary,
+    earlier: Sequence[tuple[PastExperiment, list[PastRun], PastSummary]],
+) -> History | None:
+    ours = next(one for one in present.experiments if one.experiment == experiment.experiment)
+    now = _entry(ours, _of(ours, present.runs), present)
+    before = [
+        (one, _entry(one, runs, of))
+        for one, runs, of in earlier
+        if runs and one.asked_experiment == ours.asked_experiment
+    ]
+    if not now.points or not before:
+        return None
+    before.sort(key=lambda each: each[1].started_unix_s or 0.0)
+    entries = [replace(entry, not_compared=_apart(ours, now, one, entry)) for one, entry in before]
+    alike = [
+        (one, entry)
+        for (one, _), entry in zip(before, entries, strict=True)
+        if entry.not_compared is None
+    ]
+    apart = _differences(*alike[-1], ours, now) if alike else []
+    return History([*entries, now], [*_changes(now, alike, ours)], apart)
+
+
+def _entry(experiment: PastExperiment, runs: Sequence[PastRun], of: PastSummary) -> HistoryEntry:
+    by_size: defaultdict[_Size, list[float]] = defaultdict(list)
+    measured = [run for run in runs if run.samples_per_s is not None]
+    for run in measured:
+        size = (run.nodes * run.ranks_per_node, run.nodes, run.ranks_per_node)
+        by_size[size].append(run.samples_per_s or 0.0)
+    hosts = {host for run in measured for host in run.hosts}
+    starts = [run.started_unix_s for run in measured if run.started_unix_s is not None]
+    known = commits(of)
+    told = {known.get((run.experiment, run.run_id)) for run in measured}
+    return HistoryEntry(
+        started_unix_s=min(starts, default=None),
+        commit=told.pop() if len(told) == 1 else None,
+        image=experiment.setup.image,
+        machines=sorted(
+            {one.cpu_model for one in of.machines if one.cpu_model and hosts & {*one.hosts}}
+        ),
+        points=[
+            HistoryPoint(nodes, width, ranks, rates, geometric_mean_estimate(rates))
+            for (ranks, nodes, width), rates in sorted(by_size.items())
+        ],
+    )
+
+
+def _apart(
+    ours: PastExperiment, now: HistoryEntry, theirs: PastExperiment, then: HistoryEntry
+) -> str | None:
+    """Return why two measurements say nothing of each other."""
+    work = [one.what for one in differences(theirs.setup, ours.setup) if one.is_of_work]
+    if work:
+        return f"another {' and '.join(work)}"
+    if theirs.setup.hardware != ours.setup.hardware:
+        return "other hardware"
+    return None if then.machines == now.machines else "other processors"
+
+
+def _differences(
+    theirs: PastExperiment, then: HistoryEntry, ours: PastExperiment, now: HistoryEntry
+) -> list[Difference]:
+    found = differences(theirs.setup, ours.setup)
+    if then.commit and now.commit and then.commit != now.commit:
+        found.insert(0, Difference("commit", then.commit, now.commit, is_of_work=False))
+    return found
+
+
+def _changes(
+    now: HistoryEntry,
+    alike: Sequence[tuple[PastExperiment, HistoryEntry]],
+    ours: PastExperiment,
+) -> Iterator[Change]:
+    compared = [(point, [*_earlier(point, alike, ours)]) for point in now.points]
+    several = sum(bool(earlier) for _, earlier in compared)
+    for point, earlier in compared:
+        if earlier:
+            is_known = len(earlier) >= FEWEST_REPORTS
+            ratio = (
+                _over_reports(point, earlier)
+                if is_known
+                else ratio_estimate(point.runs_samples_per_s, earlier[-1].runs_samples_per_s)
+            )
+            yield Change(
+                point.nodes,
+                point.ranks_per_node,
+                point.ranks,
+                together(ratio, several),
+                len(earlier) if is_known else 1,
+            )
+
+
+def _earlier(
+    point: HistoryPoint,
+    alike: Iterable[tuple[PastExperiment, HistoryEntry]],
+    ours: PastExperiment,
+) -> Iterator[HistoryPoint]:
+    """Yield the same size of earlier reports, where a rank's step had as many samples."""
+    size = point.nodes, point.ranks_per_node
+    wanted = _samples_per_step(ours, size)
+    for experiment, entry in alike:
+        if same_batch(wanted, _samples_per_step(experiment, size)):
+            yield from (one for one in entry.points if (one.nodes, one.ranks_per_node) == size)
+
+
+def same_batch(one: float | None, other: float | None) -> bool:
+    """Return whether a rank's steps have as many samples; True where one of both is not known."""
+    return one is None or other is None or abs(one - other) <= _SAME_BATCH * max(one, other)
+
+
+def _samples_per_step(experiment: PastExperiment, size: tuple[int, int]) -> float | None:
+    found = (each for each in experiment.points if (each.nodes, each.ranks_per_node) == size)
+    return next((each.samples_per_step for each in found), None)
+
+
+def _over_reports(point: HistoryPoint, earlier: Sequence[HistoryPoint]) -> Estimate:
+    """Return the throughput over the geometric mean of earlier reports.
+
+    The interval is that of one more report, by Student's t on the logarithm: 1 lies outside of it in 5 of
+    100 reports of which nothing has changed.
+    """
+    logs = [math.log(one.throughput_samples_per_s.mean) for one in earlier]
+    off = math.log(point.throughput_samples_per_s.mean) - fmean(logs)
+    scatter = stdev(logs) * math.sqrt(1 + 1 / len(logs))
+    if not scatter:
+        return Estimate(len(logs), math.exp(off))
+    half = float(stdtrit(len(logs) - 1, (1 + CONFIDENCE) / 2)) * scatter
+    return Estimate(len(logs), math.exp(off), math.exp(off - half), math.exp(off + half))

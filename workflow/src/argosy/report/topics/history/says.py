@@ -1,0 +1,215 @@
+"""What an experiment's history says: which sizes became slower or faster, and what else differs."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle
+from typing import Any
+
+from argosy.report import sizes as size_names
+from argosy.report.colours import SERIES
+from argosy.report.numbers import interval, moment, number, percent, percent_interval
+from argosy.report.statistics.estimates import Estimate, scaled
+from argosy.report.summary.models import ExperimentSummary
+from argosy.report.summary.parts import Change, History, HistoryEntry, HistoryPoint
+from argosy.report.topics.setups import shown
+
+_DIGITS = 8
+
+_COMMIT = 40
+
+
+def slower(experiment: ExperimentSummary) -> list[str]:
+    """Return a sentence where a size is shown to be slower than before."""
+    return [*_sentence(experiment, "Slower", is_slower)]
+
+
+def sentences(experiment: ExperimentSummary) -> list[str]:
+    """Return what changed, what else differs, and that nothing is shown to have changed."""
+    history = experiment.history
+    if history is None:
+        return []
+    said = [*slower(experiment), *_sentence(experiment, "Faster", is_faster)]
+    told = [one for one in history.changes if one.ratio.low is not None]
+    if told and not said:
+        within = "; ".join(
+            f"{size_names.size(experiment, one)}: {percent(one.ratio.mean - 1, 1)}, interval "
+            f"{percent_interval(_growth(one.ratio), 1)}"
+            for one in told
+        )
+        said.append(f"No change is shown since {_since(history, told)} ({within}).")
+    if not history.changes:
+        said.append("No earlier report is compared with this one: see the table.")
+    elif not told:
+        said.append("Single runs, or runs alike to the last digit: no change can be shown.")
+    return said
+
+
+def is_slower(change: Change) -> bool:
+    """Return whether a size is shown to be slower than before."""
+    return change.ratio.high is not None and change.ratio.high < 1
+
+
+def is_faster(change: Change) -> bool:
+    """Return whether a size is shown to be faster than before."""
+    return change.ratio.low is not None and change.ratio.low > 1
+
+
+def _sentence(
+    experiment: ExperimentSummary, word: str, holds: Callable[[Change], bool]
+) -> Iterator[str]:
+    history = experiment.history
+    changed = [one for one in history.changes if holds(one)] if history else []
+    if not history or not changed:
+        return
+    sizes = size_names.listed(
+        [
+            f"{size_names.size(experiment, one)} by {_by_how_much(one.ratio, word)}"
+            for one in changed
+        ]
+    )
+    yield f"{word} than in {_since(history, changed)}: {sizes}. {_differences(history, changed)}"
+
+
+def _by_how_much(ratio: Estimate, word: str) -> str:
+    growth = _growth(ratio)
+    if word == "Slower":
+        growth = Estimate(ratio.n, -growth.mean, -(growth.high or 0.0), -(growth.low or 0.0))
+    return f"{percent(growth.mean, 1)} ({percent_interval(growth, 1)})"
+
+
+def _growth(ratio: Estimate) -> Estimate:
+    low, high = (None if end is None else end - 1 for end in (ratio.low, ratio.high))
+    return Estimate(ratio.n, ratio.mean - 1, low, high)
+
+
+def _since(history: History, changes: Sequence[Change]) -> str:
+    most = max(one.reports for one in changes)
+    if most > 1:
+        return f"{most} earlier reports"
+    last = [entry for entry in history.entries[:-1] if entry.not_compared is None][-1]
+    return f"the report of {moment(last.started_unix_s).partition(' ')[0]}"
+
+
+def _differences(history: History, changes: Sequence[Change]) -> str:
+    listed = "; ".join(
+        f"{one.what} {_value(one.one)}, now {_value(one.other)}" for one in history.differences
+    )
+    since = "since the last of them" if max(one.reports for one in changes) > 1 else "since then"
+    day = " Days may differ as much." if all(one.reports == 1 for one in changes) else ""
+    if not listed:
+        return f"Nothing else that Argosy notes differs {since}.{day}"
+    return f"What differs {since}: {listed}.{day}"
+
+
+def _value(text: str) -> str:
+    is_commit = len(text) == _COMMIT and text.isalnum()
+    return text[:_DIGITS] if is_commit else shown(text)
+
+
+CAPTION = "Throughput of earlier reports over this one's (100 %), 95 % intervals."
+
+
+def compared(history: History) -> list[HistoryEntry]:
+    """Return the reports that this one is held against, and itself as the last."""
+    return [entry for entry in history.entries if entry.not_compared is None]
+
+
+def colours(experiment: ExperimentSummary, history: History) -> dict[str, str]:
+    """Return the colours of the present sizes, smallest first."""
+    names = (size_names.size(experiment, point) for point in history.entries[-1].points)
+    return dict(zip(names, cycle(SERIES), strict=False))
+
+
+def history_chart(experiment: ExperimentSummary, history: History) -> dict[str, Any]:
+    """Return throughput over the date of each report's first run."""
+    series = colours(experiment, history)
+    return {
+        "params": [{"name": "shown", "value": [*series]}],
+        "data": {"values": [*_rows(experiment, history)]},
+        "transform": [{"filter": "indexof(shown, datum.series) >= 0"}],
+        "encoding": {
+            "x": {
+                "field": "ms",
+                "type": "temporal",
+                "title": "date (UTC)",
+                "scale": {"type": "utc"},
+                "axis": {"grid": False, "labelOverlap": "greedy", "tickCount": 6},
+            },
+            "color": {
+                "field": "series",
+                "type": "nominal",
+                "scale": {"domain": [*series], "range": [*series.values()]},
+            },
+        },
+        "layer": [
+            {"mark": {"type": "line", "strokeWidth": 1.5, "opacity": 0.5}, "encoding": _y("y")},
+            {
+                "transform": [{"filter": "isValid(datum.low)"}],
+                "mark": {"type": "rule", "strokeWidth": 2},
+                "encoding": _y("low") | {"y2": {"field": "high"}},
+            },
+            {
+                "mark": {"type": "point", "filled": True, "size": 55, "opacity": 1},
+                "encoding": _y("y") | {"tooltip": _TOLD},
+            },
+        ],
+    }
+
+
+def text(experiment: ExperimentSummary, history: History) -> str:
+    """Return what the chart says, for a reader who does not see it."""
+    said = "; ".join(
+        f"{row['date']} {row['series']} {row['said']}" for row in _rows(experiment, history)
+    )
+    return f"Line chart of the samples per second of {experiment.experiment} over time: {said}."
+
+
+_TOLD = [
+    {"field": field, "type": "nominal", "title": title}
+    for field, title in (
+        ("series", "size"),
+        ("date", "first run"),
+        ("said", "samples per second"),
+        ("interval", "95 % interval"),
+        ("n", "runs"),
+        ("commit", "commit"),
+        ("image", "image"),
+    )
+]
+
+
+def _y(field: str) -> dict[str, Any]:
+    return {
+        "y": {
+            "field": field,
+            "type": "quantitative",
+            "title": "over this report",
+            "axis": {"format": ".0%", "tickCount": 6, "labelOverlap": "greedy"},
+            "scale": {"zero": False},
+        }
+    }
+
+
+def _rows(experiment: ExperimentSummary, history: History) -> Iterator[dict[str, Any]]:
+    entries = compared(history)
+    present = {_size(one): one.throughput_samples_per_s.mean for one in entries[-1].points}
+    for entry in entries:
+        for point in entry.points:
+            if _size(point) in present:
+                over = scaled(point.throughput_samples_per_s, 1 / present[_size(point)])
+                yield {
+                    "ms": 1000 * (entry.started_unix_s or 0.0),
+                    "series": size_names.size(experiment, point),
+                    "y": over.mean,
+                    "low": over.low,
+                    "high": over.high,
+                    "date": moment(entry.started_unix_s),
+                    "said": number(point.throughput_samples_per_s.mean),
+                    "interval": interval(point.throughput_samples_per_s),
+                    "n": over.n,
+                    "commit": (entry.commit or "not noted")[:8],
+                    "image": shown(entry.image or "none"),
+                }
+
+
+def _size(point: HistoryPoint) -> tuple[int, int]:
+    return point.nodes, point.ranks_per_node

@@ -1,0 +1,209 @@
+"""What the scaling laws say of an experiment: the numbers of summary.json, and a sentence."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from argosy.report.numbers import interval, number, percent, percent_interval
+from argosy.report.runs.measurements import Measurement
+from argosy.report.statistics.estimates import Estimate
+from argosy.report.summary.parts import LawSummary
+from argosy.report.topics.laws import (
+    AMDAHL,
+    GUSTAFSON,
+    LINEAR,
+    NO_LOSS,
+    USL,
+    Choice,
+    Fit,
+    Interval,
+    Refused,
+    choose,
+)
+
+WIDE = 0.25
+"""An interval of a share that is wider determines none."""
+
+NAMES = {
+    LINEAR.name: "linear",
+    AMDAHL.name: "Amdahl",
+    GUSTAFSON.name: "Gustafson",
+    USL.name: "universal (USL)",
+}
+
+
+@dataclass(frozen=True)
+class MeasuredSizes:
+    """The sizes that were measured, in words (`1 to 4 nodes`): of others a law's sentence says nothing."""
+
+    said: str
+    fewest_ranks: int
+    most_ranks: int
+
+    def has(self, ranks: float) -> bool:
+        """Return whether a number of ranks lies among them."""
+        return self.fewest_ranks <= ranks <= self.most_ranks
+
+
+@dataclass(frozen=True)
+class Laws:
+    """All laws for an experiment's kind of scaling, the simplest first, and why none is the best, if so."""
+
+    laws: list[LawSummary]
+    undecided: str | None
+
+
+def law_summaries(scaling: str, runs: Iterable[Measurement]) -> Laws:
+    """Return the laws fitted to runs; of two sizes, which are no choice, nothing is said."""
+    measured = [(run.point.ranks, run.samples_per_s) for run in runs]
+    choice = choose(scaling, [size for size, _ in measured], [rate for _, rate in measured])
+    fitted = [found for found in choice.fits.values() if isinstance(found, Fit)]
+    laws = [
+        LawSummary(name, is_best=False, refused=found.reason)
+        if isinstance(found, Refused)
+        else _summary(found, choice)
+        for name, found in choice.fits.items()
+    ]
+    return Laws(laws, choice.undecided if len(fitted) > 1 else None)
+
+
+def sentence(laws: Laws, sizes: MeasuredSizes) -> str | None:
+    """Return what the best law says of the measured `sizes`, or why none is said; None without a choice."""
+    fitted = [law for law in laws.laws if law.refused is None]
+    best = next((law for law in fitted if law.is_best), None)
+    if best is None or len(fitted) < 2:
+        return laws.undecided
+    said = _SENTENCES[best.law](best, sizes)
+    if best.is_alone:
+        return said
+    others = "a cost by the logarithm of the ranks"
+    if best.law != USL.name:
+        others = f"at least one other curve: the universal law, which has a peak, or {others}"
+    return f"{said} The runs cannot distinguish it from {others}."
+
+
+def _summary(found: Fit, choice: Choice) -> LawSummary:
+    return LawSummary(
+        law=found.law,
+        is_best=found.law == choice.best,
+        is_alone=found.law != choice.best or choice.is_alone,
+        at_one_samples_per_s=_estimate(found, found.at_one),
+        parameters={name: _estimate(found, one) for name, one in found.parameters.items()},
+        peak_ranks=_estimate(found, found.peak) if found.peak else None,
+        residual_sd=found.goodness.residual_sd,
+        r_squared=found.goodness.r_squared,
+        lack_of_fit_p=found.goodness.lack_of_fit_p,
+        serial_share=_serial_share(found),
+    )
+
+
+def parameter_texts(law: LawSummary) -> list[str]:
+    """Return the parameters of a fitted law in words; of a serial fraction, what sentences say."""
+    if law.serial_share:
+        of = "the smallest size's time" if law.law == AMDAHL.name else "the time"
+        return [f"serial share of {of}: {_share_text(law.serial_share)}"]
+    return [
+        f"{name} {number(value.mean)} ({interval(value)})" for name, value in law.parameters.items()
+    ]
+
+
+def _estimate(found: Fit, one: Interval) -> Estimate:
+    if found.is_exact:
+        return Estimate(found.runs, one.value)
+    return Estimate(found.runs, one.value, one.low, one.high if math.isfinite(one.high) else None)
+
+
+def _linear(_: LawSummary, sizes: MeasuredSizes) -> str:
+    return (
+        f"No loss by more ranks shows among {sizes.said}: the efficiency at the largest is surely above "
+        f"{percent(NO_LOSS)}, and the runs do not contradict the linear law."
+    )
+
+
+def _amdahl(law: LawSummary, sizes: MeasuredSizes) -> str:
+    return (
+        f"Its runs do not contradict Amdahl's law: by it, among {sizes.said}, the serial share of the "
+        f"smallest size's time is {_share_text(law.serial_share)}."
+    )
+
+
+def _serial_share(found: Fit) -> Estimate | None:
+    """Return the serial share of the smallest measured size's time; one rank may not be measured."""
+    if "serial fraction" not in found.parameters:
+        return None
+    serial = _estimate(found, found.parameters["serial fraction"])
+    if found.law == GUSTAFSON.name:
+        # As it counts work, the share of a run's time is the same at each size.
+        return serial
+    ranks = min(found.sizes)
+
+    def share(of_one: float) -> float:
+        return of_one * ranks / (1 + of_one * (ranks - 1))
+
+    ends = (None if end is None else share(end) for end in (serial.low, serial.high))
+    return Estimate(serial.n, share(serial.mean), *ends)
+
+
+def _share_text(share: Estimate | None) -> str:
+    """Return a share with its interval, or that so wide an interval determines none."""
+    assert share is not None
+    said = percent_interval(share, 1)
+    if share.low is not None and share.high is not None and share.high - share.low > WIDE:
+        return f"not determined ({said})"
+    return f"{percent(share.mean, 1)} ({said})"
+
+
+def _gustafson(law: LawSummary, sizes: MeasuredSizes) -> str:
+    return (
+        f"Its runs do not contradict Gustafson's law: by it, among {sizes.said}, the serial share of the "
+        f"time is {_share_text(law.serial_share)}."
+    )
+
+
+def _universal(law: LawSummary, sizes: MeasuredSizes) -> str:
+    peak = law.peak_ranks
+    if peak and sizes.has(peak.mean):
+        where = f"is highest with {peak.mean:,.0f} ranks ({interval(peak)})"
+    else:
+        where = f"has no peak among {sizes.said}"
+    return (
+        f"Its runs do not contradict the universal scalability law: by it the throughput {where}."
+    )
+
+
+_SENTENCES = {
+    LINEAR.name: _linear,
+    AMDAHL.name: _amdahl,
+    GUSTAFSON.name: _gustafson,
+    USL.name: _universal,
+}
+
+_POINTS = 40
+
+
+def throughput(law: LawSummary, ranks: float) -> float:
+    """Samples/s of a fitted law at a number of ranks, by the formulas of `topics.laws.formulas`."""
+    assert law.at_one_samples_per_s is not None
+    at_one = law.at_one_samples_per_s.mean
+    parameter = {name: estimate.mean for name, estimate in law.parameters.items()}
+    serial = parameter.get("serial fraction", 0.0)
+    if law.law == GUSTAFSON.name:
+        return at_one * (serial + (1 - serial) * ranks)
+    contention = parameter.get("contention", serial)
+    coherency = parameter.get("coherency", 0.0)
+    return at_one * ranks / (1 + (ranks - 1) * (contention + coherency * ranks))
+
+
+def best(laws: Sequence[LawSummary]) -> LawSummary | None:
+    """Return the fitted law that was chosen; None where none was."""
+    return next((law for law in laws if law.is_best and law.refused is None), None)
+
+
+def sizes(smallest: int, largest: int) -> list[float]:
+    """Ranks at which a curve is drawn, in growing steps, the largest measured size last.
+
+    Of larger ones the runs say nothing that a curve without an interval could show.
+    """
+    growth = math.log(largest / smallest)
+    steps = [smallest * math.exp(growth * place / _POINTS) for place in range(_POINTS)]
+    return sorted({*(round(step, 3) for step in steps), float(largest)})

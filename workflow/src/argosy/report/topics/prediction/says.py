@@ -1,0 +1,198 @@
+"""A prediction in words and as a chart."""
+
+from typing import Any
+
+from argosy.report import numbers
+from argosy.report.colours import BLUE, VERMILION
+from argosy.report.numbers import count, interval, number, percent
+from argosy.report.summary.parts import NetworkSummary, PredictedPoint, PredictionSummary
+
+
+def sentences(found: PredictionSummary) -> list[str]:
+    """Return the answers, what they rest on, and what had to be assumed."""
+    return [*answers(found), *grounds(found)]
+
+
+def answers(found: PredictionSummary) -> list[str]:
+    """Return how many nodes to take."""
+    said = _efficiency(found)
+    if found.asked_node_hours is None:
+        return said
+    budget = f"{numbers.number(found.asked_node_hours)} node-hours"
+    if found.misses:
+        return said
+    if found.nodes_within is None:
+        return [*said, f"No number of nodes trains so many samples within {budget}."]
+    one = next(one for one in found.points if one.nodes == found.nodes_within)
+    hours, told = one.hours.mean, ""
+    if one.error is not None:
+        hours, told = hours / (1 + one.error), " by the measured throughput"
+    nodes = numbers.count(found.nodes_within, "node")
+    return [*said, f"Fastest within {budget}: {nodes}, {numbers.number(hours)} h{told}."]
+
+
+def _efficiency(found: PredictionSummary) -> list[str]:
+    wanted = numbers.percent(found.asked_efficiency)
+    likely, surely = found.nodes_with_efficiency, found.nodes_surely_with_efficiency
+    if found.misses:
+        missed = " and ".join(numbers.count(nodes, "node") for nodes in found.misses)
+        measured = "at no size" if likely is None else f"up to {numbers.count(likely, 'node')}"
+        return [
+            f"What was measured on {missed} lies outside the prediction, so it is not to be relied on: "
+            f"an efficiency of {wanted} or more is measured {measured}, and nothing is said of other sizes."
+        ]
+    if likely is None:
+        return [f"No number of nodes has an efficiency of {wanted}."]
+    if likely == 1:
+        return [f"On more than one node the efficiency is below {wanted}."]
+    nodes = numbers.count(likely, "node")
+    if surely is None and found.method == "universal law":
+        return [
+            f"The efficiency is {wanted} or more up to {nodes} by the best estimate, surely at no size."
+        ]
+    if surely is None:
+        return [
+            f"The efficiency is {wanted} or more up to {nodes} by the best estimate. No size has two runs, "
+            "so nobody knows how runs scatter, and no prediction has an interval."
+        ]
+    sure = "" if surely == likely else f", and surely up to {surely:,}"
+    end = ", the farthest that is predicted," if likely == found.farthest_nodes else ""
+    return [f"The efficiency is {wanted} or more up to {nodes}{end} by the best estimate{sure}."]
+
+
+def grounds(found: PredictionSummary) -> list[str]:
+    """Return what the prediction rests on, and what it cannot know."""
+    if found.method == "universal law":
+        return found.notes
+    networks = (("within a node", found.within_node), ("between nodes", found.between_nodes))
+    said = [
+        f"The network {place}, by {found.collectives} ({found.algorithm}): {_network(network)}."
+        for place, network in networks
+        if network
+    ]
+    if found.network_factor > 1:
+        factor = numbers.number(found.network_factor)
+        said.append(f"In training it is {factor} times as slow, by the step on two nodes.")
+    return [*said, *found.notes, *_limits(found)]
+
+
+def _limits(found: PredictionSummary) -> list[str]:
+    measured = numbers.count(found.interval_nodes, "node")
+    said = [
+        "The prediction cannot know of cables and switches that several nodes share, of other jobs on the "
+        "network, of storage that more nodes read, of nodes that are slower, nor of clocks that fall."
+    ]
+    if any(point.nodes > found.interval_nodes for point in found.points):
+        said.append(
+            f"Nothing was measured on more than {measured}. Rows beyond are extrapolated and have no "
+            "interval; to have one, time allreduces there."
+        )
+    return said
+
+
+def _network(network: NetworkSummary) -> str:
+    latency, rate = network.latency_s, network.bytes_per_s
+    speed = f"{numbers.number(rate.mean / 1e6)} MB/s" if rate else "no limit of its rate seen"
+    return f"{numbers.number(1e6 * latency.mean)} µs a message, {speed}"
+
+
+CAPTION = (
+    "Predicted beside measured. Line: predicted throughput; band: its 95 % interval of a run to come; "
+    "dots: measured. Both axes are logarithmic."
+)
+
+PREDICTED, MEASURED = "predicted", "measured"
+
+COLOURS = {PREDICTED: BLUE, MEASURED: VERMILION}
+
+
+def text(found: PredictionSummary) -> str:
+    """Return what the chart says, for a reader who does not see it."""
+    compared = [
+        f"{count(point.nodes, 'node')} {number(point.samples_per_s.mean)} samples/s predicted, "
+        f"{number(point.measured_samples_per_s)} measured"
+        for point in found.points
+        if point.measured_samples_per_s is not None
+    ]
+    last = found.points[-1]
+    farthest = f"{count(last.nodes, 'node')} {number(last.samples_per_s.mean)} samples/s predicted"
+    said = compared if last.measured_samples_per_s is not None else [*compared, f"up to {farthest}"]
+    listed = "; ".join(said)
+    return f"Line chart of throughput: {listed}. The table of the prediction has all sizes."
+
+
+def prediction_chart(found: PredictionSummary) -> dict[str, Any]:
+    """Return samples a second over the nodes, both on logarithmic axes."""
+    nodes = [point.nodes for point in found.points]
+    area = {"type": "area", "opacity": 0.2}
+    dot = {"type": "point", "filled": True, "size": 55, "opacity": 1}
+    small = dot | {"size": 18}
+    return {
+        "params": [{"name": "shown", "value": [*COLOURS]}],
+        "data": {"values": [_row(point) for point in found.points]},
+        "encoding": {
+            "x": {
+                "field": "nodes",
+                "type": "quantitative",
+                "title": "nodes",
+                "scale": {"type": "log", "base": 2},
+                "axis": {"values": nodes, "format": "d", "grid": False, "labelOverlap": "greedy"},
+            }
+        },
+        "layer": [
+            _layer(PREDICTED, area, "low", y=_y("low"), y2={"field": "high"}),
+            _layer(PREDICTED, {"type": "line"}, y=_y(PREDICTED)),
+            _layer(PREDICTED, small, y=_y(PREDICTED), tooltip=_TOLD),
+            _layer(MEASURED, dot, y=_y(MEASURED), tooltip=_TOLD),
+        ],
+    }
+
+
+_TOLD = [
+    {"field": field, "type": "nominal", "title": title}
+    for field, title in (
+        ("at", "size"),
+        ("rate", "predicted"),
+        ("interval", "95 % interval"),
+        ("found", "measured"),
+        ("error", "error"),
+    )
+]
+
+
+def _layer(
+    series: str, mark: dict[str, Any], needed: str | None = None, **encoding: Any
+) -> dict[str, Any]:
+    shown = f"indexof(shown, '{series}') >= 0 && isValid(datum.{needed or series})"
+    colour = {"value": COLOURS[series]}
+    return {
+        "transform": [{"filter": shown}],
+        "mark": mark,
+        "encoding": encoding | {"color": colour},
+    }
+
+
+def _y(field: str) -> dict[str, Any]:
+    return {
+        "field": field,
+        "type": "quantitative",
+        "title": "samples/s",
+        "scale": {"type": "log", "nice": True},
+        "axis": {"tickCount": 5},
+    }
+
+
+def _row(point: PredictedPoint) -> dict[str, Any]:
+    rate, measured = point.samples_per_s, point.measured_samples_per_s
+    return {
+        "nodes": point.nodes,
+        PREDICTED: rate.mean,
+        "low": rate.low,
+        "high": rate.high,
+        MEASURED: measured,
+        "at": count(point.nodes, "node"),
+        "rate": number(rate.mean),
+        "interval": interval(rate),
+        "found": number(measured),
+        "error": percent(point.error, 1),
+    }

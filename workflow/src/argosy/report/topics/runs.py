@@ -1,0 +1,131 @@
+"""What a reader should know of single runs: what they left out, and what is odd of them."""
+
+from collections.abc import Sequence
+
+from argosy.report.numbers import count, duration, interval, number, percent
+from argosy.report.runs.measurements import ALLREDUCES_ALONE
+from argosy.report.runs.stragglers import Straggler
+from argosy.report.sizes import listed
+from argosy.report.summary.models import ExperimentSummary, RunSummary, Summary
+from argosy.report.topics import doubts
+from argosy.report.topics import doubts as long_steps
+from argosy.report.topics import doubts as not_finite
+from argosy.report.topics import slowness as slowdowns
+from argosy.report.topics.costs import MUCH_BETWEEN_STEPS
+
+CLOCKS_AGREE_S = 1.0
+"""Ranks end a step together to within less than this; what is beyond is their nodes' clocks'."""
+
+MOST_NAMED = 4
+"""Runs of one cause; of more, their number is said."""
+
+
+def left_out(summary: Summary, experiment: ExperimentSummary) -> list[str]:
+    """Completed runs of which no throughput counts, a sentence for each cause."""
+    by_cause: dict[str, list[str]] = {}
+    for run in summary.runs:
+        is_its = run.counts_to == experiment.experiment
+        if is_its and run.state == "completed" and run.left_out not in (None, ALLREDUCES_ALONE):
+            by_cause.setdefault(str(run.left_out), []).append(run.run_id)
+    return [
+        f"Excluded, though completed: {runs_named(runs)}: {cause}."
+        for cause, runs in by_cause.items()
+    ]
+
+
+def runs_named(runs: Sequence[str]) -> str:
+    return listed(runs) if len(runs) <= MOST_NAMED else count(len(runs), "run")
+
+
+def remarks(run: RunSummary) -> list[str]:
+    """Return what a reader should know of a run's records."""
+    found = (
+        (run.unreadable_records, "Records that could not be read: {:,}."),
+        (run.duplicate_steps, "Steps recorded twice, of which the first counts: {:,}."),
+        (run.missing_steps, "Steps that other ranks recorded and these did not: {:,}."),
+        (run.repeated_steps, "Steps done again after an interruption, counted once: {:,}."),
+    )
+    said = [text.format(amount) for amount, text in found if amount]
+    if run.counted_as:
+        said.insert(0, f"It counts to {run.counted_as}.")
+    if run.is_far_off:
+        said.insert(0, "Its throughput is far off the other repeats'; it counts all the same.")
+    if run.is_slow:
+        where = f" It ran on {listed(sorted(set(run.hosts)))}." if run.hosts else ""
+        said.insert(
+            0, f"It is one of the slow jobs among those of its size; it counts all the same.{where}"
+        )
+    if run.slower_from is not None:
+        said.insert(0, slowdowns.remark(run))
+    elif run.is_steady is False and not run.left_out:
+        said.insert(
+            0,
+            f"The first {count(run.warm_up_steps or 0, _counted(run))} left out; {run.warm_up}.",
+        )
+    if run.warm_up_excess is not None and run.warm_up_excess > 1:
+        said.insert(
+            0,
+            f"Its throughput is {percent(run.warm_up_excess - 1)} above that of the {_counted(run)}s that "
+            f"count: "
+            f"{run.warm_up}.",
+        )
+    if run.between_steps is not None and run.between_steps > MUCH_BETWEEN_STEPS:
+        said.append(
+            f"{percent(run.between_steps)} of its steady time lies between steps, as validation and "
+            "checkpoints do; throughput by steps does not contain it."
+        )
+    said += not_finite.remarks(run)
+    said += filter(None, [doubts.remark(run), long_steps.remark_long_steps(run)])
+    said += [_straggler(run, one) for one in run.stragglers]
+    spread = run.clock_spread_s
+    if spread is not None and spread > CLOCKS_AGREE_S:
+        said.append(f"Its nodes' clocks differ by {duration(spread)}.")
+    return said
+
+
+def _counted(run: RunSummary) -> str:
+    """Return what a run's warm-up is counted in."""
+    return "print" if run.throughput_source == "printed" else "step"
+
+
+def _straggler(run: RunSummary, slow: Straggler) -> str:
+    host = run.hosts[slow.node] if slow.node < len(run.hosts) else "unknown host"
+    who = f"Node {slow.node}" if slow.rank is None else f"Rank {slow.rank} on node {slow.node}"
+    return (
+        f"{who} ({host}) is slow: its own work takes {number(slow.ratio.mean)} times "
+        f"({interval(slow.ratio)}) as long as that of the others; {percent(slow.share)} of its steps are "
+        "slow."
+    )
+
+
+def warm_up(summary: Summary) -> str:
+    """Return how much was left out of the runs as warm-up, and by what rule."""
+    runs = [run for run in summary.runs if run.warm_up_steps is not None]
+    counted = {_counted(run) for run in runs}
+    source = " or ".join(f"{noun}s" for noun in ("step", "print") if noun in counted)
+    said = [
+        f"Warm-up ends at the last significant drop of a run's {source.replace(' or ', ' and ')} in mean "
+        "log time, after which they become no faster."
+    ]
+    for noun in ("step", "print"):
+        found = sorted(run.warm_up_steps or 0 for run in runs if _counted(run) == noun)
+        if found:
+            most = count(found[-1], noun)
+            said.append(
+                f"Left out of a run: {most if found[0] == found[-1] else f'{found[0]} to {most}'}."
+            )
+    fitted = sum((run.warm_up_excess or 1) > 1 for run in runs)
+    if fitted:
+        said.append(
+            f"Of {count(fitted, 'run')} the steady state is a fit: what an exponential approaches that "
+            "agrees with all steps."
+        )
+    unknown = [run for run in summary.runs if run.is_steady is False and run.slower_from is None]
+    never = sum(run.left_out == run.warm_up for run in unknown)
+    if never:
+        said.append(
+            f"Left out whole, since no steady state is seen in them: {count(never, 'run')}."
+        )
+    if len(unknown) > never:
+        said.append(f"With too few {source} to tell: {count(len(unknown) - never, 'run')}.")
+    return " ".join(said)

@@ -1,0 +1,132 @@
+"""How far an experiment scales, in sentences."""
+
+from argosy.report import sizes
+from argosy.report.numbers import count, interval, number, percent
+from argosy.report.runs.measurements import Point
+from argosy.report.sizes import same_width, size, states
+from argosy.report.statistics.estimates import Estimate
+from argosy.report.summary.models import ExperimentSummary, PointSummary
+from argosy.report.topics.allreduces import sentences
+from argosy.report.topics.laws.says import Laws, MeasuredSizes, sentence
+from argosy.report.topics.losses import largest_loss, loss_sentence
+
+CLEARLY_ABOVE = 1.05
+"""An efficiency without an interval that is above this is worth a sentence."""
+
+
+def findings(experiment: ExperimentSummary) -> list[str]:
+    """Return what an experiment showed, a sentence a point, the base case first."""
+    base = next((one for one in experiment.points if _is_base(experiment, one)), None)
+    if base is None or base.throughput_samples_per_s is None:
+        if experiment.allreduces:
+            return sentences(experiment)
+        return [f"No throughput was measured: of its runs, {states(experiment.states)}."]
+    others = [one for one in experiment.points if one.speed_up and one is not base]
+    alone = "" if others else " There is no other size to compare it with."
+    law = sentence(Laws(experiment.laws, experiment.no_law), measured_sizes(experiment))
+    loss = largest_loss(experiment)
+    unseen = _unseen(experiment, base, others[-1]) if others else None
+    return [
+        _base_sentence(experiment, base) + alone,
+        *(_comparison(experiment, base, other) for other in others),
+        *([unseen] if unseen else []),
+        *([loss_sentence(experiment, base, loss)] if loss else []),
+        *([law] if law else []),
+    ]
+
+
+def _unseen(experiment: ExperimentSummary, base: PointSummary, largest: PointSummary) -> str | None:
+    """Return what difference the runs of the largest size would not have shown; None where nobody knows."""
+    if largest.detectable_ratio is None:
+        return None
+    here, there = len(largest.runs_samples_per_s), len(base.runs_samples_per_s)
+    runs = (
+        f"{count(here, 'run')} per size"
+        if here == there
+        else f"{count(here, 'run')} against {there}"
+    )
+    return (
+        f"With {runs}, this study can detect differences above "
+        f"{percent(largest.detectable_ratio - 1, 1)} between {size(experiment, base)} and "
+        f"{size(experiment, largest)} (80 % power)."
+    )
+
+
+def measured_sizes(experiment: ExperimentSummary) -> MeasuredSizes:
+    """Return the sizes of an experiment, at least one, that have a throughput: `1 to 4 nodes`."""
+    measured = [point for point in experiment.points if point.throughput_samples_per_s]
+    ranks = sorted(point.ranks for point in measured)
+    by_nodes = same_width(experiment)
+    numbers = sorted(point.nodes for point in measured) if by_nodes else ranks
+    most = count(numbers[-1], "node" if by_nodes else "rank")
+    said = most if numbers[0] == numbers[-1] else f"{numbers[0]:,} to {most}"
+    return MeasuredSizes(said, ranks[0], ranks[-1])
+
+
+def _is_base(experiment: ExperimentSummary, point: PointSummary) -> bool:
+    return Point(point.ranks, point.nodes, point.ranks_per_node) == experiment.base
+
+
+def _base_sentence(experiment: ExperimentSummary, base: PointSummary) -> str:
+    rate = base.throughput_samples_per_s
+    assert rate is not None
+    spread = (
+        "one run, so no interval"
+        if rate.n == 1
+        else _interval_of(rate, f"n = {rate.n}", base.no_interval)
+    )
+    verb = "gives" if base.nodes == 1 else "give"
+    return (
+        f"{size(experiment, base)} {verb} {number(rate.mean)} samples per second ({spread})."
+        f"{sizes.lost(experiment, base)}"
+    )
+
+
+def _comparison(experiment: ExperimentSummary, base: PointSummary, point: PointSummary) -> str:
+    speed_up, efficiency = point.speed_up, point.efficiency
+    assert speed_up is not None and efficiency is not None
+    verb = "gives" if point.nodes == 1 else "give"
+    return (
+        f"{size(experiment, point)} {verb} {number(speed_up.mean)} times the throughput of "
+        f"{size(experiment, base)} ({_spread(speed_up, base, point.no_interval)}): "
+        f"efficiency {percent(efficiency.mean)}.{_no_gain(speed_up)}"
+        f"{_more_than_ideal(efficiency, point.no_interval)}"
+        f"{sizes.lost(experiment, point)}"
+    )
+
+
+def _no_gain(speed_up: Estimate) -> str:
+    if speed_up.low is None or speed_up.high is None or not speed_up.low <= 1 <= speed_up.high:
+        return ""
+    return " No significant speed-up."
+
+
+def _more_than_ideal(efficiency: Estimate, no_interval: str | None) -> str:
+    """Return the sentence on an efficiency that is surely above 100 %, or clearly where nothing is sure."""
+    if no_interval:
+        is_above, surely = efficiency.mean > CLEARLY_ABOVE, ""
+    else:
+        is_above, surely = (efficiency.low or 0.0) > 1, ", beyond chance"
+    if not is_above:
+        return ""
+    return (
+        f" That is more than ideal{surely}. Possible causes are caches, or a base that was slowed "
+        "down by its clocks or a neighbour."
+    )
+
+
+def _spread(speed_up: Estimate, base: PointSummary, no_interval: str | None) -> str:
+    assert base.throughput_samples_per_s is not None
+    base_n = base.throughput_samples_per_s.n
+    runs = f"n = {speed_up.n}" if speed_up.n == base_n else f"n = {speed_up.n} against {base_n}"
+    is_single = min(speed_up.n, base_n) == 1
+    return f"{runs}, so no interval" if is_single else _interval_of(speed_up, runs, no_interval)
+
+
+def _interval_of(estimate: Estimate, runs: str, no_interval: str | None) -> str:
+    """Return the words for an interval; runs that agree to the last digit do not show that others would."""
+    if no_interval:
+        return f"{runs}, no interval: {no_interval}"
+    if estimate.low is None:
+        return f"{runs}, all alike to the last digit"
+    return f"95 % interval {interval(estimate)}, {runs}"

@@ -1,0 +1,206 @@
+"""Charts over the size, in Vega-Lite: throughput, speed-up and efficiency of an experiment."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Any
+
+from argosy.report import numbers
+from argosy.report import sizes as size_names
+from argosy.report.charts.size_layers import (
+    IDEAL,
+    SINGLE,
+    Frame,
+    are_powers_of_two,
+    layers,
+)
+from argosy.report.colours import BLUE, DARK, GREY, SERIES
+from argosy.report.numbers import count
+from argosy.report.statistics.estimates import Estimate
+from argosy.report.summary.models import ExperimentSummary, PointSummary
+from argosy.report.topics.laws import says as curves
+from argosy.report.topics.laws.says import NAMES
+
+_MEAN = "mean of the runs"
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What a chart over the size shows; `field` is the estimate's name in a point."""
+
+    name: str
+    field: str
+    title: str
+    caption: str
+    axis_format: str = ",~r"
+    grows: bool = True
+    has_runs: bool = False
+
+    def of(self, point: PointSummary) -> Estimate:
+        estimate = getattr(point, self.field)
+        assert isinstance(estimate, Estimate)
+        return estimate
+
+    def say(self, value: float) -> str:
+        return numbers.percent(value) if "%" in self.axis_format else numbers.number(value)
+
+    def say_interval(self, estimate: Estimate) -> str:
+        in_percent = "%" in self.axis_format
+        return numbers.percent_interval(estimate) if in_percent else numbers.interval(estimate)
+
+
+QUANTITIES = (
+    Quantity(
+        name="throughput",
+        field="throughput_samples_per_s",
+        title="samples per second",
+        caption="Throughput, 95 % intervals; dashed: ideal.",
+        has_runs=True,
+    ),
+    Quantity(
+        name="speed-up",
+        field="speed_up",
+        title="speed-up",
+        caption="Speed-up, 95 % intervals; dashed: ideal.",
+    ),
+    Quantity(
+        name="efficiency",
+        field="efficiency",
+        title="efficiency",
+        caption="Efficiency, 95 % intervals; dashed: ideal.",
+        axis_format=".0%",
+        grows=False,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class SizeChart:
+    """A chart of one quantity; `series` are the colours of what a reader may show and hide."""
+
+    spec: dict[str, Any]
+    series: dict[str, str]
+    caption: str
+
+
+def size_chart(
+    experiment: ExperimentSummary, points: Sequence[PointSummary], quantity: Quantity
+) -> SizeChart:
+    """Return a chart of the `points`, which were all measured, the base first."""
+    by_nodes = size_names.same_width(experiment)
+    means = [_mean(experiment, point, points[0], quantity) for point in points]
+    runs = list(_runs(points, by_nodes)) if quantity.has_runs else []
+    law = curves.best(experiment.laws) if quantity.has_runs and len(points) > 1 else None
+    fitted = f"fit: {NAMES[law.law]}" if law else ""
+    curve = _curve(experiment, points, fitted) if law else []
+    widths = dict(zip(dict.fromkeys(row["series"] for row in means), cycle(SERIES), strict=False))
+    series = (
+        widths | ({SINGLE: BLUE} if runs else {}) | {IDEAL: GREY} | ({fitted: DARK} if law else {})
+    )
+    sizes = sorted({row["size"] for row in means})
+    is_log = quantity.grows and are_powers_of_two(sizes)
+    bottom, top = _ends(means, runs, curve) if is_log else (0.0, _top(means, curve))
+    frame = Frame(
+        unit="nodes" if by_nodes else "ranks",
+        title=quantity.title,
+        axis_format=quantity.axis_format,
+        sizes=sizes,
+        top=top,
+        series=series,
+        bottom=bottom,
+    )
+    spec = {
+        "params": [{"name": "shown", "value": [*series]}],
+        "datasets": {"means": means, "runs": runs, "curve": curve},
+        "layer": list(layers(frame, bool(runs), bool(curve))),
+    }
+    caption = f"{quantity.caption[:-1]}; {fitted}." if law else quantity.caption
+    return SizeChart(spec, series, caption)
+
+
+def _mean(
+    experiment: ExperimentSummary, point: PointSummary, base: PointSummary, quantity: Quantity
+) -> dict[str, Any]:
+    estimate, growth = quantity.of(point), point.ranks / base.ranks
+    by_nodes = size_names.same_width(experiment)
+    return {
+        "size": point.nodes if by_nodes else point.ranks,
+        "series": _MEAN if by_nodes else _width(point),
+        "y": estimate.mean,
+        "low": None if estimate.low is None else max(0.0, estimate.low),
+        "high": estimate.high,
+        "ideal": quantity.of(base).mean * (growth if quantity.grows else 1),
+        "at": size_names.size(experiment, point),
+        "said": quantity.say(estimate.mean),
+        "interval": quantity.say_interval(estimate),
+        "n": estimate.n,
+    }
+
+
+def _width(point: PointSummary) -> str:
+    return f"{count(point.ranks_per_node, 'rank')} per node"
+
+
+def _runs(points: Sequence[PointSummary], by_nodes: bool) -> Iterator[dict[str, Any]]:
+    for point in points:
+        for rate in point.runs_samples_per_s:
+            yield {
+                "size": point.nodes if by_nodes else point.ranks,
+                "series": _MEAN if by_nodes else _width(point),
+                "y": rate,
+                "said": numbers.number(rate),
+            }
+
+
+def _curve(experiment: ExperimentSummary, points: Sequence[PointSummary], fitted: str) -> Rows:
+    law = curves.best(experiment.laws)
+    assert law is not None
+    ranks_of_a_size = points[0].ranks_per_node if size_names.same_width(experiment) else 1
+    ranks = [point.ranks for point in points]
+    return [
+        {
+            "size": float(f"{each / ranks_of_a_size:.6g}"),
+            "y": float(f"{curves.throughput(law, each):.6g}"),
+            "series": fitted,
+        }
+        for each in curves.sizes(min(ranks), max(ranks))
+    ]
+
+
+def _top(means: Rows, curve: Rows) -> float:
+    """Return where the axis ends: a far ideal or a wide interval may leave the chart, the dots may not."""
+    mean = max(float(row["y"]) for row in means)
+    highest = max(float(row[key] or 0) for row in means for key in ("y", "high", "ideal"))
+    highest = max(highest, *(float(row["y"]) for row in curve), 0.0)
+    return 1.08 * min(highest, 2 * mean)
+
+
+def _ends(means: Rows, runs: Rows, curve: Rows) -> tuple[float, float]:
+    """Return the ends of a logarithmic axis that holds all that is drawn, for values above 0."""
+    drawn = [float(row[key]) for row in means for key in ("y", "ideal", "low", "high") if row[key]]
+    drawn += [float(row["y"]) for row in (*runs, *curve)]
+    return min(drawn) / 1.15, 1.15 * max(drawn)
+
+
+def of_sizes(
+    experiment: ExperimentSummary,
+    points: Sequence[PointSummary],
+    quantity: Quantity,
+    chart: SizeChart,
+) -> str:
+    """Return a chart over the size: each dot with its interval, and what the lines are."""
+    dots = [_dot(experiment, point, quantity) for point in points]
+    lines = [name for name in chart.series if name.startswith("fit")]
+    beside = size_names.listed(
+        ["a dashed line for the ideal", *(f"a curve for the {one}" for one in lines)]
+    )
+    of = f"the {quantity.title} of {experiment.experiment}"
+    return f"Line chart of {of}: {'; '.join(dots)}; and {beside}."
+
+
+def _dot(experiment: ExperimentSummary, point: PointSummary, quantity: Quantity) -> str:
+    estimate = quantity.of(point)
+    said = f"{size_names.size(experiment, point)} {quantity.say(estimate.mean)}"
+    return said if estimate.low is None else f"{said} ({quantity.say_interval(estimate)})"

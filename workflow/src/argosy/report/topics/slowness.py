@@ -1,0 +1,331 @@
+"""What is slow among runs: jobs, runs that become slower, and hosts or ranks in run after run.
+
+A rank may be slow because its host is, or because it has more to do there, as where shards of data are
+uneven. Only runs that differ in one of the two tell which. So a host is compared with other hosts at the
+same place of the same size on the same day, and a rank with other ranks on the same host. Each comparison
+is Fisher's exact test of slow against not slow, joined over strata (Mantel and Haenszel, Journal of the
+National Cancer Institute 22, 1959) by the exact distribution of the sum; over hosts, and over ranks, the
+levels are Holm's (Scandinavian Journal of Statistics 6(2), 1979).
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import bdtrc, gammaln
+
+from argosy.errors import some
+from argosy.report.numbers import number, percent
+from argosy.report.runs.scaling import days
+from argosy.report.runs.stragglers import SIGNIFICANCE
+from argosy.report.sizes import name_among, size
+from argosy.report.statistics.few_runs import slow_jobs
+from argosy.report.summary.models import ExperimentSummary, PointSummary, RunSummary, Summary
+
+FALSELY_NAMED = 0.05
+"""The chance that any of all hosts, or of all ranks, is named though all are alike."""
+
+FEWEST_RUNS = 2
+
+Name = TypeVar("Name", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class LookedAt:
+    """A run whose ranks were compared with each other.
+
+    Args:
+        like: what runs have to share to be compared: experiment, size and day.
+        hosts: of each rank.
+        slow: the ranks that were slow.
+    """
+
+    like: Hashable
+    hosts: tuple[str, ...]
+    slow: frozenset[int]
+
+
+@dataclass(frozen=True)
+class SlowHost:
+    """A host that was slow in `slow_runs` of the `runs` that it took part in, where others were not."""
+
+    host: str
+    slow_runs: int
+    runs: int
+
+
+@dataclass(frozen=True)
+class SlowRank:
+    """A rank that was slow in `slow_runs` of the `runs` that had it, on these hosts.
+
+    `others_were_not`: whether other ranks on the same hosts were not. Else the runs do not tell whether the
+    rank is slow or its host.
+    """
+
+    rank: int
+    slow_runs: int
+    runs: int
+    hosts: tuple[str, ...]
+    others_were_not: bool
+
+    @property
+    def has_more_to_do(self) -> bool:
+        """Whether it is slow wherever it runs; on a single host its cores or its GPU may be the cause."""
+        return self.others_were_not and len(self.hosts) > 1
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A rank, or all ranks of a run on one host, in one run."""
+
+    like: Hashable
+    rank: int
+    host: str
+    is_slow: bool
+
+
+def slow_hosts(runs: Iterable[LookedAt]) -> list[SlowHost]:
+    """Return the hosts that were slow in two runs at least, beyond chance, by name."""
+    cells = [cell for run in runs for cell in _host_cells(run)]
+    named = _named(cells, lambda cell: cell.host, lambda cell: (cell.like, cell.rank))
+    return [
+        SlowHost(host, sum(cell.is_slow for cell in its), len(its))
+        for host in sorted(named)
+        if (its := [cell for cell in cells if cell.host == host])
+    ]
+
+
+def slow_ranks_again(runs: Sequence[LookedAt], slow_hosts: Collection[str]) -> list[SlowRank]:
+    """Return the ranks that were slow in two runs at least, beyond chance, by number.
+
+    Args:
+        runs: of one experiment.
+        slow_hosts: those that explain why the ranks on them are slow.
+    """
+    cells = [cell for run in runs for cell in _rank_cells(run)]
+    certain = _named(cells, lambda cell: cell.rank, lambda cell: (cell.like, cell.host))
+    unexplained = Counter(
+        cell.rank for cell in cells if cell.is_slow and cell.host not in slow_hosts
+    )
+    either = {rank for rank in _beyond_chance(runs) if unexplained[rank] >= FEWEST_RUNS}
+    return [_slow_rank(cells, rank, rank in certain) for rank in sorted(certain | either)]
+
+
+def _rank_cells(run: LookedAt) -> Iterable[_Cell]:
+    for rank, host in enumerate(run.hosts):
+        yield _Cell(run.like, rank, host, rank in run.slow)
+
+
+def _host_cells(run: LookedAt) -> Iterable[_Cell]:
+    """Yield a cell for each host, at the place of its first rank."""
+    ranks: defaultdict[str, list[int]] = defaultdict(list)
+    for rank, host in enumerate(run.hosts):
+        ranks[host].append(rank)
+    for host, its in ranks.items():
+        yield _Cell(run.like, its[0], host, not run.slow.isdisjoint(its))
+
+
+def _named(
+    cells: Sequence[_Cell], name: Callable[[_Cell], Name], stratum: Callable[[_Cell], Hashable]
+) -> set[Name]:
+    """Return the names whose cells are slow beyond chance among those of their strata."""
+    strata: defaultdict[Hashable, list[_Cell]] = defaultdict(list)
+    for cell in cells:
+        strata[stratum(cell)].append(cell)
+    counts: defaultdict[Name, list[_Counts]] = defaultdict(list)
+    for of_stratum in strata.values():
+        slow = Counter(name(cell) for cell in of_stratum if cell.is_slow)
+        for one, its in Counter(name(cell) for cell in of_stratum).items():
+            found = _Counts(len(of_stratum), slow.total(), its, slow[one])
+            if found.can_tell:
+                counts[one].append(found)
+    chance = {one: _chance_of_as_many(of_one) for one, of_one in counts.items()}
+    return {
+        one
+        for one in _holm(chance, len(counts))
+        if sum(found.its_slow for found in counts[one]) >= FEWEST_RUNS
+    }
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """Of a stratum: all its cells, how many are slow, and the same of one name."""
+
+    cells: int
+    slow: int
+    its: int
+    its_slow: int
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether names may matter: there are other names, and slow cells as well as others."""
+        return self.its < self.cells and 0 < self.slow < self.cells
+
+
+def _chance_of_as_many(strata: Sequence[_Counts]) -> float:
+    """Return the chance of as many slow cells of one name, if names do not matter within strata."""
+    distribution = np.ones(1)
+    for one in strata:
+        distribution = np.convolve(distribution, _hypergeometric(one.cells, one.slow, one.its))
+    return float(distribution[sum(one.its_slow for one in strata) :].sum())
+
+
+def _hypergeometric(cells: int, slow: int, its: int) -> NDArray[np.float64]:
+    """Return the chances of 0, 1, … `its` slow ones among `its` cells of so many."""
+    of_its = np.arange(its + 1)
+    others = slow - of_its
+    can_be = (others >= 0) & (others <= cells - its) & (of_its <= slow)
+    logs = _log_choose(its, of_its) + _log_choose(cells - its, np.where(can_be, others, 0))
+    return np.where(can_be, np.exp(logs - _log_choose(cells, slow)), 0.0)
+
+
+def _log_choose(of: int, some: int | NDArray[np.int64]) -> NDArray[np.float64]:
+    return np.asarray(gammaln(of + 1) - gammaln(some + 1) - gammaln(of - np.asarray(some) + 1))
+
+
+def _beyond_chance(runs: Sequence[LookedAt]) -> set[int]:
+    """Return the ranks that are slow in more runs than if all ranks of each run were alike.
+
+    Then a rank is named with a chance of SIGNIFICANCE over the number of ranks.
+    """
+    slow: Counter[int] = Counter(rank for run in runs for rank in run.slow)
+    chance = {}
+    for rank in slow:
+        chances = [SIGNIFICANCE / len(run.hosts) for run in runs if rank < len(run.hosts)]
+        mean = sum(chances) / len(chances)
+        chance[rank] = float(bdtrc(slow[rank] - 1, len(chances), mean))
+    most = max((len(run.hosts) for run in runs), default=0)
+    return {rank for rank in _holm(chance, most) if slow[rank] >= FEWEST_RUNS}
+
+
+def _holm(chance: Mapping[Name, float], present: int) -> list[Name]:
+    """Return the names that are beyond chance together, of so many that could be."""
+    found = []
+    for place, name in enumerate(sorted(chance, key=chance.__getitem__)):
+        if chance[name] > FALSELY_NAMED / (present - place):
+            break
+        found.append(name)
+    return found
+
+
+def _slow_rank(cells: Sequence[_Cell], rank: int, others_were_not: bool) -> SlowRank:
+    its = [cell for cell in cells if cell.rank == rank]
+    slow = [cell for cell in its if cell.is_slow]
+    hosts = tuple(sorted({cell.host for cell in slow}))
+    return SlowRank(rank, len(slow), len(its), hosts, others_were_not)
+
+
+def host_sentences(summary: Summary) -> list[str]:
+    """Return a sentence for each host that was slow where other hosts were not."""
+    return [
+        f"{one.host} was slow in {one.slow_runs} of the {one.runs} runs that it took part in, and other "
+        "hosts at its place were not."
+        for one in slow_hosts(_looked_at(summary.runs))
+    ]
+
+
+def rank_sentences(summary: Summary, experiment: ExperimentSummary) -> list[str]:
+    """Return a sentence for the ranks of an experiment that were slow wherever they ran, or as often."""
+    of_experiment = [run for run in summary.runs if run.counts_to == experiment.experiment]
+    if not any(run.stragglers for run in of_experiment):
+        return []
+    named = [one.host for one in slow_hosts(_looked_at(summary.runs))]
+    alike: defaultdict[tuple[int, int, tuple[str, ...], bool], list[SlowRank]] = defaultdict(list)
+    for rank in slow_ranks_again(_looked_at(of_experiment), named):
+        alike[rank.slow_runs, rank.runs, rank.hosts, rank.others_were_not].append(rank)
+    return [_sentence(ranks) for ranks in alike.values()]
+
+
+def _looked_at(runs: Iterable[RunSummary]) -> list[LookedAt]:
+    known = [run for run in runs if run.hosts and run.throughput_source == "steps"]
+    return [
+        LookedAt(
+            (run.counts_to, run.nodes, run.ranks_per_node, day),
+            tuple(host for host in run.hosts for _ in range(run.ranks_per_node)),
+            frozenset(_slow_ranks(run)),
+        )
+        for run, day in zip(known, days([run.started_unix_s for run in known]), strict=True)
+    ]
+
+
+def _slow_ranks(run: RunSummary) -> Iterable[int]:
+    for one in run.stragglers:
+        if one.rank is None:
+            yield from range(one.node * run.ranks_per_node, (one.node + 1) * run.ranks_per_node)
+        else:
+            yield one.rank
+
+
+def _sentence(ranks: Sequence[SlowRank]) -> str:
+    one, numbers = ranks[0], [str(each.rank) for each in ranks]
+    who = f"Rank {numbers[0]} was" if len(ranks) == 1 else f"Ranks {some(numbers)} were"
+    it, has = ("it", "has") if len(ranks) == 1 else ("they", "have")
+    times = f"{who} slow in {one.slow_runs} of {one.runs} runs"
+    if one.has_more_to_do:
+        return f"{times}, on {len(one.hosts)} hosts: {it} {has} more to do."
+    if one.others_were_not:
+        return (
+            f"{times} on {one.hosts[0]}, where other ranks were not: {it} {has} more to do, or slower "
+            "cores or GPUs."
+        )
+    return (
+        f"{times}, on {some(one.hosts)}: these runs do not tell whether {it} {has} more to do or the host "
+        "is slow. Runs on other hosts do (`exclude`)."
+    )
+
+
+ALIKE = 1.02
+"""Sizes that become slower by ratios nearer to each other are compared as if none did."""
+
+
+def remark(run: RunSummary) -> str:
+    """Return what is said of a run that becomes slower."""
+    of = "print" if run.throughput_source == "printed" else "step"
+    return (
+        f"From {of} {run.slower_from:,} on its {of}s take {number(run.slower)} times as long as before, to "
+        "its end. Possible causes are lower clocks, a neighbour on the node, or more work. Its throughput "
+        "is the mean of both."
+    )
+
+
+def sentences(summary: Summary, experiment: ExperimentSummary) -> list[str]:
+    """Return the sentence that sizes of an experiment differ in how far their runs become slower."""
+    measured = [
+        run
+        for run in summary.runs
+        if run.counts_to == experiment.experiment and run.samples_per_s is not None
+    ]
+    slower = [
+        (median(ratios), name_among(experiment.sizes, point))
+        for point in experiment.points
+        if (ratios := [run.slower for run in measured if _is_of(run, point)])
+    ]
+    if not slower or max(slower)[0] < ALIKE * min(slower)[0]:
+        return []
+    told = ", ".join(f"{number(ratio)} times with {name}" for ratio, name in slower)
+    return [
+        f"Steps become slower in the course of runs, in the median {told}. Speed-ups compare means over "
+        "whole runs, so this difference is in them; the runs' remarks say from which step on."
+    ]
+
+
+def _is_of(run: RunSummary, point: PointSummary) -> bool:
+    return (run.nodes, run.ranks_per_node) == (point.nodes, point.ranks_per_node)
+
+
+def slow_job_sentences(experiment: ExperimentSummary) -> list[str]:
+    said = []
+    for point in experiment.points:
+        found = slow_jobs(point.runs_samples_per_s)
+        if found is not None:
+            share = f"{100 * found.low:.0f} to {percent(found.high)}"
+            said.append(
+                f"Of {found.runs} runs with {size(experiment, point)}, {len(found.slow)} took "
+                f"{number(found.ratio)} times as long as the others: {share} of all such jobs may be slow, "
+                "and the mean tells of neither group. The remarks of the runs name them."
+            )
+    return said
