@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
-from argosy.images.engines.process_tree import REPEAT_S, STOP_GRACE_S
+from argosy.images.engines.container import REPEAT_S, STOP_GRACE_S
 
 PROGRAM = """
 import os, subprocess, sys
-from argosy.images.engines.process_tree import ended_with_us
+from argosy.images.engines.container import ended_with_us
 inner = "trap 'sleep {seconds}; echo saved; exit' TERM; echo began; while :; do sleep 0.1; done"
 process = subprocess.Popen(["sh", "-c", "sh -c \\"$0\\" {engine}", inner])
 with ended_with_us(process, {patience}) as asked:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from argosy.images.engines import runc
-from argosy.images.engines.mounts import mounts_below
+from argosy.images.engines.runc import mounts_below
 
 PROGRAMS = ("apptainer", "singularity")
 _AT_HOME = 'export HOME="$1"; shift; exec "$@"'

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from argosy.images.engines import call_filter, judge, landlock, own_processes
+from argosy.images.engines import call_filter, judge, landlock
 
 _SET_PARENT_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36
 _FAILED = 127
@@ -164,7 +164,7 @@ def _kill_and_leave(number: int, frame: object) -> NoReturn:
 
 def _kill_all() -> None:
     """Kill all that descends from this process, until there is nothing: a child may just have forked."""
-    while below := own_processes.below():
+    while below := judge.below():
         for process in below:
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)

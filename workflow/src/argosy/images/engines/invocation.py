@@ -20,7 +20,7 @@ from argosy.images.engines.models import (
     Bind,
     Container,
 )
-from argosy.images.engines.mounts import mount_flags, mounts_below
+from argosy.images.engines.runc import mount_flags, mounts_below
 from argosy.images.store.store import Store
 
 # The first process of the container. Its two streams become one, since runc carries two in no certain
