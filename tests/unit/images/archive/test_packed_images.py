@@ -12,7 +12,7 @@ from trees import describe_tree, make_odd_tree
 
 from argosy.errors import ArgosyError
 from argosy.images.archive import index as index_module
-from argosy.images.archive import shares, unpacking
+from argosy.images.archive import packing, unpacking
 from argosy.images.archive.index import Index, read_index
 from argosy.images.archive.packing import pack_image
 from argosy.images.store.lockfile import ImageLock
@@ -24,7 +24,7 @@ REMEDY = "argosy image pack odd"
 @pytest.fixture(autouse=True)
 def small_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a small image has several."""
-    monkeypatch.setattr(shares, "SHARE", 1 << 20)
+    monkeypatch.setattr(packing, "SHARE", 1 << 20)
 
 
 @pytest.fixture
@@ -162,12 +162,12 @@ def test_a_full_disk_is_told_in_tars_words(own: Store, image: ImageLock, tmp_pat
 
 def test_hard_links_stay_together_and_large_files_are_alone() -> None:
     files = [
-        shares.File(["a"], 10),
-        shares.File(["b", "z"], 10),
-        shares.File(["big"], 5 << 20),
-        shares.File(["c"], 10),
+        packing.File(["a"], 10),
+        packing.File(["b", "z"], 10),
+        packing.File(["big"], 5 << 20),
+        packing.File(["c"], 10),
     ]
-    found = [share.names for share in shares.share_out(files)]
+    found = [share.names for share in packing.share_out(files)]
     assert found == [("a", "b", "z"), ("big",), ("c",)]
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from argosy.errors import ArgosyError
 from argosy.images.registry.client import Client
+from argosy.images.registry.credentials import Challenge
 from argosy.images.registry.reference import Reference
 from argosy.images.registry.registries_conf import is_said_insecure, places_of
-from argosy.images.registry.tokens import Challenge
 
 TEXT = """
 unqualified-search-registries = ["docker.io"]

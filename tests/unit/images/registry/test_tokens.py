@@ -9,9 +9,8 @@ from pydantic import SecretStr
 from registries import Answer, serving
 
 from argosy.errors import ArgosyError
-from argosy.images.registry.credentials import Login
+from argosy.images.registry.credentials import Challenge, Login, fetch_token, read_challenge
 from argosy.images.registry.retry import PassingError
-from argosy.images.registry.tokens import Challenge, fetch_token, read_challenge
 
 JOE = Login("joe", SecretStr("s3cret"), "/home/joe/auth.json")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from argosy.errors import ArgosyError
-from argosy.images.staging import memory
+from argosy.images.staging import unpack
 from argosy.images.staging.folder import NodeFolder
 
 MIB = 1 << 20
@@ -34,8 +34,8 @@ def test_the_narrowest_group_around_the_job_counts(tmp_path: Path) -> None:
         "slurm/job/step/memory.current": "0\n",
     }
     root = machine(tmp_path, "0::/slurm/job/step\n", files)
-    assert memory.job_limit(root) == 70 * MIB
-    assert memory.available(root) == MIB
+    assert unpack.job_limit(root) == 70 * MIB
+    assert unpack.available(root) == MIB
 
 
 def test_version_one_is_read_as_well(tmp_path: Path) -> None:
@@ -48,26 +48,26 @@ def test_version_one_is_read_as_well(tmp_path: Path) -> None:
         "memory/memory.stat": "",
     }
     groups = "5:cpu,cpuacct:/job\n4:memory:/job\n0::/elsewhere\n"
-    assert memory.job_limit(machine(tmp_path, groups, files)) == 63 * MIB
+    assert unpack.job_limit(machine(tmp_path, groups, files)) == 63 * MIB
 
 
 @pytest.mark.parametrize("groups", ["", "0::/\n", "4:memory:/job\n"])
 def test_without_a_limit_there_is_none(tmp_path: Path, groups: str) -> None:
-    assert memory.job_limit(machine(tmp_path, groups, {})) is None
+    assert unpack.job_limit(machine(tmp_path, groups, {})) is None
 
 
 def test_this_machine_can_be_read() -> None:
-    assert memory.available(Path("/")) > MIB
-    memory.job_limit(Path("/"))
+    assert unpack.available(Path("/")) > MIB
+    unpack.job_limit(Path("/"))
 
 
 def test_too_large_an_image_is_told_with_its_sizes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = NodeFolder.below(tmp_path)
-    memory.make_room(folder, MIB)
-    monkeypatch.setattr(memory, "job_limit", lambda root: 5 * MIB)
+    unpack.make_room(folder, MIB)
+    monkeypatch.setattr(unpack, "job_limit", lambda root: 5 * MIB)
     with pytest.raises(
         ArgosyError, match=r"takes 6 MiB, and on .* 5 MiB left of the job's memory;"
     ):
-        memory.make_room(folder, 6 * MIB)
+        unpack.make_room(folder, 6 * MIB)

@@ -26,8 +26,7 @@ from argosy.images.interchange.opening import Archive, Folder
 from argosy.images.interchange.unpacking import config_of, unpack_layer
 from argosy.images.namespaces import count_ids, unhindered
 from argosy.images.registry.client import Client
-from argosy.images.registry.mirrors import reach
-from argosy.images.registry.pulling import pull
+from argosy.images.registry.pulling import pull, reach
 from argosy.images.registry.reference import DOCKER_HUB, Reference
 from argosy.images.registry.retry import Patience, UnreachableError
 from argosy.images.rootfs.flatten import flatten

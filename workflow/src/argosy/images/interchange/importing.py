@@ -24,8 +24,7 @@ from argosy.images.interchange.opening import Archive, Folder, opened
 from argosy.images.interchange.streams import Say, Seldom, silent
 from argosy.images.interchange.unpacking import config_of, unpack_layer
 from argosy.images.namespaces import unhindered
-from argosy.images.registry.mirrors import reach
-from argosy.images.registry.pulling import Pulled, pull
+from argosy.images.registry.pulling import Pulled, pull, reach
 from argosy.images.registry.reference import TRANSPORT, Reference
 from argosy.images.registry.retry import Patience
 from argosy.images.rootfs.freeze import make_frozen, put_in_place

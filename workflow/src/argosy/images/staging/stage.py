@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from argosy.images.staging.folder import NodeFolder, Wanted
-from argosy.images.staging.locks import SHARED, take
+from argosy.images.staging.folder import SHARED, NodeFolder, Wanted, take
 
 MEMORY = Path("/dev/shm")
 
