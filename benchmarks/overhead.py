@@ -27,7 +27,7 @@ from taking_turns import (
 from argosy.images.engines import container
 from argosy.images.engines.choice import engine_of_host
 from argosy.images.engines.models import Bind, Container
-from argosy.images.native.environment import make_environment
+from argosy.images.native import make_environment
 from argosy.images.store.lockfile import ImageLock, read_lock
 from argosy.images.store.store import Store
 

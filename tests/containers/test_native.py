@@ -10,7 +10,7 @@ import pytest
 
 from argosy.errors import ArgosyError
 from argosy.images.builder.builder import build_image
-from argosy.images.native.environment import make_environment
+from argosy.images.native import make_environment
 from argosy.images.store.lockfile import ImageLock, read_lock
 from argosy.images.store.store import Store
 

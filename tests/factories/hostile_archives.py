@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from argosy.images.platforms import architecture
+from argosy.images.oci import architecture
 
 BLOCK = tarfile.BLOCKSIZE
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.images import tools
-from argosy.images.platforms import architecture
+from argosy.images.oci import architecture
 from argosy.images.store.store import Store
 
 OCI = "application/vnd.oci.image"

@@ -23,7 +23,7 @@ from argosy.errors import ArgosyError
 from argosy.images.interchange.importing import import_image, take_image
 from argosy.images.interchange.streams import Hashing
 from argosy.images.interchange.unpacking import unpack
-from argosy.images.platforms import architecture
+from argosy.images.oci import architecture
 from argosy.images.rootfs.archive import digest_of_layer, layer_tar
 from argosy.images.rootfs.layers import Change, Layer, is_opaque, is_whiteout
 from argosy.images.store import free_disk

@@ -11,6 +11,7 @@ from argosy.images.containerfile.instructions import (
     Entry,
     From,
     Ignored,
+    Mount,
     Program,
     Run,
     Setting,
@@ -18,10 +19,8 @@ from argosy.images.containerfile.instructions import (
     content_of,
     expanded,
 )
-from argosy.images.containerfile.mounts import Mount
 from argosy.images.containerfile.reading import read_instruction
-from argosy.images.containerfile.source import Source
-from argosy.images.containerfile.text import split_instructions
+from argosy.images.containerfile.text import Source, split_instructions
 
 SOURCE = Source(Path("image/Containerfile"))
 CHECKSUM = f"sha256:{'0' * 64}"

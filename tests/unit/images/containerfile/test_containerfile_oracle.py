@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.errors import ArgosyError
-from argosy.images.containerfile.source import Source
-from argosy.images.containerfile.text import Instruction, split_instructions
+from argosy.images.containerfile.text import Instruction, Source, split_instructions
 
 pytestmark = pytest.mark.skipif(
     platform.machine() != "x86_64", reason="BuildKit's parser comes for x86_64 alone"

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from argosy.errors import ArgosyError
-from argosy.images.containerfile.source import Source
 from argosy.images.containerfile.stages import (
     Containerfile,
     platform_arguments,
     read_containerfile,
 )
+from argosy.images.containerfile.text import Source
 
 
 def read(folder: Path, text: str) -> Containerfile:

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from argosy.errors import ArgosyError
-from argosy.images.containerfile.source import Source
-from argosy.images.containerfile.text import Instruction, split_instructions
+from argosy.images.containerfile.text import Instruction, Source, split_instructions
 
 SOURCE = Source(Path("image/Containerfile"))
 

@@ -10,8 +10,7 @@ from registries import digest_of
 from argosy.errors import ArgosyError
 from argosy.images.interchange.incoming import IncomingImage, describe
 from argosy.images.interchange.opening import Folder
-from argosy.images.oci import CONFIG_TYPE, NAME_ANNOTATION
-from argosy.images.platforms import architecture
+from argosy.images.oci import CONFIG_TYPE, NAME_ANNOTATION, architecture
 from argosy.images.registry.manifests import DOCKER_MANIFEST_TYPE
 
 CONTAINERD = "io.containerd.image.name"

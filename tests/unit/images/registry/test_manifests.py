@@ -7,7 +7,7 @@ import pytest
 from registries import OCI, Answer, Request, digest_of, serving
 
 from argosy.errors import ArgosyError
-from argosy.images.platforms import architecture
+from argosy.images.oci import architecture
 from argosy.images.registry.client import Client
 from argosy.images.registry.manifests import (
     DOCKER_LIST_TYPE,

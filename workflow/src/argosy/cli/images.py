@@ -83,7 +83,7 @@ def image_native(
     ] = None,
 ) -> None:
     """Make a folder with a built image's Python and packages, for use without a container."""
-    from argosy.images.native.environment import make_environment
+    from argosy.images.native import make_environment
     from argosy.images.store.lockfile import native_dir, read_lock
 
     store = _store()

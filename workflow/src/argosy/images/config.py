@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from argosy.images.platforms import architecture
+from argosy.images.oci import architecture
 
 _READ = (
     *("Env", "WorkingDir", "User", "Entrypoint", "Cmd", "Labels", "ExposedPorts", "Volumes"),

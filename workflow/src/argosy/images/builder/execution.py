@@ -24,8 +24,8 @@ from argosy.images.builder.progress import Progress
 from argosy.images.builder.recipe import Chain, Step, bases
 from argosy.images.builder.runner import Command, Runner
 from argosy.images.builder.workspace import CopyingWorkspace, OverlayWorkspace, Tree, Workspace
-from argosy.images.containerfile import mounts as declared
 from argosy.images.containerfile.instructions import Copy, Run
+from argosy.images.containerfile.instructions import Mount as DeclaredMount
 from argosy.images.containerfile.text import Heredoc
 from argosy.images.engines.models import DEFAULT_PATH
 from argosy.images.engines.runc import Mount
@@ -175,7 +175,7 @@ class Executor:
 
     @contextmanager
     def _mount(
-        self, step: Step, mount: declared.Mount, folder: Path, caches: Path
+        self, step: Step, mount: DeclaredMount, folder: Path, caches: Path
     ) -> Iterator[Mount]:
         """Prepare a `RUN --mount`, so that the step sees it."""
         target = step.settings.path(step.text(mount.target)).rstrip("/")
@@ -194,7 +194,7 @@ class Executor:
                 yield Mount(folder if is_copied else source, target, mount.writable)
 
     @contextmanager
-    def _bound(self, step: Step, mount: declared.Mount) -> Iterator[Path]:
+    def _bound(self, step: Step, mount: DeclaredMount) -> Iterator[Path]:
         source = step.text(mount.source)
         if mount.stage is None:
             first, *others = step.context.find(step.entry, source)

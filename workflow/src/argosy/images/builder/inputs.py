@@ -17,9 +17,8 @@ from pathspec import PathSpec, Pattern
 
 from argosy.images.builder.hostconfig import INSTALLERS
 from argosy.images.builder.settings import Settings
-from argosy.images.containerfile.instructions import Copy, Entry, Run, content_of, expanded
-from argosy.images.containerfile.mounts import Mount
-from argosy.images.containerfile.source import Source
+from argosy.images.containerfile.instructions import Copy, Entry, Mount, Run, content_of, expanded
+from argosy.images.containerfile.text import Source
 from argosy.images.rootfs.rooted import matching
 
 IGNORE_FILES = (".containerignore", ".dockerignore")

@@ -25,11 +25,10 @@ from argosy.images.containerfile.instructions import (
     content_of,
     expanded,
 )
-from argosy.images.containerfile.source import Source
 from argosy.images.containerfile.stages import Containerfile, Stage, read_containerfile
-from argosy.images.containerfile.text import Heredoc
+from argosy.images.containerfile.text import Heredoc, Source
 from argosy.images.engines.models import DEFAULT_PATH
-from argosy.images.platforms import architecture
+from argosy.images.oci import architecture
 from argosy.images.registry.reference import Reference
 from argosy.images.store.lockfile import NAME
 

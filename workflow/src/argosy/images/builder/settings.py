@@ -14,7 +14,7 @@ from argosy.images.containerfile.instructions import (
     Words,
     expanded,
 )
-from argosy.images.containerfile.source import Source
+from argosy.images.containerfile.text import Source
 from argosy.images.engines.models import DEFAULT_PATH
 
 SHELL = ("/bin/sh", "-c")

@@ -2,11 +2,84 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from argosy.images.containerfile.expansion import ExpansionError, expand, expand_text
-from argosy.images.containerfile.mounts import Mount
-from argosy.images.containerfile.source import Source
-from argosy.images.containerfile.text import Heredoc
+from argosy.images.containerfile.text import Heredoc, Instruction, Source
+
+Kind = Literal["cache", "bind", "tmpfs"]
+_KINDS: dict[str, Kind] = {"cache": "cache", "bind": "bind", "tmpfs": "tmpfs"}
+_TARGETS = ("target", "dst", "destination")
+_KEYS: dict[Kind, tuple[str, ...]] = {
+    # Of a cache, ids and modes are the user's own; `sharing` cannot be wrong: a step has it alone.
+    "cache": ("id", "sharing", "mode", "uid", "gid", "ro", "readonly", "from", "source"),
+    "bind": ("source", "src", "from", "rw", "readwrite", "ro", "readonly"),
+    "tmpfs": ("size",),
+}
+
+_SWITCH = {"": True, "true": True, "1": True, "false": False, "0": False}
+
+
+@dataclass(frozen=True)
+class Mount:
+    """One mount.
+
+    Args:
+        target: the folder in the container; relative to WORKDIR, not yet expanded.
+        source: of a bind, a path in the image's folder or in `stage`.
+        stage: of a bind, the stage or image whose file system is meant; None for the image's folder.
+        identity: of a cache, what makes two caches the same one.
+    """
+
+    kind: Kind
+    target: str
+    source: str = ""
+    stage: str | None = None
+    identity: str = ""
+    writable: bool = True
+
+
+def read_mount(source: Source, raw: Instruction, value: str) -> Mount:
+    """Return the mount that a flag's value describes.
+
+    Raises:
+        ArgosyError: naming the line, for kinds and keys that cannot be honoured.
+    """
+    pairs = dict(part.partition("=")[::2] for part in value.split(","))
+    kind = _KINDS.get(pairs.pop("type", "bind"))
+    if kind is None:
+        raise source.error(raw.line, "RUN --mount: the types cache, bind and tmpfs are supported")
+    target = next((pairs.pop(name) for name in _TARGETS if name in pairs), "")
+    if not target:
+        raise source.error(raw.line, f"RUN --mount={value}: it needs target=/a/folder")
+    for name in pairs:
+        if name not in _KEYS[kind]:
+            raise source.error(raw.line, f"RUN --mount=type={kind}: `{name}` is not supported")
+    if kind == "cache" and ("from" in pairs or "source" in pairs):
+        raise source.error(raw.line, "RUN --mount=type=cache: a cache begins empty here")
+    if "$" in pairs.get("from", ""):
+        raise source.error(
+            raw.line, f"RUN --mount from={pairs['from']}: variables mean nothing here"
+        )
+    writable = _asked(source, raw, pairs, "rw", "readwrite")
+    readonly = _asked(source, raw, pairs, "ro", "readonly")
+    return Mount(
+        kind,
+        target,
+        source=pairs.get("source", pairs.get("src", "")),
+        stage=pairs.get("from"),
+        identity=pairs.get("id", target),
+        writable=writable if kind == "bind" else not readonly,
+    )
+
+
+def _asked(source: Source, raw: Instruction, pairs: dict[str, str], *names: str) -> bool:
+    """Return whether one of these switches is on: `rw`, `rw=true`."""
+    values = [pairs[name].lower() for name in names if name in pairs]
+    if wrong := [value for value in values if value not in _SWITCH]:
+        raise source.error(raw.line, f"RUN --mount: `{wrong[0]}` is neither true nor false")
+    return any(_SWITCH[value] for value in values)
+
 
 Pairs = tuple[tuple[str, str], ...]
 

@@ -14,10 +14,9 @@ from argosy.images.containerfile.instructions import (
     Run,
     Setting,
     Words,
+    read_mount,
 )
-from argosy.images.containerfile.mounts import read_mount
-from argosy.images.containerfile.source import Source
-from argosy.images.containerfile.text import Instruction
+from argosy.images.containerfile.text import Instruction, Source
 
 _ALIAS = re.compile(r"[a-z][a-z0-9_.-]*")
 _RESERVED = ("scratch", "context")

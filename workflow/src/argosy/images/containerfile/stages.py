@@ -12,9 +12,8 @@ from argosy.images.containerfile.instructions import (
     expanded,
 )
 from argosy.images.containerfile.reading import read_instruction
-from argosy.images.containerfile.source import Source
-from argosy.images.containerfile.text import split_instructions
-from argosy.images.platforms import Platform, architecture
+from argosy.images.containerfile.text import Source, split_instructions
+from argosy.images.oci import Platform, architecture
 
 
 @dataclass(frozen=True)

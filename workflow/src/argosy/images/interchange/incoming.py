@@ -13,8 +13,14 @@ from typing import Any
 
 from argosy.errors import ArgosyError, some
 from argosy.images.interchange.opening import Archive
-from argosy.images.oci import CONFIG_TYPES, DIGEST, NAME_ANNOTATION
-from argosy.images.platforms import Platform, architecture, preferred
+from argosy.images.oci import (
+    CONFIG_TYPES,
+    DIGEST,
+    NAME_ANNOTATION,
+    Platform,
+    architecture,
+    preferred,
+)
 
 MOST_NESTED = 4
 MOST_MANIFESTS = 1000

@@ -8,8 +8,14 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, ValidationError
 
 from argosy.errors import ArgosyError, some
-from argosy.images.oci import CONFIG_TYPES, INDEX_TYPE, MANIFEST_TYPE
-from argosy.images.platforms import Platform, architecture, preferred
+from argosy.images.oci import (
+    CONFIG_TYPES,
+    INDEX_TYPE,
+    MANIFEST_TYPE,
+    Platform,
+    architecture,
+    preferred,
+)
 from argosy.images.registry.client import Client, Document
 from argosy.images.registry.reference import Reference
 

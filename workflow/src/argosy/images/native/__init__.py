@@ -1,1 +1,0 @@
-"""The programs of an image on the host, without a container."""
