@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import argosy.images
+
 PREFIX = "argosy"
 SHARED = {
     *(
@@ -266,6 +268,27 @@ def test_no_module_uses_private_names_of_another(project: Path) -> None:
         if base.split(".")[0] in top and any(map(is_private, [*base.split("."), member]))
     ]
     assert not found
+
+
+def test_the_rest_uses_images_by_its_interface_alone(project: Path) -> None:
+    interface = {name for names in argosy.images.MODULES.values() for name in names.split()}
+    assert all(hasattr(argosy.images, name) for name in interface)
+    known = modules(project)
+    package = "argosy.images"
+    typed = {member for base, member, _ in imports(package, known[package]) if package in base}
+    assert typed == interface
+    others = {name: path for name, path in known.items() if not name.startswith(package)}
+    used = [
+        f"{base} {member}"
+        for name, path in others.items()
+        for base, member, _ in imports(name, path)
+    ]
+    for path in (project / "workflow/rules").glob("*.smk"):
+        lines = re.findall(r"^from (\S+) import (.+)$", path.read_text(), flags=re.MULTILINE)
+        used += [f"{base} {member}" for base, names in lines for member in names.split(", ")]
+    of_images = {each for each in used if each.startswith(package)}
+    assert len(of_images) > 20
+    assert of_images <= {f"{package} {name}" for name in interface}
 
 
 @pytest.mark.slow

@@ -16,9 +16,7 @@ from snakemake.io import checkpoint_target, contains_wildcard
 
 from argosy.errors import ArgosyError
 from argosy.files import apply_umask, read_paths
-from argosy.images.builder.recipe import image_inputs
-from argosy.images.interchange.importing import check_taken
-from argosy.images.store.lockfile import is_imported
+from argosy.images import check_taken, image_inputs, is_imported
 from argosy.jobs.driver import (
     THIS_PROCESS,
     DriverLock,

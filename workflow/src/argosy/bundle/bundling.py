@@ -19,9 +19,7 @@ from argosy.bundle.progress import Progress
 from argosy.bundle.secrets import refuse_secrets
 from argosy.errors import ArgosyError
 from argosy.files import json_text, replacing
-from argosy.images.interchange.exporting import export_image
-from argosy.images.store.lockfile import ImageLock, lock_path, read_lock
-from argosy.images.store.store import Store
+from argosy.images import ImageLock, Store, export_image, lock_path, read_lock
 from argosy.reading import read_object
 from argosy.report.runs.study_tables import open_study
 from argosy.report.topics.usage import Usage, usage

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from argosy.errors import ArgosyError
-from argosy.images.store.lockfile import Digest, ImageName
+from argosy.images import Digest, ImageName
 from argosy.validation import describe
 
 DESCRIPTION = "argosy-bundle.json"

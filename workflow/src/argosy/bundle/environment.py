@@ -11,8 +11,7 @@ from pathlib import Path
 
 from argosy.bundle.contents import Member
 from argosy.errors import ArgosyError
-from argosy.images.store.store import Store
-from argosy.images.tools import find_proot, machine
+from argosy.images import Store, find_proot, machine
 
 WHEELS, TOOLS = "wheels", "container-tools.tar.gz"
 LOCK = "requirements.lock"

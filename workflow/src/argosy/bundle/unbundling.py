@@ -17,10 +17,7 @@ from argosy.bundle.archive import BundleReader, reading
 from argosy.bundle.description import BundledImage
 from argosy.bundle.progress import Progress
 from argosy.errors import ArgosyError
-from argosy.images.interchange.importing import import_image
-from argosy.images.store.free_disk import why_no_room
-from argosy.images.store.lockfile import lock_path, read_lock
-from argosy.images.store.store import Store, remove_tree
+from argosy.images import Store, import_image, lock_path, read_lock, remove_tree, why_no_room
 from argosy.reading import open_regular
 from argosy.units import amount
 

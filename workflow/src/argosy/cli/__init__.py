@@ -32,14 +32,12 @@ app = Commands(
 
 def setup() -> None:
     """Make the container tools available in this project."""
-    from argosy.images.store.store import Store
-    from argosy.images.tools import ensure_udocker, fetch_proot
+    from argosy.images import Store, ensure_tools
 
     store = Store.of_project(Path.cwd())
     # What a bundle has brought (docs/carrying.md).
     bundled = Path("container-tools.tar.gz").absolute()
-    ensure_udocker(store, say, bundled if bundled.is_file() else None)
-    fetch_proot(store, say)
+    ensure_tools(store, say, bundled if bundled.is_file() else None)
 
 
 def _show_version(asked: bool) -> None:

@@ -10,10 +10,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from argosy.errors import plain
-from argosy.images.builder.history import Finding
-from argosy.images.engines.choice import CALLS, Trial
-from argosy.images.engines.models import ISOLATING_ENGINES
-from argosy.images.gc.inventory import FrozenImage, Inventory, diff_ids, freed, total
+from argosy.images import CALLS, Finding, FrozenImage, Inventory, Trial
 from argosy.terminal import Listing, shortened
 from argosy.units import amount, duration
 
@@ -26,11 +23,10 @@ def of_inventory(inventory: Inventory) -> Iterator[RenderableType]:
     if inventory.images:
         rows = [_cells(inventory, image) for image in inventory.images]
         yield Listing(_OF_IMAGES, rows, right=(3,))
-        if packed := [image.packed for image in inventory.images if image.packed]:
+        if packed := [image.packed_size for image in inventory.images if image.packed_size]:
             count = f"{len(packed)} {'image' if len(packed) == 1 else 'images'}"
-            yield Text(f"packed for nodes that unpack them: {count}, {amount(total(packed))}")
-        everything = amount(total(inventory.usages))
-        yield Text(f"all together, what is shared counted once: {everything}")
+            yield Text(f"packed for nodes that unpack them: {count}, {amount(sum(packed))}")
+        yield Text(f"all together, what is shared counted once: {amount(inventory.size)}")
     else:
         yield Text("no image has been built or imported yet; see: argosy image build --help")
     yield Text(_cache_line(inventory))
@@ -41,12 +37,12 @@ def described(inventory: Inventory) -> dict[str, Any]:
     return {
         "schema_version": 1,
         "images": [_described(inventory, image) for image in inventory.images],
-        "bytes": total(inventory.usages),
+        "bytes": inventory.size,
         "cache": {
             "layers": len(inventory.layers),
-            "bytes": total(layer.usage for layer in inventory.layers),
+            "bytes": inventory.cache_size,
             "unused_layers": len(inventory.unused),
-            "unused_bytes": freed(layer.usage for layer in inventory.unused),
+            "unused_bytes": inventory.unused_size,
         },
     }
 
@@ -58,8 +54,8 @@ def _described(inventory: Inventory, image: FrozenImage) -> dict[str, Any]:
         "name": plain(lock.name) if lock else None,
         "digest": image.digest,
         "base": plain(_base(lock.base.reference)) if lock else None,
-        "bytes": total([image.usage]),
-        "packed_bytes": total([image.packed]) if image.packed else None,
+        "bytes": image.size,
+        "packed_bytes": image.packed_size or None,
         "layers": shared + own,
         "shared_layers": shared,
         "built": image.built,
@@ -95,12 +91,10 @@ def of_trials(trials: Iterable[Trial], chosen: str) -> Iterator[RenderableType]:
 
 
 def _said_of(trial: Trial, chosen: str) -> str:
-    isolates = trial.engine in ISOLATING_ENGINES
     if trial.engine == chosen:
-        return (
-            "chosen: the fastest that isolates" if isolates else "chosen: none that isolates works"
-        )
-    return trial.said or ("" if isolates else "does not isolate")
+        fastest = "the fastest that isolates"
+        return f"chosen: {fastest if trial.isolates else 'none that isolates works'}"
+    return trial.said or ("" if trial.isolates else "does not isolate")
 
 
 def _ms(seconds: float) -> str:
@@ -110,7 +104,7 @@ def _ms(seconds: float) -> str:
 def _cells(inventory: Inventory, image: FrozenImage) -> tuple[str, ...]:
     used = ago(time.time() - image.used)
     times = f"{datetime.fromtimestamp(image.built):%Y-%m-%d}, {used}"
-    size = amount(total([image.usage]))
+    size = amount(image.size)
     digest = image.digest.removeprefix("sha256:")[:12]
     if image.lock is None:
         return ("?", digest, UNREADABLE, size, "", times)
@@ -126,16 +120,15 @@ def _base(reference: str) -> str:
 
 def _counts(inventory: Inventory, image: FrozenImage) -> tuple[int, int]:
     shared = len(inventory.shared(image))
-    return shared, len(diff_ids(image.lock)) - shared
+    return shared, len(image.layers) - shared
 
 
 def _cache_line(inventory: Inventory) -> str:
     number = len(inventory.layers)
-    size = amount(total(layer.usage for layer in inventory.layers))
+    size = amount(inventory.cache_size)
     line = f"cache of steps: {number} {'layer' if number == 1 else 'layers'}, {size}"
     if unused := inventory.unused:
-        room = amount(freed(layer.usage for layer in unused))
-        line += f"; {room} of it in {len(unused)} that no image uses"
+        line += f"; {amount(inventory.unused_size)} of it in {len(unused)} that no image uses"
     # Of a store that somebody else shares.
     diffs = (layer.folder / "diff" for layer in inventory.layers)
     if closed := sum(diff.is_dir() and not os.access(diff, os.R_OK) for diff in diffs):

@@ -11,7 +11,7 @@ from argosy.cli.output import say, show, show_json
 from argosy.errors import ArgosyError, choices, plain
 
 if TYPE_CHECKING:
-    from argosy.images.store.store import Store
+    from argosy.images import Store
 
 images = Commands(help="Build images, look after them, exchange them.")
 BuiltImage = Annotated[str, typer.Argument(metavar="IMAGE", help="An image that is built.")]
@@ -35,7 +35,7 @@ def image_build(
     ] = None,
 ) -> None:
     """Build containers/IMAGE/Containerfile: the steps that are not cached."""
-    from argosy.images.builder.builder import build_image
+    from argosy.images import build_image
 
     store, name = _store(), _known(name)
     lock = lock or Path("resources/images") / name / "image.lock"
@@ -64,8 +64,7 @@ def image_pack(
 ) -> None:
     """Pack a built image into one file, for sites whose nodes unpack images."""
     from argosy.files import write_json
-    from argosy.images.archive.packing import pack_image
-    from argosy.images.store.lockfile import read_lock
+    from argosy.images import pack_image, read_lock
 
     store = _store()
     image = read_lock(lock or _lock_of(name))
@@ -83,8 +82,7 @@ def image_native(
     ] = None,
 ) -> None:
     """Make a folder with a built image's Python and packages, for use without a container."""
-    from argosy.images.native import make_environment
-    from argosy.images.store.lockfile import native_dir, read_lock
+    from argosy.images import make_environment, native_dir, read_lock
 
     store = _store()
     image = read_lock(lock or _lock_of(name))
@@ -99,7 +97,7 @@ def image_shell(
     ] = None,
 ) -> None:
     """Open a shell in a built image, or run a program there."""
-    from argosy.images.shell import look_inside
+    from argosy.images import look_inside
 
     store, name = _store(), _lock_of(name).parent.name
     raise typer.Exit(look_inside(store, Path.cwd(), name, command or [], say))
@@ -112,7 +110,7 @@ def image_list(
 ) -> None:
     """List the images in the store, and the size of the cache of build steps."""
     from argosy.cli.image_tables import described, of_inventory
-    from argosy.images.gc.inventory import read_inventory
+    from argosy.images import read_inventory
 
     inventory = read_inventory(_store())
     if json:
@@ -125,15 +123,10 @@ def image_why(
 ) -> None:
     """Tell which steps of an image are cached, and why the others have to run."""
     from argosy.cli.image_tables import of_findings
-    from argosy.images.builder import cache, history
-    from argosy.images.builder.builder import plan_image
-    from argosy.images.builder.history import explain
+    from argosy.images import explain_build
 
     store, name = _store(), _known(name)
-    final = plan_image(store, Path("containers") / name).final
-    last = history.read(store, name)
-    findings = explain(final, last, lambda key: cache.read_step(store, key) is not None)
-    show(*of_findings(name, findings))
+    show(*of_findings(name, explain_build(store, Path("containers") / name)))
 
 
 def image_engines(
@@ -150,12 +143,12 @@ def image_engines(
     host does so by itself. No image is needed.
     """
     from argosy.cli.image_tables import of_trials
-    from argosy.images.engines.choice import caution, choose_engine
+    from argosy.images import choose_engine
 
     store = _store()
     choice = choose_engine(store, every=every)
     show(*of_trials(choice.trials, choice.engine))
-    if weakness := caution(choice.engine):
+    if weakness := choice.caution:
         say(weakness)
     if not store.is_writable:
         say(f"not noted, since {store.path} cannot be written to: every run here measures anew")
@@ -178,7 +171,7 @@ def image_prune(
     Without an option all of them go. Projects that share the store and runs that wait or run are known by
     notes in the store; --dry-run says who uses what.
     """
-    from argosy.images.gc.prune import Limits, prune
+    from argosy.images import Limits, prune
 
     limits = Limits.parse(older_than, keep)
     prune(_store(), Path.cwd(), limits, print, dry_run=dry_run)
@@ -190,7 +183,7 @@ def image_share() -> None:
     Layers, builds and downloads stay private, and files in images keep their modes. They name the store by
     ARGOSY_STORE.
     """
-    from argosy.images.store.sharing import share
+    from argosy.images import share
 
     share(_store(), say)
 
@@ -200,8 +193,7 @@ def image_export(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The archive to write.")],
 ) -> None:
     """Write a built image as an OCI archive, which podman, docker and skopeo read."""
-    from argosy.images.interchange.exporting import export_image
-    from argosy.images.store.lockfile import read_lock
+    from argosy.images import export_image, read_lock
     from argosy.units import amount
 
     store = _store()
@@ -222,7 +214,7 @@ def image_import(
     name: Annotated[str, typer.Argument(metavar="IMAGE", help="The project's name for it.")],
 ) -> None:
     """Take an image of podman, docker, skopeo, udocker or a registry into the store."""
-    from argosy.images.interchange.importing import take_image
+    from argosy.images import take_image
 
     lock = take_image(_store(), Path.cwd(), source, name, say)
     print(f"image {name} {lock.digest[:19]}: {len(lock.steps)} layers from {lock.base.reference}")
@@ -231,7 +223,7 @@ def image_import(
 def _store() -> "Store":
     """Return the store; raises ArgosyError where there is no project, so that none is made by a look."""
     from argosy.cli.site_names import require_project
-    from argosy.images.store.store import STORE_VARIABLE, Store
+    from argosy.images import STORE_VARIABLE, Store
 
     if not os.environ.get(STORE_VARIABLE):
         require_project()

@@ -20,7 +20,7 @@ from argosy.doctor.study_runs import check_places, check_with_scheduler
 from argosy.doctor.trial import CHECK as TRIAL
 from argosy.doctor.trial import Trial
 from argosy.errors import ArgosyError
-from argosy.images.store.store import Store
+from argosy.images import Store
 from argosy.probe.interfaces import choose_interface
 from argosy.probe.look_jobs import Planned, look_at
 from argosy.schedulers import find_batch_system

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from argosy.doctor.findings import Finding, ok, warning, wrong
 from argosy.errors import ArgosyError
-from argosy.images.store.lockfile import read_lock
-from argosy.images.store.store import Store
+from argosy.images import Store, read_lock
 from argosy.schedulers.batch_system import BatchSystem
 from argosy.schedulers.script_template import ScriptTemplate
 from argosy.units import amount

@@ -14,7 +14,7 @@ from typing import Any
 from argosy.doctor.findings import Finding, ok, unknown, warning, wrong
 from argosy.doctor.places import Place
 from argosy.errors import ArgosyError
-from argosy.images.store.lockfile import ImageLock, read_lock
+from argosy.images import ImageLock, read_lock
 from argosy.jobs.planning import Project, Target, plan_runs, write_runs
 from argosy.jobs.verdicts import read_ending
 from argosy.probe.look_jobs import LONGEST_SILENCE_S

@@ -38,6 +38,16 @@ _PACKAGE_DATABASE = "/var/lib/dpkg"
 Say = Callable[[str], None]
 
 
+def ensure_tools(store: Store, say: Say, bundled: Path | None = None) -> None:
+    """Make the container tools available, and proot as far as it can be had here.
+
+    Raises:
+        ArgosyError: as `ensure_udocker`, which takes the same arguments.
+    """
+    ensure_udocker(store, say, bundled)
+    fetch_proot(store, say)
+
+
 def ensure_udocker(store: Store, say: Say, bundled: Path | None = None) -> None:
     """Install udocker's tools into the store, once.
 

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from argosy.errors import ArgosyError
 from argosy.files import write_text
-from argosy.images.builder.builder import build_image, lock_of, missing_steps, plan_image
-from argosy.images.store.lockfile import ImageLock, write_lock
+from argosy.images import ImageLock, build_image, built_lock, write_lock
 from argosy.jobs.following import follow
 from argosy.jobs.planning import Project
 from argosy.reading import read_end, site_of
@@ -65,7 +64,7 @@ def build_by_job(build: Build, facts: Site, say: Say) -> ImageLock:
         ArgosyError: as the build in the job raised it, or when there is no such job to be had.
     """
     store = build.project.store
-    if not missing_steps(store, plan_image(store, build.folder)):
+    if built_lock(store, build.folder):
         return build_image(store, build.folder, build.lock, build.log)
     write_script(build, facts)
     scheduler = find_batch_system(facts.scheduler).make_scheduler(POLL_S)
@@ -113,8 +112,9 @@ def _conclude(build: Build, status: Status) -> ImageLock:
     if status.state not in (State.COMPLETED, State.GONE):
         why = _last_error(log) or f"the build's job ended: {status.state.value}"
         raise ArgosyError(f"{why} (job {status.job_id}, {log})")
-    store = build.project.store
-    lock = lock_of(store, build.image, plan_image(store, build.folder).final)
+    lock = built_lock(build.project.store, build.folder)
+    if lock is None:
+        raise ArgosyError(f"{build.folder}: files changed while they were built", "build it again")
     # On a slow file system this node may still see an older one.
     write_lock(build.lock, lock)
     return lock

@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import argosy
-from argosy.images import tools
-from argosy.images.store.lockfile import ImageLock
-from argosy.images.store.store import Store
+from argosy.images import ImageLock, Store, container_runtime
 from argosy.jobs.launchers import LAUNCHERS, horovod
 from argosy.run_folder.models import SCHEMA_VERSION, CheckpointPlan, Image, RunSpec, Variant
 from argosy.site.models import Site
@@ -174,7 +172,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 def _runc_version(store: Store) -> dict[str, str]:
     """Return the version of the store's or this host's runc; a node decides itself which engine it uses."""
-    runtime = tools.container_runtime(store)
+    runtime = container_runtime(store)
     if not runtime:
         return {}
     done = subprocess.run([runtime, "--version"], capture_output=True, text=True)

@@ -5,8 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from argosy.errors import ArgosyError
-from argosy.images.store.store import Store
-from argosy.images.store.uses import JOB_S, end_use, note_use
+from argosy.images import Store, end_use, note_use
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.models import RunFolderError
 
@@ -22,7 +21,7 @@ def note_uses(run_dirs: Iterable[Path]) -> None:
         # Whoever prunes at this moment has looked already: the submission finds what is left.
         with store.locked("prune"):
             for run_dir, _, digest in (each for each in wanted if each[1] == store):
-                note_use(store, digest, str(run_dir), JOB_S)
+                note_use(store, digest, str(run_dir))
 
 
 def end_uses(run_dirs: Iterable[Path]) -> None:

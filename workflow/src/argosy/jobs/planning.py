@@ -9,10 +9,15 @@ from typing import Any
 import argosy
 from argosy.errors import ArgosyError
 from argosy.files import write_json, write_json_if_changed, write_text
-from argosy.images.engines.nvidia import nvml_module
-from argosy.images.store.lockfile import ImageLock, lock_path, native_dir, read_lock
-from argosy.images.store.store import Store
-from argosy.images.store.uses import note_project
+from argosy.images import (
+    ImageLock,
+    Store,
+    lock_path,
+    native_dir,
+    note_project,
+    nvml_module,
+    read_lock,
+)
 from argosy.jobs.allocations import allocation_of, together
 from argosy.jobs.description import (
     Plan,

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.errors import ArgosyError
-from argosy.images.store.lockfile import lock_path
-from argosy.images.store.store import STORE_VARIABLE, Store
+from argosy.images import STORE_VARIABLE, Store, lock_path
 from argosy.reading import read_text, site_of
 from argosy.run_folder.folder import SCRIPT
 

@@ -25,7 +25,7 @@ from markupsafe import Markup
 
 from argosy.errors import ArgosyError
 from argosy.files import umask
-from argosy.images.store.strict_modes import TRUSTED_VARIABLE
+from argosy.images import TRUSTED_VARIABLE
 from argosy.schedulers.batch_system import BatchSystem
 from argosy.site.values import FOLDER
 

@@ -138,6 +138,27 @@ def _base_config(store: Store, key: str) -> ImageConfig | None:
     return found.base.config if found and found.base else None
 
 
+def built_lock(store: Store, folder: Path) -> ImageLock | None:
+    """Return the lock of an image all of whose steps are cached; None where steps have to run.
+
+    Raises:
+        ArgosyError: as `plan_image`.
+    """
+    recipe = plan_image(store, folder)
+    return None if missing_steps(store, recipe) else lock_of(store, folder.name, recipe.final)
+
+
+def explain_build(store: Store, folder: Path) -> list[history.Finding]:
+    """Return for each step of an image whether it is cached, and if not, why it has to run.
+
+    Raises:
+        ArgosyError: as `plan_image`.
+    """
+    last = history.read(store, folder.name)
+    final = plan_image(store, folder).final
+    return [*history.explain(final, last, lambda key: cache.read_step(store, key) is not None)]
+
+
 def missing_steps(store: Store, recipe: Recipe) -> list[Step]:
     """Return the steps that have to be carried out, in an order in which they can be."""
     missing: dict[str, Step] = {}

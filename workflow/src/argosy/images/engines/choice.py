@@ -74,6 +74,11 @@ class Trial:
         return self.start_s is not None
 
     @property
+    def isolates(self) -> bool:
+        """Whether programs see and change nothing of the host but what is mounted."""
+        return self.engine in ISOLATING_ENGINES
+
+    @property
     def cost_s(self) -> float:
         """By which engines are compared: a start, and about as many calls as importing PyTorch makes."""
         works = self.start_s is not None and self.calls_s is not None
@@ -86,6 +91,11 @@ class Choice:
 
     engine: str
     trials: tuple[Trial, ...]
+
+    @property
+    def caution(self) -> str:
+        """What the engine does not protect from, in one line; empty if it isolates."""
+        return caution(self.engine)
 
 
 def engine_of_host(store: Store) -> str:
@@ -147,7 +157,7 @@ def best(trials: Sequence[Trial]) -> Trial:
         ArgosyError: when none does, with what each said and what to ask the site for.
     """
     working = [trial for trial in trials if trial.works]
-    isolating = [trial for trial in working if trial.engine in ISOLATING_ENGINES]
+    isolating = [trial for trial in working if trial.isolates]
     if not working:
         said = "; ".join(f"{trial.engine}: {trial.said}" for trial in trials)
         is_traced = any(_NOT_TO_BE_TRACED in trial.said for trial in trials)

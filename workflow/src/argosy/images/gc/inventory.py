@@ -98,6 +98,21 @@ class FrozenImage:
     usage: Usage
     packed: Usage
 
+    @property
+    def size(self) -> int:
+        """Bytes that the tree takes."""
+        return total([self.usage])
+
+    @property
+    def packed_size(self) -> int:
+        """Bytes of the file that nodes unpack; 0 where there is none."""
+        return total([self.packed])
+
+    @property
+    def layers(self) -> set[str]:
+        """The layers that it is made of; empty where its description is not known."""
+        return diff_ids(self.lock)
+
 
 @dataclass(frozen=True)
 class CachedLayer:
@@ -140,15 +155,30 @@ class Inventory:
         return images + [part.usage for part in parts]
 
     @property
+    def size(self) -> int:
+        """Bytes of everything, shared files counted once."""
+        return total(self.usages)
+
+    @property
+    def cache_size(self) -> int:
+        """Bytes of the layers of build steps."""
+        return total(layer.usage for layer in self.layers)
+
+    @property
+    def unused_size(self) -> int:
+        """Bytes that removing the unused layers would free."""
+        return freed(layer.usage for layer in self.unused)
+
+    @property
     def unused(self) -> list[CachedLayer]:
         """Layers with files that are in no frozen image: of other stages, or of images that are gone."""
-        used = {diff_id for image in self.images for diff_id in diff_ids(image.lock)}
+        used = {diff_id for image in self.images for diff_id in image.layers}
         return [layer for layer in self.layers if layer.diff_id not in {*used, None}]
 
     def shared(self, image: FrozenImage) -> set[str]:
         """Return the layers of an image that another one has, too."""
-        others = [other.lock for other in self.images if other is not image]
-        return diff_ids(image.lock) & {diff_id for lock in others for diff_id in diff_ids(lock)}
+        others = [other.layers for other in self.images if other is not image]
+        return image.layers & {diff_id for layers in others for diff_id in layers}
 
 
 def read_inventory(store: Store) -> Inventory:

@@ -216,7 +216,7 @@ def _last_use(store: Store, inventory: Inventory) -> dict[str, tuple[float, int]
     """
     images: dict[str, float] = {}
     for image in inventory.images:
-        for diff_id in diff_ids(image.lock):
+        for diff_id in image.layers:
             images[diff_id] = max(image.used, images.get(diff_id, 0.0))
     # A container uses the image alone. Without its layers no room is won as long as it is there.
     used = {

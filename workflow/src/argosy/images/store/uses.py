@@ -37,7 +37,7 @@ class Use:
     until: float
 
 
-def note_use(store: Store, digest: str, user: str, seconds: float) -> bool:
+def note_use(store: Store, digest: str, user: str, seconds: float = JOB_S) -> bool:
     """Note that `user` needs the image; returns whether that is new.
 
     A store that cannot be written to keeps no notes: only its owner can prune it.
