@@ -1,4 +1,4 @@
-"""Builds by the real udocker: cache, resumption, errors, and what stays out of the image."""
+"""Real builds: cache, resumption, errors, and what stays out of the image."""
 
 import os
 import signal
@@ -14,23 +14,20 @@ from pathlib import Path
 
 import psutil
 import pytest
+from image_programs import BASE, built, contained
 
 from argosy.errors import ArgosyError
 from argosy.images.builder.builder import build_image
 from argosy.images.builder.workspace import MOST_LAYERS, OverlayWorkspace
-from argosy.images.engines import container
 from argosy.images.engines.models import Container
 from argosy.images.store.lockfile import ImageLock, read_lock
 from argosy.images.store.store import Store, remove_tree
 
 pytestmark = pytest.mark.container
-BASE = "FROM docker.io/library/debian:bookworm-slim\n"
 
 
 def build(store: Store, folder: Path, text: str) -> ImageLock:
-    folder.mkdir(exist_ok=True)
-    (folder / "Containerfile").write_text(BASE + text)
-    return build_image(store, folder, folder / "image.lock", folder / "build.log")
+    return built(store, folder, f"{BASE}\n{text}")
 
 
 def steps_run(folder: Path) -> list[str]:
@@ -256,7 +253,7 @@ def test_without_an_overlay_the_same_files_come_out(
     folder = tmp_path / "image"
     other = "RUN mkdir /made && echo 5 > /made/a && ln /made/a /made/b\n"
     text = (
-        f"{other}{BASE}"
+        f"{other}{BASE}\n"
         "RUN mkdir -p /d/sub && echo 1 > /d/sub/x && echo 1 > /d/y && ln -s d /link && touch /gone\n"
         "RUN rm -r /d/sub /gone && mkdir /d/sub && echo 2 > /d/sub/z && chmod 711 /d\n"
         "RUN rm -r /d && echo file > /d && rm /etc/motd\n"
@@ -318,10 +315,8 @@ def test_a_store_behind_a_symbolic_link(store: Store, tmp_path: Path) -> None:
     linked = Store(tmp_path / "larger-disk")
     lock = build(linked, tmp_path / "image", "RUN echo made > /made\n")
     assert read(store, lock, "made") == "made\n"
-    inside = Container(linked.root(lock.digest), ["cat", "/made"])
-    output: list[bytes] = []
-    assert container.run(linked, inside, output.append).status == 0, output
-    assert output == [b"made\n"]
+    outcome, said = contained(linked, Container(linked.root(lock.digest), ["cat", "/made"]))
+    assert (outcome.status, said) == (0, "made\n")
 
 
 def test_comments_and_layout_leave_the_lock_as_it_is(store: Store, tmp_path: Path) -> None:
@@ -374,7 +369,7 @@ def test_a_killed_build_goes_on_at_the_last_whole_step(
     folder = tmp_path / "image"
     folder.mkdir()
     text = "RUN date +%N > /first\nRUN touch /started && sleep 30\n"
-    (folder / "Containerfile").write_text(BASE + text)
+    (folder / "Containerfile").write_text(f"{BASE}\n{text}")
     builder = subprocess.Popen(
         [sys.executable, "-m", "argosy.cli", "image", "build", "image"],
         cwd=make_project(tmp_path, folder),
@@ -414,7 +409,7 @@ def test_a_step_that_two_images_share_is_carried_out_once(store: Store, tmp_path
     for name in ("one", "two"):
         folder = tmp_path / name
         folder.mkdir()
-        (folder / "Containerfile").write_text(f"{BASE}{step}RUN echo {name} > /name\n")
+        (folder / "Containerfile").write_text(f"{BASE}\n{step}RUN echo {name} > /name\n")
         command = [sys.executable, "-c", BUILD, store.path, folder]
         builds.append((folder, subprocess.Popen(command, stderr=subprocess.PIPE)))
     for folder, process in builds:
@@ -472,12 +467,10 @@ def test_the_hosts_settings_reach_the_build_and_stay_out_of_the_image(
 
 def test_a_frozen_image_of_a_build_runs(store: Store, tmp_path: Path) -> None:
     lock = build(store, tmp_path / "image", "ENV PATH=/tools:$PATH\nRUN mkdir /tools\n")
-    output: list[bytes] = []
-    outcome = container.run(
-        store, Container(store.root(lock.digest), ["cat", "/etc/os-release"]), output.append
-    )
+    inside = Container(store.root(lock.digest), ["cat", "/etc/os-release"])
+    outcome, said = contained(store, inside)
     assert outcome.status == 0
-    assert b"bookworm" in b"".join(output)
+    assert "bookworm" in said
 
 
 def test_damage_to_a_lock_is_explained(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from image_programs import contained
 
 from argosy.errors import ArgosyError
 from argosy.images.engines import container
@@ -29,10 +30,7 @@ def root(project_store: Store, torch_digest: str) -> Path:
 
 
 def run(store: Store, root: Path, *command: str, **options: object) -> tuple[Outcome, str]:
-    output: list[bytes] = []
-    inside = Container(root, command, environment=PATH, **options)  # type: ignore[arg-type]
-    outcome = container.run(store, inside, output.append)
-    return outcome, b"".join(output).decode()
+    return contained(store, Container(root, command, environment=PATH, **options))  # type: ignore[arg-type]
 
 
 def test_exit_status_output_and_utf8_are_right(project_store: Store, root: Path) -> None:

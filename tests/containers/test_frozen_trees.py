@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
+from image_programs import contained
 from trees import describe_tree
 
 from argosy.errors import ArgosyError
 from argosy.images import tools
-from argosy.images.engines import container
 from argosy.images.engines.models import UNISOLATED_ENGINES, Bind, Container
 from argosy.images.engines.trusted_root import trusted_root
 from argosy.images.rootfs.freeze import make_frozen
@@ -45,11 +45,10 @@ def engine(request: pytest.FixtureRequest, project_store: Store) -> str:
 
 
 def start(store: Store, root: Path, engine: str, workdir: str, *binds: Bind) -> str:
-    output: list[bytes] = []
     command = ["/bin/sh", "-c", "pwd -P; : > here && echo writable"]
-    inside = Container(root, command, workdir=workdir, engine=engine, binds=binds)
-    container.run(store, inside, output.append)
-    return b"".join(output).decode()
+    return contained(store, Container(root, command, workdir=workdir, engine=engine, binds=binds))[
+        1
+    ]
 
 
 @pytest.mark.parametrize("workdir", ["/srv/app", "/link", "/scratch/own", "/job/a"])

@@ -4,25 +4,17 @@ from pathlib import Path
 
 import pytest
 from canaries import holds_secret, make_canaries, state
+from image_programs import BASE, built
 
 from argosy.errors import ArgosyError
-from argosy.images.builder.builder import build_image
-from argosy.images.store.lockfile import ImageLock
 from argosy.images.store.store import Store
 
 pytestmark = pytest.mark.container
-BASE = "FROM docker.io/library/debian:bookworm-slim"
 
 
 @pytest.fixture
 def host(tmp_path: Path) -> Path:
     return make_canaries(tmp_path / "host")
-
-
-def build(store: Store, folder: Path, text: str) -> ImageLock:
-    folder.mkdir(exist_ok=True)
-    (folder / "Containerfile").write_text(text)
-    return build_image(store, folder, folder / "image.lock", folder / "build.log")
 
 
 def test_what_a_step_leaves_leads_nowhere(store: Store, tmp_path: Path, host: Path) -> None:
@@ -55,7 +47,7 @@ another
 secret
 """
     try:
-        lock = build(store, folder, text)
+        lock = built(store, folder, text)
     finally:
         assert state(host) == before
     for place in ("layers", "roots", "cache"):
@@ -73,14 +65,14 @@ def test_folders_without_an_end_are_refused_and_taken_away(
     """1,500 are more than Python calls itself; names of 200 letters are soon more than a path may have."""
     step = f"RUN i=0; while [ $i -lt 1500 ]; do mkdir {name} && cd {name}; i=$((i+1)); done"
     with pytest.raises(ArgosyError, match=r"Containerfile:2: RUN: d.*…: .*folders deep"):
-        build(store, tmp_path / "image", f"{BASE}\n{step}\n")
+        built(store, tmp_path / "image", f"{BASE}\n{step}\n")
     assert list((store.path / "builds").iterdir()) == []
 
 
 def test_a_pipe_that_would_be_waited_for_is_refused(store: Store, tmp_path: Path) -> None:
     text = f"{BASE}\nRUN rm /etc/passwd && mkfifo /etc/passwd\nRUN true\n"
     with pytest.raises(ArgosyError, match=r"Containerfile:3: RUN: passwd: not a regular file"):
-        build(store, tmp_path / "image", text)
+        built(store, tmp_path / "image", text)
 
 
 def test_images_share_no_cache_and_change_nothing_of_the_host(
@@ -98,7 +90,7 @@ RUN ! touch $PIP_FIND_LINKS/new && ! echo x >> $PIP_FIND_LINKS/file && ! rm $PIP
     # The second build of an image finds what the first one left.
     for name, expected in (("one", "one\n"), ("two", "two\n"), ("one", "one\none\n")):
         again = f"ARG NAME={name}\nARG AGAIN={len(expected)}\nRUN"
-        lock = build(store, tmp_path / name, text.replace("RUN", again, 1))
+        lock = built(store, tmp_path / name, text.replace("RUN", again, 1))
         root = store.root(lock.digest)
         assert [(root / each).read_text() for each in ("cached", "pip")] == [expected] * 2
     assert state(wheels) == before
@@ -115,6 +107,6 @@ def test_a_shared_step_holds_nothing_of_another_image_s_caches(
 RUN env | grep _NO_CACHE_DIR=1 && ! env | grep CACHE_DIR=/dev
 """
     evil = f"{BASE} AS same\n{step}{BASE}\n{evil}COPY --from=same /got /got\n"
-    build(store, tmp_path / "evil", evil)
-    lock = build(store, tmp_path / "own", f"{BASE}\n{step}")
+    built(store, tmp_path / "evil", evil)
+    lock = built(store, tmp_path / "own", f"{BASE}\n{step}")
     assert (store.root(lock.digest) / "got").read_text() == "1\n"

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from image_programs import contained
 
 from argosy.errors import ArgosyError
 from argosy.images import run
-from argosy.images.engines import container
 from argosy.images.engines.models import Bind, Container
 from argosy.images.engines.nvidia import (
     DRIVER_DIR,
@@ -69,7 +69,6 @@ def test_programs_in_a_container_find_the_driver(
     module.write_text("the module is there\n")
     mount = driver_mount(store, host)
     assert mount
-    output: list[bytes] = []
     inside = Container(
         project_store.root(torch_digest),
         ["python3", "-c", LOAD],
@@ -77,8 +76,7 @@ def test_programs_in_a_container_find_the_driver(
         files=[module],
         environment=with_driver({"PATH": "/opt/venv/bin:/usr/bin:/bin"}),
     )
-    outcome = container.run(project_store, inside, output.append)
-    said = b"".join(output).decode()
+    outcome, said = contained(project_store, inside)
     assert outcome.status == 0, said
     assert said.count("True") == 3
     assert "the module is there\n" in said

@@ -17,11 +17,11 @@ import psutil
 import pytest
 import refused_filters
 import traced
+from image_programs import contained
 from trees import describe_tree
 
 from argosy.errors import ArgosyError
 from argosy.images import tools
-from argosy.images.engines import container
 from argosy.images.engines.models import UNISOLATED_ENGINES, Bind, Container, Outcome
 from argosy.images.rootfs.freeze import make_frozen
 from argosy.images.rootfs.layers import Layer
@@ -55,11 +55,9 @@ def engine(request: pytest.FixtureRequest) -> str:
 def run(
     store: Store, root: Path, engine: str, script: str, **options: object
 ) -> tuple[Outcome, str]:
-    output: list[bytes] = []
     options.setdefault("environment", PATH)
     inside = Container(root, ["/bin/sh", "-c", script], engine=engine, **options)  # type: ignore[arg-type]
-    outcome = container.run(store, inside, output.append)
-    return outcome, b"".join(output).decode()
+    return contained(store, inside)
 
 
 def test_it_sees_the_image_and_not_the_host(project_store: Store, root: Path, engine: str) -> None:
@@ -230,12 +228,11 @@ def test_programs_that_start_others_as_make_does_go_on(
     project_store: Store, torch_digest: str, engine: str
 ) -> None:
     """proot 5.1 takes such a child's heap for its parent's, which crashes, where clone3 is kept away."""
-    output: list[bytes] = []
     inside = Container(
         project_store.root(torch_digest), ["/opt/venv/bin/python3", "-c", SPAWN], engine=engine
     )
-    outcome = container.run(project_store, inside, output.append)
-    assert (outcome.status, b"".join(output)) == (0, b"all started\n")
+    outcome, said = contained(project_store, inside)
+    assert (outcome.status, said) == (0, "all started\n")
 
 
 RUNNER = """

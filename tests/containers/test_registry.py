@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from image_programs import built
 from registries import Layout, between, no_logins, push, registry, tar_of
 
 from argosy.errors import ArgosyError
@@ -271,12 +272,12 @@ def test_steps_run_on_a_base_of_a_registry(
     )
     push(project_store, layout.folder, f"{address}/library/debian:test")
     folder = tmp_path / "image"
-    folder.mkdir()
-    (folder / "Containerfile").write_text(
+    lock = built(
+        store,
+        folder,
         f"FROM {address}/library/debian:test\nENV MORE=1\n"
-        'RUN echo "$SAID" > /said && id joe || useradd joe\n'
+        'RUN echo "$SAID" > /said && id joe || useradd joe\n',
     )
-    lock = build_image(store, folder, folder / "image.lock", folder / "build.log")
     assert lock.config.environment["SAID"] == "yes it is"
     assert lock.config.environment["MORE"] == "1"
     root = store.root(lock.digest)

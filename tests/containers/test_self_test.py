@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
+from image_programs import contained
 
-from argosy.images.engines import container
 from argosy.images.engines.models import Bind, Container
 from argosy.images.store.store import Store
 
@@ -33,15 +33,14 @@ def run(store: Store, digest: str, folder: Path, program: str) -> tuple[int | No
         "import sys; sys.path.insert(0, '/opt/horovod'); import self_test; "
         "self_test.__file__ = '/job/broken.py'; sys.exit(self_test.start_ranks('torch'))"
     )
-    output: list[bytes] = []
     inside = Container(
         store.root(digest),
         ["python3", "-c", start],
         binds=[Bind(folder, "/job", writable=True)],
         environment=PATH,
     )
-    outcome = container.run(store, inside, output.append)
-    return outcome.status, b"".join(output).decode()
+    outcome, said = contained(store, inside)
+    return outcome.status, said
 
 
 def test_a_working_horovod_passes(project_store: Store, torch_digest: str, tmp_path: Path) -> None:

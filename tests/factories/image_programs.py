@@ -1,4 +1,4 @@
-"""Programs of the project's images, run by themselves: no job, no agent."""
+"""Images and their programs, built and run by themselves: no job, no agent."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 from argosy.images.builder.builder import build_image
 from argosy.images.engines import container
 from argosy.images.engines.models import Bind, Container, Outcome
+from argosy.images.store.lockfile import ImageLock
 from argosy.images.store.store import Store
 
 PROJECT = Path(__file__).parents[2]
@@ -17,6 +18,30 @@ VARIABLES = {
     "TF_USE_LEGACY_KERAS": "1",
     "TF_CPP_MIN_LOG_LEVEL": "3",
 }
+
+
+BASE = "FROM docker.io/library/debian:bookworm-slim"
+
+
+def built(store: Store, folder: Path, text: str) -> ImageLock:
+    """Build an image of this Containerfile; image.lock and build.log lie beside it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "Containerfile").write_text(text)
+    return build_image(store, folder, folder / "image.lock", folder / "build.log")
+
+
+def contained(
+    store: Store, inside: Container, heard: Callable[[bytes], object] = bool
+) -> tuple[Outcome, str]:
+    """Run a container; how it ended and what it printed, which `heard` is given as it comes."""
+    printed: list[bytes] = []
+
+    def hear(data: bytes) -> None:
+        heard(data)
+        printed.append(data)
+
+    outcome = container.run(store, inside, hear)
+    return outcome, b"".join(printed).decode()
 
 
 def root_of(store: Store, name: str, folder: Path) -> Path:
@@ -40,7 +65,6 @@ def run_python(
     The working directory is where the last of `binds` is mounted. `heard` is given what is printed, as it
     is.
     """
-    printed: list[bytes] = []
     inside = Container(
         root,
         ["python3", *arguments],
@@ -52,10 +76,4 @@ def run_python(
         environment={**VARIABLES, **variables},
         workdir=binds[-1].target,
     )
-
-    def hear(data: bytes) -> None:
-        heard(data)
-        printed.append(data)
-
-    outcome = container.run(store, inside, hear)
-    return outcome, b"".join(printed).decode()
+    return contained(store, inside, heard)
