@@ -13,8 +13,8 @@ from argosy.errors import ArgosyError, choices, plain
 if TYPE_CHECKING:
     from argosy.images import Store
 
-images = Commands(help="Build images, look after them, exchange them.")
-BuiltImage = Annotated[str, typer.Argument(metavar="IMAGE", help="An image that is built.")]
+images = Commands(help="Build, list, prune, import and export images.")
+BuiltImage = Annotated[str, typer.Argument(metavar="IMAGE", help="Name of a built image.")]
 LockOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Its image.lock (resources/images/IMAGE/image.lock)."),
@@ -31,7 +31,7 @@ def image_build(
     ] = None,
     site: Annotated[
         str | None,
-        typer.Option(metavar="SITE", help="Build where this site's file says: here or by a job."),
+        typer.Option(metavar="SITE", help="Build as this site's file says: here or by a job."),
     ] = None,
 ) -> None:
     """Build containers/IMAGE/Containerfile: the steps that are not cached."""
@@ -59,7 +59,7 @@ def image_pack(
     name: BuiltImage,
     lock: LockOption = None,
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to note its size, for the workflow.")
+        Path | None, typer.Option(metavar="FILE", help="File for its size, for the workflow.")
     ] = None,
 ) -> None:
     """Pack a built image into one file, for sites whose nodes unpack images."""
@@ -78,7 +78,7 @@ def image_native(
     lock: LockOption = None,
     folder: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Where to make it (resources/images/IMAGE/native)."),
+        typer.Option(metavar="FOLDER", help="Folder to create (resources/images/IMAGE/native)."),
     ] = None,
 ) -> None:
     """Make a folder with a built image's Python and packages, for use without a container."""
@@ -93,7 +93,7 @@ def image_shell(
     name: BuiltImage,
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="COMMAND", help="Another program than a shell, after `--`."),
+        typer.Argument(metavar="COMMAND", help="Program to run instead of a shell, after `--`."),
     ] = None,
 ) -> None:
     """Open a shell in a built image, or run a program there."""
@@ -121,7 +121,7 @@ def image_list(
 def image_why(
     name: Annotated[str, typer.Argument(metavar="IMAGE", help="A folder of containers/.")],
 ) -> None:
-    """Tell which steps of an image are cached, and why the others have to run."""
+    """Show which steps of an image are cached, and why the others must run."""
     from argosy.cli.image_tables import of_findings
     from argosy.images import explain_build
 
@@ -134,13 +134,13 @@ def image_engines(
     *,
     every: Annotated[
         bool,
-        typer.Option("--all", help="Measure engines without isolation even where others work."),
+        typer.Option("--all", help="Also measure engines without isolation if others work."),
     ] = False,
 ) -> None:
     """Measure the container engines on this host, and note which one runs will use.
 
-    Engines without isolation are measured only where no other one works. The first run on a new kind of
-    host does so by itself. No image is needed.
+    Engines without isolation are measured only if no other works. The first run on a new kind of
+    host measures by itself. No image is needed.
     """
     from argosy.cli.image_tables import of_trials
     from argosy.images import choose_engine
@@ -168,8 +168,8 @@ def image_prune(
 ) -> None:
     """Remove images and cached steps that no image.lock names and no run uses.
 
-    Without an option all of them go. Projects that share the store and runs that wait or run are known by
-    notes in the store; --dry-run says who uses what.
+    Without an option it removes all of them. Notes in the store name the projects and runs that use
+    images; --dry-run lists them.
     """
     from argosy.images import Limits, prune
 
@@ -180,8 +180,8 @@ def image_prune(
 def image_share() -> None:
     """Let others who can reach the store run its images, and nothing more.
 
-    Layers, builds and downloads stay private, and files in images keep their modes. They name the store by
-    ARGOSY_STORE.
+    Layers, builds and downloads stay private, and files in images keep their modes. Others set
+    ARGOSY_STORE to use them.
     """
     from argosy.images import share
 
@@ -190,7 +190,7 @@ def image_share() -> None:
 
 def image_export(
     name: BuiltImage,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The archive to write.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Archive to write.")],
 ) -> None:
     """Write a built image as an OCI archive, which podman, docker and skopeo read."""
     from argosy.images import export_image, read_lock
@@ -211,7 +211,9 @@ def image_import(
             "several), docker://REFERENCE or udocker:NAME:TAG.",
         ),
     ],
-    name: Annotated[str, typer.Argument(metavar="IMAGE", help="The project's name for it.")],
+    name: Annotated[
+        str, typer.Argument(metavar="IMAGE", help="Name of the image in this project.")
+    ],
 ) -> None:
     """Take an image of podman, docker, skopeo, udocker or a registry into the store."""
     from argosy.images import take_image

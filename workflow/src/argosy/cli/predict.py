@@ -14,12 +14,13 @@ def predict(
         list[str],
         typer.Argument(
             metavar="[SITE] EXPERIMENT",
-            help="The experiment to predict, behind its site where that is not the only one.",
+            help="Experiment to predict, after its site if there are several.",
         ),
     ],
     *,
     collectives: Annotated[
-        str | None, typer.Option(help="Which experiment measured allreduces, if several did.")
+        str | None,
+        typer.Option(help="Experiment of the allreduce benchmark, if there are several."),
     ] = None,
     efficiency: Annotated[
         float, typer.Option(min=0.01, max=1.0, help="Minimum efficiency relative to one node.")
@@ -33,7 +34,7 @@ def predict(
     ] = 1e6,
     nodes: Annotated[
         str | None,
-        typer.Option(metavar="N,N", help="Rows of the table (by default powers of two)."),
+        typer.Option(metavar="N,N", help="Rows of the table (default: powers of two)."),
     ] = None,
     costs: CostsOption = None,
 ) -> None:

@@ -17,7 +17,9 @@ def tables(
     site: SiteArgument = None,
     runs: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Which runs to take, a folder on each line (all)."),
+        typer.Option(
+            metavar="FILE", help="File of run folders to read, one a line (default: all)."
+        ),
     ] = None,
 ) -> None:
     """Bring the Parquet tables of a site's results up to date; only new runs are read."""
@@ -32,7 +34,7 @@ def tables(
 def report(
     site: SiteArgument = None,
     from_tables: Annotated[
-        bool, typer.Option("--from-tables", help="Take the tables as they are.")
+        bool, typer.Option("--from-tables", help="Use the tables as they are.")
     ] = False,
     costs: CostsOption = None,
 ) -> None:
@@ -90,7 +92,8 @@ def summary(
 def figures(
     site: SiteArgument = None,
     output: Annotated[
-        Path | None, typer.Argument(metavar="FOLDER", help="Where to (results/SITE/figures).")
+        Path | None,
+        typer.Argument(metavar="FOLDER", help="Folder to write (results/SITE/figures)."),
     ] = None,
 ) -> None:
     """Write a report's charts as SVG and PDF, and its tables as LaTeX and CSV."""
@@ -105,10 +108,10 @@ def figures(
 
 
 def badge(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The SVG file to write.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="SVG file to write.")],
     site: SiteArgument = None,
     experiment: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Which one (the only one).")
+        str | None, typer.Option(metavar="NAME", help="Experiment to show (default: the only one).")
     ] = None,
 ) -> None:
     """Write a badge (SVG) of an experiment: the advised size, its efficiency, or a loss of speed."""
@@ -131,11 +134,11 @@ def compare(
             "commit, image or date.",
         ),
     ],
-    output: Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")] = Path(
+    output: Annotated[Path, typer.Option(metavar="FILE", help="Page to write.")] = Path(
         "comparison.html"
     ),
 ) -> None:
-    """Write a page that compares the same experiments at several sites, or over time, with the first."""
+    """Write a page that compares experiments of several sites, or over time, with the first site."""
     from argosy.report import write_comparison
     from argosy.report.summary.models import Summary
 
@@ -168,30 +171,34 @@ def _reported(site: str) -> "tuple[str, Summary]":
 
 
 def bundle(
-    file: Annotated[Path, typer.Argument(help="The archive to write, such as study.zip.")],
+    file: Annotated[Path, typer.Argument(help="Archive to write, such as study.zip.")],
     sites: Annotated[
         list[str] | None,
-        typer.Argument(metavar="SITE", help="Sites, by name or folder (all that have results)."),
+        typer.Argument(
+            metavar="SITE", help="Sites, by name or folder (default: all with results)."
+        ),
     ] = None,
     *,
-    images: Annotated[bool, typer.Option(help="Take images along, or their digests alone.")] = True,
+    images: Annotated[bool, typer.Option(help="Include images, or only their digests.")] = True,
     environment: Annotated[
         bool,
         typer.Option(
-            "--environment", help="Add what sets Argosy up on such a machine without internet."
+            "--environment",
+            help="Include Argosy's packages and tools for an offline machine of this kind.",
         ),
     ] = False,
     exclude: Annotated[
-        list[str] | None, typer.Option(help="What stays behind, as in .gitignore; several times.")
+        list[str] | None,
+        typer.Option(help="Files to leave out, as in .gitignore; may be repeated."),
     ] = None,
     license: Annotated[
         str | None,
-        typer.Option(help="An address of the licence under which the study may be used."),
+        typer.Option(help="Address of the study's licence."),
     ] = None,
 ) -> None:
     """Write a study into one archive: configuration, images, programs, sites, results, report.
 
-    It is a Provenance Run Crate in a ZIP file. A file that holds what looks like a secret is refused.
+    It is a Provenance Run Crate in a ZIP file. Files with likely secrets are refused.
     """
     from argosy.bundle.bundling import Request, write_bundle
     from argosy.cli.site_names import require_project, results_of
@@ -210,12 +217,12 @@ def bundle(
 
 
 def unbundle(
-    file: Annotated[Path, typer.Argument(help="A bundle.")],
-    folder: Annotated[Path, typer.Argument(help="The project's folder, which is made.")],
+    file: Annotated[Path, typer.Argument(help="Bundle to unpack.")],
+    folder: Annotated[Path, typer.Argument(help="Folder to create for the project.")],
 ) -> None:
     """Unpack a bundle into a new FOLDER, with its images, without any download.
 
-    Nothing in the bundle is run. It holds programs, though: those that snakemake starts afterwards.
+    Nothing in the bundle is run. Later snakemake commands do run its programs.
     """
     from argosy.bundle.unbundling import unbundle as unpack
 

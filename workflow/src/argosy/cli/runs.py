@@ -8,14 +8,14 @@ import typer
 from argosy.cli.commands import SiteArgument
 from argosy.errors import ArgosyError
 
-RUN_HELP = "EXPERIMENT/RUN, its folder, or any part of that which only one run has."
+RUN_HELP = "EXPERIMENT/RUN, its folder, or any unique part of it."
 
 
 def plan_runs(
     site: Annotated[str, typer.Argument(help="A folder of slurm/.")],
-    study: Annotated[Path, typer.Option(help="The study, as the workflow hands it on.")],
-    runs: Annotated[Path, typer.Option(help="Written: the folders of all runs.")],
-    output: Annotated[Path, typer.Option(help="Written last: the study, now that it is planned.")],
+    study: Annotated[Path, typer.Option(help="Study file of the workflow.")],
+    runs: Annotated[Path, typer.Option(help="Output: the folders of all runs.")],
+    output: Annotated[Path, typer.Option(help="Output, written last: the planned study.")],
 ) -> None:
     """Write run.json, provenance.json and job.sbatch of all runs."""
     from argosy.files import write_text
@@ -35,7 +35,7 @@ def plan_runs(
 
 
 def start(script: Path) -> None:
-    """Refuse what only Snakemake's executor `argosy` may start; any other one would run it right here."""
+    """Refuse to start a run that only Snakemake's executor `argosy` may start."""
     from argosy.jobs.driver import OTHER_EXECUTOR
 
     raise ArgosyError(f"{script}: {OTHER_EXECUTOR}")
@@ -45,15 +45,15 @@ def preflight(
     site: SiteArgument = None,
     *,
     runs: Annotated[
-        Path, typer.Option(metavar="FILE", help="The folders of planned runs, one on each line.")
+        Path, typer.Option(metavar="FILE", help="File of planned run folders, one a line.")
     ],
     output: Annotated[
-        Path, typer.Option(metavar="FILE", help="Written if all scripts are accepted.")
+        Path, typer.Option(metavar="FILE", help="Output, written if all scripts are accepted.")
     ],
 ) -> None:
     """Ask the scheduler whether it accepts the runs' scripts, each shape once.
 
-    Standard output says what jobs will have to wait for.
+    Standard output lists reasons why jobs will wait.
     """
     from argosy.cli.site_names import site_called
     from argosy.files import read_paths, write_text
@@ -89,7 +89,7 @@ def status(
         bool, typer.Option("--json", help="Print the runs as JSON (docs/commands.md).")
     ] = False,
 ) -> None:
-    """Show a study's runs: which wait and why, which run and how fast, which failed."""
+    """Show a study's runs with state, progress, throughput and reason of a wait or failure."""
     from argosy.cli.site_names import results_of
     from argosy.monitor import table
     from argosy.monitor.study import Study, described
@@ -107,7 +107,7 @@ def status(
 
 
 def failures(site: SiteArgument = None) -> None:
-    """Say which runs failed and why, and where the report is; nothing where none failed."""
+    """Print failed runs with their causes, and the report's path; nothing if none failed."""
     from argosy.cli.site_names import results_of
     from argosy.monitor.failures import print_failures
 

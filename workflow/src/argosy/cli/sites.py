@@ -8,7 +8,7 @@ import typer
 from argosy.cli.commands import CLUSTERS, Commands, SiteArgument
 
 _WAIT_HELP = "How long the jobs may take, including the queue, such as 90s or 2h."
-sites = Commands(help="Find out what a cluster is, and write it down.")
+sites = Commands(help="List, show and probe the clusters of this project.")
 
 
 def list_sites(
@@ -39,7 +39,7 @@ def list_sites(
 
 
 def show_site(site: SiteArgument = None) -> None:
-    """Show a site: its nodes, where its file comes from, and where its users ask."""
+    """Show a site: its nodes, the sources of its file, and the address of its help desk."""
     from argosy.cli.output import show
     from argosy.cli.site_names import SLURM, site_called
     from argosy.site.overview import of_site
@@ -71,20 +71,18 @@ def here() -> None:
 
 def doctor(
     site: SiteArgument = None,
-    job: Annotated[bool, typer.Option(help="Look at nodes from the inside by small jobs.")] = True,
+    job: Annotated[bool, typer.Option(help="Check nodes by small jobs.")] = True,
     wait: Annotated[str, typer.Option(help=_WAIT_HELP)] = "90s",
     train: Annotated[
         bool,
-        typer.Option(
-            "--train", help="Also train on two nodes until the job is warned: 2 more minutes."
-        ),
+        typer.Option("--train", help="Also train on two nodes, for 2 more minutes."),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Check a site: its folder, what its cluster takes, and its nodes from the inside.
+    """Check a site: its folder, the limits of its cluster, and its nodes.
 
-    Each check has a verdict, the evidence and a remedy. The exit status is 1 where something is
-    wrong.
+    Each check has a verdict, the evidence and a remedy. The exit status is 1 if a check
+    found something wrong.
     """
     from argosy.cli.output import say
     from argosy.cli.site_names import site_called
@@ -98,15 +96,11 @@ def doctor(
 
 
 def probe(
-    name: Annotated[
-        str, typer.Argument(help="The new site's name, which is its folder's in slurm/.")
-    ],
+    name: Annotated[str, typer.Argument(help="Name of the new site and its folder in slurm/.")],
     account: Annotated[
-        str | None, typer.Option(help="The account to charge, where you have several.")
+        str | None, typer.Option(help="Account to charge, if you have several.")
     ] = None,
-    job: Annotated[
-        bool, typer.Option(help="Look at nodes from the inside by a job for each kind.")
-    ] = True,
+    job: Annotated[bool, typer.Option(help="Check each kind of node by a small job.")] = True,
     wait: Annotated[str, typer.Option(help=_WAIT_HELP)] = "90s",
     again: Annotated[
         bool,
@@ -115,10 +109,10 @@ def probe(
         ),
     ] = False,
 ) -> None:
-    """Ask this login node's cluster what it is, and write slurm/NAME/.
+    """Probe this login node's cluster, and write slurm/NAME/.
 
     Probe asks for nodes, partitions, accounts and limits. A job of two minutes for each kind of nodes
-    finds what can only be seen from the inside. With --again the exit status is 1 where something differs.
+    measures interfaces and folders. With --again the exit status is 1 if something differs.
     """
     from argosy.cli.site_names import require_project
     from argosy.doctor.printing import print_finding
