@@ -2,19 +2,19 @@
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-# Tests wait as long as they compute: on two cores, more at a time are in each other's way.
+# Tests wait as long as they compute. More at a time slow each other down on two cores.
 WORKERS := 5
-# At how many random moments tests of kills kill; 50 to be thorough.
+# Number of random moments at which fault tests kill; 50 is thorough.
 MOMENTS := 10
 
 .PHONY: help
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 $(VENV)/.ready: requirements.lock pyproject.toml workflow/scripts/make-venv.sh
 	bash workflow/scripts/make-venv.sh $(VENV)
 
-# What the tests and the style need besides; users of the workflow do without.
+# Packages for tests and style; users of the workflow do not need them.
 $(VENV)/.developing: $(VENV)/.ready requirements-dev.lock requirements-crates.lock
 	@echo "environment: installing what the tests need"
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --requirement requirements-dev.lock
@@ -24,31 +24,31 @@ $(VENV)/.developing: $(VENV)/.ready requirements-dev.lock requirements-crates.lo
 	@touch $@
 
 .PHONY: setup
-setup: $(VENV)/.ready ## Virtual environment and container tools
+setup: $(VENV)/.ready ## Make the virtual environment and the container tools
 	@test -f "$${ARGOSY_STORE:-.argosy}/udocker/lib/VERSION" || $(BIN)/argosy setup
 
 .PHONY: demo
-demo: setup ## The main job: image, training on 1 and 2 nodes, report
+demo: setup ## Run the main job: image, training on 1 and 2 nodes, report
 	@$(BIN)/snakemake --quiet host progress reason
 	@$(BIN)/argosy summary results/local
 
 .PHONY: image
-image: setup ## The image of the demo, built as far as it is not cached
+image: setup ## Build the demo's image
 	@$(BIN)/argosy image build torch-cpu
 
 .PHONY: lint
-lint: $(VENV)/.developing ## Style, types, Snakefiles
+lint: $(VENV)/.developing ## Check style, types and Snakefiles
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/python tests/unused_names.py
 
-# What `make test` leaves to `make test TESTS=all`, which CI runs.
+# Tests that only `make test TESTS=all` runs, as CI does.
 LEFT_OUT := $(if $(filter all,$(TESTS)),,and not thorough)
 
 .PHONY: test
-test: $(VENV)/.developing ## All tests but those that take longest; TESTS=all has these as well: about an hour instead of 20 minutes
+test: $(VENV)/.developing ## Run tests in 20 minutes, without the slowest; TESTS=all runs all in about an hour
 	@$(MAKE) --no-print-directory --jobs=2 lint image
 	@# Most files run beside each other; those that strike at a moment or measure time follow.
 	@# All parts run, whatever the first finds, and what has failed is told once more at the end.
@@ -61,7 +61,7 @@ test: $(VENV)/.developing ## All tests but those that take longest; TESTS=all ha
 	exit $$status
 
 .PHONY: test-quick
-test-quick: lint ## Style, types, and the tests that need no image, no Slurm and little time
+test-quick: lint ## Check style and types, and run quick tests without images and Slurm
 	@# They make and remove files by the thousand, at which some disks' file systems are slow.
 	@folder=$$(mktemp -d -p "$$(test -w /dev/shm && echo /dev/shm || echo /tmp)"); \
 	trap 'chmod -R u+w "$$folder"; rm -rf "$$folder"' EXIT; trap 'exit 130' INT TERM; \
@@ -69,7 +69,7 @@ test-quick: lint ## Style, types, and the tests that need no image, no Slurm and
 	    --dist worksteal --basetemp="$$folder/tests"
 
 .PHONY: schema
-schema: $(VENV)/.ready ## Write docs/summary.schema.json anew
+schema: $(VENV)/.ready ## Write docs/summary.schema.json
 	@$(BIN)/python -c 'from argosy.report.summary.models import summary_schema; print(summary_schema(), end="")' >docs/summary.schema.json
 
 .PHONY: bench-demo
@@ -77,7 +77,7 @@ bench-demo: ## Time a cold and a warm `make demo` from a clean clone
 	python3 benchmarks/demo.py
 
 .PHONY: bench-rendezvous
-bench-rendezvous: image ## Time how the ranks of large jobs find each other
+bench-rendezvous: image ## Time the rendezvous of large jobs
 	@$(BIN)/python benchmarks/rendezvous.py
 
 .PHONY: bench-start
@@ -85,7 +85,7 @@ bench-start: image ## Time from srun to the first training step on four nodes
 	@$(BIN)/python benchmarks/start.py
 
 .PHONY: bench-scheduler
-bench-scheduler: $(VENV)/.ready ## Time and count what 100 jobs cost on a Slurm cluster
+bench-scheduler: $(VENV)/.ready ## Measure time and messages of 100 jobs on a Slurm cluster
 	@PYTHONPATH=tests/slurm PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/scheduler.py
 
 .PHONY: bench-images
@@ -97,7 +97,7 @@ bench-containers: image ## Time the start of containers by each engine
 	@$(BIN)/python benchmarks/container_start.py
 
 .PHONY: bench-file-calls
-bench-file-calls: image ## Count what a node asks of a shared file system until its program has loaded
+bench-file-calls: image ## Count a node's calls to a shared file system until its program is loaded
 	@$(BIN)/python benchmarks/file_calls.py
 
 .PHONY: bench-allocator
@@ -109,7 +109,7 @@ bench-weak-scaling: image ## Time two ranks beside one, and beside two without a
 	@$(BIN)/python benchmarks/weak_scaling.py $(if $(PROGRAM),--program $(PROGRAM)) $(if $(SETS),--sets $(SETS))
 
 .PHONY: bench-overhead
-bench-overhead: image ## Time training in a container beside the same wheels without one (PROGRAM= ENGINE= PAIRS=)
+bench-overhead: image ## Time training in a container and without (PROGRAM= ENGINE= PAIRS=)
 	@$(BIN)/python benchmarks/overhead.py $(if $(PROGRAM),--program $(PROGRAM)) $(if $(ENGINE),--engine $(ENGINE)) \
 	    $(if $(PAIRS),--pairs $(PAIRS))
 
@@ -118,7 +118,7 @@ bench-sampling: image $(VENV)/.developing ## Time training with its agent, telem
 	@PYTHONPATH=tests/factories PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/sampling.py
 
 .PHONY: bench-hangs
-bench-hangs: image $(VENV)/.developing ## Count silent healthy runs that are ended, and hangs that are not named (TIMES= PROGRAMS=)
+bench-hangs: image $(VENV)/.developing ## Count false and missed verdicts on silent runs and hangs (TIMES= PROGRAMS=)
 	@PYTHONPATH=tests/factories PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/hangs.py $(PROGRAMS) --times $(or $(TIMES),1)
 
 .PHONY: bench-staging
@@ -162,19 +162,19 @@ check-apptainer: ## As root: test the engine apptainer on a Debian that has it
 	bash tests/machines/apptainer.sh
 
 .PHONY: check-red-hat
-check-red-hat: $(VENV)/.developing setup ## The demo from nothing without apt, overlay and a new python3, the base from a registry
+check-red-hat: $(VENV)/.developing setup ## Run the demo from nothing without apt, overlay and a new python3
 	@PYTHONPATH=tests/factories $(BIN)/python tests/machines/red_hat_demo.py
 
 CLUSTER := PYTHONPATH=tests/slurm PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m cluster
 
 .PHONY: cluster-up
-cluster-up: $(VENV)/.ready ## A Slurm cluster of four nodes on this machine
+cluster-up: $(VENV)/.ready ## Start a Slurm cluster of four nodes on this machine
 	@$(CLUSTER) up .cluster $(if $(ACCOUNTING),--accounting)
 
 .PHONY: cluster-run
-cluster-run: ## CMD='squeue': a command on its login side
+cluster-run: ## Run a command on its login node: CMD='squeue'
 	@$(CLUSTER) run .cluster bash -c '$(subst ','\'',$(CMD))'
 
 .PHONY: cluster-down
-cluster-down: ## End it
+cluster-down: ## Stop the cluster
 	@$(CLUSTER) down .cluster
