@@ -9,8 +9,8 @@ from typing import Any
 import step_files
 from study_files import RunFiles, plan, write_json
 
-from argosy.monitor.queue import Queue
-from argosy.monitor.states import RunView
+from argosy.monitor.jobs import Queue
+from argosy.monitor.run_state import RunView
 from argosy.monitor.study import Study
 from argosy.schedulers import find_batch_system
 from argosy.schedulers.base import Listed, State

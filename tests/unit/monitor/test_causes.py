@@ -3,7 +3,7 @@
 import pytest
 from live_study import FakeStudy, ended_in, starts
 
-from argosy.monitor.states import RunState
+from argosy.monitor.run_state import RunState
 from argosy.schedulers.base import State
 
 

@@ -12,7 +12,7 @@ import pytest
 from live_study import FakeStudy, starts
 from study_files import RunFiles, write_json
 
-from argosy.monitor.states import RunState, RunView
+from argosy.monitor.run_state import RunState, RunView
 from argosy.monitor.study import Study
 
 WAITS = "import time; print(flush=True); time.sleep(60)"

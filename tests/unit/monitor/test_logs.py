@@ -9,7 +9,8 @@ import pytest
 from live_study import FakeStudy, ended_in, starts
 
 from argosy.errors import ArgosyError
-from argosy.monitor.logs import Log, find_run, kind_of
+from argosy.monitor.logs import Log, kind_of
+from argosy.monitor.sites import find_run
 
 
 @pytest.fixture(autouse=True)

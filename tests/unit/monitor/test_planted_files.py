@@ -21,7 +21,7 @@ from argosy.errors import ArgosyError
 from argosy.jobs import verdicts
 from argosy.monitor.failures import describe, failed_runs
 from argosy.monitor.logs import Log
-from argosy.monitor.watch import show
+from argosy.monitor.table import show
 from argosy.report import write_report
 from argosy.results import collect
 from argosy.results.tables import fetch, open_tables, parquet

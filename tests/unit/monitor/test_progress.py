@@ -10,8 +10,7 @@ import step_files
 from live_study import FakeStudy, ended_in, evenly, records, starts
 from study_files import RunFiles
 
-from argosy.monitor.last_records import last_records
-from argosy.monitor.progress import NO_PROGRESS, read_progress
+from argosy.monitor.progress import NO_PROGRESS, last_records, read_progress
 from argosy.schedulers.base import State
 
 

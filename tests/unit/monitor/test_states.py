@@ -9,7 +9,7 @@ from live_study import FakeStudy, ended_in, starts
 from study_files import RunFiles, write_json
 
 from argosy.errors import ArgosyError
-from argosy.monitor.states import RunState
+from argosy.monitor.run_state import RunState
 from argosy.schedulers.base import State
 from argosy.schedulers.slurm.commands import NoAnswerError
 

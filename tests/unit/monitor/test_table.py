@@ -7,13 +7,12 @@ import pytest
 from live_study import FakeStudy, ended_in, evenly, records, starts
 from rich.console import Console
 
-from argosy.monitor.formatting import rate, span
 from argosy.monitor.study import Snapshot
-from argosy.monitor.table import Layout, render
-from argosy.monitor.watch import watch
+from argosy.monitor.table import Layout, render, watch
 from argosy.reading import read_object
 from argosy.schedulers.base import State
 from argosy.schedulers.slurm.commands import NoAnswerError
+from argosy.terminal import rate, span
 
 MOST_TIMES = 15
 """Generous; it takes half as many."""

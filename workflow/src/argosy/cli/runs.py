@@ -91,19 +91,18 @@ def status(
 ) -> None:
     """Show a study's runs: which wait and why, which run and how fast, which failed."""
     from argosy.cli.site_names import results_of
-    from argosy.monitor import study
-    from argosy.monitor import watch as view
+    from argosy.monitor import table
+    from argosy.monitor.study import Study, described
     from argosy.terminal import make_console
 
     if json and watch:
         raise ArgosyError("argosy status: give --json or --watch, not both")
-    runs = study.Study(results_of(site))
+    study = Study(results_of(site))
     if json:
         from argosy.cli.output import show_json
-        from argosy.monitor.as_json import described
 
-        return show_json(described(runs.look(view.PATIENCE_ONCE_S)))
-    (view.watch if watch else view.show)(runs, make_console())
+        return show_json(described(study.look(table.PATIENCE_ONCE_S)))
+    (table.watch if watch else table.show)(study, make_console())
     return None
 
 
@@ -159,7 +158,7 @@ def why(run: Annotated[str, typer.Argument(help=RUN_HELP)]) -> None:
     """Print what a run's result depends on, and why the run would be measured again."""
     from argosy.cli.site_names import require_project
     from argosy.jobs.planning import Project
-    from argosy.monitor.logs import find_run
+    from argosy.monitor.sites import find_run
     from argosy.monitor.why import describe_dependencies
 
     require_project()

@@ -9,15 +9,15 @@ from pathlib import Path
 from argosy.errors import plain
 from argosy.files import read_paths
 from argosy.jobs.driver import JobError, ToldErrors
-from argosy.monitor.formatting import plural
-from argosy.monitor.newest import newest_job
+from argosy.monitor.jobs import newest_job
+from argosy.monitor.run_state import RunState
 from argosy.monitor.sites import run_folders
-from argosy.monitor.states import RunState
 from argosy.monitor.study import Study
 from argosy.reading import status_of
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.log_tail import last_lines
 from argosy.run_folder.models import Failure, Verdict
+from argosy.terminal import plural
 
 ENDED_EARLY = (RunState.CANCELLED, RunState.INTERRUPTED)
 STATES = (RunState.FAILED, RunState.GONE, RunState.UNREADABLE, *ENDED_EARLY)

@@ -4,15 +4,14 @@ import codecs
 import os
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 from argosy.errors import ArgosyError, coloured, some
-from argosy.monitor.newest import newest_job
-from argosy.monitor.sites import RESULTS, run_folders, site_folders
+from argosy.monitor.jobs import newest_job
+from argosy.monitor.sites import find_run
 from argosy.reading import NotReadError, open_regular, site_of
 from argosy.run_folder.attempts import by_number
 from argosy.run_folder.folder import RunFolder
@@ -34,46 +33,6 @@ def show_log(run: str, *, rank: int | None, node: int | None, job: bool, follow:
         (log.follow if follow else log.print)(sys.stdout.buffer)
     except KeyboardInterrupt:
         return
-
-
-def find_run(text: str) -> Path:
-    """Return the folder of the run that `text` names, or is a part of the name of.
-
-    Raises:
-        ArgosyError: with the candidates, when it is none or several.
-    """
-    sites = site_folders()
-    runs = {
-        run.relative_to(site.parent).as_posix(): run for site in sites for run in run_folders(site)
-    }
-    wanted = _in_results(text)
-    if not runs:
-        raise ArgosyError("results: no run is planned here", "run: snakemake")
-    exact = [name for name in runs if f"/{name}".endswith(f"/{wanted}")]
-    found = exact or [name for name in runs if wanted in name]
-    if len(found) == 1:
-        run = runs[found[0]]
-        return site_of(run).resolve() / run.parent.name / run.name
-    if found:
-        raise ArgosyError(f"{text}: {len(found)} runs are called so", f"there are {_names(found)}")
-    if above := [name for name in runs if f"{wanted}/".startswith(f"{name}/")]:
-        raise ArgosyError(f"{text}: this is no run", f"did you mean {_names(above)}?")
-    raise ArgosyError(f"{text}: there is no such run", f"there are {_names(list(runs))}")
-
-
-def _names(names: Sequence[str]) -> str:
-    """Return names without the site, where all have the same."""
-    if len({name.partition("/")[0] for name in names}) == 1:
-        names = [name.partition("/")[2] for name in names]
-    return some(names)
-
-
-def _in_results(text: str) -> str:
-    """Return a run's name, which may be given as a path from here or from anywhere."""
-    path = Path(os.path.normpath(text))
-    if path.is_absolute() and path.is_relative_to(RESULTS.absolute()):
-        return path.relative_to(RESULTS.absolute()).as_posix()
-    return text.strip("/").removeprefix("./").removeprefix("results/")
 
 
 @dataclass

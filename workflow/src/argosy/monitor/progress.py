@@ -1,14 +1,41 @@
-"""How far a run is and how fast, from the ends of its records."""
+"""How far a run is and how fast, from the ends of records that its ranks are still writing."""
 
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from argosy.monitor.last_records import last_records, number
+from argosy import reading
 from argosy.reading import entries, open_regular, site_of, status_of
+from argosy.run_folder.log_tail import TAIL_BYTES, tail
 from argosy.runtime.agent.step_rows import Step, last_steps
+
+FAR = 1e15
+"""Beyond all times, counts and speeds; what is beyond is no measurement. NaN is as well."""
+
+
+def last_records(path: Path, top: Path, size: int = TAIL_BYTES) -> Iterator[dict[str, Any]]:
+    """Yield the objects in the last `size` bytes, the newest first.
+
+    Lines that are cut off, at either end, are passed over.
+    """
+    for line in reversed(tail(path, top, size).decode(errors="replace").split("\n")):
+        try:
+            found = reading.json_of(line)
+        except ValueError:
+            continue
+        if isinstance(found, dict):
+            yield found
+
+
+def number(value: object) -> float | None:
+    """Return a finite number out of a record, as whoever wrote it was free to write anything."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) < FAR else None
+
 
 WINDOW_S = 30.0
 """Over which a speed is taken: long enough to be steady, short enough to be of now."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from argosy.errors import ArgosyError, plain
-from argosy.monitor.logs import find_run
-from argosy.monitor.newest import newest_job
+from argosy.monitor.jobs import newest_job
+from argosy.monitor.sites import find_run
 from argosy.reading import NotReadError, entries, open_regular
 from argosy.run_folder.attempts import by_number
 from argosy.run_folder.folder import RunFolder

@@ -1,21 +1,62 @@
-"""How one run is, from its files and what the scheduler says of its job."""
+"""The state of one run, from its files and the scheduler's answer about its job."""
 
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 
 from argosy.jobs.verdicts import ENDED_FROM_OUTSIDE
-from argosy.monitor.formatting import span
-from argosy.monitor.newest import NewestJob, label, newest_job
-from argosy.monitor.processes import Machine
-from argosy.monitor.progress import Progress, read_progress, steps_done
-from argosy.monitor.queue import Answer
-from argosy.monitor.states import RunState, RunView
+from argosy.monitor.jobs import Answer, Machine, NewestJob, label, newest_job
+from argosy.monitor.progress import NO_PROGRESS, Progress, read_progress, steps_done
 from argosy.reading import is_regular
 from argosy.run_folder.failures import describe_doubts, describe_verdict, last_words
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.models import NodeStatus, RunFolderError, RunSpec, Verdict
 from argosy.schedulers import BatchSystem
 from argosy.schedulers.base import State
+from argosy.terminal import span
+
+
+class RunState(StrEnum):
+    """From the researcher's point of view; in the order in which a crowded screen shows them."""
+
+    RUNNING = "running"
+    FAILED = "failed"
+    GONE = "gone"
+    """It left no verdict, and the scheduler knows it no longer."""
+    UNREADABLE = "unreadable"
+    REQUEUED = "requeued"
+    PENDING = "pending"
+    INTERRUPTED = "interrupted"
+    CANCELLED = "cancelled"
+    PLANNED = "planned"
+    COMPLETED = "completed"
+
+
+@dataclass(frozen=True)
+class RunView:
+    """One line of the table."""
+
+    experiment: str
+    run_id: str
+    state: RunState
+    job: str = ""
+    nodes: str = ""
+    used_s: float | None = None
+    left_s: float | None = None
+    progress: Progress = NO_PROGRESS
+    reason: str = ""
+    """Why it waits, in the queue's words."""
+    note: str = ""
+    """Why it waits or failed, in plain words."""
+    stuck: bool = False
+    """It will never run unless somebody does something."""
+    ended: bool = False
+    """Nothing more will come of it by itself."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.experiment}/{self.run_id}"
+
 
 OF_QUEUE = {
     State.PENDING: RunState.PENDING,

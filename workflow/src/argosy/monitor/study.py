@@ -4,14 +4,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from argosy.errors import ArgosyError
-from argosy.monitor.processes import Machine
+from argosy.errors import ArgosyError, plain
+from argosy.monitor.jobs import Answer, Machine, Queue
 from argosy.monitor.progress import steps_done
-from argosy.monitor.queue import Answer, Queue
-from argosy.monitor.run_state import ClusterState, look_at
+from argosy.monitor.run_state import ClusterState, RunState, RunView, look_at
 from argosy.monitor.sites import run_folders
-from argosy.monitor.states import RunState, RunView
 from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.models import RunFolderError, Verdict
 from argosy.schedulers import BatchSystem, find_batch_system
@@ -150,3 +149,39 @@ def _is_of_plan(run: RunFolder, verdict: Verdict | None) -> bool:
         return verdict is not None and verdict.spec == run.spec.spec
     except RunFolderError:
         return False
+
+
+SCHEMA_VERSION = 1
+
+
+def described(snapshot: Snapshot) -> dict[str, Any]:
+    """Return the runs at one moment: times in seconds, `at` in Unix time, null for what is not known."""
+    answer = snapshot.answer
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "site": plain(snapshot.site),
+        "at": snapshot.at,
+        "scheduler": snapshot.scheduler,
+        "scheduler_silent_since": answer.silent_since if answer else None,
+        "runs": [_run(view) for view in snapshot.views],
+    }
+
+
+def _run(view: RunView) -> dict[str, Any]:
+    return {
+        "experiment": plain(view.experiment),
+        "run": plain(view.run_id),
+        "state": str(view.state),
+        "ended": view.ended,
+        "stuck": view.stuck,
+        "job": plain(view.job) or None,
+        "nodes": plain(view.nodes) or None,
+        "used_s": view.used_s,
+        "left_s": view.left_s,
+        "steps": view.progress.steps,
+        "total_steps": view.progress.total,
+        "samples_per_s": view.progress.samples_per_s,
+        "silent_s": view.progress.silent_s,
+        "reason": plain(view.reason) or None,
+        "note": plain(view.note) or None,
+    }

@@ -1,0 +1,215 @@
+"""The jobs of runs: those in the queue, those alive on this machine, and which is a run's newest."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import psutil
+
+from argosy.run_folder.attempts import job_of
+from argosy.run_folder.folder import RunFolder, allocation_folder
+from argosy.run_folder.models import Job
+from argosy.schedulers.base import Listed, SchedulerError, State, job_name
+
+SAME_PROCESS_S = 1.0
+"""Process ids are used again; one that began at another time than recorded is somebody else's."""
+
+
+class Machine:
+    """The processes of one moment."""
+
+    def runs(self, job: Job | None, attempt: str) -> bool:
+        """Return whether the job's script runs, or what a killed script left behind."""
+        return (job is not None and _is_alive(job)) or attempt in self._attempts
+
+    @cached_property
+    def _attempts(self) -> frozenset[str]:
+        """Those whose processes are here: a script hands the name on to all that it starts."""
+        found = set()
+        for process in psutil.process_iter():
+            try:
+                if process.uids().real != os.getuid():
+                    continue
+                found.add(process.environ().get("ARGOSY_ATTEMPT", ""))
+            except psutil.Error:
+                continue
+        return frozenset(found - {""})
+
+
+def _is_alive(job: Job) -> bool:
+    if job.pid is None or job.process_created is None:
+        return False
+    try:
+        process = psutil.Process(job.pid)
+        same = abs(process.create_time() - job.process_created) <= SAME_PROCESS_S
+        return same and process.status() != psutil.STATUS_ZOMBIE
+    except (psutil.Error, ValueError, OverflowError):
+        return False
+
+
+EASE = 20.0
+"""A question is asked again after as many times as long as its answer took, at the earliest."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The last answer, and since when there is none any more."""
+
+    jobs: Mapping[tuple[Path, str], Sequence[Listed]] = field(default_factory=dict)
+    """By the folder in which a job runs, and its name."""
+    asked: float | None = None
+    """When that was (unix): what was submitted later is not in it. None: there never was one."""
+    silent_since: float | None = None
+    problem: str = ""
+
+    @property
+    def fresh(self) -> bool:
+        """Whether a job that is not in it is not in the queue."""
+        return self.asked is not None and self.silent_since is None
+
+
+class Queue:
+    """Asks for the user's jobs, one call at a time."""
+
+    def __init__(self, ask: Callable[[], Sequence[Listed]]) -> None:
+        self._ask = ask
+        self._answer = Answer()
+        self._call: _Call | None = None
+        self._not_before = 0.0
+
+    def look(self, patience_s: float) -> Answer:
+        """Return the answer to a question asked now, or what is known when `patience_s` have passed."""
+        if self._call is None and time.monotonic() >= self._not_before:
+            self._call = _Call(self._ask)
+            self._call.start()
+        if self._call:
+            self._call.join(patience_s)
+            self._take(self._call)
+        return self._answer
+
+    def _take(self, call: "_Call") -> None:
+        if not call.is_alive():
+            self._call = None
+            self._not_before = time.monotonic() + EASE * call.took_s
+        if call.jobs is not None:
+            self._answer = Answer(_by_run(call.jobs), call.asked)
+        else:
+            since = self._answer.silent_since or call.asked
+            self._answer = replace(self._answer, silent_since=since, problem=call.problem)
+
+
+class _Call(threading.Thread):
+    """One question. A daemon: nobody waits for it in order to leave."""
+
+    def __init__(self, ask: Callable[[], Sequence[Listed]]) -> None:
+        super().__init__(daemon=True)
+        self._ask = ask
+        self.asked = time.time()
+        self.took_s = 0.0
+        self.jobs: Sequence[Listed] | None = None
+        self.problem = "no answer yet"
+
+    def run(self) -> None:
+        began = time.monotonic()
+        try:
+            self.jobs = self._ask()
+        except SchedulerError as problem:
+            self.problem = str(problem)
+        self.took_s = time.monotonic() - began
+
+
+def _by_run(jobs: Sequence[Listed]) -> dict[tuple[Path, str], list[Listed]]:
+    found: dict[tuple[Path, str], list[Listed]] = {}
+    for job in jobs:
+        # A home folder may have another name on the way there.
+        folder = Path(os.path.realpath(job.work_dir))
+        found.setdefault((folder, job.name), []).append(job)
+    return found
+
+
+@dataclass(frozen=True)
+class NewestJob:
+    """As the queue has it, as a driver noted it, or only by its traces."""
+
+    job_id: str
+    attempt: str | None
+    """Its newest attempt; None before it has left anything."""
+    began: float = 0.0
+    """When it was submitted or, if that is not known, when it started (unix)."""
+    listed: Listed | None = None
+    noted: Job | None = None
+
+    @property
+    def shared(self) -> bool:
+        """Whether runs share it: it is then not over when this run is, nor is this run when it begins."""
+        return self.noted is not None and self.noted.allocation is not None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has not started, or has to start again, or this run's turn in it is to come."""
+        if self.listed and self.shared:
+            return self.listed.state.active and self.attempt is None
+        if self.listed:
+            pending = self.listed.state in (State.PENDING, State.REQUEUED)
+            return pending and self.attempt is None
+        return self.attempt is None
+
+    @property
+    def label(self) -> str:
+        """The job's number, with that of its restart, if it was restarted."""
+        if self.listed:
+            return label(f"{self.job_id}.{self.listed.restarts}")
+        return label(self.attempt or f"{self.job_id}.0")
+
+
+def label(attempt: str) -> str:
+    """Return an attempt's name; of a job that was never restarted, the job's number alone."""
+    return attempt.removesuffix(".0")
+
+
+def newest_job(run: RunFolder, answer: Answer | None) -> NewestJob | None:
+    """Return the job that counts: the one in the queue, else the last one submitted or started."""
+    noted = run.jobs[-1] if run.jobs else None
+    submitted = noted.submitted if noted else 0.0
+    listed = _listed(run, noted, answer) if answer else []
+    if listed and answer and submitted <= (answer.asked or 0.0):
+        return _of_queue(run, max(listed, key=_activity_and_number))
+    started = run.last_started
+    if started and (noted is None or run.claimed_at(started) > submitted):
+        job_id = job_of(started)
+        return NewestJob(job_id, started, run.claimed_at(started), noted=run.job(job_id))
+    if noted is None:
+        return None
+    return NewestJob(noted.job_id, run.newest_attempt(noted.job_id), submitted, noted=noted)
+
+
+def _listed(run: RunFolder, noted: Job | None, answer: Answer) -> list[Listed]:
+    """Return the run's jobs in the queue: its own, and the one that it was put into with others."""
+    own = answer.jobs.get((run.path, job_name(run.path)), ())
+    folder = allocation_folder(run.site, noted.allocation) if noted else None
+    shared = answer.jobs.get((folder, job_name(folder)), ()) if folder else ()
+    return [*own, *(job for job in shared if noted and job.job_id == noted.job_id)]
+
+
+def _of_queue(run: RunFolder, listed: Listed) -> NewestJob:
+    """Return the attempt that counts: of a job that is to run again the one that is to come.
+
+    A run that has completed in a job that it shares does not run again with it.
+    """
+    attempt = f"{listed.job_id}.{listed.restarts}"
+    job = NewestJob(listed.job_id, attempt, 0.0, listed, run.job(listed.job_id))
+    if attempt in run.attempts:
+        return job
+    last = run.newest_attempt(listed.job_id)
+    verdict = run.verdict(last)
+    has_completed = job.shared and verdict is not None and verdict.state == "completed"
+    return replace(job, attempt=last if has_completed or not listed.state.active else None)
+
+
+def _activity_and_number(job: Listed) -> tuple[bool, int]:
+    number = job.job_id.partition("_")[0]
+    return job.state.active, int(number) if number.isdigit() else 0
