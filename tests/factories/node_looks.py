@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
+from argosy.probe.look_jobs import Looked
 from argosy.probe.looks import NodeLook
-from argosy.probe.pending_look import Looked
 from argosy.schedulers.cluster_facts import ClusterFacts, NodeKind, QueueFacts
 
 

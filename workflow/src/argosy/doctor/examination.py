@@ -7,21 +7,22 @@ from pathlib import Path
 from argosy.doctor import login_checks
 from argosy.doctor.findings import Finding, ok, unknown, wrong
 from argosy.doctor.node_checks import check_nodes, questions_of
-from argosy.doctor.places import (
+from argosy.doctor.queue_checks import (
     Look,
     Place,
     alike,
     check_place,
+    check_places,
+    check_with_scheduler,
     choose_look,
     places_of,
     to_look_at,
 )
-from argosy.doctor.study_runs import check_places, check_with_scheduler
 from argosy.doctor.trial import CHECK as TRIAL
 from argosy.doctor.trial import Trial
 from argosy.errors import ArgosyError
 from argosy.images.store.store import Store
-from argosy.probe.interfaces import choose_interface
+from argosy.probe.choices import choose_interface
 from argosy.probe.look_jobs import Planned, look_at
 from argosy.schedulers import find_batch_system
 from argosy.schedulers.base import NotAnsweredError

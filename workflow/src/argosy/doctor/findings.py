@@ -1,7 +1,12 @@
-"""What a check found."""
+"""The findings of checks, and how they are printed."""
 
-from dataclasses import dataclass
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from typing import Literal
+
+from argosy.errors import plain
 
 Verdict = Literal["ok", "wrong", "warning", "unknown"]
 """warning: runs will go on with it, or wait; unknown: it could not be checked."""
@@ -41,3 +46,34 @@ def warning(check: str, evidence: str, remedy: str) -> Finding:
 def unknown(check: str, why: str) -> Finding:
     """Return that it could not be checked."""
     return Finding(check, "unknown", why)
+
+
+WIDTH = 8
+
+
+def print_findings(findings: Iterable[Finding], *, as_json: bool) -> bool:
+    """Print all; whether something is wrong."""
+    found = []
+    for each in findings:
+        found.append(each)
+        if not as_json:
+            print_finding(each)
+    wrong = [each for each in found if each.verdict == "wrong"]
+    if as_json:
+        print(json.dumps([asdict(each) for each in found], indent=2))
+    else:
+        counts = ", ".join(
+            f"{sum(each.verdict == verdict for each in found)} {verdict}"
+            for verdict in ("wrong", "warning", "unknown", "ok")
+            if any(each.verdict == verdict for each in found)
+        )
+        print(f"{len(found)} check{'' if len(found) == 1 else 's'}: {counts}")
+    return bool(wrong)
+
+
+def print_finding(finding: Finding) -> None:
+    """Print one, with what to do below it."""
+    print(f"{finding.verdict:<{WIDTH}} {finding.check}: {plain(finding.evidence)}")
+    if finding.remedy:
+        print(f"{'':<{WIDTH}} hint: {plain(finding.remedy)}")
+    sys.stdout.flush()

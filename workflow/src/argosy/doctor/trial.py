@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.doctor.findings import Finding, ok, unknown, warning, wrong
-from argosy.doctor.places import Place
+from argosy.doctor.queue_checks import Place
 from argosy.errors import ArgosyError
 from argosy.images.store.lockfile import ImageLock, read_lock
 from argosy.jobs.planning import Project, Target, plan_runs, write_runs

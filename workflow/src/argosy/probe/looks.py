@@ -1,13 +1,76 @@
-"""What nodes wrote of themselves (`runtime/node_look.py`)."""
+"""What nodes are asked, what they answer, and which folders are the same there (`runtime/node_look.py`)."""
 
 import json
-from collections.abc import Mapping
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from argosy.files import write_text
 from argosy.reading import read_text
+
+SUFFIXES = ("i", "-ib", "ib", "-ib0", "-hsn", "-hsn0", "-opa", "-eth")
+"""Of nodes' names on their fast network, as sites have them."""
+
+SCRATCH = ("/tmp", "/var/tmp", "/scratch", "/lscratch", "/localscratch", "/local", "/dev/shm")
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What nodes are asked besides what every look finds.
+
+    Args:
+        folders: those that nodes may lack.
+        scratch: folders for temporary files, which may hold variables.
+        suffixes: of a node's name on other networks.
+        outside: hosts and ports.
+        paths: folders that nodes need, and whether they have to write there.
+        commands: programs to run on a node, by name.
+    """
+
+    folders: Sequence[str] = ()
+    scratch: Sequence[str] = ()
+    suffixes: Sequence[str] = ()
+    outside: Sequence[tuple[str, int]] = ()
+    paths: Mapping[str, bool] = field(default_factory=dict)
+    commands: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def of_any_cluster() -> Questions:
+    """Return what is worth asking where nothing is known."""
+    return Questions(
+        folders=_folders_here(), scratch=SCRATCH, suffixes=SUFFIXES, outside=_outside()
+    )
+
+
+def _outside() -> list[tuple[str, int]]:
+    """Return host and port of the index of packages that pip is set to, if it is set to one."""
+    try:
+        said = subprocess.run(
+            [sys.executable, "-m", "pip", "config", "list"],
+            capture_output=True,
+            text=True,
+            timeout=20,
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    found = re.search(r"index[-_]url='(https?)://(?:[^@/']*@)?([\w.-]+)(?::(\d+))?", said)
+    if not found:
+        return []
+    return [(found[2], int(found[3] or (443 if found[1] == "https" else 80)))]
+
+
+def _folders_here() -> list[str]:
+    """Return folders of this machine that nodes may lack: home, and what the user's variables name."""
+    named = (os.environ.get(name, "") for name in ("HOME", "WORK", "SCRATCH", "PROJECT"))
+    return sorted({each for each in named if each.startswith("/") and Path(each).is_dir()})
 
 
 class Part(BaseModel):
@@ -117,3 +180,70 @@ def read_looks(folder: Path, nodes: int) -> list[NodeLook]:
         except (OSError, ValidationError, json.JSONDecodeError):
             continue
     return found
+
+
+PREFIX = ".argosy-look-"
+NOT_SEEN = "takes files that the login node does not see: it is another folder there"
+
+
+@dataclass(frozen=True)
+class Marks:
+    """The marks of one job.
+
+    Args:
+        secret: the job's; it is a part of each file's name, and its content.
+        paths: the folders, and whether nodes write into each.
+    """
+
+    secret: str
+    paths: Mapping[str, bool]
+
+    def leave(self) -> list[str]:
+        """Leave a file in each folder, for nodes to read; return the folders that took one."""
+        left = []
+        for path in filter(os.path.isdir, self.paths):
+            with suppress(OSError):
+                write_text(Path(path) / f"{PREFIX}{self.secret}", self.secret)
+                left.append(path)
+        return left
+
+    def checked(self, looks: Sequence[NodeLook], patience_s: float) -> list[NodeLook]:
+        """Return the looks, with a problem for each folder where a node's file is not seen here."""
+        until = time.monotonic() + patience_s
+        return [self._checked(look, until) for look in looks]
+
+    def remove(self, nodes: int) -> None:
+        """Remove the files of this machine, and of so many nodes."""
+        for path in self.paths:
+            for name in (self.secret, *(self._name(number) for number in range(nodes))):
+                with suppress(OSError):
+                    (Path(path) / f"{PREFIX}{name}").unlink()
+
+    def _name(self, number: int) -> str:
+        return f"{self.secret}-{number}"
+
+    def _checked(self, look: NodeLook, until: float) -> NodeLook:
+        unseen = [
+            path for path in self._written(look) if not self._is_seen(path, look.number, until)
+        ]
+        if not unseen:
+            return look
+        return look.model_copy(update={"paths": {**look.paths, **dict.fromkeys(unseen, NOT_SEEN)}})
+
+    def _written(self, look: NodeLook) -> Iterable[str]:
+        """Return the folders into which a node says that it wrote."""
+        return (
+            path for path, writes in self.paths.items() if writes and look.paths.get(path) == ""
+        )
+
+    def _is_seen(self, path: str, number: int, until: float) -> bool:
+        while True:
+            with suppress(OSError):
+                if (
+                    read_text(Path(path) / f"{PREFIX}{self._name(number)}", Path(path))
+                    == self.secret
+                ):
+                    return True
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.5)

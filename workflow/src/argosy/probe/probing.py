@@ -1,26 +1,93 @@
-"""The whole of a probe: ask, look, write; or compare with what was written."""
+"""A whole probe: ask the scheduler, look at nodes, write or compare the site's folder."""
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import argosy
 from argosy.errors import ArgosyError, plain
 from argosy.files import write_text
-from argosy.probe.drift import find_drift
-from argosy.probe.look_jobs import Planned, look_at
-from argosy.probe.pending_look import Looked
-from argosy.probe.questions import of_any_cluster
-from argosy.probe.site_draft import SiteDraft, draft_site
-from argosy.probe.site_text import plain as plain_keys
-from argosy.probe.site_text import site_text
+from argosy.probe.look_jobs import Looked, Planned, look_at
+from argosy.probe.looks import of_any_cluster
+from argosy.probe.site_draft import SiteDraft, draft_site, site_text
+from argosy.probe.site_draft import plain as plain_keys
 from argosy.schedulers import find_batch_system
 from argosy.schedulers.cluster_facts import ClusterFacts, Surveyor
-from argosy.site.models import read_site
+from argosy.site.models import Site, read_site
 from argosy.site.values import KEY, TO_FILL_IN, keys_to_fill_in
 from argosy.yaml_file import read_yaml
+
+
+def find_drift(written: Mapping[str, Any], today: Mapping[str, Any]) -> Iterator[str]:
+    """Yield in words what differs between a site's file and what was found today.
+
+    Keys that only the file has are its author's own, but for hardware and queues that are gone.
+
+    Args:
+        written: the content of site.yaml.
+        today: the keys of a draft.
+    """
+    # As both are understood: `1d` and `24h` are the same.
+    known = Site.model_validate(_complete(today)).model_dump()
+    file = Site.model_validate(written).model_dump()
+    for key in ("interface", "account", "account_required", "tmpdir"):
+        is_known = today.get(key, TO_FILL_IN) != TO_FILL_IN or key == "account_required"
+        if is_known and file[key] != known[key]:
+            yield f"{key}: the file says {_in_words(file[key])}, the cluster {_in_words(known[key])}"
+    for folder in known["absent_folders"]:
+        if folder not in file["absent_folders"]:
+            yield f"absent_folders: nodes lack {folder}, which the file does not say"
+    yield from _entries("hardware", file["hardware"], known["hardware"], _hardware_identity)
+    yield from _entries("queues", file["queues"], known["queues"], _queue_identity)
+
+
+def _complete(today: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a draft that the model takes: what is to be filled in is left out."""
+    found = {key: value for key, value in today.items() if value != TO_FILL_IN}
+    return {**found, "account_required": bool(today.get("account_required"))}
+
+
+def _hardware_identity(name: str, entry: Mapping[str, Any]) -> object:
+    return entry["options"].get("gres") or entry["gpu"] or ("cpu" if not entry["gpus"] else name)
+
+
+def _queue_identity(name: str, entry: Mapping[str, Any]) -> object:
+    return entry["options"].get("partition", name)
+
+
+def _entries(
+    key: str, file: Mapping[str, Any], today: Mapping[str, Any], identity: Any
+) -> Iterator[str]:
+    """Yield what differs between entries, which are the same where they mean the same to the scheduler."""
+    now = {identity(name, entry): entry for name, entry in today.items()}
+    then = {identity(name, entry): (name, entry) for name, entry in file.items()}
+    for mark, (name, entry) in then.items():
+        if mark not in now:
+            yield f"{key}.{name}: the cluster has none ({mark})"
+            continue
+        for part in _COMPARED[key]:
+            if entry[part] != now[mark][part] and entry[part] is not None:
+                yield (
+                    f"{key}.{name}.{part}: the file says {_in_words(entry[part])}, "
+                    f"the cluster {_in_words(now[mark][part])}"
+                )
+    for mark in now:
+        if mark not in then:
+            yield f"{key}: the cluster has {mark}, which the file has not"
+
+
+_COMPARED = {
+    "hardware": ("architecture", "cores", "threads_per_core", "memory", "gpus"),
+    "queues": ("limits", "gpus_only"),
+}
+
+
+def _in_words(value: object) -> str:
+    return "nothing" if value in (None, (), {}) else str(value)
+
 
 SCHEDULER = "slurm"
 """The only one so far that can be asked."""
@@ -144,3 +211,38 @@ class Probe:
 
 def _say(line: str) -> None:
     print(plain(line), file=sys.stderr, flush=True)
+
+
+def find_here(project: Path) -> str:
+    """Return the name of the folder whose `cluster_name` is this cluster's, or which is called so.
+
+    Raises:
+        ArgosyError: when there is none, or there are several.
+    """
+    surveyor = find_batch_system(SCHEDULER).make_surveyor()
+    cluster = surveyor.cluster_name() if surveyor else ""
+    folders = [path.parent for path in sorted((project / "slurm").glob("*/site.yaml"))]
+    named = {folder.name: _cluster_name(folder) for folder in folders}
+    found = [name for name, known in named.items() if known and known == cluster]
+    # A folder that says nothing may be called as the cluster is.
+    found = found or [
+        name for name, known in named.items() if not known and name.lower() == cluster.lower()
+    ]
+    if len(found) > 1:
+        raise ArgosyError(
+            f"slurm/: {', '.join(found)} all say cluster_name: {cluster}", "leave it in one of them"
+        )
+    if not found:
+        raise ArgosyError(
+            f"slurm/: no folder is of this cluster, which is called {cluster or 'nothing'}",
+            f"argosy site probe {cluster or 'NAME'} writes one",
+        )
+    return found[0]
+
+
+def _cluster_name(folder: Path) -> str:
+    """Return what a site's file says; nothing of one that cannot be read, or is still to be filled in."""
+    try:
+        return read_site(folder).cluster_name or ""
+    except ArgosyError:
+        return ""
