@@ -5,7 +5,7 @@ from typing import Any
 
 from argosy.probe.look_jobs import Looked
 from argosy.probe.looks import NodeLook
-from argosy.schedulers.cluster_facts import ClusterFacts, NodeKind, QueueFacts
+from argosy.schedulers.batch_system import ClusterFacts, NodeKind, QueueFacts
 
 
 def look(**more: Any) -> NodeLook:

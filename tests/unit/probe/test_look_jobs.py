@@ -10,7 +10,7 @@ from argosy.probe import look_jobs
 from argosy.probe.look_jobs import Looked, Planned, look_at
 from argosy.probe.looks import NOT_SEEN, Marks, Questions
 from argosy.schedulers.base import NotNowError, SchedulerError, State, Status
-from argosy.schedulers.cluster_facts import ClusterFacts, LookJob
+from argosy.schedulers.batch_system import ClusterFacts, LookJob
 
 RUNS, GONE = Status(State.RUNNING), Status(State.GONE)
 WAITS = Status(State.PENDING, reason="waits for nodes to come free")

@@ -20,9 +20,8 @@ from argosy.jobs.verdicts import read_ending
 from argosy.probe.look_jobs import LONGEST_SILENCE_S
 from argosy.reading import read_object
 from argosy.run_folder.folder import RunFolder
-from argosy.schedulers.base import Scheduler, SchedulerError, State, Status
+from argosy.schedulers.base import Scheduler, SchedulerError, State, Status, speaking
 from argosy.schedulers.batch_system import BatchSystem
-from argosy.schedulers.waiting import speaking
 from argosy.study.models import Checkpoints, Resources
 from argosy.study.runs import Run
 

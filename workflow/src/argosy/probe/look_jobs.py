@@ -12,9 +12,16 @@ from pathlib import Path
 
 from argosy.files import write_text
 from argosy.probe.looks import Marks, NodeLook, Questions, read_looks, read_problems
-from argosy.schedulers.base import BusyError, NotNowError, Say, SchedulerError, State, Status
-from argosy.schedulers.cluster_facts import LookJob, Surveyor
-from argosy.schedulers.waiting import speaking
+from argosy.schedulers.base import (
+    BusyError,
+    NotNowError,
+    Say,
+    SchedulerError,
+    State,
+    Status,
+    speaking,
+)
+from argosy.schedulers.batch_system import LookJob, Surveyor
 
 POLL_S = 1.0
 SHOWN_LATE_S = 20.0

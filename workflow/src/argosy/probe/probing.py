@@ -15,7 +15,7 @@ from argosy.probe.looks import of_any_cluster
 from argosy.probe.site_draft import SiteDraft, draft_site, site_text
 from argosy.probe.site_draft import plain as plain_keys
 from argosy.schedulers import find_batch_system
-from argosy.schedulers.cluster_facts import ClusterFacts, Surveyor
+from argosy.schedulers.batch_system import ClusterFacts, Surveyor
 from argosy.site.models import Site, read_site
 from argosy.site.values import KEY, TO_FILL_IN, keys_to_fill_in
 from argosy.yaml_file import read_yaml

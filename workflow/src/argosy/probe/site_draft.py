@@ -11,7 +11,7 @@ import yaml
 from argosy.probe.choices import Draft, Value, absent_folders, choose_interface, choose_tmpdir
 from argosy.probe.look_jobs import Looked
 from argosy.probe.looks import NodeLook
-from argosy.schedulers.cluster_facts import ClusterFacts, NodeKind, QueueFacts
+from argosy.schedulers.batch_system import ClusterFacts, NodeKind, QueueFacts
 from argosy.site.values import TO_FILL_IN
 from argosy.units import duration
 

@@ -3,8 +3,11 @@
 A job is known by its run's folder: a run has one job at a time.
 """
 
+import threading
+import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -188,3 +191,24 @@ def describe_queue(statuses: Collection[Status], cancel_command: str) -> str:
 def _named(job_ids: Sequence[str]) -> str:
     more = f" and {len(job_ids) - 3} more" if len(job_ids) > 3 else ""
     return f"job{'s' if len(job_ids) > 1 else ''} {', '.join(job_ids[:3])}{more}"
+
+
+SILENCE_S = 30.0
+
+
+@contextmanager
+def speaking(say: Say, waits_for: str) -> Iterator[None]:
+    """Say every SILENCE_S seconds what the block waits for, and for how long."""
+    ended, began = threading.Event(), time.monotonic()
+
+    def speak() -> None:
+        while not ended.wait(SILENCE_S):
+            say(f"waiting for {waits_for}, for {time.monotonic() - began:.0f} s")
+
+    speaker = threading.Thread(target=speak, daemon=True)
+    speaker.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        speaker.join()

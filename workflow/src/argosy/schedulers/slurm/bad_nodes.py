@@ -14,8 +14,14 @@ from argosy.run_folder.folder import RunFolder
 from argosy.schedulers.base import State, Status
 from argosy.schedulers.slurm.answers import columns
 from argosy.schedulers.slurm.commands import Patience, SlurmError, call
-from argosy.schedulers.slurm.nodes import FIELDS, Node, hostnames, in_partition, read_nodes
-from argosy.schedulers.slurm.option_keys import ScriptOptions
+from argosy.schedulers.slurm.options import ScriptOptions
+from argosy.schedulers.slurm.partitions import (
+    NODE_FIELDS,
+    Node,
+    hostnames,
+    in_partition,
+    read_nodes,
+)
 
 LEAST_FAILURES = 2
 _CHANGING = re.compile(r"0x[0-9a-f]+|/\S+|\d{4,}")
@@ -95,7 +101,7 @@ class Avoidance:
             )
         self._avoided = found
         try:
-            layout = f"--format={columns(FIELDS)}"
+            layout = f"--format={columns(NODE_FIELDS)}"
             self._nodes = read_nodes(self._patience.ask("sinfo", "-N", layout))
             for job_id, folder in pending.items():
                 nodes = excluded(folder, found, self._nodes)

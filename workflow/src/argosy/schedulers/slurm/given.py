@@ -13,11 +13,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-try:
-    from . import gres
-except ImportError:  # started by its path, which puts its folder first among Python's
-    import gres  # type: ignore[import-not-found, no-redef]
-
 Values = Mapping[str, "str | None"]
 
 MEMORY_OPTIONS = ("mem", "mem-per-cpu", "mem-per-gpu")
@@ -71,8 +66,8 @@ def shortfalls(values: Values, environment: Mapping[str, str]) -> Iterator[tuple
     cpus = _number(values.get("cpus-per-task")) or 1
     gpus = sum(
         count
-        for option in gres.GPU_OPTIONS
-        for kind, count in gres.asked(option, values.get(option)).items()
+        for option in GPU_OPTIONS
+        for kind, count in asked_gres(option, values.get(option)).items()
         if kind.partition(":")[0] == "gpu"
     )
     has_gpus = _gpus(environment)
@@ -126,6 +121,48 @@ def _unquoted(line: str) -> str:
         return shlex.split(words)[0]
     except ValueError:
         return words
+
+
+GPU_OPTIONS = ("gres", "gpus-per-node", "gpus-per-task", "gpus")
+
+_COUNT = re.compile(r"(\d+)([KMGT]?)")
+_UNITS = " KMGT"
+
+
+def offered_gres(text: str) -> Mapping[str, int]:
+    """Return what a node has by sinfo's word, by `name` and by `name:type`."""
+    found: dict[str, int] = {}
+    for kind, count in _items(re.sub(r"\([^)]*\)", "", text)):
+        for name in {kind, kind.partition(":")[0]}:
+            found[name] = found.get(name, 0) + count
+    return found
+
+
+def asked_gres(option: str, text: str | None) -> Mapping[str, int]:
+    """Return what an option of sbatch asks of one node; nothing where it asks of the whole job."""
+    if not text or option == "gpus":
+        return {}
+    if option != "gres":
+        # Jobs have one task a node: per task is per node.
+        text = ",".join(f"gpu:{part}" for part in text.split(","))
+    found: dict[str, int] = {}
+    for kind, count in _items(text):
+        found[kind] = found.get(kind, 0) + count
+    return found
+
+
+def _items(text: str) -> list[tuple[str, int]]:
+    """Name, with a type perhaps, and number of each; one where there is no number."""
+    found = []
+    for part in filter(None, text.split(",")):
+        *kind, last = part.split(":")
+        count = _COUNT.fullmatch(last)
+        if count and kind:
+            number = int(count[1]) * 1024 ** _UNITS.index(count[2] or " ")
+            found.append((":".join(kind), number))
+        else:
+            found.append((part, 1))
+    return found
 
 
 if __name__ == "__main__":

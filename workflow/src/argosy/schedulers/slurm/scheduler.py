@@ -23,7 +23,7 @@ from argosy.schedulers.slurm.commands import (
     call,
 )
 from argosy.schedulers.slurm.queue import Accounting, list_jobs
-from argosy.schedulers.slurm.reasons import explain as why_it_waits
+from argosy.schedulers.slurm.queue import explain as why_it_waits
 from argosy.schedulers.slurm.refusals import explain, wait_for
 from argosy.schedulers.slurm.shared_jobs import (
     attach_shared,

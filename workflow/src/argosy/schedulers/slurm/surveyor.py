@@ -10,28 +10,28 @@ from typing import TypeVar
 from argosy.errors import ArgosyError
 from argosy.files import write_text
 from argosy.schedulers.base import BusyError, NotNowError, SchedulerError, State, Status
-from argosy.schedulers.cluster_facts import ClusterFacts, LookJob, NodeKind, QueueFacts
+from argosy.schedulers.batch_system import ClusterFacts, LookJob, NodeKind, QueueFacts
 from argosy.schedulers.slurm.answers import read_accounts, read_config, read_records
-from argosy.schedulers.slurm.clusters import CONFIG
 from argosy.schedulers.slurm.commands import MissingError, NoAnswerError, Patience, SlurmError, call
 from argosy.schedulers.slurm.options import directive
-from argosy.schedulers.slurm.partitions import QUESTION
-from argosy.schedulers.slurm.queue import list_jobs
-from argosy.schedulers.slurm.reasons import explain
+from argosy.schedulers.slurm.partitions import PARTITION_QUESTION
+from argosy.schedulers.slurm.queue import explain, list_jobs
 from argosy.schedulers.slurm.refusals import NO_SUCH_NODES, wait_for
-from argosy.schedulers.slurm.submission import find_new, submit
-from argosy.schedulers.slurm.survey.nodes import kinds_by_partition, read_nodes
-from argosy.schedulers.slurm.survey.partitions import (
+from argosy.schedulers.slurm.submission import CONFIG, find_new, submit
+from argosy.schedulers.slurm.survey_answers import (
+    ANSWER_S,
     QOS_FIELDS,
     QosLimit,
+    Questions,
     in_order,
+    kinds_by_partition,
+    number,
     queue_of,
+    read_nodes,
     read_qos,
     refused_account,
     with_ways_in,
 )
-from argosy.schedulers.slurm.survey.questions import ANSWER_S, Questions
-from argosy.schedulers.slurm.survey.records import number
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class SlurmSurveyor:
         """Ask for nodes, partitions, accounts, and whether they would be taken."""
         questions = Questions(SURVEY_S)
         say("asking Slurm for its nodes, partitions and accounts")
-        partitions = _needed(questions, *QUESTION, read=_partitions)
+        partitions = _needed(questions, *PARTITION_QUESTION, read=_partitions)
         nodes = _needed(questions, "scontrol", "show", "node", "-o", read=read_nodes)
         if not partitions or not nodes:
             raise ArgosyError(
