@@ -15,7 +15,6 @@ SHARED = {
         "reading",
         "terminal",
         "units",
-        "validated_units",
         "validation",
         "yaml_file",
     ),

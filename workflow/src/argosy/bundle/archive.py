@@ -1,31 +1,142 @@
 """The archive of a bundle: a ZIP file, as RO-Crates are exchanged, whose files are checked one by one.
 
-ZIP rather than tar: there are no links and devices in it, one file is read without the others, and tools
-for RO-Crates take it as it is. Its comment holds the digest of the checksums, so that all of it is checked.
+ZIP rather than tar: it holds no links or devices, one file is read without the others, and tools for
+RO-Crates take it as it is. Its comment holds the digest of the checksums, so that every byte is checked.
 """
 
 import hashlib
 import re
 import struct
+import time
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from argosy.bundle.contents import SHOWN_HIDDEN
-from argosy.bundle.description import (
-    BUNDLE_VERSION,
-    CHECKSUMS,
-    DESCRIPTION,
-    BundleDescription,
-    checksum_lines,
-    read_checksums,
-    read_description,
-)
 from argosy.errors import ArgosyError
+from argosy.images.store.lockfile import Digest, ImageName
 from argosy.units import amount
+from argosy.validation import describe
+
+DESCRIPTION = "argosy-bundle.json"
+CHECKSUMS = "manifest-sha256.txt"
+"""As sha256sum writes it, so that `sha256sum --check` checks an unpacked bundle."""
+CRATE = "ro-crate-metadata.json"
+BUNDLE_VERSION: Literal[1] = 1
+
+_LINE = re.compile(r"([0-9a-f]{64})  (.+)")
+
+
+class BundleModel(BaseModel):
+    """Immutable, and strict about unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class BundledImage(BundleModel):
+    """An image of the study.
+
+    Args:
+        name: in the project.
+        digest: of the frozen image, `sha256:…`.
+        archive: the OCI archive in the bundle; None where only the digest was bundled.
+    """
+
+    name: ImageName
+    digest: Digest
+    archive: str | None
+
+
+class BundleDescription(BundleModel):
+    """The content of argosy-bundle.json.
+
+    Args:
+        argosy: the version that wrote the bundle.
+        created: when, in ISO 8601.
+        sites: whose results are in it.
+        inputs: the digest of the study's inputs on each of them.
+        images: of the project.
+        executable: the files that their owner may execute.
+    """
+
+    schema_version: Literal[1] = BUNDLE_VERSION
+    argosy: str
+    created: str
+    sites: tuple[str, ...]
+    inputs: dict[str, str | None]
+    images: tuple[BundledImage, ...]
+    executable: tuple[str, ...]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_former_key(cls, found: Any) -> Any:
+        """Leave out what older bundles say besides."""
+        if isinstance(found, dict):
+            found.pop("redacted", None)
+        return found
+
+
+def checksum_lines(digests: Mapping[str, str]) -> str:
+    """Return the content of the file of checksums, from SHA-256 by names."""
+    return "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
+
+
+def read_checksums(bundle: str, content: bytes) -> dict[str, str]:
+    """Return SHA-256 by names; raises ArgosyError for any other content.
+
+    Args:
+        bundle: what messages begin with.
+        content: of the file.
+    """
+    digests: dict[str, str] = {}
+    for line in content.decode("utf-8", "backslashreplace").splitlines():
+        found = _LINE.fullmatch(line)
+        if not found or found[2] in digests:
+            raise ArgosyError(f"{bundle}: {CHECKSUMS}: not a line of checksums: {line[:80]!r}")
+        digests[found[2]] = found[1]
+    return digests
+
+
+def read_description(bundle: str, text: bytes) -> BundleDescription:
+    """Return the description; raises ArgosyError for one that is damaged or of another version."""
+    try:
+        return BundleDescription.model_validate_json(text)
+    except ValidationError as problem:
+        said = describe(problem, Path(bundle, DESCRIPTION), BundleDescription)
+        raise ArgosyError(said, "use the version of Argosy that wrote the bundle") from None
+
+
+WORD_S = 10.0
+"""Time between two lines of progress, unless one file takes longer."""
+
+
+class Progress:
+    """Tells how much is done of a total of bytes.
+
+    Args:
+        total: of bytes.
+        say: is told.
+    """
+
+    def __init__(self, total: int, say: Callable[[str], None]) -> None:
+        self._total = total
+        self._say = say
+        self._done = 0
+        self._spoke = time.monotonic()
+
+    def add(self, size: int) -> None:
+        """Count what was done, and tell it where nothing was told for long."""
+        self._done += size
+        now = time.monotonic()
+        if now - self._spoke > WORD_S:
+            self._spoke = now
+            self._say(f"{amount(self._done)} of {amount(self._total)}")
+
 
 MOST_FILES = 2_000_000
 MOST_TEXT_BYTES = 1 << 28

@@ -19,7 +19,7 @@ from argosy.bundle.actions import (
     reference,
     step_id,
 )
-from argosy.bundle.description import BundledImage
+from argosy.bundle.archive import BundledImage
 
 _WFRUN = "https://w3id.org/ro/wfrun"
 _WORKFLOW_CRATE = "https://w3id.org/workflowhub/workflow-ro-crate/1.0"

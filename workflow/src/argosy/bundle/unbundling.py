@@ -13,9 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from argosy.bundle.archive import BundleReader, reading
-from argosy.bundle.description import BundledImage
-from argosy.bundle.progress import Progress
+from argosy.bundle.archive import BundledImage, BundleReader, Progress, reading
 from argosy.errors import ArgosyError
 from argosy.images.interchange.importing import import_image
 from argosy.images.store.free_disk import why_no_room

@@ -1,17 +1,18 @@
-"""How commands are declared: their sections in the help, their usage line, and mistakes in one line."""
+"""How commands are declared and print: sections of the help, usage lines, mistakes in one line."""
 
 import difflib
+import json
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
-from argosy.errors import ArgosyError, choices
+from argosy.errors import ArgosyError, choices, plain
 
 STUDY = "A study"
 IMAGES = "Images"
@@ -172,3 +173,24 @@ def explain_usage(problem: TyperException) -> ArgosyError:
     hint = f"did you mean {' or '.join(close)}?" if close else f"see: {context.command_path} --help"
     said = said if said.startswith("-") else f"{said[:1].lower()}{said[1:]}"
     return ArgosyError(f"{context.command_path}: {said}", hint)
+
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+def say(line: str) -> None:
+    """Print a line of progress on standard error: what a command gives is on standard output."""
+    print(plain(line), file=sys.stderr)
+
+
+def show(*parts: "RenderableType") -> None:
+    """Print what a command was asked for: tables and text, one below the other."""
+    from argosy.terminal import make_console
+
+    make_console().print(*parts, sep="\n")
+
+
+def show_json(content: Any) -> None:
+    """Print what a command was asked for as JSON, for other programs (docs/commands.md)."""
+    print(json.dumps(content, indent=2, ensure_ascii=False))
