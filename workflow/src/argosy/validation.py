@@ -85,10 +85,10 @@ def finding(error: ErrorDetails, model: type[BaseModel]) -> str:
     told = f"{key}: {message[:1].lower()}{message[1:]}"
     # What is wrong with several keys together names them itself.
     is_of_several = error["type"] == "value_error" and isinstance(error["input"], Mapping)
-    return told if is_of_several else f"{told} (it is {_shown(error['input'])})"
+    return told if is_of_several else f"{told} (it is {_short_value(error['input'])})"
 
 
-def _shown(value: object) -> str:
+def _short_value(value: object) -> str:
     """Return the value, as far as a line has room for it; a file may hold anything."""
     shortened = reprlib.Repr()
     shortened.maxstring = shortened.maxother = shortened.maxlong = _LONGEST_VALUE
@@ -103,7 +103,7 @@ def _hint(location: tuple[int | str, ...], model: type[BaseModel]) -> str:
 
 def _keys_at(location: tuple[int | str, ...], annotation: Any) -> list[str]:
     """Follow `location` through the models and mappings of the annotation to the keys known there."""
-    annotation = _plain(annotation)
+    annotation = _without_annotations(annotation)
     if get_origin(annotation) in (dict, Mapping):
         return _keys_at(location[1:], get_args(annotation)[1])
     if get_origin(annotation) is tuple:
@@ -114,7 +114,7 @@ def _keys_at(location: tuple[int | str, ...], annotation: Any) -> list[str]:
     return _keys_at(location[1:], fields[location[0]].annotation)
 
 
-def _plain(annotation: Any) -> Any:
+def _without_annotations(annotation: Any) -> Any:
     """Return the annotation without what is said about it, and without the None that it may be."""
     while True:
         if get_origin(annotation) is Annotated:

@@ -275,7 +275,7 @@ class BundleReader:
                 f"{BUNDLE_VERSION}",
                 "use the version of Argosy that wrote it",
             )
-        content = self._small(CHECKSUMS)
+        content = self._read_small(CHECKSUMS)
         if hashlib.sha256(content).hexdigest() != found[2].decode():
             raise self._damaged(CHECKSUMS)
         digests = read_checksums(self.title, content)
@@ -286,12 +286,12 @@ class BundleReader:
         return digests
 
     def _description(self) -> BundleDescription:
-        content = self._small(DESCRIPTION)
+        content = self._read_small(DESCRIPTION)
         if hashlib.sha256(content).hexdigest() != self.digests.get(DESCRIPTION):
             raise self._damaged(DESCRIPTION)
         return read_description(self.title, content)
 
-    def _small(self, name: str) -> bytes:
+    def _read_small(self, name: str) -> bytes:
         member = self._members.get(name)
         if member is None:
             raise ArgosyError(f"{self.title}: holds no {name}")

@@ -158,7 +158,7 @@ def write_bundle(request: Request, target: Path, say: Say) -> list[str]:
                     writer.add_file(member.name, file)
         images = [_add_image(request, lock, writer, Path(work), say) for lock in locks]
         _describe(writer, request, sites, contents, images)
-    return _described(target, sites, contents, locks, request)
+    return _summary_lines(target, sites, contents, locks, request)
 
 
 def _describe(
@@ -277,7 +277,7 @@ def _inputs(top: Path, site: str) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _described(
+def _summary_lines(
     target: Path,
     sites: Sequence[str],
     contents: Contents,

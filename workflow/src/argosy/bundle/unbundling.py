@@ -42,7 +42,7 @@ def unbundle(file: Path, folder: Path, say: Say) -> list[str]:
         ArgosyError: when the bundle is cut off, damaged, not to be trusted or of another version, or a file
             of the same name holds something else. Nothing in `folder` is changed then.
     """
-    with reading(file) as bundle, _beside(folder) as work:
+    with reading(file) as bundle, _temporary_beside(folder) as work:
         _check_room(bundle, work)
         say(f"unpacking {amount(bundle.size)}")
         images = bundle.description.images
@@ -54,8 +54,8 @@ def unbundle(file: Path, folder: Path, say: Say) -> list[str]:
         for image in images:
             _check_lock(bundle, image, project)
         missing = _missing(bundle, files, folder)
-        with _made(folder):
-            taken = {image.name: _take(bundle, image, folder, work, say) for image in images}
+        with _made_folder(folder):
+            taken = {image.name: _take_image(bundle, image, folder, work, say) for image in images}
         _put_in_place(missing, project, folder)
         for name in {*files}.intersection(bundle.description.executable):
             # What unzip has unpacked before has lost its mode.
@@ -68,7 +68,7 @@ def unbundle(file: Path, folder: Path, say: Say) -> list[str]:
 
 
 @contextmanager
-def _beside(folder: Path) -> Iterator[Path]:
+def _temporary_beside(folder: Path) -> Iterator[Path]:
     """Give a folder on the file system of `folder`, so that files can be moved from there."""
     if _is_no_folder(folder):
         raise ArgosyError(f"{folder}: is no folder", "name a new one")
@@ -83,7 +83,7 @@ def _beside(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _made(folder: Path) -> Iterator[None]:
+def _made_folder(folder: Path) -> Iterator[None]:
     """Make the folder, which may have the store in it; where the block fails, it is gone again."""
     if folder.exists():
         yield
@@ -168,7 +168,9 @@ def _put_in_place(names: Sequence[str], unpacked: Path, folder: Path) -> None:
         (unpacked / name).rename(target)
 
 
-def _take(bundle: BundleReader, image: BundledImage, folder: Path, work: Path, say: Say) -> bool:
+def _take_image(
+    bundle: BundleReader, image: BundledImage, folder: Path, work: Path, say: Say
+) -> bool:
     """Have an image in the store; whether it is there."""
     store = Store.of_project(folder)
     if store.root(image.digest).is_dir():

@@ -83,15 +83,17 @@ class Examination:
             # Its nodes cannot be looked at; where runs go there, the site's file says.
             yield from [check_places(self.project, self.name)[0]] if system.HAS_QUEUE else []
             return
-        good = yield from self._ask(site, system)
+        good = yield from self._ask_scheduler(site, system)
         if not good:
             yield unknown("nodes", "not looked at, as no queue takes a job now")
         elif self.wait_s is None:
             yield unknown("nodes", "not looked at (--no-job)")
         else:
-            yield from self._look(system, store, good, self.wait_s)
+            yield from self._look_at_nodes(system, store, good, self.wait_s)
 
-    def _ask(self, site: Site, system: BatchSystem) -> Generator[Finding, None, list[Look]]:
+    def _ask_scheduler(
+        self, site: Site, system: BatchSystem
+    ) -> Generator[Finding, None, list[Look]]:
         """Ask the scheduler; return what to look at."""
         folder = self.project.absolute() / FOLDER / self.name / "doctor"
         try:
@@ -128,7 +130,7 @@ class Examination:
         said = [*check_with_scheduler(system, self.project, plans, folder, self.say)]
         yield from said or [placed]
 
-    def _look(
+    def _look_at_nodes(
         self, system: BatchSystem, store: Store, looks: list[Look], wait_s: float
     ) -> Iterator[Finding]:
         """Look at nodes from the inside, and train on some of those that are right."""

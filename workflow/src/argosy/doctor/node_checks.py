@@ -54,10 +54,10 @@ def check_network(
     if len(looks) < 2:
         yield unknown(check, "one node was looked at; two would show whether they reach each other")
         return
-    yield _reached(site, looks, over)
+    yield _network_finding(site, looks, over)
 
 
-def _reached(site: Site, looks: tuple[NodeLook, ...], over: Sequence[Way]) -> Finding:
+def _network_finding(site: Site, looks: tuple[NodeLook, ...], over: Sequence[Way]) -> Finding:
     check = "interface"
     problems = [look.meeting.problem for look in looks if look.meeting.problem]
     # A node that is not among the looks has said, or left unsaid, why: that is told already.
@@ -93,12 +93,12 @@ def _not_reached(
     return wrong(
         "interface",
         f"{site_file}: interface: nodes do not reach each other over {name}: "
-        f"{_described(failed, over)}; {others}",
+        f"{_failed_pairs(failed, over)}; {others}",
         _write_instead(interface) if good else "ask the site which ports are open between nodes",
     )
 
 
-def _described(failed: Sequence[Way], tried: Sequence[Way]) -> str:
+def _failed_pairs(failed: Sequence[Way], tried: Sequence[Way]) -> str:
     """Return which nodes are not reached, or reach nobody, or else the first ways that fail."""
     problem = failed[0].problem
     for side, words in (("end", "no other node reaches {}"), ("start", "{} reaches no other node")):
@@ -143,13 +143,13 @@ def questions_of(site: Site, project: Path, store: Path) -> Questions:
         paths={
             str(project): False,
             str(project / "results"): True,
-            **dict.fromkeys(_parts(store), False),
+            **dict.fromkeys(_store_folders(store), False),
         },
         commands={ENGINES: [*argosy, "image", "engines"]},
     )
 
 
-def _parts(store: Path) -> list[str]:
+def _store_folders(store: Path) -> list[str]:
     """Return the folders of a store that there are here; it may be a folder of another disk on nodes."""
     parts = (store / name for name in ("roots", "layers", "udocker"))
     return [str(each) for each in parts if each.is_dir()] or [str(store)]

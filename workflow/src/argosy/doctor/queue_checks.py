@@ -128,7 +128,7 @@ def check_place(site_file: str, place: Place, system: BatchSystem, say: Say) -> 
     check = f"queue {place.name}"
     for request in place.largest():
         try:
-            accepted = _ask(site_file, place.folder, request, system, say)
+            accepted = _ask_scheduler(site_file, place.folder, request, system, say)
         except NotAnsweredError:
             raise
         except ArgosyError as problem:
@@ -163,7 +163,7 @@ def choose_look(site_file: str, place: Place, system: BatchSystem, say: Say) -> 
     if most < 2:
         return alone
     try:
-        accepted = _ask(site_file, place.folder, place.look(2), system, say)
+        accepted = _ask_scheduler(site_file, place.folder, place.look(2), system, say)
     except NotAnsweredError:
         raise
     except ArgosyError:
@@ -171,7 +171,7 @@ def choose_look(site_file: str, place: Place, system: BatchSystem, say: Say) -> 
     return alone if accepted.wait else Look(place, 2, most)
 
 
-def _ask(
+def _ask_scheduler(
     site_file: str, folder: Path, request: JobRequest, system: BatchSystem, say: Say
 ) -> Accepted:
     """Ask whether the scheduler takes a job. Raises ArgosyError where it does not."""
@@ -221,7 +221,7 @@ def check_places(project: Path, site: str) -> tuple[Finding, Sequence[Plan]]:
             problem.hint or f"change that key; `snakemake --profile slurm/{site} -n` says the same"
         )
         return wrong(RUNS_CHECK, problem.problem, remedy), []
-    return ok(RUNS_CHECK, _described(plans)), plans
+    return ok(RUNS_CHECK, _places_in_words(plans)), plans
 
 
 def check_with_scheduler(
@@ -284,7 +284,7 @@ def _write_script(system: BatchSystem, plan: Plan, folder: Path) -> Path:
     return run / SCRIPT
 
 
-def _described(plans: Sequence[Plan]) -> str:
+def _places_in_words(plans: Sequence[Plan]) -> str:
     """Return how many runs go where."""
     places = Counter(
         f"{plan.placement.hardware_name} by the queue {plan.placement.queue_name}" for plan in plans

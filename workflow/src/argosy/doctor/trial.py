@@ -73,7 +73,7 @@ class Trial:
                 CHECK, "no image with Horovod is built here (argosy image build torch-cpu)"
             )
             return
-        run = self._run(lock)
+        run = self._trial_run(lock)
         folder = project.run_dir(self.site, run)
         shutil.rmtree(folder, ignore_errors=True)
         try:
@@ -92,13 +92,13 @@ class Trial:
                 CHECK, f"its job waited for {self.wait_s:.0f} s and was cancelled (--wait)"
             )
             return
-        yield from _told(folder, status)
+        yield from _trial_findings(folder, status)
 
     @property
     def _target(self) -> Target:
         return Target(self.site, self.place.hardware, self.place.queue)
 
-    def _run(self, lock: ImageLock) -> Run:
+    def _trial_run(self, lock: ImageLock) -> Run:
         queue = self.place.site.queues[self.place.queue]
         return Run(
             experiment=_EXPERIMENT,
@@ -121,12 +121,12 @@ class Trial:
         try:
             with speaking(self.say, "the scheduler to take the job"):
                 scheduler.submit([folder])
-            return self._followed(scheduler, folder)
+            return self._wait_for_end(scheduler, folder)
         except BaseException:
             scheduler.cancel()
             raise
 
-    def _followed(self, scheduler: Scheduler, folder: Path) -> Status | None:
+    def _wait_for_end(self, scheduler: Scheduler, folder: Path) -> Status | None:
         began = spoke = asked = time.monotonic()
         silent_s = 0.0
         while True:
@@ -159,10 +159,10 @@ def _image_with_horovod(project: Project) -> ImageLock | None:
     return None
 
 
-def _told(folder: Path, status: Status) -> Iterator[Finding]:
+def _trial_findings(folder: Path, status: Status) -> Iterator[Finding]:
     """Yield what the ranks say, and what became of their job."""
     ending, run = read_ending(folder, status), RunFolder(folder)
-    said = _said(folder, run)
+    said = _rank_output(folder, run)
     verdict = run.verdict(run.newest_attempt(status.job_id))
     hosts = ", ".join(host for host in (verdict.hosts if verdict else []) if host)
     ranks, wanted = said.get("ranks"), run.spec.nodes
@@ -186,7 +186,7 @@ def _told(folder: Path, status: Status) -> Iterator[Finding]:
         )
 
 
-def _said(folder: Path, run: RunFolder) -> dict[str, Any]:
+def _rank_output(folder: Path, run: RunFolder) -> dict[str, Any]:
     """Return what rank 0 wrote; a program wrote it."""
     try:
         return read_object(folder / "output/trial.json", run.site, _TRIAL_BYTES)

@@ -92,7 +92,7 @@ def failed_runs(
             view.note or view.state,
             view.state in ENDED_EARLY,
             _log_of(folder),
-            check_of(_failure(folder)),
+            check_of(_newest_failure(folder)),
             _host_of(folder),
         )
         for folder, view in views.items()
@@ -181,7 +181,7 @@ def describe(failed: Sequence[Failed], report: Path) -> Iterator[str]:
         if check := runs[0].check:
             yield f"    `argosy doctor {report.parent.name}` looks at that: its check `{check}`"
         if len(runs) > 1:
-            yield plain(f"    the same for {_names(runs[1:])}")
+            yield plain(f"    the same for {_some_names(runs[1:])}")
     if unsaid := [*by_cause.values()][MOST_CAUSES:]:
         count = sum(len(runs) for runs in unsaid)
         yield f"  and {count} more; `argosy status {report.parent.name}` has all"
@@ -212,7 +212,7 @@ def check_of(failure: Failure | None) -> str:
     return next((check for words, check in CHECKS if words in failure.cause), "")
 
 
-def _failure(run_dir: Path) -> Failure | None:
+def _newest_failure(run_dir: Path) -> Failure | None:
     """Return what the newest attempt of a run's newest job failed of, as its agents wrote it."""
     verdict = _newest_verdict(run_dir)
     return verdict.failure if verdict else None
@@ -232,7 +232,7 @@ def _newest_verdict(run_dir: Path) -> Verdict | None:
     return run.verdict(job.attempt) if job and job.attempt else None
 
 
-def _names(runs: Sequence[Failed]) -> str:
+def _some_names(runs: Sequence[Failed]) -> str:
     more = f" and {len(runs) - MOST_NAMES} more" if len(runs) > MOST_NAMES else ""
     return ", ".join(each.name for each in runs[:MOST_NAMES]) + more
 
@@ -246,7 +246,7 @@ def _log_of(run_dir: Path) -> Path | None:
     paths = [run.scheduler_log(job.job_id)]
     if job.attempt:
         paths.insert(0, run.logs(job.attempt) / "job.log")
-        failure = _failure(run_dir)
+        failure = _newest_failure(run_dir)
         if failure and failure.node is not None:
             paths.insert(0, run.logs(job.attempt) / f"node-{failure.node}.log")
         if failure and failure.rank is not None:

@@ -24,10 +24,10 @@ class Machine:
 
     def runs(self, job: Job | None, attempt: str) -> bool:
         """Return whether the job's script runs, or what a killed script left behind."""
-        return (job is not None and _is_alive(job)) or attempt in self._attempts
+        return (job is not None and _is_alive(job)) or attempt in self._attempts_alive
 
     @cached_property
-    def _attempts(self) -> frozenset[str]:
+    def _attempts_alive(self) -> frozenset[str]:
         """Those whose processes are here: a script hands the name on to all that it starts."""
         found = set()
         for process in psutil.process_iter():
@@ -88,10 +88,10 @@ class Queue:
             self._call.start()
         if self._call:
             self._call.join(patience_s)
-            self._take(self._call)
+            self._take_answer(self._call)
         return self._answer
 
-    def _take(self, call: "_Call") -> None:
+    def _take_answer(self, call: "_Call") -> None:
         if not call.is_alive():
             self._call = None
             self._not_before = time.monotonic() + EASE * call.took_s
@@ -175,7 +175,7 @@ def newest_job(run: RunFolder, answer: Answer | None) -> NewestJob | None:
     """Return the job that counts: the one in the queue, else the last one submitted or started."""
     noted = run.jobs[-1] if run.jobs else None
     submitted = noted.submitted if noted else 0.0
-    listed = _listed(run, noted, answer) if answer else []
+    listed = _jobs_in_queue(run, noted, answer) if answer else []
     if listed and answer and submitted <= (answer.asked or 0.0):
         return _of_queue(run, max(listed, key=_activity_and_number))
     started = run.last_started
@@ -187,7 +187,7 @@ def newest_job(run: RunFolder, answer: Answer | None) -> NewestJob | None:
     return NewestJob(noted.job_id, run.newest_attempt(noted.job_id), submitted, noted=noted)
 
 
-def _listed(run: RunFolder, noted: Job | None, answer: Answer) -> list[Listed]:
+def _jobs_in_queue(run: RunFolder, noted: Job | None, answer: Answer) -> list[Listed]:
     """Return the run's jobs in the queue: its own, and the one that it was put into with others."""
     own = answer.jobs.get((run.path, job_name(run.path)), ())
     folder = allocation_folder(run.site, noted.allocation) if noted else None

@@ -71,8 +71,8 @@ class Part:
                 if not chunk:
                     break
                 self.place += len(chunk)
-                if shown := self._shown(chunk):
-                    out.write(self._marked(shown))
+                if shown := self._for_terminal(chunk):
+                    out.write(self._with_prefix(shown))
                     self._last = shown[-1:]
                 log.seek(self.place)
         out.flush()
@@ -82,12 +82,12 @@ class Part:
         if self.prefix and self._last != b"\n":
             out.write(b"\n")
 
-    def _shown(self, chunk: bytes) -> bytes:
+    def _for_terminal(self, chunk: bytes) -> bytes:
         """Return the chunk as a terminal may have it, with what was held back of the one before."""
         text, self._rest = coloured(self._rest + self._decoder.decode(chunk))
         return text.encode()
 
-    def _marked(self, chunk: bytes) -> bytes:
+    def _with_prefix(self, chunk: bytes) -> bytes:
         if not self.prefix:
             return chunk
         body, end = (chunk[:-1], b"\n") if chunk.endswith(b"\n") else (chunk, b"")
@@ -119,7 +119,7 @@ class Log:
             paths += (
                 [run.scheduler_log(job.job_id)]
                 if job
-                else sorted(run.scheduler_logs, key=_time)[-1:]
+                else sorted(run.scheduler_logs, key=_mtime)[-1:]
             )
         return next((path for path in paths if _is_there(path)), None)
 
@@ -155,7 +155,7 @@ class Log:
         """
         parts = self.parts
         if not parts:
-            raise ArgosyError(self._missing())
+            raise ArgosyError(self._why_missing())
         for part in parts:
             part.copy(out, ended=True)
             part.end_line(out)
@@ -165,7 +165,7 @@ class Log:
         shown: dict[Path, Part] = {}
         ended = False
         if self.path is None:
-            print(f"{self._missing()}; waiting for it", file=sys.stderr)
+            print(f"{self._why_missing()}; waiting for it", file=sys.stderr)
         while not ended:
             # Asked first: what was written until the verdict is still copied.
             ended = self.ended
@@ -174,7 +174,7 @@ class Log:
             if not ended:
                 time.sleep(PAUSE_S)
 
-    def _missing(self) -> str:
+    def _why_missing(self) -> str:
         name = "/".join(self._folder.parts[-2:])
         run = RunFolder(self._folder)
         job = newest_job(run, None)
@@ -208,7 +208,7 @@ def _log_file(run: RunFolder, attempt: str, name: str) -> Path:
     return run.logs(attempt) / f"{name}.log"
 
 
-def _time(path: Path) -> float:
+def _mtime(path: Path) -> float:
     with suppress(OSError):
         return path.lstat().st_mtime
     return 0.0

@@ -82,9 +82,9 @@ def read_progress(records: Path, ranks: int, now: float) -> Progress:
     paces = [_pace(path) for path in paths]
     known = [pace for pace in paces if pace]
     if not known:
-        return _printed(records / "printed.jsonl", steps, now)
+        return _printed_progress(records / "printed.jsonl", steps, now)
     longest = max(pace.longest_step_s for pace in known)
-    silent = now - max(map(_changed, paths))
+    silent = now - max(map(_mtime, paths))
     if silent > max(PATIENCE_S, PATIENCE_STEPS * longest):
         return Progress(steps, silent_s=silent)
     # A sum over some of the ranks would be less than what the run does.
@@ -124,7 +124,7 @@ def _last_steps(path: Path, most: int) -> list[Step]:
         return []
 
 
-def _printed(path: Path, steps: int | None, now: float) -> Progress:
+def _printed_progress(path: Path, steps: int | None, now: float) -> Progress:
     """Return the mean of what the program itself printed in its last seconds, while it goes on to print."""
     values: list[float] = []
     last = before = None
@@ -142,7 +142,7 @@ def _printed(path: Path, steps: int | None, now: float) -> Progress:
     if not values:
         return Progress(steps)
     expected = PATIENCE_STEPS * longest if len(values) > 1 else FIRST_PRINT_S
-    silent = now - _changed(path)
+    silent = now - _mtime(path)
     if silent > max(PATIENCE_S, expected):
         return Progress(steps, silent_s=silent, silent_of="print")
     return Progress(steps, samples_per_s=sum(values) / len(values))
@@ -164,7 +164,7 @@ def _site(records: Path) -> Path:
     return site_of(records.parents[1])
 
 
-def _changed(path: Path) -> float:
+def _mtime(path: Path) -> float:
     """Return when a file was written to (unix); 0 when it cannot be told."""
     with suppress(OSError):
         return status_of(path, _site(path.parent)).st_mtime

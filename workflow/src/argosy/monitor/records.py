@@ -29,7 +29,7 @@ def show_records(run: str, rank: int | None) -> None:
     """
     folder = RunFolder(find_run(run))
     try:
-        _print(folder, _paths(folder, rank), sys.stdout.buffer)
+        _print_files(folder, _paths(folder, rank), sys.stdout.buffer)
     except KeyboardInterrupt:
         return
 
@@ -56,7 +56,7 @@ def _paths(run: RunFolder, rank: int | None) -> list[Path]:
     return sorted(found, key=lambda path: (by_number(path.stem), path.suffix))
 
 
-def _print(run: RunFolder, paths: Sequence[Path], out: BinaryIO) -> None:
+def _print_files(run: RunFolder, paths: Sequence[Path], out: BinaryIO) -> None:
     for path in paths:
         out.writelines(_records(path, run.site))
     out.flush()
@@ -73,12 +73,12 @@ def _records(path: Path, top: Path) -> Iterator[bytes]:
                 yield line
     except (OSError, NoStepsError) as problem:
         why = problem.strerror if isinstance(problem, OSError) else problem
-        _say(f"{path}: {why}; nothing more is shown of it")
+        _warn(f"{path}: {why}; nothing more is shown of it")
     if bad:
-        _say(f"{path}: damaged or cut off, and not shown: {bad}")
+        _warn(f"{path}: damaged or cut off, and not shown: {bad}")
 
 
-def _say(line: str) -> None:
+def _warn(line: str) -> None:
     print(plain(line), file=sys.stderr)
 
 

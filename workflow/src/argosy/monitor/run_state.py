@@ -99,7 +99,7 @@ def look_at(path: Path, cluster: ClusterState) -> RunView:
     verdict = (None if active else run.result) or run.verdict(job.attempt)
     if verdict:
         view = _with_verdict(run, spec, verdict, cluster.answer is not None)
-        note = "; ".join(filter(None, (view.note, _ending(job))))
+        note = "; ".join(filter(None, (view.note, _cleanup_note(job))))
         return replace(view, ended=not active, note=note)
     if job.waits:
         return _waiting(run, job, cluster)
@@ -176,11 +176,11 @@ def _running(run: RunFolder, spec: RunSpec, job: NewestJob, cluster: ClusterStat
         job=name,
         nodes=(job.listed and not job.shared and job.listed.nodes)
         or fold([node.host for node in nodes]),
-        used_s=used, left_s=left, progress=progress, note=_ending(job),
+        used_s=used, left_s=left, progress=progress, note=_cleanup_note(job),
     )  # fmt: skip
 
 
-def _ending(job: NewestJob) -> str:
+def _cleanup_note(job: NewestJob) -> str:
     """Say that the site still cleans up after the job; else nothing."""
     is_ending = job.listed is not None and job.listed.state is State.ENDING and not job.shared
     return "its job is ending: the site cleans up after it" if is_ending else ""

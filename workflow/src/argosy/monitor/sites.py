@@ -39,13 +39,13 @@ def has_results(folder: Path) -> bool:
 
 def run_folders(site: Path) -> Iterator[Path]:
     """Yield the planned runs of a site, by experiment and size, and what stands in the place of one."""
-    for experiment in _places(site):
+    for experiment in _subfolders(site):
         if experiment.name != TABLES:
-            runs = [run for run in _places(experiment) if _may_be_run(run)]
+            runs = [run for run in _subfolders(experiment) if _may_be_run(run)]
             yield from sorted(runs, key=lambda run: by_number(run.name))
 
 
-def _places(folder: Path) -> list[Path]:
+def _subfolders(folder: Path) -> list[Path]:
     """Return the folders in a folder and links to some: nothing is read by those, which a view says."""
     with suppress(OSError):
         names = [each.name for each in entries(folder, folder) if each.is_dir()]
@@ -79,13 +79,17 @@ def find_run(text: str) -> Path:
         run = runs[found[0]]
         return site_of(run).resolve() / run.parent.name / run.name
     if found:
-        raise ArgosyError(f"{text}: {len(found)} runs are called so", f"there are {_names(found)}")
+        raise ArgosyError(
+            f"{text}: {len(found)} runs are called so", f"there are {_without_common_site(found)}"
+        )
     if above := [name for name in runs if f"{wanted}/".startswith(f"{name}/")]:
-        raise ArgosyError(f"{text}: this is no run", f"did you mean {_names(above)}?")
-    raise ArgosyError(f"{text}: there is no such run", f"there are {_names(list(runs))}")
+        raise ArgosyError(f"{text}: this is no run", f"did you mean {_without_common_site(above)}?")
+    raise ArgosyError(
+        f"{text}: there is no such run", f"there are {_without_common_site(list(runs))}"
+    )
 
 
-def _names(names: Sequence[str]) -> str:
+def _without_common_site(names: Sequence[str]) -> str:
     """Return names without the site, where all have the same."""
     if len({name.partition("/")[0] for name in names}) == 1:
         names = [name.partition("/")[2] for name in names]

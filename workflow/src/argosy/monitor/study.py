@@ -69,7 +69,7 @@ class Study:
         return Snapshot(self.site.name, self._system.NAME, counted, answer, cluster.now)
 
     def _look_at(self, run: Path, cluster: ClusterState) -> RunView:
-        changed = _changed(run)
+        changed = _mtime(run)
         in_queue = cluster.answer is not None and any(
             job.state.active for job in cluster.answer.jobs.get((run, job_name(run)), ())
         )
@@ -81,7 +81,7 @@ class Study:
         return view
 
 
-def _changed(run: Path) -> int:
+def _mtime(run: Path) -> int:
     """Return when something was put into the run's folder, or taken out."""
     try:
         return run.lstat().st_mtime_ns
@@ -113,7 +113,7 @@ class _Totals:
         if view.state is not RunState.RUNNING or done is None:
             return view
         files = RunFolder(run)
-        total = self._of_plan().get(_plan(files)) or _of_older_job(files)
+        total = self._of_plan().get(_plan_without_repeat(files)) or _of_older_job(files)
         if total is None or total < done:
             return view
         return replace(view, progress=replace(view.progress, total=total))
@@ -124,13 +124,13 @@ class _Totals:
             for run, view in self._completed:
                 folder = RunFolder(run)
                 if view.progress.steps and _is_of_plan(folder, folder.result):
-                    counts.setdefault(_plan(folder), set()).add(view.progress.steps)
+                    counts.setdefault(_plan_without_repeat(folder), set()).add(view.progress.steps)
             # A program that decides itself when it has learnt enough has no total.
             self._by_plan = {plan: min(each) for plan, each in counts.items() if len(each) == 1}
         return self._by_plan
 
 
-def _plan(run: RunFolder) -> str:
+def _plan_without_repeat(run: RunFolder) -> str:
     """Return what was asked, but for which repeat it is."""
     return run.spec.model_dump_json(exclude={"run_id", "repeat", "spec"})
 
@@ -163,11 +163,11 @@ def described(snapshot: Snapshot) -> dict[str, Any]:
         "at": snapshot.at,
         "scheduler": snapshot.scheduler,
         "scheduler_silent_since": answer.silent_since if answer else None,
-        "runs": [_run(view) for view in snapshot.views],
+        "runs": [_run_as_json(view) for view in snapshot.views],
     }
 
 
-def _run(view: RunView) -> dict[str, Any]:
+def _run_as_json(view: RunView) -> dict[str, Any]:
     return {
         "experiment": plain(view.experiment),
         "run": plain(view.run_id),

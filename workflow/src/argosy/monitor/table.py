@@ -51,7 +51,7 @@ def render(snapshot: Snapshot, layout: Layout) -> RenderableType:
     """Totals, what is wrong with the queue, and the runs."""
     lines = headings(snapshot)
     # The totals may take a second line.
-    shown = _fitting(snapshot.views, layout, len(lines) + 1)
+    shown = _fitting_views(snapshot.views, layout, len(lines) + 1)
     parts: list[RenderableType] = [*lines, Text(), _table(shown, layout)]
     if left_out := _left_out(snapshot.views, shown):
         parts.append(Text(f"  not shown: {left_out}", style="dim"))
@@ -189,7 +189,7 @@ def _measures(cells: Sequence[str], widths: Sequence[int]) -> str:
     return GAP.join(padded).rstrip()
 
 
-def _fitting(views: Sequence[RunView], layout: Layout, above: int) -> Sequence[RunView]:
+def _fitting_views(views: Sequence[RunView], layout: Layout, above: int) -> Sequence[RunView]:
     """Return those that matter most now, as many as the screen has lines for."""
     if layout.room is None:
         return views
@@ -225,7 +225,7 @@ EASE = 10.0
 
 def show(study: Study, console: Console) -> None:
     """Print the table."""
-    _print(study.look(PATIENCE_ONCE_S), console)
+    _print_once(study.look(PATIENCE_ONCE_S), console)
 
 
 def watch(study: Study, console: Console, pause_s: float = PAUSE_S) -> None:
@@ -247,7 +247,7 @@ def _refresh(study: Study, console: Console, pause_s: float) -> None:
             snapshot = study.look(PATIENCE_S)
             layout = Layout(room=console.height - 1)
             live.update(render(snapshot, layout), refresh=True)
-            over = _sleep(study, snapshot, began, pause_s)
+            over = _wait_for_next(study, snapshot, began, pause_s)
 
 
 def _tell_changes(study: Study, console: Console, pause_s: float) -> None:
@@ -259,17 +259,17 @@ def _tell_changes(study: Study, console: Console, pause_s: float) -> None:
         snapshot = study.look(PATIENCE_S)
         states = {view.name: _state_of(view) for view in snapshot.views}
         if not known:
-            _print(snapshot, console)
+            _print_once(snapshot, console)
         elif states != known:
             changed = [view for view in snapshot.views if states[view.name] != known.get(view.name)]
             for line in headings(snapshot):
                 console.print(line)
             console.print(rows(changed, Layout(grouped=False)))
         known = states
-        over = _sleep(study, snapshot, began, pause_s)
+        over = _wait_for_next(study, snapshot, began, pause_s)
 
 
-def _sleep(study: Study, snapshot: Snapshot, began: float, pause_s: float) -> bool:
+def _wait_for_next(study: Study, snapshot: Snapshot, began: float, pause_s: float) -> bool:
     """Wait until the next look; true when there is nothing more to wait for.
 
     A job that has lost its node may pass for ended on its way back into the queue, so it is looked
@@ -283,5 +283,5 @@ def _state_of(view: RunView) -> tuple[object, ...]:
     return view.state, view.job, view.reason, view.progress.silent_s is None
 
 
-def _print(snapshot: Snapshot, console: Console) -> None:
+def _print_once(snapshot: Snapshot, console: Console) -> None:
     console.print(render(snapshot, Layout(grouped=console.is_terminal)))

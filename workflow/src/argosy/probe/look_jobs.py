@@ -143,7 +143,7 @@ def look_at(
     written: list[PendingLook] = []
     try:
         for each in planned:
-            one = _write(each, questions)
+            one = _write_questions(each, questions)
             written.append(one)
             if refused := _submit(one, surveyor, say):
                 found.append(refused)
@@ -153,7 +153,7 @@ def look_at(
     except BaseException:
         # Interrupted, for one: nothing is left in the queue. Those that have ended are not minded.
         for one in filter(lambda each: each.job_id, pending):
-            say(f"cancelling job {one.job_id}{_cancel(one.job_id, surveyor)}")
+            say(f"cancelling job {one.job_id}{_try_to_cancel(one.job_id, surveyor)}")
         raise
     finally:
         for one in written:
@@ -173,7 +173,7 @@ def _submit(one: PendingLook, surveyor: Surveyor, say: Say) -> Looked | None:
     return None
 
 
-def _cancel(job_id: str, surveyor: Surveyor) -> str:
+def _try_to_cancel(job_id: str, surveyor: Surveyor) -> str:
     """Cancel a job; in words what is wrong where that cannot be done, else nothing."""
     try:
         surveyor.cancel(job_id)
@@ -182,7 +182,7 @@ def _cancel(job_id: str, surveyor: Surveyor) -> str:
     return ""
 
 
-def _write(planned: Planned, questions: Questions) -> PendingLook:
+def _write_questions(planned: Planned, questions: Questions) -> PendingLook:
     """Write what the nodes are asked into the job's new folder, which they share with this machine."""
     folder = planned.folder
     shutil.rmtree(folder, ignore_errors=True)
@@ -221,7 +221,7 @@ def _wait(
             now = time.monotonic()
             if now - said > WORD_S or now - began < POLL_S:
                 said = now
-                say(_words(left, now - began, wait_s))
+                say(_progress_line(left, now - began, wait_s))
             time.sleep(POLL_S)
     return list(found.values())
 
@@ -269,7 +269,7 @@ def _tired_of(
     return _give_up(each, words, surveyor)
 
 
-def _words(left: Sequence[PendingLook], waited: float, wait_s: float) -> str:
+def _progress_line(left: Sequence[PendingLook], waited: float, wait_s: float) -> str:
     first = left[0]
     if first.status is NOTHING_KNOWN:
         doing = "is not known to run yet: the scheduler does not answer"
@@ -287,7 +287,7 @@ def _give_up(
     each: PendingLook, problem: str, surveyor: Surveyor, *, is_fault: bool = False
 ) -> Looked:
     """Cancel a job, and return what it left; it may have come to its end meanwhile."""
-    not_cancelled = _cancel(each.job_id, surveyor) if each.job_id else ""
+    not_cancelled = _try_to_cancel(each.job_id, surveyor) if each.job_id else ""
     if each.is_whole:
         return each.collect()
     return Looked(each.name, tuple(each.looks), problem + not_cancelled, is_fault)

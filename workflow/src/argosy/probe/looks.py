@@ -46,11 +46,11 @@ class Questions:
 def of_any_cluster() -> Questions:
     """Return what is worth asking where nothing is known."""
     return Questions(
-        folders=_folders_here(), scratch=SCRATCH, suffixes=SUFFIXES, outside=_outside()
+        folders=_folders_here(), scratch=SCRATCH, suffixes=SUFFIXES, outside=_package_index()
     )
 
 
-def _outside() -> list[tuple[str, int]]:
+def _package_index() -> list[tuple[str, int]]:
     """Return host and port of the index of packages that pip is set to, if it is set to one."""
     try:
         said = subprocess.run(
@@ -224,13 +224,15 @@ class Marks:
 
     def _checked(self, look: NodeLook, until: float) -> NodeLook:
         unseen = [
-            path for path in self._written(look) if not self._is_seen(path, look.number, until)
+            path
+            for path in self._folders_written(look)
+            if not self._is_seen(path, look.number, until)
         ]
         if not unseen:
             return look
         return look.model_copy(update={"paths": {**look.paths, **dict.fromkeys(unseen, NOT_SEEN)}})
 
-    def _written(self, look: NodeLook) -> Iterable[str]:
+    def _folders_written(self, look: NodeLook) -> Iterable[str]:
         """Return the folders into which a node says that it wrote."""
         return (
             path for path, writes in self.paths.items() if writes and look.paths.get(path) == ""

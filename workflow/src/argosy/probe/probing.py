@@ -31,7 +31,7 @@ def find_drift(written: Mapping[str, Any], today: Mapping[str, Any]) -> Iterator
         today: the keys of a draft.
     """
     # As both are understood: `1d` and `24h` are the same.
-    known = Site.model_validate(_complete(today)).model_dump()
+    known = Site.model_validate(_known_keys(today)).model_dump()
     file = Site.model_validate(written).model_dump()
     for key in ("interface", "account", "account_required", "tmpdir"):
         is_known = today.get(key, TO_FILL_IN) != TO_FILL_IN or key == "account_required"
@@ -40,11 +40,11 @@ def find_drift(written: Mapping[str, Any], today: Mapping[str, Any]) -> Iterator
     for folder in known["absent_folders"]:
         if folder not in file["absent_folders"]:
             yield f"absent_folders: nodes lack {folder}, which the file does not say"
-    yield from _entries("hardware", file["hardware"], known["hardware"], _hardware_identity)
-    yield from _entries("queues", file["queues"], known["queues"], _queue_identity)
+    yield from _entry_drift("hardware", file["hardware"], known["hardware"], _hardware_identity)
+    yield from _entry_drift("queues", file["queues"], known["queues"], _queue_identity)
 
 
-def _complete(today: Mapping[str, Any]) -> dict[str, Any]:
+def _known_keys(today: Mapping[str, Any]) -> dict[str, Any]:
     """Return a draft that the model takes: what is to be filled in is left out."""
     found = {key: value for key, value in today.items() if value != TO_FILL_IN}
     return {**found, "account_required": bool(today.get("account_required"))}
@@ -58,7 +58,7 @@ def _queue_identity(name: str, entry: Mapping[str, Any]) -> object:
     return entry["options"].get("partition", name)
 
 
-def _entries(
+def _entry_drift(
     key: str, file: Mapping[str, Any], today: Mapping[str, Any], identity: Any
 ) -> Iterator[str]:
     """Yield what differs between entries, which are the same where they mean the same to the scheduler."""
@@ -140,7 +140,7 @@ class Probe:
                 "for a new one, remove it or choose another name",
             )
         began = time.monotonic()
-        draft = self._find()
+        draft = self._draft()
         date = time.strftime("%Y-%m-%d")
         head = [
             f"Written by `argosy site probe {self.name}` (Argosy {argosy.__version__}) on {date}. "
@@ -157,17 +157,17 @@ class Probe:
         written = read_yaml(self.folder / "site.yaml")
         return [
             f"slurm/{self.name}/site.yaml: {plain(each)}"
-            for each in find_drift(written, plain_keys(self._find().keys))
+            for each in find_drift(written, plain_keys(self._draft().keys))
         ]
 
-    def _find(self) -> SiteDraft:
+    def _draft(self) -> SiteDraft:
         surveyor = find_batch_system(SCHEDULER).make_surveyor()
         if surveyor is None:
             raise ArgosyError(f"{SCHEDULER}: it has no cluster to ask")
         facts = surveyor.survey(self.account, _say)
-        return draft_site(SCHEDULER, facts, self._look(facts, surveyor))
+        return draft_site(SCHEDULER, facts, self._look_at_nodes(facts, surveyor))
 
-    def _look(self, facts: ClusterFacts, surveyor: Surveyor) -> list[Looked]:
+    def _look_at_nodes(self, facts: ClusterFacts, surveyor: Surveyor) -> list[Looked]:
         """Look at nodes of each kind that takes jobs now; the others are said to be not looked at."""
         if self.wait_s is None:
             return []

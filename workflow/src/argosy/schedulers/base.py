@@ -182,13 +182,13 @@ def describe_queue(statuses: Collection[Status], cancel_command: str) -> str:
         if each.state.active and each.stuck:
             stuck.setdefault(each.stuck, []).append(each.job_id or "?")
     helps = [
-        f"; waiting will not help {_named(ids)}: {what}, or give up by `{cancel_command}`"
+        f"; waiting will not help {_job_list(ids)}: {what}, or give up by `{cancel_command}`"
         for what, ids in stuck.items()
     ]
     return f"jobs: {', '.join(parts)}{''.join(helps)}" if parts else ""
 
 
-def _named(job_ids: Sequence[str]) -> str:
+def _job_list(job_ids: Sequence[str]) -> str:
     more = f" and {len(job_ids) - 3} more" if len(job_ids) > 3 else ""
     return f"job{'s' if len(job_ids) > 1 else ''} {', '.join(job_ids[:3])}{more}"
 

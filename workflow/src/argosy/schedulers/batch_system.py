@@ -189,7 +189,7 @@ def find_batch_system(name: str, named_in: str = "") -> BatchSystem:
     where = f"{named_in}: " if named_in else ""
     raise ArgosyError(
         f"{where}scheduler: there is no `{name}`",
-        f"there are {', '.join(_brought())}, and packages named "
+        f"there are {', '.join(_built_in())}, and packages named "
         "argosy_scheduler_<name> that are installed beside Argosy (docs/schedulers.md)",
     )
 
@@ -199,6 +199,6 @@ def _is_package(name: str) -> bool:
     return spec is not None and spec.submodule_search_locations is not None
 
 
-def _brought() -> list[str]:
+def _built_in() -> list[str]:
     """Return the schedulers of this folder."""
     return sorted(path.parent.name for path in FOLDER.glob("*/__init__.py"))

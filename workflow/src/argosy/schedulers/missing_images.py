@@ -34,26 +34,26 @@ def check_images(run_dirs: Iterable[Path]) -> None:
     """
     seen = set()
     for run_dir in run_dirs:
-        wanted = _wanted(run_dir)
+        wanted = _wanted_image(run_dir)
         if wanted and wanted not in seen:
             seen.add(wanted)
-            if problem := _problem(run_dir, wanted):
+            if problem := _what_is_missing(run_dir, wanted):
                 raise ArgosyError(problem)
 
 
 def missing_image(run_dir: Path) -> str | None:
     """Return what is not there of the image that a run's script names, and what to do; None: all is."""
-    wanted = _wanted(run_dir)
-    return _problem(run_dir, wanted) if wanted else None
+    wanted = _wanted_image(run_dir)
+    return _what_is_missing(run_dir, wanted) if wanted else None
 
 
 def uses_image_in_place(run_dir: Path) -> bool:
     """Return whether the run's nodes have its image from the store, and unpack none."""
-    wanted = _wanted(run_dir)
+    wanted = _wanted_image(run_dir)
     return wanted is not None and not wanted.staged
 
 
-def _wanted(run_dir: Path) -> _Wanted | None:
+def _wanted_image(run_dir: Path) -> _Wanted | None:
     """Return what the script says; None where it needs no image."""
     text = read_text(run_dir / SCRIPT, site_of(run_dir))
     store, digest = _STORE.search(text), _DIGEST.search(text)
@@ -62,10 +62,10 @@ def _wanted(run_dir: Path) -> _Wanted | None:
     return _Wanted(Store(Path(shlex.split(store[1])[0])), digest[1], bool(_STAGED.search(text)))
 
 
-def _problem(run_dir: Path, wanted: _Wanted) -> str | None:
+def _what_is_missing(run_dir: Path, wanted: _Wanted) -> str | None:
     store, digest = wanted.store, wanted.digest
     project, where = run_dir.parents[3], "/".join(run_dir.parts[-2:])
-    name = _name(project, digest)
+    name = _image_name(project, digest)
     there = store.description(digest).is_file()
     if there and wanted.staged and not store.archive(digest).is_file():
         return (
@@ -84,7 +84,7 @@ def _problem(run_dir: Path, wanted: _Wanted) -> str | None:
     )
 
 
-def _name(project: Path, digest: str) -> str:
+def _image_name(project: Path, digest: str) -> str:
     """Return the image whose lock in the project has this digest."""
     for path in sorted(lock_path(project, "x").parents[1].glob("*/image.lock")):
         if digest in path.read_text(encoding="utf-8", errors="replace"):

@@ -91,12 +91,12 @@ class Avoidance:
         if found == self._avoided:
             return
         for node in sorted(found.keys() - self._avoided.keys()):
-            _say(
+            _warn(
                 f"{node} spoils one run after the other, and other nodes do not ({found[node]}): "
                 "later jobs avoid it; `avoid_bad_nodes: false` in config.yaml or site.yaml turns that off"
             )
         for node in sorted(self._avoided.keys() - found.keys()):
-            _say(
+            _warn(
                 f"{node} is used again: runs fail in the same way on other nodes, or complete on it"
             )
         self._avoided = found
@@ -107,14 +107,14 @@ class Avoidance:
                 nodes = excluded(folder, found, self._nodes)
                 call("scontrol", "update", f"jobid={job_id}", f"excnodelist={nodes}")
         except SlurmError as problem:
-            _say(f"jobs that wait already may still get such a node: {problem}")
+            _warn(f"jobs that wait already may still get such a node: {problem}")
 
     def excluded(self, folder: Path) -> str:
         """Return the nodes that a script's job is not to have; empty for those that the script names."""
         return excluded(folder, self._avoided, self._nodes) if self._avoided else ""
 
 
-def _say(line: str) -> None:
+def _warn(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 

@@ -79,15 +79,15 @@ def shortfalls(values: Values, environment: Mapping[str, str]) -> Iterator[tuple
     for key, what, wanted, has in held:
         asked, given = _number(wanted), _number(has)
         if asked and given is not None and given < asked:
-            yield key, _words(asked, what, given)
+            yield key, _in_words(asked, what, given)
     wanted_memory = _memory(values, MEMORY_OPTIONS, cpus, gpus)
     counts = _number(environment.get("SLURM_CPUS_ON_NODE")) or cpus, _number(has_gpus) or 0
     given_memory = _memory(environment, _MEMORY_VARIABLES, *counts)
     if 0 < given_memory < wanted_memory * _ROUNDED:
-        yield "resources.memory_per_rank", _words(wanted_memory, "MiB of memory", given_memory)
+        yield "resources.memory_per_rank", _in_words(wanted_memory, "MiB of memory", given_memory)
 
 
-def _words(asked: float, what: str, given: float) -> str:
+def _in_words(asked: float, what: str, given: float) -> str:
     where = "" if what == "nodes" else " of each node"
     return f"{asked:.0f} {what}{where} and Slurm gave it {given:.0f}: ask for what the site gives"
 

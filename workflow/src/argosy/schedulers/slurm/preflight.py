@@ -198,7 +198,7 @@ def _check(options: ScriptOptions, known: list[Partition], questions: _Questions
             options, "sbatch", "--test-only", str(script), read=str, with_errors=True
         )
     except SlurmError as problem:
-        return Accepted(script, _wait(options, str(problem), questions))
+        return Accepted(script, _why_it_waits(options, str(problem), questions))
     if given := other_partition(options, answer):
         raise ArgosyError(
             f"{options.keys('partition')}: Slurm would run {options.where} in the partition {given}: "
@@ -225,7 +225,7 @@ def _check_limits(options: ScriptOptions, partition: Partition) -> None:
         raise ArgosyError(explain(options.run_dir, said))
 
 
-def _wait(options: ScriptOptions, said: str, questions: _Questions) -> str:
+def _why_it_waits(options: ScriptOptions, said: str, questions: _Questions) -> str:
     """Return what a job waits for that the test refuses for now.
 
     Raises:

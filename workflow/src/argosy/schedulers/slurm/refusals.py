@@ -256,7 +256,7 @@ def find_shortage(values: Values, nodes: list[Node]) -> Shortage | Wait | None:
         return Shortage(options, f"{len(suited)} of {len(here)} {of} give all of it together")
     away = [each for each in suited if each.away]
     if len(suited) - len(away) < wanted:
-        return Wait(f"of {len(suited)} {of} that suit, {_described(away)}")
+        return Wait(f"of {len(suited)} {of} that suit, {_away_in_words(away)}")
     return None
 
 
@@ -273,14 +273,14 @@ def _demands(values: Values, nodes: Sequence[Node]) -> Iterator[_Demand]:
     if any(each.gres for each in nodes):
         for option in GPU_OPTIONS:
             if asked := asked_gres(option, values.get(option)):
-                yield _Demand(option, _gives(asked), _kinds)
+                yield _Demand(option, _gives_gres(asked), _kinds)
     constraint = values.get("constraint") or ""
     if re.fullmatch(r"[\w.-]+(?:&[\w.-]+)*", constraint):
         features = frozenset(constraint.split("&"))
         yield _Demand("constraint", lambda node: features <= node.features, _features)
 
 
-def _gives(asked: Mapping[str, int]) -> Callable[[Node], bool]:
+def _gives_gres(asked: Mapping[str, int]) -> Callable[[Node], bool]:
     return lambda node: all(node.gres.get(kind, 0) >= count for kind, count in asked.items())
 
 
@@ -294,23 +294,23 @@ def _most_memory(here: Sequence[Node]) -> str:
 
 def _kinds(here: Sequence[Node]) -> str:
     found = {f"{kind}:{count}" for each in here for kind, count in each.gres.items()}
-    return f"they have {_some(sorted(found, key=len, reverse=True)) or 'none'}"
+    return f"they have {_first_names(sorted(found, key=len, reverse=True)) or 'none'}"
 
 
 def _features(here: Sequence[Node]) -> str:
     found = {name for each in here for name in each.features}
-    return f"they have {_some(sorted(found))}"
+    return f"they have {_first_names(sorted(found))}"
 
 
-def _described(away: Sequence[Node]) -> str:
+def _away_in_words(away: Sequence[Node]) -> str:
     """Return how many nodes are away, which, and what the site says of them."""
     states = sorted({each.state for each in away})
     reasons = sorted({each.reason for each in away if each.reason})
-    why = f": {_some(reasons)}" if reasons else ""
-    names = _some([each.name for each in away])
+    why = f": {_first_names(reasons)}" if reasons else ""
+    names = _first_names([each.name for each in away])
     return f"{len(away)} take no jobs now ({names}; {', '.join(states)}{why})"
 
 
-def _some(names: Sequence[str]) -> str:
+def _first_names(names: Sequence[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"{', '.join(names[:_SHOWN])}{more}"

@@ -78,7 +78,7 @@ class SlurmScheduler:
     def submit(self, run_dirs: Iterable[Path]) -> None:
         """Attach to jobs by their folder and name, and submit the others, several at a time."""
         self._waiting.update(dict.fromkeys(run_dirs, ""))
-        listed = self._ask()
+        listed = self._ask_queue()
         if listed is not None:
             self._submit_waiting(listed)
 
@@ -86,7 +86,7 @@ class SlurmScheduler:
         """Return the status of all runs; without an answer, what was last known of them."""
         if not self._waiting and not self._jobs:
             return self._give_back({})
-        listed = self._ask()
+        listed = self._ask_queue()
         if listed is None:
             return {**self._unsubmitted(), **{run: self._last[run] for run in self._jobs}}
         if self._waiting:
@@ -103,7 +103,7 @@ class SlurmScheduler:
 
     # ---- asking
 
-    def _ask(self) -> list[Listed] | None:
+    def _ask_queue(self) -> list[Listed] | None:
         """Return the queue, or None when slurmctld does not answer, which means nothing for any job."""
         began = time.monotonic()
         try:
@@ -153,7 +153,7 @@ class SlurmScheduler:
     def _submit_one(self, run_dir: Path, listed: list[Listed]) -> None:
         try:
             if job := self._lost.find(run_dir, listed):
-                _note(run_dir, job.job_id)
+                _note_job(run_dir, job.job_id)
                 status: Status | None = _status(job)
             else:
                 status = _attach(run_dir, listed, self._patience)
@@ -226,7 +226,7 @@ class SlurmScheduler:
             elif job_id in by_id:
                 statuses[run] = _of_run(run, by_id[job_id])
             elif job_id not in {*accounts, *self._seen} and (job := _unnoted(run, listed)):
-                _note(run, job.job_id)
+                _note_job(run, job.job_id)
                 self._jobs[run] = job.job_id
                 statuses[run] = _of_run(run, job)
             else:
@@ -281,7 +281,7 @@ def _submit(run_dir: Path, exclude: str) -> Status:
         return Status(State.REFUSED, reason=problem)
     (run_dir / "logs").mkdir(mode=0o700, exist_ok=True)
     job_id = submit(run_dir / SCRIPT, run_dir, exclude)
-    _note(run_dir, job_id)
+    _note_job(run_dir, job_id)
     return Status(State.PENDING, job_id)
 
 
@@ -291,7 +291,7 @@ def _script_folder(run_dir: Path) -> Path:
     return site_of(run_dir) / job.allocation if job and job.allocation else run_dir
 
 
-def _note(run_dir: Path, job_id: str) -> None:
+def _note_job(run_dir: Path, job_id: str) -> None:
     """Note a run's job in its job.json."""
     digest = script_digest(run_dir / SCRIPT)
     job = Job(scheduler="slurm", job_id=job_id, submitted=time.time(), script_sha256=digest)

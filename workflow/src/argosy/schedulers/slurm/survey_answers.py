@@ -166,10 +166,10 @@ def with_ways_in(queues: Sequence[QueueFacts], kinds: Iterable[NodeKind]) -> lis
     for way in ways:
         weakest = min((each.reserve for each in way), default=0)
         opened |= {each.name for each in way if each.reserve == weakest > 0}
-    return [_opened(each) if each.name in opened else each for each in queues]
+    return [_not_aside(each) if each.name in opened else each for each in queues]
 
 
-def _opened(queue: QueueFacts) -> QueueFacts:
+def _not_aside(queue: QueueFacts) -> QueueFacts:
     words = f"{queue.origin}; {queue.aside}, and jobs that need its nodes have no better way"
     return replace(queue, aside="", origin=words)
 
@@ -280,7 +280,7 @@ def kinds_by_partition(nodes: Iterable[Node]) -> dict[str, list[NodeKind]]:
         partition: [_kind(gpu, group) for (_, gpu), group in groups.items()]
         for partition, groups in members.items()
     }
-    return _named(found)
+    return _with_names(found)
 
 
 def _kind(gpu: str, nodes: Sequence[Node]) -> NodeKind:
@@ -297,11 +297,11 @@ def _kind(gpu: str, nodes: Sequence[Node]) -> NodeKind:
         options={"gres": asked} if has_gpus else {},
         nodes=tuple(sorted(each.name for each in nodes)),
         usable=sum(not each.is_away for each in nodes),
-        origin=_described(nodes),
+        origin=_nodes_in_words(nodes),
     )
 
 
-def _described(nodes: Sequence[Node]) -> str:
+def _nodes_in_words(nodes: Sequence[Node]) -> str:
     away = sum(each.is_away for each in nodes)
     differ = len({(each.cores, each.memory) for each in nodes}) > 1
     words = (
@@ -316,7 +316,7 @@ def _described(nodes: Sequence[Node]) -> str:
     )
 
 
-def _named(found: dict[str, list[NodeKind]]) -> dict[str, list[NodeKind]]:
+def _with_names(found: dict[str, list[NodeKind]]) -> dict[str, list[NodeKind]]:
     """Give each kind a name: that of its GPUs or `cpu`, with the partition's where there are several."""
     shapes: dict[object, NodeKind] = {}
     taken: set[str] = set()

@@ -56,8 +56,8 @@ class SlurmSurveyor:
         """Ask for nodes, partitions, accounts, and whether they would be taken."""
         questions = Questions(SURVEY_S)
         say("asking Slurm for its nodes, partitions and accounts")
-        partitions = _needed(questions, *PARTITION_QUESTION, read=_partitions)
-        nodes = _needed(questions, "scontrol", "show", "node", "-o", read=read_nodes)
+        partitions = _ask_or_raise(questions, *PARTITION_QUESTION, read=_partitions)
+        nodes = _ask_or_raise(questions, "scontrol", "show", "node", "-o", read=read_nodes)
         if not partitions or not nodes:
             raise ArgosyError(
                 "Slurm lists no partition or no node here",
@@ -65,7 +65,7 @@ class SlurmSurveyor:
             )
         config = questions.ask("settings of the cluster", *CONFIG, read=read_config) or {}
         kinds = kinds_by_partition(nodes)
-        notes = _closed(partitions)
+        notes = _closed_partitions(partitions)
         queues = _queues(partitions, kinds, _qos_limits(config, questions))
         accounts = _accounts(config, account, questions)
         say(f"asking whether {len(queues)} partitions would take a job")
@@ -90,7 +90,7 @@ class SlurmSurveyor:
 
     def cluster_name(self) -> str:
         """Return the name in Slurm's own configuration."""
-        return _needed(Questions(ANSWER_S), *CONFIG, read=read_config).get("ClusterName", "")
+        return _ask_or_raise(Questions(ANSWER_S), *CONFIG, read=read_config).get("ClusterName", "")
 
     def look_options(
         self, kind: NodeKind, queue: QueueFacts, account: str | None, nodes: int
@@ -158,7 +158,7 @@ def _partitions(text: str) -> list[dict[str, str]]:
     return read_records(text, "PartitionName")
 
 
-def _needed(questions: Questions, *command: str, read: Callable[[str], T]) -> T:
+def _ask_or_raise(questions: Questions, *command: str, read: Callable[[str], T]) -> T:
     try:
         return read(questions.call(*command))
     except MissingError as problem:
@@ -169,7 +169,7 @@ def _needed(questions: Questions, *command: str, read: Callable[[str], T]) -> T:
         ) from None
 
 
-def _closed(partitions: Sequence[dict[str, str]]) -> list[str]:
+def _closed_partitions(partitions: Sequence[dict[str, str]]) -> list[str]:
     return [
         f"partition {each['PartitionName']} is {each.get('State', 'closed')} and left out"
         for each in partitions
@@ -277,7 +277,7 @@ class _Tests:
         if given:
             ways = {given: given}
         refused_by_rule = {
-            paying: {each.name: self._rule(each, effective) for each in queues}
+            paying: {each.name: self._refused_by_rule(each, effective) for each in queues}
             for paying, effective in ways.items()
         }
         # The one for which most partitions are, and of such ones none.
@@ -286,11 +286,16 @@ class _Tests:
         )
         for account in ordered:
             refusals = {
-                each.name: refused_by_rule[account][each.name] or self._refusal(each, account)
+                each.name: refused_by_rule[account][each.name]
+                or self._refused_by_test(each, account)
                 for each in queues
             }
             if not all(refusals.values()):
-                return self._taken(queues, refusals, account), account, account is not None
+                return (
+                    self._queues_that_take(queues, refusals, account),
+                    account,
+                    account is not None,
+                )
         self.notes += [f"partition {name}: {said}" for name, said in refusals.items()]
         self.all_refused = True
         self._questions.unknown.append(
@@ -298,21 +303,25 @@ class _Tests:
         )
         return list(queues), given, bool(given)
 
-    def _rule(self, queue: QueueFacts, account: str | None) -> str:
+    def _refused_by_rule(self, queue: QueueFacts, account: str | None) -> str:
         """Return why a queue is not for an account; empty where it is, or none is known."""
         return refused_account(self._partitions[queue.name], account) if account else ""
 
-    def _taken(
+    def _queues_that_take(
         self, queues: Sequence[QueueFacts], refusals: Mapping[str, str], account: str | None
     ) -> list[QueueFacts]:
         found = []
         for queue in queues:
             refused = refusals[queue.name]
             with_gpus = [self.kinds[name] for name in queue.kinds if self.kinds[name].gpus]
-            by_rule = self._rule(queue, account)
+            by_rule = self._refused_by_rule(queue, account)
             if not refused:
                 found.append(queue)
-            elif not by_rule and with_gpus and not self._refusal(queue, account, with_gpus[0]):
+            elif (
+                not by_rule
+                and with_gpus
+                and not self._refused_by_test(queue, account, with_gpus[0])
+            ):
                 found.append(replace(queue, gpus_only=True))
             else:
                 self.notes.append(
@@ -320,7 +329,9 @@ class _Tests:
                 )
         return found
 
-    def _refusal(self, queue: QueueFacts, account: str | None, kind: NodeKind | None = None) -> str:
+    def _refused_by_test(
+        self, queue: QueueFacts, account: str | None, kind: NodeKind | None = None
+    ) -> str:
         """Return why Slurm would not take a job; empty where it would, now or when nodes are back."""
         more = [f"--account={account}"] if account else []
         if kind:
