@@ -44,7 +44,7 @@ class BundledImage(BundleModel):
     Args:
         name: in the project.
         digest: of the frozen image, `sha256:…`.
-        archive: the OCI archive in the bundle; None where only the digest was bundled.
+        archive: the OCI archive in the bundle; None if only the digest was bundled.
     """
 
     name: ImageName
@@ -57,8 +57,8 @@ class BundleDescription(BundleModel):
 
     Args:
         argosy: the version that wrote the bundle.
-        created: when, in ISO 8601.
-        sites: whose results are in it.
+        created: time of writing in ISO 8601.
+        sites: sites whose results are in it.
         inputs: the digest of the study's inputs on each of them.
         images: of the project.
         executable: the files that their owner may execute.
@@ -75,14 +75,14 @@ class BundleDescription(BundleModel):
     @model_validator(mode="before")
     @classmethod
     def _without_former_key(cls, found: Any) -> Any:
-        """Leave out what older bundles say besides."""
+        """Leave out a key of older bundles."""
         if isinstance(found, dict):
             found.pop("redacted", None)
         return found
 
 
 def checksum_lines(digests: Mapping[str, str]) -> str:
-    """Return the content of the file of checksums, from SHA-256 by names."""
+    """Return the content of the checksum file, from SHA-256 digests by name."""
     return "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
 
 
@@ -116,11 +116,11 @@ WORD_S = 10.0
 
 
 class Progress:
-    """Tells how much is done of a total of bytes.
+    """Reports progress in bytes.
 
     Args:
-        total: of bytes.
-        say: is told.
+        total: bytes in total.
+        say: prints a line.
     """
 
     def __init__(self, total: int, say: Callable[[str], None]) -> None:
@@ -130,7 +130,7 @@ class Progress:
         self._spoke = time.monotonic()
 
     def add(self, size: int) -> None:
-        """Count what was done, and tell it where nothing was told for long."""
+        """Add `size` bytes; print the progress if the last line is old."""
         self._done += size
         now = time.monotonic()
         if now - self._spoke > WORD_S:
@@ -140,16 +140,16 @@ class Progress:
 
 MOST_FILES = 2_000_000
 MOST_TEXT_BYTES = 1 << 28
-"""Of the checksums and the description: far more than of so many files."""
+"""Of the checksums and the description: more than MOST_FILES files need."""
 
 _COMMENT = re.compile(rb"argosy bundle (\d{1,9}) sha256:([0-9a-f]{64})")
 _CHUNK = 1 << 20
-# The least that deflate does halves an image, at a speed that disks have.
+# The lowest level halves an image at the speed of disks.
 _LEVEL = 1
 _TIME = (1980, 1, 1, 0, 0, 0)
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _LONGEST_NAME, _LONGEST_PATH = 255, 3000
-"""Bytes of a part of a path (NAME_MAX) and of all of it: the folder's own name comes before it."""
+"""Bytes of a path's part (NAME_MAX) and of a path, to which the folder's own name is added."""
 _DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, struct.error, ValueError),
     *(EOFError, OSError, NotImplementedError, RuntimeError),
@@ -157,7 +157,7 @@ _DAMAGE = (
 
 
 class BundleWriter:
-    """A bundle under way."""
+    """Writes a bundle."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
@@ -165,11 +165,11 @@ class BundleWriter:
 
     @property
     def names(self) -> set[str]:
-        """What has been written."""
+        """Names of the files written so far."""
         return {*self._digests}
 
     def add_file(self, name: str, source: IO[bytes]) -> int:
-        """Add what `source` holds from here to its end; the bytes."""
+        """Add the rest of `source` as a file; return its bytes."""
         digest, size = hashlib.sha256(), 0
         with self._archive.open(_member(name), "w", force_zip64=True) as target:
             while chunk := source.read(_CHUNK):
@@ -185,13 +185,13 @@ class BundleWriter:
         self._digests[name] = hashlib.sha256(content).hexdigest()
 
     def add_folder(self, name: str) -> None:
-        """Add a folder by itself, as readers of crates look for those that are described."""
+        """Add a folder entry, since readers of crates look for described folders."""
         member = zipfile.ZipInfo(f"{name}/", _TIME)
         member.external_attr = (0o40755 << 16) | 0x10
         self._archive.writestr(member, b"")
 
     def end(self) -> None:
-        """Add the checksums of all that was added."""
+        """Add the checksums of all files."""
         content = checksum_lines(self._digests).encode()
         self._archive.writestr(_member(CHECKSUMS), content)
         digest = hashlib.sha256(content).hexdigest()
@@ -200,7 +200,7 @@ class BundleWriter:
 
 @contextmanager
 def writing(path: Path) -> Iterator[BundleWriter]:
-    """Give the writer of a bundle at `path`, which has to be a file that nobody else reads yet."""
+    """Yield the writer of a bundle at `path`, a file that nobody else reads yet."""
     with zipfile.ZipFile(
         path, "w", zipfile.ZIP_DEFLATED, allowZip64=True, compresslevel=_LEVEL
     ) as archive:
@@ -210,10 +210,10 @@ def writing(path: Path) -> Iterator[BundleWriter]:
 
 
 class BundleReader:
-    """A bundle that is open, and whose list of files is known to be what its writer wrote.
+    """An open bundle whose list of files has been verified.
 
     Args:
-        title: what messages begin with.
+        title: its name in messages.
         archive: the ZIP file.
     """
 
@@ -228,7 +228,7 @@ class BundleReader:
         """Write a file's content to `target`.
 
         Raises:
-            ArgosyError: when it is not what its checksum says.
+            ArgosyError: if it does not match its checksum.
         """
         digest = hashlib.sha256()
         for chunk in self._chunks(name):
@@ -248,7 +248,7 @@ class BundleReader:
             raise ArgosyError(f"{self.title}: holds more than {MOST_FILES:,} files")
         members: dict[str, zipfile.ZipInfo] = {}
         for info in infos:
-            # What ZipFile takes for the name may have been cut at a NUL.
+            # ZipFile cuts names at a NUL.
             if info.orig_filename != info.filename or not is_safe(info.filename.removesuffix("/")):
                 raise ArgosyError(f"{self.title}: holds a file of the name {info.orig_filename!r}")
             if info.is_dir():
@@ -300,7 +300,7 @@ class BundleReader:
         return b"".join(self._chunks(name))
 
     def _chunks(self, name: str) -> Iterator[bytes]:
-        """Yield a file's content, and never more than the bundle says that it has."""
+        """Yield a file's content, up to its declared size."""
         left = self._members[name].file_size
         try:
             with self._archive.open(name) as source:
@@ -316,10 +316,10 @@ class BundleReader:
 
 @contextmanager
 def reading(path: Path) -> Iterator[BundleReader]:
-    """Give the reader of a bundle.
+    """Yield the reader of a bundle.
 
     Raises:
-        ArgosyError: when it is missing, cut off, damaged, of another version, or holds names that lead
+        ArgosyError: if it is missing, truncated, damaged, of another version, or holds paths that lead
             outside.
     """
     try:

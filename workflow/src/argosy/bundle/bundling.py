@@ -42,7 +42,7 @@ WHEELS, TOOLS = "wheels", "container-tools.tar.gz"
 LOCK = "requirements.lock"
 _TOOL_FOLDERS = ("bin", "lib", "doc")
 _BUILD_BACKEND = "setuptools>=77"
-"""As pyproject.toml names it: Argosy itself is installed from its source."""
+"""The build backend in pyproject.toml, to install Argosy itself from its source."""
 
 
 def of_environment(project: Path, work: Path, say: Callable[[str], None]) -> Iterator[Member]:
@@ -89,7 +89,7 @@ def _tools(store: Store, target: Path) -> Path:
         for name in _TOOL_FOLDERS:
             if (store.udocker / name).is_dir():
                 archive.add(store.udocker / name, f"udocker_dir/{name}")
-        # Of the distribution's packages, it is elsewhere; nodes without user namespaces need it.
+        # A distribution's proot lies elsewhere; nodes without user namespaces need it.
         proot = find_proot(store)
         if proot and not proot.is_relative_to(store.udocker):
             archive.add(proot.resolve(), f"udocker_dir/bin/proot-{machine()}")
@@ -106,15 +106,15 @@ _SUMMARY_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be bundled.
+    """A request for a bundle.
 
     Args:
         project: the project's folder.
-        sites: of which results are taken; none: of all that have any.
+        sites: sites whose results to take; none: all with results.
         excluded: patterns of files to leave behind, as in .gitignore.
-        with_images: whether images go along, or their digests alone.
-        with_environment: whether packages and tools go along that set Argosy up without internet.
-        license: an address of the text of the study's licence; None where there is none.
+        with_images: whether to add images, or their digests alone.
+        with_environment: whether to add the packages and tools that set Argosy up without internet.
+        license: address of the study's licence; None if there is none.
     """
 
     project: Path
@@ -126,11 +126,11 @@ class Request:
 
 
 def write_bundle(request: Request, target: Path, say: Say) -> list[str]:
-    """Write the bundle to `target`, which is there whole or as it was; lines on what is in it.
+    """Write the bundle to `target` atomically; return lines about its content.
 
     Raises:
-        ArgosyError: when nothing is there to be bundled, a file holds what looks like a secret, or an image
-            is not in the store.
+        ArgosyError: if there is nothing to bundle, a file seems to hold a secret, or an image is not in the
+            store.
     """
     if target.is_dir():
         raise ArgosyError(f"{target}: this is a folder", "name the file to write: study.zip")
@@ -168,7 +168,7 @@ def _describe(
     contents: Contents,
     images: Sequence[BundledImage],
 ) -> None:
-    """Add what the bundle says of itself, for Argosy and as a crate."""
+    """Add the bundle's description, for Argosy and as a crate."""
     created = datetime.now(UTC).isoformat(timespec="seconds")
     inputs = {site: _inputs(request.project, site) for site in sites}
     description = BundleDescription(
@@ -180,7 +180,7 @@ def _describe(
         executable=tuple(member.name for member in contents.members if member.executable),
     )
     writer.add_text(DESCRIPTION, json_text(description.model_dump(mode="json")))
-    # Those that were not left behind.
+    # Runs that were not excluded.
     runs = [run for run in _runs(request.project, sites) if f"{run.name}/run.json" in writer.names]
     for run in runs:
         writer.add_folder(run.name)
@@ -227,7 +227,7 @@ def _check_sites(project: Path, sites: Sequence[str]) -> None:
 
 
 def _locks(project: Path, sites: Sequence[str]) -> list[ImageLock]:
-    """Return the locks of the images that runs of the sites are of; all where there are no runs."""
+    """Return the locks of the images that the sites' runs use; all locks if there are no runs."""
     locks = [read_lock(path) for path in sorted(project.glob("resources/images/*/image.lock"))]
     runs = _specs(project, sites)
     used = {spec.image.name for _, _, spec in runs if spec.image}
@@ -248,7 +248,7 @@ def _runs(top: Path, sites: Sequence[str]) -> list[BundledRun]:
 
 
 def _specs(top: Path, sites: Sequence[str]) -> list[tuple[str, RunFolder, RunSpec]]:
-    """Return the runs of the sites by their names; a folder that is no run is left out."""
+    """Return the sites' runs, sorted by name, without unreadable folders."""
     found: list[tuple[str, RunFolder, RunSpec]] = []
     for site in sites:
         for path in sorted((top / "results" / site).glob("*/*/run.json")):
@@ -259,7 +259,7 @@ def _specs(top: Path, sites: Sequence[str]) -> list[tuple[str, RunFolder, RunSpe
 
 
 def _usage(results: Path) -> Mapping[tuple[str, str], Usage]:
-    """Return what runs used, by the names of setups; nothing where there are no tables of this version."""
+    """Return resource usage by (experiment, run); empty without tables of this version."""
     try:
         with open_study(results / "tables") as tables:
             return usage(tables)
@@ -268,7 +268,7 @@ def _usage(results: Path) -> Mapping[tuple[str, str], Usage]:
 
 
 def _inputs(top: Path, site: str) -> str | None:
-    """Return the digest of a study's inputs, as its report has it."""
+    """Return the digest of a study's inputs from its report."""
     folder = top / "results" / site
     try:
         found = read_object(folder / "summary.json", folder, _SUMMARY_BYTES).get("inputs")

@@ -9,17 +9,17 @@ from typing import Literal
 from argosy.errors import plain
 
 Verdict = Literal["ok", "wrong", "warning", "unknown"]
-"""warning: runs will go on with it, or wait; unknown: it could not be checked."""
+"""warning: runs work, or wait; unknown: it could not be checked."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One check's verdict, with what it was seen by, and what to do.
+    """The result of a check.
 
     Args:
-        check: its name.
-        evidence: what was found, with the file and key where one decides it.
-        remedy: what to do; empty where nothing is.
+        check: name of the check.
+        evidence: what was found, with the file and key that decide it.
+        remedy: what to do; empty if nothing.
     """
 
     check: str
@@ -29,22 +29,22 @@ class Finding:
 
 
 def ok(check: str, evidence: str) -> Finding:
-    """Return that all is well."""
+    """Return a finding without a fault."""
     return Finding(check, "ok", evidence)
 
 
 def wrong(check: str, evidence: str, remedy: str) -> Finding:
-    """Return what will keep runs from starting."""
+    """Return a fault that keeps runs from starting."""
     return Finding(check, "wrong", evidence, remedy)
 
 
 def warning(check: str, evidence: str, remedy: str) -> Finding:
-    """Return what runs will have to bear, or wait for."""
+    """Return a problem that runs survive or wait for."""
     return Finding(check, "warning", evidence, remedy)
 
 
 def unknown(check: str, why: str) -> Finding:
-    """Return that it could not be checked."""
+    """Return that a check could not run."""
     return Finding(check, "unknown", why)
 
 
@@ -52,7 +52,7 @@ WIDTH = 8
 
 
 def print_findings(findings: Iterable[Finding], *, as_json: bool) -> bool:
-    """Print all; whether something is wrong."""
+    """Print all findings; return whether anything is wrong."""
     found = []
     for each in findings:
         found.append(each)
@@ -72,7 +72,7 @@ def print_findings(findings: Iterable[Finding], *, as_json: bool) -> bool:
 
 
 def print_finding(finding: Finding) -> None:
-    """Print one, with what to do below it."""
+    """Print a finding and its remedy."""
     print(f"{finding.verdict:<{WIDTH}} {finding.check}: {plain(finding.evidence)}")
     if finding.remedy:
         print(f"{'':<{WIDTH}} hint: {plain(finding.remedy)}")

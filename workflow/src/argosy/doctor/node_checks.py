@@ -1,4 +1,4 @@
-"""What nodes found when they looked at themselves, compared with the site's file."""
+"""Nodes' looks at themselves, compared with the site's file."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ def check_network(
     """Yield whether nodes reach each other as runs do.
 
     Args:
-        interface: the best of all kinds of nodes; `?` where none is known.
+        interface: the best interface for all kinds of nodes; `?` if unknown.
     """
     check = "interface"
     if site.host_suffix:
@@ -60,7 +60,7 @@ def check_network(
 def _network_finding(site: Site, looks: tuple[NodeLook, ...], over: Sequence[Way]) -> Finding:
     check = "interface"
     problems = [look.meeting.problem for look in looks if look.meeting.problem]
-    # A node that is not among the looks has said, or left unsaid, why: that is told already.
+    # Missing looks are reported elsewhere.
     if problems and len(looks) == looks[0].nodes:
         return wrong(check, problems[0], "logs/ has to lie on a file system that nodes share")
     if not over:
@@ -99,7 +99,7 @@ def _not_reached(
 
 
 def _failed_pairs(failed: Sequence[Way], tried: Sequence[Way]) -> str:
-    """Return which nodes are not reached, or reach nobody, or else the first ways that fail."""
+    """Return the nodes that are unreachable or isolated, or else the first failed connections."""
     problem = failed[0].problem
     for side, words in (("end", "no other node reaches {}"), ("start", "{} reaches no other node")):
         lost = sorted(
@@ -115,14 +115,14 @@ def _failed_pairs(failed: Sequence[Way], tried: Sequence[Way]) -> str:
 
 
 def _write_instead(interface: str) -> str:
-    """Return the remedy for an interface that does not serve; one for all kinds of nodes."""
+    """Return the remedy for a wrong interface: one that serves all kinds of nodes."""
     if interface == TO_FILL_IN:
         return "no one interface serves all kinds of nodes: ask the site, or make a folder for each kind"
     return f"write {interface}"
 
 
 CLOCK_S = 60.0
-"""Certificates and file times bear less; times of runs are of one clock each."""
+"""Seconds of clock difference above which certificates and file times may fail."""
 
 LITTLE_MIB = 1024
 
@@ -135,7 +135,7 @@ ENGINES = "engines"
 
 
 def questions_of(site: Site, project: Path, store: Path) -> Questions:
-    """Return what nodes of this site are asked."""
+    """Return the questions to this site's nodes."""
     argosy = ["env", f"ARGOSY_STORE={store}", sys.executable, "-I", "-m", "argosy.cli"]
     return Questions(
         scratch=[each for each in (site.tmpdir, site.images.folder) if each],
@@ -150,16 +150,16 @@ def questions_of(site: Site, project: Path, store: Path) -> Questions:
 
 
 def _store_folders(store: Path) -> list[str]:
-    """Return the folders of a store that there are here; it may be a folder of another disk on nodes."""
+    """Return the store's existing folders: on nodes each may be missing or on another disk."""
     parts = (store / name for name in ("roots", "layers", "udocker"))
     return [str(each) for each in parts if each.is_dir()] or [str(store)]
 
 
 def check_nodes(site_file: str, place: Place, looked: Looked, interface: str) -> Iterator[Finding]:
-    """Yield a finding for each thing that runs need of nodes.
+    """Yield a finding for each requirement of runs on nodes.
 
     Args:
-        interface: the one that all kinds of nodes are best reached by; `?` where none is known.
+        interface: the best interface for all kinds of nodes; `?` if unknown.
     """
     name = f"nodes {place.hardware}"
     if looked.problem:
@@ -250,7 +250,7 @@ def _scratch(site_file: str, key: str, written: str, look: NodeLook) -> Finding:
 
 
 def _paths(looks: tuple[NodeLook, ...]) -> Iterator[Finding]:
-    """Yield one finding on the first node that lacks any of the folders that runs need."""
+    """Yield a finding for the first node that lacks a folder that runs need."""
     for look in looks:
         lacking = [f"{path} {problem}" for path, problem in look.paths.items() if problem]
         if lacking:

@@ -25,40 +25,40 @@ from argosy.study.runs import expand
 from argosy.yaml_file import read_yaml
 
 SMALL_MEMORY = 500
-"""MiB for a look."""
+"""MiB that a look asks for."""
 
 LOOK_S = 120
 MOST_LOOKED_AT = 4
-"""Nodes of a kind. Free ones cost some seconds, and one of them may be shut off from the others."""
+"""Nodes of a kind: several show whether one is cut off from the others."""
 
 MOST_NAMES = 6
 
 
 @dataclass(frozen=True)
 class Place:
-    """A queue with one kind of its nodes."""
+    """A queue and one kind of its nodes."""
 
     site: Site
     queue: str
     hardware: str
     folder: Path
-    """Of what is written about it."""
+    """Folder of its scripts and logs."""
 
     @property
     def name(self) -> str:
-        """As it is called in messages."""
+        """Its name in messages."""
         return f"{self.queue}-{self.hardware}"
 
     @property
     def limit(self) -> int | None:
-        """Return how many nodes the site's file lets a job have there; None where it does not say."""
+        """The most nodes of a job there by the site's file; None if unlimited."""
         limits = self.site.queues[self.queue].limits
         return limits[-1].nodes if limits else None
 
     def largest(self) -> list[JobRequest]:
-        """Return the largest jobs that the site's file lets through: by a node's size, and by nodes.
+        """Return the largest jobs that the site's file allows: one whole node, and the most nodes.
 
-        Both together it does not promise: of a queue's nodes some may be smaller, or have no GPU.
+        Not both in one job: some nodes of a queue may be smaller, or have no GPU.
         """
         hardware, queue = self.site.hardware[self.hardware], self.site.queues[self.queue]
         time = (queue.limits[-1].time if queue.limits else None) or LOOK_S
@@ -93,7 +93,7 @@ def places_of(site: Site, folder: Path) -> list[Place]:
 
 
 def to_look_at(places: list[Place]) -> Iterator[Place]:
-    """Yield the first place of each kind of nodes: what is true of the nodes is true in all queues."""
+    """Yield the first place of each kind of nodes, since nodes are the same in all queues."""
     seen = set()
     for place in places:
         if place.hardware not in seen:
@@ -102,7 +102,7 @@ def to_look_at(places: list[Place]) -> Iterator[Place]:
 
 
 def alike(found: Sequence[tuple[Place, Finding]]) -> Iterator[Finding]:
-    """Yield the findings of all places; those that say the same but for the names are one."""
+    """Yield the findings of all places, merging those that differ in names alone."""
     groups: dict[tuple[str, str], list[Finding]] = {}
     for place, finding in found:
         said = finding.evidence
@@ -120,10 +120,10 @@ def alike(found: Sequence[tuple[Place, Finding]]) -> Iterator[Finding]:
 
 
 def check_place(site_file: str, place: Place, system: BatchSystem, say: Say) -> Finding:
-    """Ask whether the scheduler takes the largest jobs that the site's file lets through.
+    """Check that the scheduler takes the largest jobs that the site's file allows.
 
     Raises:
-        NotAnsweredError: when it does not answer.
+        NotAnsweredError: if it does not answer.
     """
     check = f"queue {place.name}"
     for request in place.largest():
@@ -145,7 +145,7 @@ def check_place(site_file: str, place: Place, system: BatchSystem, say: Say) -> 
 
 @dataclass(frozen=True)
 class Look:
-    """How a place is looked at: by a job of so many nodes, and up to `most` where they are free."""
+    """A look at a place, by a job of `nodes` nodes, and up to `most` if they are free."""
 
     place: Place
     nodes: int
@@ -153,10 +153,10 @@ class Look:
 
 
 def choose_look(site_file: str, place: Place, system: BatchSystem, say: Say) -> Look:
-    """Return a look at two nodes or more where the scheduler would start one: they show whether they meet.
+    """Return a look at two or more nodes if the scheduler would start it, to test their network.
 
     Raises:
-        NotAnsweredError: when it does not answer.
+        NotAnsweredError: if it does not answer.
     """
     most = min(MOST_LOOKED_AT, place.limit or MOST_LOOKED_AT)
     alone = Look(place, 1, 1)
@@ -174,7 +174,7 @@ def choose_look(site_file: str, place: Place, system: BatchSystem, say: Say) -> 
 def _ask_scheduler(
     site_file: str, folder: Path, request: JobRequest, system: BatchSystem, say: Say
 ) -> Accepted:
-    """Ask whether the scheduler takes a job. Raises ArgosyError where it does not."""
+    """Ask whether the scheduler takes a job. Raises ArgosyError if it does not."""
     options = _options(site_file, request, system)
     lines = "\n".join(system.directive(name, value) for name, value in options.items())
     write_text(folder / SCRIPT, f"#!/bin/bash\n{lines}\ntrue\n")
@@ -203,13 +203,13 @@ A_SMALL_RUN: Mapping[str, Any] = {
         }
     }
 }
-"""What is asked about where there is no configuration."""
+"""The study that is checked without a configuration."""
 _OF_ONE_RUN = ("job-name", "chdir", "output")
 _MOST_SHOWN = 4
 
 
 def check_places(project: Path, site: str) -> tuple[Finding, Sequence[Plan]]:
-    """Return whether each run of the configuration has a place on the site, and the plans of those runs."""
+    """Return whether each configured run has a place on the site, and the runs' plans."""
     try:
         study = _study(project, site)
         runs = expand(study)
@@ -227,13 +227,13 @@ def check_places(project: Path, site: str) -> tuple[Finding, Sequence[Plan]]:
 def check_with_scheduler(
     system: BatchSystem, project: Path, plans: Sequence[Plan], folder: Path, say: Say
 ) -> Iterator[Finding]:
-    """Yield what the scheduler says against jobs of these plans; nothing where it takes them all.
+    """Yield the scheduler's objections to these plans; nothing if it accepts them all.
 
     Args:
-        folder: where their scripts are written, in the layout of a project: refusals name keys by it.
+        folder: for scripts, in the layout of a project, by which refusals find the keys.
 
     Raises:
-        NotAnsweredError: when the scheduler does not answer.
+        NotAnsweredError: if the scheduler does not answer.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -262,7 +262,7 @@ def _study(project: Path, site: str) -> Config:
 
 
 def _of_each_shape(plans: Sequence[Plan]) -> list[Plan]:
-    """Return a plan for each set of options that a scheduler decides by."""
+    """Return one plan for each distinct set of scheduler options."""
     shapes = {
         tuple(item for item in plan.options.items() if item[0] not in _OF_ONE_RUN): plan
         for plan in reversed(plans)
@@ -271,7 +271,7 @@ def _of_each_shape(plans: Sequence[Plan]) -> list[Plan]:
 
 
 def _write_script(system: BatchSystem, plan: Plan, folder: Path) -> Path:
-    """Write what the scheduler reads of a run's script, and the run's place; return the script's path."""
+    """Write a run's script with its options and its place alone; return the script's path."""
     run = folder / "results" / plan.site / plan.run.experiment / plan.run.run_id
     lines = [system.directive(name, value) for name, value in plan.options.items()]
     write_text(run / SCRIPT, "\n".join(["#!/bin/bash", *lines, "true"]) + "\n")
@@ -285,7 +285,7 @@ def _write_script(system: BatchSystem, plan: Plan, folder: Path) -> Path:
 
 
 def _places_in_words(plans: Sequence[Plan]) -> str:
-    """Return how many runs go where."""
+    """Return the number of runs by place, in words."""
     places = Counter(
         f"{plan.placement.hardware_name} by the queue {plan.placement.queue_name}" for plan in plans
     )

@@ -1,7 +1,6 @@
-"""A small training on the site itself: two ranks in a container add up numbers by Horovod, and are warned.
+"""A small training on the site: two ranks in a container add numbers by Horovod and receive a warning.
 
-The job is a run like any other, by the same template and agent, in `logs/doctor/<site>/`, where no report
-looks for it.
+The job is an ordinary run, with the same template and agent, in `logs/doctor/<site>/`, outside of reports.
 """
 
 import shutil
@@ -35,7 +34,7 @@ _TRIAL_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class TrialProject(Project):
-    """The project, but for where the trial's files lie."""
+    """The project, with the trial's files in logs/."""
 
     def run_dir(self, site: str, run: Run) -> Path:
         """Return the folder of the trial."""
@@ -44,16 +43,16 @@ class TrialProject(Project):
 
 @dataclass(frozen=True)
 class Trial:
-    """A training to be tried.
+    """A trial training.
 
     Args:
         project: the project's folder.
         site: its name.
         place: the queue and the kind of nodes.
-        nodes: how many, one rank on each.
+        nodes: number of nodes, with one rank each.
         system: the site's scheduler.
-        wait_s: how long the job may wait in the queue.
-        say: told of waits.
+        wait_s: seconds that the job may wait in the queue.
+        say: prints progress.
     """
 
     project: Path
@@ -65,7 +64,7 @@ class Trial:
     say: Callable[[str], None]
 
     def findings(self) -> Iterator[Finding]:
-        """Yield whether ranks exchange by Horovod, and whether they are warned before the time limit."""
+        """Yield whether Horovod works, and whether ranks are warned before the time limit."""
         project = TrialProject(self.project)
         lock = _image_with_horovod(project)
         if lock is None:
@@ -116,7 +115,7 @@ class Trial:
         )
 
     def _end_of(self, folder: Path) -> Status | None:
-        """Submit the job and wait for its end; None where it did not start in time."""
+        """Submit the job and wait for its end; return None if it did not start in time."""
         scheduler = self.system.make_scheduler(POLL_S)
         try:
             with speaking(self.say, "the scheduler to take the job"):
@@ -133,7 +132,7 @@ class Trial:
             with speaking(self.say, "the scheduler's word on the job"):
                 status = scheduler.poll()[folder]
             now = time.monotonic()
-            # While the scheduler says nothing, the job may have run long ago.
+            # While the scheduler is silent, the job may already have run.
             silent_s += now - asked if scheduler.trouble else 0.0
             asked = now
             if not status.state.active:
@@ -150,7 +149,7 @@ class Trial:
 
 
 def _image_with_horovod(project: Project) -> ImageLock | None:
-    """Return the first image of the project that is here and was built with Horovod."""
+    """Return the project's first image that is in the store and was built with Horovod."""
     for path in sorted(project.path.glob("resources/images/*/image.lock")):
         lock = read_lock(path)
         steps = " ".join(step.instruction for step in lock.steps)
@@ -160,7 +159,7 @@ def _image_with_horovod(project: Project) -> ImageLock | None:
 
 
 def _trial_findings(folder: Path, status: Status) -> Iterator[Finding]:
-    """Yield what the ranks say, and what became of their job."""
+    """Yield findings from the ranks' output and the end of their job."""
     ending, run = read_ending(folder, status), RunFolder(folder)
     said = _rank_output(folder, run)
     verdict = run.verdict(run.newest_attempt(status.job_id))
@@ -187,7 +186,7 @@ def _trial_findings(folder: Path, status: Status) -> Iterator[Finding]:
 
 
 def _rank_output(folder: Path, run: RunFolder) -> dict[str, Any]:
-    """Return what rank 0 wrote; a program wrote it."""
+    """Return the output of rank 0, which is untrusted."""
     try:
         return read_object(folder / "output/trial.json", run.site, _TRIAL_BYTES)
     except (OSError, ValueError):

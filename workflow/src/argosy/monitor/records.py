@@ -21,7 +21,7 @@ _NAME = re.compile(r"rank-[0-9]{1,9}\.steps|(?:rank|telemetry)-[0-9]{1,9}\.jsonl
 
 
 def show_records(run: str, rank: int | None) -> None:
-    """Run the command; it ends quietly when the user, or the next program, has seen enough.
+    """Run the command; an interrupt or a closed pipe ends it quietly.
 
     Raises:
         ArgosyError: when it is not clear which run, there are no records of it, or another version
@@ -35,7 +35,7 @@ def show_records(run: str, rank: int | None) -> None:
 
 
 def _paths(run: RunFolder, rank: int | None) -> list[Path]:
-    """Return the files of records, rank by rank, of each the lines first."""
+    """Return the record files in the order of ranks; JSON Lines come before steps."""
     name = f"{run.spec.experiment}/{run.spec.run_id}"
     job = newest_job(run, None)
     if job is None or job.attempt is None:
@@ -63,7 +63,7 @@ def _print_files(run: RunFolder, paths: Sequence[Path], out: BinaryIO) -> None:
 
 
 def _records(path: Path, top: Path) -> Iterator[bytes]:
-    """Yield the records in a file, a line each; what cannot be read is said."""
+    """Yield the records in a file, one per line; report unreadable parts on standard error."""
     bad = 0
     try:
         for line in _lines(path, top):
@@ -83,7 +83,7 @@ def _warn(line: str) -> None:
 
 
 def _lines(path: Path, top: Path) -> Iterator[bytes | None]:
-    """Yield a file's records; None for one that is damaged or cut off. Raises OSError, NoStepsError."""
+    """Yield a file's records; None for a damaged or truncated one. Raises OSError, NoStepsError."""
     with open_regular(path, top) as file:
         if path.suffix == ".steps":
             rank = int(path.stem.removeprefix("rank-"))

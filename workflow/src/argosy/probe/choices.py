@@ -14,14 +14,14 @@ from argosy.units import amount
 
 @dataclass(frozen=True)
 class Value:
-    """A key's value, and where it comes from in words."""
+    """A key's value and its origin in words."""
 
     value: Any
     origin: str = ""
 
 
 Draft = Mapping[str, Any]
-"""Keys of a site's file: of a `Value`, or of a mapping of the same."""
+"""Keys of a site's file; each has a `Value` or a nested draft."""
 
 
 ON_THE_NETWORK = frozenset(
@@ -31,7 +31,7 @@ IN_MEMORY = frozenset({"tmpfs", "ramfs"})
 
 
 def choose_tmpdir(looks: Sequence[NodeLook]) -> Value | None:
-    """Return the best folder for temporary files that every node has."""
+    """Return the best folder for temporary files common to all nodes."""
     if not looks:
         return None
     offered = [{each.written: each for each in look.scratch if _is_good(each)} for look in looks]
@@ -51,9 +51,9 @@ def choose_tmpdir(looks: Sequence[NodeLook]) -> Value | None:
 
 
 def _is_good(scratch: Scratch) -> bool:
-    """Whether it is a node's own and the job's: a variable that is the same here is not the job's."""
+    """Return whether a folder is local to the node and, if a variable, set by the job."""
     name = scratch.written[1:] if scratch.written.startswith("$") else ""
-    # What every job finds there without it, or what it is here as well, is not the job's.
+    # A value that is set on this machine too, or is a common folder, was not set by the job.
     is_of_here = bool(name) and scratch.folder in (os.environ.get(name), *SCRATCH)
     is_own = scratch.kind not in ON_THE_NETWORK and not scratch.kind.startswith("fuse")
     return (
@@ -62,7 +62,7 @@ def _is_good(scratch: Scratch) -> bool:
 
 
 def _order_of_choice(scratch: Scratch) -> tuple[bool, bool, bool, int, str]:
-    # By size and not by free space, which changes between two looks at one disk.
+    # By size, since free space changes from look to look.
     return (
         scratch.kind in IN_MEMORY,
         not scratch.runs_programs,
@@ -73,7 +73,7 @@ def _order_of_choice(scratch: Scratch) -> tuple[bool, bool, bool, int, str]:
 
 
 def absent_folders(looks: Sequence[NodeLook]) -> dict[str, Value]:
-    """Return the folders of this machine that some node lacks, and what to do instead."""
+    """Return this machine's folders that a node lacks, each with a remedy."""
     return {
         folder: Value(
             "move the project to a folder that compute nodes have", f"{look.node} lacks it"
@@ -85,12 +85,12 @@ def absent_folders(looks: Sequence[NodeLook]) -> dict[str, Value]:
 
 
 ALIKE = 1.3
-"""Two interfaces whose speeds differ by less are of one speed."""
+"""Speeds that differ by a smaller factor count as equal."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """One node's try to reach another over an interface that both have; `problem` is empty where it did."""
+    """A connection from node to node over an interface of both; `problem` is empty on success."""
 
     start: str
     end: str
@@ -99,7 +99,7 @@ class Way:
 
 
 def ways_of(looks: Iterable[NodeLook]) -> list[Way]:
-    """Return all tries of nodes to reach each other."""
+    """Return all connections that nodes tried."""
     return [
         Way(look.node, peer, name, problem)
         for look in looks
@@ -109,7 +109,7 @@ def ways_of(looks: Iterable[NodeLook]) -> list[Way]:
 
 
 def choose_interface(looked: Sequence[Looked]) -> Value:
-    """Return the fastest interface over which the nodes of every kind met, those made for it first."""
+    """Return the fastest interface that connects nodes of every kind; prefer high-speed networks."""
     looks = [look for each in looked for look in each.looks]
     tries = [found for look in looks for found in look.meeting.peers.values()]
     if not tries:

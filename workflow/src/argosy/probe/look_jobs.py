@@ -25,19 +25,19 @@ from argosy.schedulers.batch_system import LookJob, Surveyor
 
 POLL_S = 1.0
 SHOWN_LATE_S = 20.0
-"""How long a shared file system may take to show what nodes wrote."""
+"""Seconds that a shared file system may take to show the nodes' files."""
 
 NOTHING_KNOWN = Status(State.WAITING)
 
 OF_LAUNCHER = re.compile(r"\w+: error: .*Exited with exit code \d+")
-"""A launcher's last line says less than those of what it started."""
+"""The launcher's own last line; the lines before it tell more."""
 
 
 @dataclass(frozen=True)
 class Looked:
-    """What was learned of a kind of nodes from the inside; without all looks, why not.
+    """The looks at a kind of nodes, and a problem if some are missing.
 
-    `is_fault`: the problem is of the site or the nodes, and no matter of waiting longer.
+    `is_fault`: the site or a node is at fault; waiting longer would not help.
     """
 
     name: str
@@ -48,9 +48,9 @@ class Looked:
 
 @dataclass
 class PendingLook:
-    """A job that is to look at nodes, and for how long the scheduler has answered nothing about it.
+    """A submitted look at nodes, and how long the scheduler has been silent about it.
 
-    Its number is empty as long as the scheduler takes no more jobs.
+    `job_id` is empty while the scheduler takes no more jobs.
     """
 
     name: str
@@ -63,12 +63,12 @@ class PendingLook:
 
     @property
     def looks(self) -> list[NodeLook]:
-        """What its nodes have written so far."""
+        """The looks that its nodes have written so far."""
         return read_looks(self.job.folder, self.job.most)
 
     @property
     def waited_s(self) -> float:
-        """How long it has had, but for the time in which the scheduler answered nothing."""
+        """Seconds since its start, without the time in which the scheduler was silent."""
         return time.monotonic() - self.began - self.silent_s
 
     @property
@@ -78,7 +78,7 @@ class PendingLook:
         return len(looks) >= max((look.nodes for look in looks), default=self.job.nodes)
 
     def collect(self) -> Looked:
-        """Return what a job that has ended left, as soon as the file system shows it."""
+        """Return the looks of an ended job, as soon as the file system shows them."""
         until = time.monotonic() + SHOWN_LATE_S
         log = self.job.folder / "job.log"
         while not self.is_whole and not log.exists() and time.monotonic() < until:
@@ -89,7 +89,7 @@ class PendingLook:
         return Looked(self.name, looks, self._why_not_all(log), is_fault=True)
 
     def _why_not_all(self, log: Path) -> str:
-        """Return why a job that has ended left less than it should."""
+        """Return why looks of an ended job are missing."""
         if said := read_problems(self.job.folder, self.job.most):
             return "; ".join(said)
         if not log.exists():
@@ -109,17 +109,17 @@ PYTHONS = (
     "/usr/libexec/platform-python",
 )
 WORD_S = 15.0
-"""Nobody waits for longer without a word."""
+"""Seconds between two lines of progress."""
 
 LONGEST_SILENCE_S = 300.0
-"""How long the scheduler may give no answer about a job that has left nothing yet."""
+"""Seconds of the scheduler's silence after which a job without results is given up."""
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A job for nodes of a kind, by the kind's name; its folder is made when it is submitted.
+    """A job that looks at nodes of the kind `name`; its folder is made on submission.
 
-    It takes up to `most` nodes where they are free.
+    It takes up to `most` nodes if they are free.
     """
 
     name: str
@@ -135,8 +135,8 @@ def look_at(
     """Submit all jobs, wait for them together, and return what they found.
 
     Args:
-        wait_s: after that many seconds jobs that have not ended are cancelled. Time in which the scheduler
-            gives no answer is not counted.
+        wait_s: seconds after which unfinished jobs are cancelled, without the time in which the scheduler
+            is silent.
     """
     found: list[Looked] = []
     pending: list[PendingLook] = []
@@ -151,7 +151,7 @@ def look_at(
                 pending.append(one)
         return found + _wait(pending, surveyor, wait_s, say)
     except BaseException:
-        # Interrupted, for one: nothing is left in the queue. Those that have ended are not minded.
+        # Leave nothing in the queue, for instance after an interrupt. Finished jobs are ignored.
         for one in filter(lambda each: each.job_id, pending):
             say(f"cancelling job {one.job_id}{_try_to_cancel(one.job_id, surveyor)}")
         raise
@@ -161,7 +161,7 @@ def look_at(
 
 
 def _submit(one: PendingLook, surveyor: Surveyor, say: Say) -> Looked | None:
-    """Submit a job, or note why the scheduler takes no more for now; return why it never will."""
+    """Submit a job, or note why the scheduler takes none now; return a finding if it never will."""
     try:
         with speaking(say, f"the scheduler to take a job for {one.name}"):
             one.job_id = surveyor.submit(one.job)
@@ -174,7 +174,7 @@ def _submit(one: PendingLook, surveyor: Surveyor, say: Say) -> Looked | None:
 
 
 def _try_to_cancel(job_id: str, surveyor: Surveyor) -> str:
-    """Cancel a job; in words what is wrong where that cannot be done, else nothing."""
+    """Cancel a job; return the problem in words, or an empty string."""
     try:
         surveyor.cancel(job_id)
     except SchedulerError as problem:
@@ -183,7 +183,7 @@ def _try_to_cancel(job_id: str, surveyor: Surveyor) -> str:
 
 
 def _write_questions(planned: Planned, questions: Questions) -> PendingLook:
-    """Write what the nodes are asked into the job's new folder, which they share with this machine."""
+    """Write the nodes' questions into the job's new folder on the shared file system."""
     folder = planned.folder
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, mode=0o700)
@@ -227,9 +227,9 @@ def _wait(
 
 
 def _look_in(each: PendingLook, surveyor: Surveyor, wait_s: float, say: Say) -> Looked | None:
-    """Return what a job has found, or why nothing is to be waited for; None while there is.
+    """Return a job's findings, or why waiting is pointless; None to go on waiting.
 
-    What nodes have written counts before anything that the scheduler says.
+    Files from nodes take precedence over the scheduler's answers.
     """
     if each.is_whole:
         return each.collect()
@@ -253,7 +253,7 @@ def _look_in(each: PendingLook, surveyor: Surveyor, wait_s: float, say: Say) -> 
 def _tired_of(
     each: PendingLook, status: Status, surveyor: Surveyor, wait_s: float
 ) -> Looked | None:
-    """Give a job up where waiting does not help, or took too long; None where there is still time."""
+    """Give up a job that is stuck or late; return None while there is time."""
     if status.stuck:
         words = f"waiting will not help its job: {status.stuck}"
         return _give_up(each, words, surveyor, is_fault=True)
@@ -286,7 +286,7 @@ def _progress_line(left: Sequence[PendingLook], waited: float, wait_s: float) ->
 def _give_up(
     each: PendingLook, problem: str, surveyor: Surveyor, *, is_fault: bool = False
 ) -> Looked:
-    """Cancel a job, and return what it left; it may have come to its end meanwhile."""
+    """Cancel a job and return its findings; it may have ended meanwhile."""
     not_cancelled = _try_to_cancel(each.job_id, surveyor) if each.job_id else ""
     if each.is_whole:
         return each.collect()

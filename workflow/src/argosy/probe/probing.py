@@ -22,15 +22,15 @@ from argosy.yaml_file import read_yaml
 
 
 def find_drift(written: Mapping[str, Any], today: Mapping[str, Any]) -> Iterator[str]:
-    """Yield in words what differs between a site's file and what was found today.
+    """Yield the differences between a site's file and the cluster of today, in words.
 
-    Keys that only the file has are its author's own, but for hardware and queues that are gone.
+    Keys that only the file has are ignored, except hardware and queues that are gone.
 
     Args:
         written: the content of site.yaml.
         today: the keys of a draft.
     """
-    # As both are understood: `1d` and `24h` are the same.
+    # Compare parsed values: `1d` equals `24h`.
     known = Site.model_validate(_known_keys(today)).model_dump()
     file = Site.model_validate(written).model_dump()
     for key in ("interface", "account", "account_required", "tmpdir"):
@@ -45,7 +45,7 @@ def find_drift(written: Mapping[str, Any], today: Mapping[str, Any]) -> Iterator
 
 
 def _known_keys(today: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a draft that the model takes: what is to be filled in is left out."""
+    """Return the draft's known keys, which the model accepts."""
     found = {key: value for key, value in today.items() if value != TO_FILL_IN}
     return {**found, "account_required": bool(today.get("account_required"))}
 
@@ -61,7 +61,7 @@ def _queue_identity(name: str, entry: Mapping[str, Any]) -> object:
 def _entry_drift(
     key: str, file: Mapping[str, Any], today: Mapping[str, Any], identity: Any
 ) -> Iterator[str]:
-    """Yield what differs between entries, which are the same where they mean the same to the scheduler."""
+    """Yield the differences between entries; two entries match if they mean the same to the scheduler."""
     now = {identity(name, entry): entry for name, entry in today.items()}
     then = {identity(name, entry): (name, entry) for name, entry in file.items()}
     for mark, (name, entry) in then.items():
@@ -90,7 +90,7 @@ def _in_words(value: object) -> str:
 
 
 SCHEDULER = "slurm"
-"""The only one so far that can be asked."""
+"""The only scheduler that can be surveyed so far."""
 
 FOLDER = Path("resources/probe")
 PROFILE = """\
@@ -102,13 +102,13 @@ argosy-poll-seconds: 15
 
 @dataclass(frozen=True)
 class Probe:
-    """What is to be found out.
+    """A probe of the cluster.
 
     Args:
         project: the folder that has `slurm/`.
-        name: of the site.
-        account: the project that pays, where the user says so.
-        wait_s: how long jobs may take; None: no jobs.
+        name: name of the site.
+        account: the account to charge, if the user names one.
+        wait_s: seconds that jobs may take; None: submit none.
     """
 
     project: Path
@@ -118,14 +118,14 @@ class Probe:
 
     @property
     def folder(self) -> Path:
-        """Of the site."""
+        """The site's folder."""
         return self.project / "slurm" / self.name
 
     def write(self) -> Iterator[str]:
-        """Write the site's folder; yields what was found, in lines.
+        """Write the site's folder and yield the findings, line by line.
 
         Raises:
-            ArgosyError: when the folder is there, or the scheduler does not answer.
+            ArgosyError: if the folder exists, or the scheduler does not answer.
         """
         if not KEY.fullmatch(self.name):
             raise ArgosyError(
@@ -168,7 +168,7 @@ class Probe:
         return draft_site(SCHEDULER, facts, self._look_at_nodes(facts, surveyor))
 
     def _look_at_nodes(self, facts: ClusterFacts, surveyor: Surveyor) -> list[Looked]:
-        """Look at nodes of each kind that takes jobs now; the others are said to be not looked at."""
+        """Look at nodes of each kind that takes jobs now; report the others as not looked at."""
         if self.wait_s is None:
             return []
         planned, away = [], []
@@ -214,17 +214,17 @@ def _say(line: str) -> None:
 
 
 def find_here(project: Path) -> str:
-    """Return the name of the folder whose `cluster_name` is this cluster's, or which is called so.
+    """Return the site folder of this cluster, by its `cluster_name` or its own name.
 
     Raises:
-        ArgosyError: when there is none, or there are several.
+        ArgosyError: if there is none, or several.
     """
     surveyor = find_batch_system(SCHEDULER).make_surveyor()
     cluster = surveyor.cluster_name() if surveyor else ""
     folders = [path.parent for path in sorted((project / "slurm").glob("*/site.yaml"))]
     named = {folder.name: _cluster_name(folder) for folder in folders}
     found = [name for name, known in named.items() if known and known == cluster]
-    # A folder that says nothing may be called as the cluster is.
+    # Without a cluster_name, the folder's own name counts.
     found = found or [
         name for name, known in named.items() if not known and name.lower() == cluster.lower()
     ]
@@ -241,7 +241,7 @@ def find_here(project: Path) -> str:
 
 
 def _cluster_name(folder: Path) -> str:
-    """Return what a site's file says; nothing of one that cannot be read, or is still to be filled in."""
+    """Return the cluster_name of a site's file; empty if the file cannot be read or is incomplete."""
     try:
         return read_site(folder).cluster_name or ""
     except ArgosyError:

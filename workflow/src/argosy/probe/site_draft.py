@@ -16,13 +16,13 @@ from argosy.site.values import TO_FILL_IN
 from argosy.units import duration
 
 CLOCK_S = 1.0
-"""A clock that is further off than this is worth a word."""
+"""Seconds of clock difference above which it is reported."""
 
 
 def not_found(
     facts: ClusterFacts, looked: Sequence[Looked], interface: Value, tmpdir: Value | None
 ) -> Iterator[str]:
-    """Yield what could not be found out, and why."""
+    """Yield what could not be found, with the reason."""
     if interface.value == TO_FILL_IN:
         yield f"interface ({interface.origin})"
     if facts.account_required and not facts.account:
@@ -40,7 +40,7 @@ def not_found(
 
 
 def worth_knowing(facts: ClusterFacts, looked: Sequence[Looked]) -> Iterator[str]:
-    """Yield what nodes have that no key of a site's file is for, and what will be in the way."""
+    """Yield facts about nodes without a key in a site's file, and obstacles."""
     with_gpus = {each.name for each in facts.kinds if each.gpus}
     for each in looked:
         for number, look in enumerate(each.looks):
@@ -80,7 +80,7 @@ def _of_second(look: NodeLook) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class SiteDraft:
-    """What would stand in a site's file, what could not be found, and what has no key."""
+    """The keys of a site's file, what could not be found, and notes without a key."""
 
     keys: Draft
     unknown: tuple[str, ...]
@@ -88,7 +88,7 @@ class SiteDraft:
 
 
 def draft_site(scheduler: str, facts: ClusterFacts, looked: Sequence[Looked]) -> SiteDraft:
-    """Put together what the scheduler told and what nodes found."""
+    """Combine the scheduler's answers and the nodes' looks."""
     looks = [look for each in looked for look in each.looks]
     interface = choose_interface(looked)
     tmpdir = choose_tmpdir(looks)
@@ -160,7 +160,7 @@ WIDTH = 110
 
 
 def site_text(draft: SiteDraft, head: Sequence[str]) -> str:
-    """Return the text of a site.yaml; `head` are its first lines, without their marks."""
+    """Return the text of a site.yaml; `head` is its first comment."""
     lines = [*_comments(head, 0), *_lines(draft.keys, 0)]
     if draft.unknown:
         lines += ["", *_comments(["Not found:", *(f"- {each}" for each in draft.unknown)], 0)]
@@ -170,7 +170,7 @@ def site_text(draft: SiteDraft, head: Sequence[str]) -> str:
 
 
 def plain(keys: Draft) -> dict[str, Any]:
-    """Return the keys with their bare values."""
+    """Return the keys with their values alone."""
     return {
         key: each.value if isinstance(each, Value) else plain(each) for key, each in keys.items()
     }
@@ -196,7 +196,7 @@ def _inline(value: Any) -> str:
 
 
 def _comments(texts: Sequence[str], depth: int) -> Iterator[str]:
-    """Yield comments; what others wrote cannot leave them, as each line gets its mark."""
+    """Yield comment lines; each line gets its own mark, so foreign text cannot leave the comment."""
     indent = "  " * depth + "# "
     for text in texts:
         shown = "".join(letter if letter.isprintable() else " " for letter in text)

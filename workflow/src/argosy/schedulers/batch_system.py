@@ -1,7 +1,7 @@
-"""What a scheduler's package has to have, what it can tell of its cluster, and how a site's is found.
+"""The interface of a scheduler's package, facts about its cluster, and the search for a site's scheduler.
 
-A scheduler is a Python package whose `__init__.py` has the names of `BatchSystem`: one of this folder, or
-`argosy_scheduler_<name>`, which anybody can install beside Argosy (docs/schedulers.md).
+A scheduler is a Python package whose `__init__.py` has the names of `BatchSystem`: one in this folder, or
+an installed one named `argosy_scheduler_<name>` (docs/schedulers.md).
 """
 
 import importlib
@@ -19,25 +19,25 @@ from argosy.schedulers.job_request import JobRequest
 
 @dataclass(frozen=True)
 class NodeKind:
-    """Nodes that a job may take for alike; of those that differ, the least that each has."""
+    """Nodes that are alike to a job; where they differ, the smallest values."""
 
     name: str
     architecture: str
     cores: int
     threads_per_core: int
-    """How many CPUs the scheduler counts for a core."""
+    """CPUs that the scheduler counts per core."""
     memory: int
     """MiB."""
     gpus: int
     gpu: str | None
-    """The type of its GPUs as the scheduler spells it; None: it has none, or names no type."""
+    """The scheduler's name for the type of its GPUs; None without GPUs or type."""
     options: Mapping[str, str]
-    """How its GPUs are asked for."""
+    """Options that request its GPUs."""
     nodes: tuple[str, ...]
     usable: int
-    """How many of them take jobs now."""
+    """Number of nodes that take jobs now."""
     origin: str
-    """Who says so, in words."""
+    """The source of these facts, in words."""
 
 
 @dataclass(frozen=True)
@@ -45,39 +45,39 @@ class QueueFacts:
     """A way into the cluster."""
 
     name: str
-    """As the scheduler has it."""
+    """Its name in the scheduler."""
     key: str
-    """The same, as a site's file can have it."""
+    """Its name as a key of a site's file."""
     kinds: tuple[str, ...]
     options: Mapping[str, str]
     nodes: int
-    """The most that a job may have."""
+    """The most nodes of a job."""
     minutes: float | None
-    """The most that a job may ask for; None: no limit."""
+    """The longest time of a job in minutes; None: no limit."""
     aside: str
-    """Why jobs that do not name it should not go there; empty: they may."""
+    """Why only jobs that name it should use it; empty if all may."""
     gpus_only: bool
     origin: str
     reserve: int = 0
-    """How strong a reason there is to try others before it; 0: none."""
+    """Strength of the reason to try other queues first; 0: none."""
 
 
 @dataclass(frozen=True)
 class ClusterFacts:
-    """A cluster as its scheduler tells of it."""
+    """A cluster as its scheduler describes it."""
 
     name: str
-    """Empty where it is not known."""
+    """Empty if unknown."""
     kinds: tuple[NodeKind, ...]
     queues: tuple[QueueFacts, ...]
-    """In the order in which they should be tried."""
+    """In the order of preference."""
     account: str | None
     account_required: bool
     account_origin: str
     unknown: tuple[str, ...]
-    """What could not be found out, and why, in words."""
+    """Facts that could not be found, with reasons."""
     notes: tuple[str, ...]
-    """What is worth knowing and has no key."""
+    """Facts without a key in a site's file."""
 
 
 @dataclass(frozen=True)
@@ -85,29 +85,29 @@ class LookJob:
     """A small job that starts a command once on each of its nodes."""
 
     options: Mapping[str, str | None]
-    """Of its script, as the scheduler names them; None: it takes no value."""
+    """Options of its script by the scheduler's names; None: an option without a value."""
     nodes: int
     most: int
-    """It may have as many nodes, where they are free."""
+    """The most nodes it may have, if they are free."""
     folder: Path
-    """Where it runs and its output lies, in `job.log`."""
+    """Its working folder, which gets its output, `job.log`."""
     command: tuple[str, ...]
-    """Without the number of the node, and of nodes, which the variables name that ARGOSY_NODE_VARIABLE and
-    ARGOSY_NODES_VARIABLE name."""
+    """The command; ARGOSY_NODE_VARIABLE and ARGOSY_NODES_VARIABLE name the variables that hold the node's
+    number and the number of nodes."""
 
 
 class Surveyor(Protocol):
-    """Asks a cluster what it is; each question has a time limit."""
+    """Asks a cluster about itself; each question has a time limit."""
 
     def survey(self, account: str | None, say: Callable[[str], None]) -> ClusterFacts:
-        """Ask everything; `account` is the project that pays, where the user knows it.
+        """Ask everything; `account` is the account to charge, if the user names one.
 
         Raises:
-            ArgosyError: when there is no such scheduler here, or it does not answer.
+            ArgosyError: if the scheduler is missing here, or does not answer.
         """
 
     def cluster_name(self) -> str:
-        """Return what the scheduler calls the cluster.
+        """Return the scheduler's name of the cluster.
 
         Raises:
             ArgosyError: as `survey`.
@@ -119,13 +119,13 @@ class Surveyor(Protocol):
         """Return the options of a job that looks at nodes of a kind."""
 
     def submit(self, job: LookJob) -> str:
-        """Submit a job, and return its number. Raises SchedulerError; BusyError: it may be taken later."""
+        """Submit a job and return its number. Raises SchedulerError; BusyError: try again later."""
 
     def status(self, job_id: str) -> Status:
-        """Return how a job is, with what it waits for in words. Raises SchedulerError without an answer."""
+        """Return a job's status, with its reason for waiting. Raises SchedulerError without an answer."""
 
     def cancel(self, job_id: str) -> None:
-        """End a job, as far as the scheduler answers."""
+        """Cancel a job. Raises SchedulerError without an answer."""
 
 
 FOLDER = Path(__file__).parent
@@ -135,52 +135,51 @@ class BatchSystem(Protocol):
     """A scheduler's package."""
 
     NAME: str
-    """What messages call it."""
+    """Its name in messages."""
     HAS_QUEUE: bool
-    """Whether jobs wait for nodes of a cluster; else they are processes of this machine."""
+    """Whether jobs wait for nodes of a cluster; otherwise they are processes of this machine."""
     SHARES_JOBS: bool
     """Whether a job may hold several runs (`resources.same_allocation`)."""
     TEMPLATES: Path | None
-    """The folder of its `job.sbatch.j2`; None: that of the project's slurm/templates."""
+    """The folder of its `job.sbatch.j2`; None: slurm/templates of the project."""
     LOG_WORDS: Path | None
-    """The program file that knows what its log and its launcher say (runtime/log_words.py)."""
+    """The program that reads its log and its launcher's messages (runtime/log_words.py)."""
 
     def make_scheduler(self, poll_s: float) -> Scheduler:
-        """Return what submits and polls; `poll_s` is how often to look at a queue, in seconds."""
+        """Return the scheduler that submits and polls; `poll_s`: seconds between two polls of a queue."""
 
     def script_options(self, job: JobRequest) -> Mapping[str, str | None]:
-        """Return the options of a job's script in their order, by name; None: it takes no value.
+        """Return the options of a job's script in order, by name; None: an option without a value.
 
         Raises:
-            ArgosyError: when the site's file still lacks what only its user knows, or the job's folder
-                cannot be used there.
+            ArgosyError: if the site's file is incomplete, or the job's folder cannot be used there.
         """
 
     def directive(self, name: str, value: str | None) -> str:
-        """Return the line of the script that holds an option."""
+        """Return the script's line for an option."""
 
     def check_scripts(self, scripts: Iterable[Path], say: Say) -> Sequence[Accepted]:
-        """Ask whether these scripts would be taken, before any is submitted.
+        """Ask whether these scripts would be accepted, before any is submitted.
 
         Raises:
             ArgosyError: naming the key to change.
         """
 
     def list_jobs(self) -> Callable[[], Sequence[Listed]] | None:
-        """Return what lists the user's jobs, or raises SchedulerError; None where there is no queue."""
+        """Return a function that lists the user's jobs or raises SchedulerError; None without a queue."""
 
     def make_surveyor(self) -> Surveyor | None:
-        """Return what asks a cluster what it is; None where that cannot be asked."""
+        """Return the surveyor of the cluster; None if there is none."""
 
     def explain(self, reason: str, *, alone: bool) -> Reason:
-        """Return what the queue's reason for a wait means, of a job that may be the user's only one."""
+        """Return the meaning of a queue's reason; `alone`: the user has no other job."""
 
 
 def find_batch_system(name: str, named_in: str = "") -> BatchSystem:
-    """Return the package of the scheduler of a site, `named_in` its file.
+    """Return a scheduler's package by name; `named_in` is the site's file for messages.
 
     Raises:
-        ArgosyError: when there is none.
+        ArgosyError: if there is none.
     """
     for package in (f"argosy.schedulers.{name}", f"argosy_scheduler_{name}"):
         if re.fullmatch("[a-z][a-z0-9_]*", name) and _is_package(package):

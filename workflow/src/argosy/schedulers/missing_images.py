@@ -1,4 +1,4 @@
-"""Whether the images that scripts name are in the store, before a job asks for them on its nodes."""
+"""Checks before submission that the images of scripts are in the store."""
 
 import re
 import shlex
@@ -19,7 +19,7 @@ _STAGED = re.compile(r"^\s*--stage (?:node|memory)\b", re.MULTILINE)
 
 @dataclass(frozen=True)
 class _Wanted:
-    """An image by digest, the store that a script takes it from, and whether its nodes unpack it."""
+    """A script's image: its store, its digest, and whether nodes unpack it."""
 
     store: Store
     digest: str
@@ -27,10 +27,10 @@ class _Wanted:
 
 
 def check_images(run_dirs: Iterable[Path]) -> None:
-    """Look for the images of all runs.
+    """Check the images of all runs.
 
     Raises:
-        ArgosyError: naming the first that is not there, and what to do.
+        ArgosyError: with the first missing image and the remedy.
     """
     seen = set()
     for run_dir in run_dirs:
@@ -42,19 +42,19 @@ def check_images(run_dirs: Iterable[Path]) -> None:
 
 
 def missing_image(run_dir: Path) -> str | None:
-    """Return what is not there of the image that a run's script names, and what to do; None: all is."""
+    """Return the missing part of a run's image and the remedy; None if the image is complete."""
     wanted = _wanted_image(run_dir)
     return _what_is_missing(run_dir, wanted) if wanted else None
 
 
 def uses_image_in_place(run_dir: Path) -> bool:
-    """Return whether the run's nodes have its image from the store, and unpack none."""
+    """Return whether the run uses its image directly from the store."""
     wanted = _wanted_image(run_dir)
     return wanted is not None and not wanted.staged
 
 
 def _wanted_image(run_dir: Path) -> _Wanted | None:
-    """Return what the script says; None where it needs no image."""
+    """Return the script's image; None if it needs none."""
     text = read_text(run_dir / SCRIPT, site_of(run_dir))
     store, digest = _STORE.search(text), _DIGEST.search(text)
     if not store or not digest:

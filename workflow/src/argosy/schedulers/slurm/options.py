@@ -1,4 +1,4 @@
-"""The `#SBATCH` lines of a job, and the key of which file each of them comes from."""
+"""The `#SBATCH` lines of a job, and the file and key behind each."""
 
 import math
 import shlex
@@ -21,7 +21,7 @@ from argosy.site.values import Options
 LOOPBACK = "lo"
 
 OF_A_PLACE = ("account", "partition", "qos", "constraint", "gres", "gpus", "gpus-per-node")
-"""Options without which many sites start nothing, not even a look at two nodes."""
+"""Options that many sites demand of every job."""
 
 
 def script_options(job: JobRequest) -> dict[str, str | None]:
@@ -35,9 +35,9 @@ def script_options(job: JobRequest) -> dict[str, str | None]:
     options: dict[str, str | int | None] = {
         "job-name": job_name(job.folder),
         "chdir": folder,
-        # A batch option expands %: two of them stand for one.
+        # sbatch expands %, and reads %% as one.
         "output": f"{folder.replace('%', '%%')}/logs/scheduler-%j.log",
-        # A requeued job goes on in the same file.
+        # A requeued job appends to the same file.
         "open-mode": "append",
         "requeue": None,
         "account": job.account,
@@ -50,7 +50,7 @@ def script_options(job: JobRequest) -> dict[str, str | None]:
     if not job.account:
         del options["account"]
     if job.warning is not None:
-        # B: to the batch script, which passes it on to the agents.
+        # B: the signal goes to the batch script, which passes it on to the agents.
         options["signal"] = f"B:USR1@{job.warning}"
     options = _with_one_memory(job, job.with_options_of_site(options))
     _check_complete(job, options)
@@ -60,7 +60,7 @@ def script_options(job: JobRequest) -> dict[str, str | None]:
 def _with_one_memory(
     job: JobRequest, options: Mapping[str, str | int | None]
 ) -> dict[str, str | int | None]:
-    """Return the options with one way to ask for memory: the innermost level's, else Argosy's own `mem`."""
+    """Return the options with a single memory option: the innermost level's, else Argosy's `mem`."""
     given = (name for level in job.levels[::-1] for name in MEMORY_OPTIONS if name in level)
     chosen = next((name for name in given if name in options), "mem")
     return {
@@ -71,7 +71,7 @@ def _with_one_memory(
 
 
 def directive(name: str, value: str | None) -> str:
-    """Return one `#SBATCH` line. Its quoting is the shell's, as sbatch reads these lines by like rules."""
+    """Return one `#SBATCH` line, quoted as in a shell, which is how sbatch reads it."""
     return f"#SBATCH --{name}" if value is None else f"#SBATCH --{name}={shlex.quote(value)}"
 
 
@@ -97,7 +97,7 @@ def _check_complete(job: JobRequest, options: Mapping[str, str | int | None]) ->
 
 
 def _look_at_nodes(job: JobRequest, options: Mapping[str, str | int | None]) -> str:
-    """Return the command that lists the interfaces of two nodes, with what the site wants to be said."""
+    """Return a command that lists the interfaces of two nodes, with the site's required options."""
     asked = {name: options[name] for name in OF_A_PLACE if options.get(name) is not None}
     if job.site.account_required:
         asked = {"account": "PROJECT", **asked}
@@ -112,10 +112,10 @@ EXPERIMENT_KEYS = {
     "time": "resources.time",
     "signal": "checkpoints.warning",
 }
-"""Options that Argosy writes for a run, and the experiment's key that decides them."""
+"""The experiment's key behind each option that Argosy writes."""
 
 OF_ALL_RANKS = ("resources.cpus_per_rank", "resources.memory_per_rank", "resources.gpus_per_rank")
-"""Keys whose value is multiplied by the ranks of a node."""
+"""Keys whose values are multiplied by the ranks per node."""
 
 FIELD_KEYS = {
     "nodes": "scale.nodes",
@@ -129,35 +129,35 @@ FIELD_KEYS = {
     "memory_per_gpu": "resources.memory_per_rank",
     "minutes": "resources.time",
 }
-"""Fields of a site's option, in braces, and the experiment's key that fills them in."""
+"""The experiment's key behind each field in braces of a site's option."""
 
 BUILD_KEYS = {"time": "queues", "nodes": "queues", "cpus-per-task": "hardware", "mem": "hardware"}
-"""Where a site's file says how large jobs may be; a build by a job has no experiment."""
+"""Keys of a site's file that limit a build job, which has no experiment."""
 
 
 @dataclass(frozen=True)
 class ScriptOptions:
     """The options of one job.
 
-    `run_dir` is <project>/results/<site>/<experiment>/<run>, or that of a build by a job,
-    <project>/logs/<site>/builds/<image>, whose size nobody has configured.
+    `run_dir` is <project>/results/<site>/<experiment>/<run>, or <project>/logs/<site>/builds/<image> for a
+    build job, whose size is not configured.
     """
 
     run_dir: Path
 
     @property
     def where(self) -> str:
-        """The run, as it is called in messages."""
+        """The run's name in messages."""
         return "/".join(self.run_dir.parts[-2:])
 
     @property
     def site_file(self) -> str:
-        """The site's file, as it is called in messages."""
+        """The site file's name in messages."""
         return f"slurm/{self._site_name}/site.yaml"
 
     @cached_property
     def text(self) -> str:
-        """The script; empty without one."""
+        """The script's text; empty without a script."""
         try:
             return read_text(self.run_dir / SCRIPT, site_of(self.run_dir))
         except OSError:
@@ -165,30 +165,30 @@ class ScriptOptions:
 
     @cached_property
     def values(self) -> Mapping[str, str | None]:
-        """The options by their long names; None: it takes no value. Empty without a script."""
+        """The options by their long names; None: an option without a value. Empty without a script."""
         return read_options(self.text)
 
     @property
     def cluster_name(self) -> str | None:
-        """What the site's file says the cluster is called."""
+        """The cluster's name in the site's file."""
         return self._site.cluster_name if self._site else None
 
     @property
     def minutes(self) -> float:
-        """The time limit: 0 without one, infinite for one that is no span, such as UNLIMITED."""
+        """The time limit in minutes: 0 without one, infinite for words such as UNLIMITED."""
         span = span_seconds(self.values.get("time") or "0")
         return math.inf if span is None else span / 60
 
     def named(self, option: str) -> list[str]:
-        """Return the options of the script that `option` stands for.
+        """Return the script's options that `option` stands for.
 
-        Of `gres` these are all that ask for GPUs, of `mem` all that ask for memory.
+        `gres` stands for all GPU options, `mem` for all memory options.
         """
         names = {"gres": GPU_OPTIONS, "mem": MEMORY_OPTIONS}.get(option, (option,))
         return [name for name in names if name in self.values]
 
     def keys(self, option: str) -> str:
-        """Return the keys that decide `option`, with their files; where to write it if none does."""
+        """Return the files and keys that decide `option`, or where to add it."""
         of_site = self._site_keys(option)
         of_experiment = self._experiment_keys(option)
         parts = []
@@ -200,7 +200,7 @@ class ScriptOptions:
         return ", or ".join(parts)
 
     def listed(self, options: Sequence[str]) -> str:
-        """Return some options of the script as it has them, each with its keys."""
+        """Return options of the script with their values and keys."""
         return "; ".join(
             f"{name}{'' if self.values[name] is None else f'={self.values[name]}'} ({self.keys(name)})"
             for name in options
@@ -208,7 +208,7 @@ class ScriptOptions:
         )
 
     def size_keys(self) -> str:
-        """Return where it is said how large the job is."""
+        """Return the file and key of the job's size."""
         if self._experiment is None:
             return f"{self.site_file}: hardware"
         return f"config.yaml: experiments.{self._experiment}.resources"
@@ -223,7 +223,7 @@ class ScriptOptions:
 
     @cached_property
     def _run(self) -> Mapping[str, object]:
-        """What run.json says; nothing for a build."""
+        """The content of run.json; empty for a build."""
         try:
             return read_object(self.run_dir / "run.json", site_of(self.run_dir))
         except (OSError, ValueError):
@@ -237,7 +237,7 @@ class ScriptOptions:
             return None
 
     def _levels(self) -> list[tuple[str, Options]]:
-        """Return the site's options that this run gets, innermost first; else those of all levels."""
+        """Return the site's options for this run, innermost first; for a build, those of all levels."""
         if self._site is None:
             return []
         places = {
@@ -260,7 +260,7 @@ class ScriptOptions:
         return found[0] if self._run and found else " or ".join(found)
 
     def _is_from(self, option: str, value: str | int | None) -> bool:
-        """Return whether a level's value may be the one in the script."""
+        """Return whether a level's value may have set the script's."""
         if value is None:
             return False
         asked = self.values.get(option)
@@ -272,7 +272,7 @@ class ScriptOptions:
         return f"hardware.{hardware}.account" if kind and kind.account else "account"
 
     def _new_key(self, option: str) -> str:
-        """Return where a site's file would have an option that it does not have yet."""
+        """Return the key under which to add an option to a site's file."""
         if self._experiment is None:
             return BUILD_KEYS.get(option, f"options.{option}")
         queue = self._run.get("queue")
@@ -281,7 +281,7 @@ class ScriptOptions:
         return f"options.{option}"
 
     def _experiment_keys(self, option: str) -> list[str]:
-        """Return the keys of the experiment that an option's value is made of."""
+        """Return the experiment's keys that determine an option's value."""
         if self._experiment is None:
             return []
         texts = [str(options[option]) for _, options in self._levels() if options.get(option)]

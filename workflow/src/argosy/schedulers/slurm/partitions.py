@@ -1,4 +1,4 @@
-"""The partitions that Slurm has and their nodes: limits, sizes, and whether they take jobs."""
+"""Slurm's partitions and nodes: limits, sizes, and whether they take jobs."""
 
 import math
 import re
@@ -20,9 +20,9 @@ class Partition:
     minutes: float
     nodes: float
     state: str
-    """UP; DOWN: it takes jobs, and starts none; DRAIN and INACTIVE: it takes none."""
+    """UP; DOWN: it queues jobs but starts none; DRAIN, INACTIVE: it takes none."""
     memory_per_cpu: float = math.inf
-    """MiB that count as one CPU: for more memory Slurm gives, and charges, more CPUs."""
+    """MiB per CPU; for more memory Slurm allocates and charges more CPUs."""
 
 
 def read_partitions(text: str, of_all: str = "") -> list[Partition]:
@@ -32,7 +32,7 @@ def read_partitions(text: str, of_all: str = "") -> list[Partition]:
         of_all: the cluster's MaxMemPerCPU, for partitions without one.
 
     Raises:
-        UnreadableError: when what was printed is no answer.
+        UnreadableError: if the output has no answer.
     """
     records = read_records(text, "PartitionName")
     if not records:
@@ -41,7 +41,7 @@ def read_partitions(text: str, of_all: str = "") -> list[Partition]:
 
 
 def partition_of(values: Mapping[str, str | None], partitions: list[Partition]) -> Partition | None:
-    """Return the script's partition, or the default one; None where it names several, or one unknown."""
+    """Return the script's partition, or the default one; None for several or an unknown one."""
     named = values.get("partition")
     fitting = (
         each for each in partitions if (each.is_default if named is None else each.name == named)
@@ -62,7 +62,7 @@ def _partition(record: Mapping[str, str], memory_per_cpu: str) -> Partition:
 
 
 def _most(text: str) -> float:
-    """Return a number, or infinity for `UNLIMITED` and where nothing is said."""
+    """Return a number, or infinity for `UNLIMITED` and empty values."""
     return int(text) if text.isdigit() else math.inf
 
 
@@ -71,7 +71,7 @@ NODE_FIELDS = ("%R", "%P", "%n", "%c", "%m", "%G", "%f", "%t", "%E")
 reason."""
 
 AWAY = ("down", "drain", "drng", "fail", "failg", "inval", "maint", "resv", "unk")
-"""Compact states of sinfo(1) in which a node takes no new job, but may again."""
+"""Compact states of sinfo(1) in which a node takes no new jobs for now."""
 
 _MARKS = "*~#!%$@^-+"
 _LISTED = re.compile(r"(?:[^,\[\]]|\[[^\]]*\])+")
@@ -85,7 +85,7 @@ class Node:
 
     partition: str
     in_default: bool
-    """Whether that is the partition of jobs that name none."""
+    """Whether the partition is the default one."""
     name: str
     cpus: int
     memory: int
@@ -99,21 +99,21 @@ class Node:
     @property
     def away(self) -> bool:
         """Whether it takes no jobs now."""
-        # A star: it does not answer. Other marks tell of its power.
+        # A star: it does not respond. Other marks are power states.
         return "*" in self.state or self.state.rstrip(_MARKS) in AWAY
 
 
 def read_nodes(text: str) -> list[Node]:
-    """Return the nodes of sinfo's answer; those whose size it does not know are left out.
+    """Return the nodes of sinfo's answer, without nodes of unknown size.
 
     Raises:
-        UnreadableError: when what was printed is no answer.
+        UnreadableError: if the output has no answer.
     """
     return [_node(row) for row in read_table(text, len(NODE_FIELDS)) if (row[3] + row[4]).isdigit()]
 
 
 def hostnames(text: str) -> list[str]:
-    """Return the nodes of a list as Slurm writes it, `n[01-03,7],m1`, in its order."""
+    """Return the host names of a Slurm node list such as `n[01-03,7],m1`, in order."""
     return [name for each in _LISTED.findall(text) for name in _expanded(each)]
 
 
@@ -131,7 +131,7 @@ def _expanded(text: str) -> list[str]:
 
 
 def in_partition(named: str | None, nodes: list[Node]) -> list[Node]:
-    """Return the nodes of a partition, the first that there is of several, or of the default one."""
+    """Return the nodes of the first existing named partition, or of the default one."""
     if named is None:
         return [each for each in nodes if each.in_default]
     known = {each.partition for each in nodes}

@@ -67,20 +67,20 @@ ALONE: Mapping[Reason, Reason] = {
     _QOS: Reason("asks for more than the QoS gives a user; ask for less", _STUCK),
     _ACCOUNT: Reason("asks for more than the account gives a user; ask for less", _STUCK),
 }
-"""What the same word means of a job beside which the user has no other."""
+"""The meaning of the same reasons if the user has no other job."""
 
 
 def explain(said: str, *, alone: bool = False) -> Reason:
-    """Return what `said` means; nothing is said of words that are not known.
+    """Return the meaning of a reason; empty for unknown words.
 
     Args:
-        alone: no other job of the user has run lately.
+        alone: whether no other job of the user has run lately.
     """
     word = said.strip()
     for pattern, reason in REASONS:
         if re.fullmatch(pattern, word, re.IGNORECASE):
             return ALONE.get(reason, reason) if alone else reason
-    # A held job may add who did it, or with which message.
+    # The word for a held job may include a user or a message.
     held = "held" in word.lower()
     return Reason("", stuck=held)
 
@@ -161,7 +161,7 @@ def _state(said: str, otherwise: State) -> State:
 
 
 class Accounting:
-    """What sacct knows of jobs that slurmctld has forgotten, at sites that keep accounts."""
+    """States of jobs that slurmctld has forgotten, from sacct, at sites with accounting."""
 
     def __init__(self) -> None:
         self._patience = Patience()

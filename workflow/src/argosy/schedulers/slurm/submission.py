@@ -22,15 +22,15 @@ _REMEDY = "work on a login node of that cluster, or let SLURM_CONF name its slur
 
 
 def cluster_name(patience: Patience) -> str:
-    """Return the name that the commands' cluster has. Raises SlurmError."""
+    """Return the name of the cluster of Slurm's commands. Raises SlurmError."""
     return read_config(patience.ask(*CONFIG)).get("ClusterName", "")
 
 
 def check_variables() -> None:
-    """Refuse variables by which the user's own commands speak to another cluster than Argosy's do.
+    """Refuse variables that direct the user's Slurm commands to another cluster.
 
     Raises:
-        ArgosyError: naming the variable.
+        ArgosyError: with the variable's name.
     """
     named = {
         name: value for name, value in os.environ.items() if _VARIABLE.fullmatch(name) and value
@@ -54,7 +54,7 @@ def check_script(options: ScriptOptions) -> None:
     """Refuse a script that a site's template sends to another cluster.
 
     Raises:
-        ArgosyError: naming the template.
+        ArgosyError: with the template's name.
     """
     if found := _OPTION.search(options.text):
         template = options.site_file.replace("site.yaml", "job.sbatch.j2")
@@ -65,15 +65,15 @@ def check_script(options: ScriptOptions) -> None:
 
 
 def check_cluster(job_id: str, cluster: str) -> None:
-    """Refuse a job that went to another cluster, where nobody would find it again; it is cancelled.
+    """Cancel and refuse a job that went to another cluster, where it would not be found again.
 
     Raises:
-        SlurmError: saying where it went.
+        SlurmError: with the other cluster.
     """
     try:
         here = cluster_name(Patience())
     except SlurmError:
-        # Its number is known, and the next look at the queue tells.
+        # Its number is known; the next poll will tell.
         return
     if cluster == here:
         return
@@ -87,11 +87,11 @@ def check_cluster(job_id: str, cluster: str) -> None:
 T = TypeVar("T")
 
 LOOKS = 1
-"""So many looks at the queue may not show a job yet whose submission was not answered."""
+"""Polls that may not show a job yet after an unanswered submission."""
 
 
 class LostError(NoAnswerError):
-    """Slurm took the script, and the answer does not say which job that became."""
+    """Slurm took the script, but the answer lacks the job's number."""
 
 
 def submit(script: Path, folder: Path, exclude: str = "") -> str:
@@ -109,7 +109,7 @@ def submit(script: Path, folder: Path, exclude: str = "") -> str:
         more = [f"--exclude={exclude}"] if exclude else []
         said = call("sbatch", "--parsable", *more, script, cwd=folder)
     except SlurmError as problem:
-        # A wrapper may fail after Slurm has taken the script.
+        # A wrapper may fail after Slurm took the script.
         said = problem.printed
         if read_submitted(said) is None:
             raise
@@ -125,7 +125,7 @@ def submit(script: Path, folder: Path, exclude: str = "") -> str:
 def find_new(
     folder: Path, name: str, before: Collection[str], listed: Iterable[Listed]
 ) -> Listed | None:
-    """Return the newest job of that name that was submitted from `folder` and is not of those `before`."""
+    """Return the newest job of that name from `folder` that is not among `before`."""
     here = os.path.realpath(folder)
     found = [
         job
@@ -138,7 +138,7 @@ def find_new(
 def script_of(job_id: str, folder: Path, patience: Patience) -> str:
     """Return Slurm's own copy of the script of a job of `folder`.
 
-    Slurm writes it into a file there: on standard output a site's greetings would become part of it.
+    Slurm writes it into a file, since standard output may hold a site's greetings.
 
     Raises:
         SlurmError: as `call`.
@@ -156,7 +156,7 @@ def script_of(job_id: str, folder: Path, patience: Patience) -> str:
 
 @dataclass(frozen=True)
 class _Lost:
-    """A submission without an answer: what had been in the queue before, and what was said."""
+    """A submission without an answer: the queue before it, and the problem."""
 
     before: frozenset[str]
     problem: NoAnswerError
@@ -164,7 +164,7 @@ class _Lost:
 
 
 class LostJobs:
-    """Remembers submissions whose answer was lost, so that no script is submitted twice."""
+    """Remembers unanswered submissions, so that no script is submitted twice."""
 
     def __init__(self) -> None:
         self._lost: dict[Path, _Lost] = {}
@@ -173,7 +173,7 @@ class LostJobs:
         return bool(self._lost)
 
     def guarded(self, folder: Path, listed: Iterable[Listed], submit_it: Callable[[], T]) -> T:
-        """Submit the script of `folder`; `listed` is the queue just before. Raises as `submit`."""
+        """Submit the script of `folder`; `listed` is the queue before it. Raises as `submit`."""
         try:
             return submit_it()
         except NoAnswerError as problem:
@@ -182,11 +182,11 @@ class LostJobs:
             raise
 
     def find(self, folder: Path, listed: Iterable[Listed]) -> Listed | None:
-        """Return the job of a submission whose answer was lost, even if it has ended; None: there is none.
+        """Return the job of an unanswered submission, even if it has ended; None without one.
 
         Raises:
-            NoAnswerError: it may still appear.
-            SlurmError: it was taken, and is nowhere.
+            NoAnswerError: if the job may still appear.
+            SlurmError: if Slurm took it and it never appeared.
         """
         lost = self._lost.get(folder)
         if lost is None:
@@ -201,7 +201,7 @@ class LostJobs:
         return found
 
     def all_of(self, listed: Collection[Listed]) -> list[str]:
-        """Return the numbers of the jobs that such submissions became."""
+        """Return the numbers of all jobs of unanswered submissions."""
         found = (
             find_new(folder, job_name(folder), lost.before, listed)
             for folder, lost in self._lost.items()

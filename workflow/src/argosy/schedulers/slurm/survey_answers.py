@@ -66,25 +66,25 @@ class Questions:
 PARTITION_ORIGIN = "scontrol show partition"
 SHORT_MINUTES = 60
 QOS_FIELDS = ("name", "maxwall", "maxtres", "maxtrespu")
-"""Of `sacctmgr show qos`: the last two limit a job, and all jobs of a user, so that none is larger."""
+"""Fields of `sacctmgr show qos`; the last two limit the size of a job."""
 SHORT, PREEMPTED, FOR_TESTS = 1, 2, 3
-"""Why jobs stay away from a partition, the weakest reason first (`QueueFacts.reserve`)."""
+"""Reasons to avoid a partition, weakest first (`QueueFacts.reserve`)."""
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _TEST_WORD = re.compile(
     r"(?:cpu|gpu|q)*(?:dev|devel\w*|\w*debug\w*|dbg|tests?|testing|interact\w*|express)(?:cpu|gpu|q|queue)*"
 )
-"""A word of a partition's name; sites glue it to the kind of nodes, as in `gputest` and `develbooster`."""
+"""A word for tests in a partition's name, perhaps with the kind of nodes: `gputest`, `develbooster`."""
 
 
 class QosLimit(NamedTuple):
-    """The most that a QoS lets one job have: minutes, and nodes; None: no limit."""
+    """A QoS's limits for one job in minutes and nodes; None: no limit."""
 
     minutes: float | None
     nodes: int | None
 
 
 def read_qos(rows: Iterable[Sequence[str]]) -> dict[str, QosLimit]:
-    """Return the limits by QoS, of rows of `QOS_FIELDS`."""
+    """Return the limits by QoS from rows of `QOS_FIELDS`."""
     found = {}
     for name, wall, *tres in (row for row in rows if len(row) == len(QOS_FIELDS)):
         seconds = span_seconds(wall)
@@ -104,10 +104,10 @@ def queue_of(
     """Return a partition as a queue.
 
     Args:
-        record: of scontrol.
-        kinds: of its nodes.
-        highest_tier: the highest PriorityTier that any partition has.
-        by_qos: the limits of each QoS, by its name.
+        record: the partition's record from scontrol.
+        kinds: kinds of its nodes.
+        highest_tier: the highest PriorityTier of all partitions.
+        by_qos: limits by name of the QoS.
     """
     name = record["PartitionName"]
     total = number(record.get("TotalNodes", ""))
@@ -133,7 +133,7 @@ def queue_of(
 
 
 def _aside(record: dict[str, str], minutes: float | None, highest_tier: int) -> tuple[int, str]:
-    """Return why jobs should not go there by themselves, as a rank and in words; 0 where they may."""
+    """Return why unnamed jobs should avoid a partition, as a rank and in words; 0 if they may use it."""
     tier = number(record.get("PriorityTier", "")) or 0
     mode = known(record, "PreemptMode") or "OFF"
     if is_for_tests(record["PartitionName"]):
@@ -146,21 +146,21 @@ def _aside(record: dict[str, str], minutes: float | None, highest_tier: int) -> 
 
 
 def is_for_tests(name: str) -> bool:
-    """Return whether a word of a partition's name says that it is for tests: `gh-dev`, and not `latest`."""
+    """Return whether a partition's name says it is for tests: `gh-dev`, but not `latest`."""
     words = {*re.findall("[a-z]+", name.lower()), *(word.lower() for word in _WORDS.findall(name))}
     return any(map(_TEST_WORD.fullmatch, words))
 
 
 def with_ways_in(queues: Sequence[QueueFacts], kinds: Iterable[NodeKind]) -> list[QueueFacts]:
-    """Return the queues, of which some lead to every kind of nodes for jobs that name none.
+    """Return the queues so that jobs that name no queue reach every kind of nodes.
 
-    Where all that lead there are aside, those with the weakest reason are so no longer.
+    If all queues to a kind are set aside, those with the weakest reason are opened.
     """
     ways = [
         [each for each in queues if kind.name in each.kinds and (kind.gpus or not each.gpus_only)]
         for kind in kinds
     ]
-    # On a cluster of GPUs alone jobs without one have to get somewhere, too.
+    # On a cluster with GPUs alone, jobs without GPUs need a queue as well.
     ways.append([each for each in queues if not each.gpus_only])
     opened = set()
     for way in ways:
@@ -175,9 +175,9 @@ def _not_aside(queue: QueueFacts) -> QueueFacts:
 
 
 def refused_account(record: dict[str, str], account: str) -> str:
-    """Return why a partition is not for an account; empty where it is.
+    """Return why a partition refuses an account; empty if it accepts it.
 
-    sbatch takes such a job unless the site has EnforcePartLimits, and it then waits for ever.
+    Without EnforcePartLimits sbatch takes such a job, which then waits for ever.
     """
     allowed = known(record, "AllowAccounts") or "ALL"
     denied = known(record, "DenyAccounts")
@@ -189,7 +189,7 @@ def refused_account(record: dict[str, str], account: str) -> str:
 
 
 def in_order(queues: Iterable[QueueFacts], default: str | None) -> list[QueueFacts]:
-    """Return the queues in which they should be tried: the default one first, those aside last."""
+    """Return the queues in order of preference: the default one first, those set aside last."""
     return sorted(
         queues,
         key=lambda each: (
@@ -216,7 +216,7 @@ class Node:
     threads_per_core: int
     memory: int
     gpus: Mapping[str, int]
-    """By type; one without a type is under an empty name."""
+    """GPUs by type; those without a type under an empty name."""
     partitions: frozenset[str]
     state: str
 
@@ -227,7 +227,7 @@ class Node:
 
 
 def read_nodes(text: str) -> list[Node]:
-    """Return the nodes of an answer; one whose size is not known, as it never came up, is left out."""
+    """Return the nodes of an answer, without nodes of unknown size, which never came up."""
     return [node for record in read_records(text, "NodeName") if (node := _node(record))]
 
 
@@ -238,7 +238,7 @@ def _node(record: dict[str, str]) -> Node | None:
     sockets = number(record.get("Sockets", "")) or 0
     cores = sockets * (number(record.get("CoresPerSocket", "")) or 0) or cpus
     threads = max(1, cpus // cores)
-    # What Slurm keeps for itself and the system, jobs may not ask for.
+    # Jobs cannot request cores that Slurm reserves for the system.
     kept = number(record.get("CoreSpecCount", "")) or 0
     usable = number(record.get("CPUEfctv", ""))
     return Node(
@@ -265,10 +265,10 @@ def _gpus(text: str) -> dict[str, int]:
 
 
 def kinds_by_partition(nodes: Iterable[Node]) -> dict[str, list[NodeKind]]:
-    """Return the kinds of nodes of each partition: a kind for each type of GPU, and one for none.
+    """Return the kinds of nodes of each partition: one per type of GPU, and one without GPUs.
 
-    Nodes of a partition that differ in cores or memory are one kind, of what the least of them has: a job
-    cannot choose between them. The same kind in two partitions is one.
+    Nodes of a partition that differ in cores or memory are one kind with the smallest values, since a job
+    cannot choose between them. The same kind in two partitions is one kind.
     """
     members: dict[str, dict[tuple[str, str], list[Node]]] = {}
     for node in nodes:
@@ -317,7 +317,7 @@ def _nodes_in_words(nodes: Sequence[Node]) -> str:
 
 
 def _with_names(found: dict[str, list[NodeKind]]) -> dict[str, list[NodeKind]]:
-    """Give each kind a name: that of its GPUs or `cpu`, with the partition's where there are several."""
+    """Name each kind by its GPUs or `cpu`, with the partition's name if several would share it."""
     shapes: dict[object, NodeKind] = {}
     taken: set[str] = set()
     for partition, kinds in found.items():
