@@ -3,7 +3,12 @@
 import pytest
 from slurm_answers import table
 
-from argosy.schedulers.slurm.partitions import FIELDS, partition_of, read_nodes, read_partitions
+from argosy.schedulers.slurm.partitions import (
+    NODE_FIELDS,
+    partition_of,
+    read_nodes,
+    read_partitions,
+)
 from argosy.schedulers.slurm.refusals import Shortage, Wait, find_shortage
 
 NODES = (
@@ -24,7 +29,7 @@ NODES = (
     ),
     ("debug", "debug", "c1", "128", "256000", "(null)", "amd,fast", "idle~", "none"),
 )
-SINFO = table(FIELDS, NODES) + "Some line that is none\n"
+SINFO = table(NODE_FIELDS, NODES) + "Some line that is none\n"
 
 
 @pytest.mark.parametrize(

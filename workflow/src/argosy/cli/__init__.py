@@ -19,9 +19,9 @@ from argosy.cli.commands import (
     SHARE,
     STUDY,
     Commands,
-    say,
 )
 from argosy.cli.guard import run_and_leave
+from argosy.cli.output import say
 from argosy.cli.results import plan, predict
 
 app = Commands(

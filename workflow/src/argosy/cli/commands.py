@@ -1,7 +1,6 @@
-"""How commands are declared and print: sections of the help, usage lines, mistakes in one line."""
+"""How commands are declared: sections of the help, usage lines, mistakes in one line."""
 
 import difflib
-import json
 import re
 import sys
 from collections.abc import Callable
@@ -12,7 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
-from argosy.errors import ArgosyError, choices, plain
+from argosy.errors import ArgosyError, choices
 
 STUDY = "A study"
 IMAGES = "Images"
@@ -176,21 +175,4 @@ def explain_usage(problem: TyperException) -> ArgosyError:
 
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-
-def say(line: str) -> None:
-    """Print a line of progress on standard error: what a command gives is on standard output."""
-    print(plain(line), file=sys.stderr)
-
-
-def show(*parts: "RenderableType") -> None:
-    """Print what a command was asked for: tables and text, one below the other."""
-    from argosy.terminal import make_console
-
-    make_console().print(*parts, sep="\n")
-
-
-def show_json(content: Any) -> None:
-    """Print what a command was asked for as JSON, for other programs (docs/commands.md)."""
-    print(json.dumps(content, indent=2, ensure_ascii=False))
+    pass

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from argosy.cli.commands import BUILD, EXCHANGE, LOOK, PLUMBING, Commands, say, show, show_json
+from argosy.cli.commands import BUILD, EXCHANGE, LOOK, PLUMBING, Commands
+from argosy.cli.output import say, show, show_json
 from argosy.errors import ArgosyError, choices, plain
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from argosy.cli.commands import CostsOption, SiteArgument, say, show
+from argosy.cli.commands import CostsOption, SiteArgument
+from argosy.cli.output import say, show
 from argosy.errors import ArgosyError, plain
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def summary(
     ] = False,
 ) -> None:
     """Print the report's main numbers and where the report is."""
-    from argosy.cli.commands import show_json
+    from argosy.cli.output import show_json
     from argosy.cli.site_names import results_of
     from argosy.report.kept_reports import read_report
     from argosy.report.terminal import print_summary

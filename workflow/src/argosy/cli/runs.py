@@ -99,7 +99,7 @@ def status(
         raise ArgosyError("argosy status: give --json or --watch, not both")
     study = Study(results_of(site))
     if json:
-        from argosy.cli.commands import show_json
+        from argosy.cli.output import show_json
 
         return show_json(described(study.look(table.PATIENCE_ONCE_S)))
     (table.watch if watch else table.show)(study, make_console())

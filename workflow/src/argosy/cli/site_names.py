@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from argosy.cli.commands import say
+from argosy.cli.output import say
 from argosy.errors import ArgosyError, choices, some
 from argosy.monitor.sites import RESULTS, has_results, site_folders
 from argosy.site.models import LOCAL

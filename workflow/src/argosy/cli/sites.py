@@ -19,7 +19,7 @@ def list_sites(
     """List this project's sites: operator, GPUs and what is left to fill in."""
     from dataclasses import asdict
 
-    from argosy.cli.commands import show, show_json
+    from argosy.cli.output import show, show_json
     from argosy.cli.site_names import SLURM, require_project
     from argosy.site.overview import overview
     from argosy.terminal import Listing, shortened
@@ -40,7 +40,7 @@ def list_sites(
 
 def show_site(site: SiteArgument = None) -> None:
     """Show a site: its nodes, where its file comes from, and where its users ask."""
-    from argosy.cli.commands import show
+    from argosy.cli.output import show
     from argosy.cli.site_names import SLURM, site_called
     from argosy.site.overview import of_site
     from argosy.terminal import Listing
@@ -86,7 +86,7 @@ def doctor(
     Each check has a verdict, the evidence and a remedy. The exit status is 1 where something is
     wrong.
     """
-    from argosy.cli.commands import say
+    from argosy.cli.output import say
     from argosy.cli.site_names import site_called
     from argosy.doctor.examination import Examination
     from argosy.doctor.findings import print_findings

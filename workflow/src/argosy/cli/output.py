@@ -1,0 +1,27 @@
+"""How commands print progress and results."""
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from argosy.errors import plain
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+def say(line: str) -> None:
+    """Print a line of progress on standard error: what a command gives is on standard output."""
+    print(plain(line), file=sys.stderr)
+
+
+def show(*parts: "RenderableType") -> None:
+    """Print what a command was asked for: tables and text, one below the other."""
+    from argosy.terminal import make_console
+
+    make_console().print(*parts, sep="\n")
+
+
+def show_json(content: Any) -> None:
+    """Print what a command was asked for as JSON, for other programs (docs/commands.md)."""
+    print(json.dumps(content, indent=2, ensure_ascii=False))
