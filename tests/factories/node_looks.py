@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
+from argosy.probe.look_jobs import Looked
 from argosy.probe.looks import NodeLook
-from argosy.probe.pending_look import Looked
-from argosy.schedulers.cluster_facts import ClusterFacts, NodeKind, QueueFacts
+from argosy.schedulers.batch_system import ClusterFacts, NodeKind, QueueFacts
 
 
 def look(**more: Any) -> NodeLook:

@@ -36,10 +36,7 @@ def complaint(workspace: ClusterWorkspace) -> str:
     ("changes", "key", "words"),
     [
         ({"queues__main__options__partition": "gpu"}, "queues.main.options.partition", "gpu"),
-        ({"options": {"gres": "gpu:h900:1"}}, "options.gres", "refuses"),
-        ({"options": {"constraint": "moon"}}, "options.constraint", "feature"),
         ({"partitoin": "main"}, "partitoin: no such key", "site.yaml"),
-        ({"hardware__cpu__cores": "four"}, "hardware.cpu.cores", "four"),
     ],
 )
 def test_a_wrong_site_file(
@@ -68,12 +65,6 @@ QUEUES = {
             {"hardware__cpu__memory": "1T"},
             "config.yaml: experiments.count.resources.memory_per_rank",
             "it asks 2 nodes of partition main for mem=9216M; 0 of 4 give it (the largest has 4000M)",
-        ),
-        (
-            {"cpus_per_rank": 8},
-            {"hardware__cpu__cores": 64},
-            "config.yaml: experiments.count.resources.cpus_per_rank",
-            "2 nodes of partition main for cpus-per-task=8; 0 of 4 give it (the largest has 4 CPUs)",
         ),
         ({}, {"queues": QUEUES}, f"{SITE}: queues.main.options.partition", "nowhere"),
         (
@@ -166,10 +157,6 @@ return slurm.SUCCESS
     [
         ("please name the project that this work belongs to", [f"error: {SITE}: account: "]),
         (
-            "jobs of this kind go to another queue",
-            [f"error: {SITE}: queues.main.options.partition: "],
-        ),
-        (
             "not today",
             [
                 f"partition=main ({SITE}: queues.main.options.partition)",
@@ -204,8 +191,6 @@ def test_what_the_site_is_known_not_to_have(workspace: ClusterWorkspace) -> None
     assert f"{SITE}: no queue takes 8 nodes for 10m on cpu: main: at most 4 nodes" in complaint(
         workspace
     )
-    workspace.count([2], resources={"time": "2d"})
-    assert "main: at most 1d with 2 nodes" in complaint(workspace)
 
 
 @pytest.mark.thorough
@@ -241,7 +226,6 @@ def accounted(
     ("changes", "key"),
     [
         ({"account": "nobody_s"}, "account"),
-        ({"account_required": True}, "account"),
         ({"options": {"qos": "express"}}, "options.qos"),
     ],
 )

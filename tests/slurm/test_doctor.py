@@ -109,10 +109,6 @@ def lost_image(study: ClusterWorkspace) -> AbstractContextManager[None]:
 
 
 FROM_HERE: list[tuple[str, Plant, str, tuple[str, ...]]] = [
-    ("misspelt", edit(partitoin="main"), "site file", ("partitoin: no such key",)),
-    ("to fill in", edit(interface="?"), "site file", ("fill in interface",)),
-    ("not YAML", write("site.yaml", "a: [\n"), "site file", ("is not YAML",)),
-    ("no such scheduler", edit(scheduler="slrum"), "site file", ("there is no `slrum`",)),
     (
         "another's profile",
         write("config.yaml", "config: [site=other]\n"),
@@ -166,12 +162,6 @@ FROM_HERE: list[tuple[str, Plant, str, tuple[str, ...]]] = [
         edit(options={"reservation": "none"}),
         "queue main-cpu",
         ("options.reservation",),
-    ),
-    (
-        "rejected option",
-        edit(options={"mem": "1G"}, unsupported_options={"mem": "whole nodes"}),
-        "site file",
-        ("options.mem: forbidden: whole nodes",),
     ),
     (
         "closed partition",

@@ -17,7 +17,6 @@ SHARED = {
         "reading",
         "terminal",
         "units",
-        "validated_units",
         "validation",
         "yaml_file",
     ),

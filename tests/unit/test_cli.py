@@ -2,18 +2,12 @@
 
 import errno
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from command_line import Argosy
 
 from argosy import cli
-
-
-def argosy(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "argosy.cli", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize(
@@ -38,16 +32,16 @@ def argosy(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_a_mistake_is_one_line_and_its_hint(
-    tmp_path: Path, arguments: tuple[str, ...], message: str
+    tmp_path: Path, argosy: Argosy, arguments: tuple[str, ...], message: str
 ) -> None:
     (tmp_path / "slurm").mkdir()
-    done = argosy(tmp_path, *arguments)
-    assert done.returncode == 2
-    line, *hint = done.stderr.strip().splitlines()
+    done = argosy(*arguments, folder=tmp_path)
+    assert done.status == 2
+    line, *hint = done.err.strip().splitlines()
     assert line.startswith("error: ")
     assert message in line
     assert len(hint) <= 1 and all(each.startswith("hint: ") for each in hint)
-    assert done.stdout == ""
+    assert done.out == ""
 
 
 NO_FOLDER = "No usable temporary directory found in ['/tmp']"

@@ -9,8 +9,7 @@ import pytest
 from planted_files import SECRET, Outside, plant
 
 from argosy import reading
-from argosy.openat2 import open_below
-from argosy.reading import NotReadError
+from argosy.reading import NotReadError, open_below
 
 FILES = ("control characters", "deep JSON", "wrong types", "wide JSON")
 """Kinds of what is planted that are files to be read."""

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from workspace import BIN, Workspace
 
 POINTS = (40, 160)
@@ -42,27 +41,28 @@ def calls(workspace: Workspace) -> dict[str, int]:
     return found
 
 
-@pytest.mark.parametrize("state", ["new", "planned", "partly measured"])
+def calls_of_a_study(workspace: Workspace, points: int) -> list[dict[str, int]]:
+    """Return the calls of a dry run of a new study, of a planned one and of one partly measured."""
+    workspace.configure(study(points))
+    new = calls(workspace)
+    status, output = workspace.snakemake("--quiet", "host", "--until", "plan_runs")
+    assert status == 0, output
+    planned = calls(workspace)
+    # Not of what is planned: the runs are planned anew.
+    for number in range(points // 8):
+        folder = workspace.run_dir(f"e{number}", "nodes1-ranks1-repeat1")
+        (folder / "result.json").write_text("{}")
+    return [new, planned, calls(workspace)]
+
+
 def test_no_function_is_called_by_the_square_of_the_points(
-    make_workspace: Callable[[str], Workspace], state: str
+    make_workspace: Callable[[str], Workspace],
 ) -> None:
-    found = []
-    for points in POINTS:
-        workspace = make_workspace(f"{points} points")
-        workspace.configure(study(points))
-        if state != "new":
-            status, output = workspace.snakemake("--quiet", "host", "--until", "plan_runs")
-            assert status == 0, output
-        if state == "partly measured":
-            # Not of what is planned: the runs are planned anew.
-            for number in range(points // 8):
-                folder = workspace.run_dir(f"e{number}", "nodes1-ranks1-repeat1")
-                (folder / "result.json").write_text("{}")
-        found.append(calls(workspace))
-    few, many = found
-    grown = {
-        place: (few.get(place, 0), times)
-        for place, times in many.items()
-        if times > max(MANY_CALLS, MOST_GROWTH * few.get(place, 0))
-    }
-    assert grown == {}
+    found = [calls_of_a_study(make_workspace(f"{points} points"), points) for points in POINTS]
+    for few, many in zip(*found, strict=True):
+        grown = {
+            place: (few.get(place, 0), times)
+            for place, times in many.items()
+            if times > max(MANY_CALLS, MOST_GROWTH * few.get(place, 0))
+        }
+        assert grown == {}

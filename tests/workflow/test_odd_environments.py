@@ -10,14 +10,26 @@ from workspace import BIN, Workspace
 SHADOWED = ("numpy", "json", "duckdb", "typer", "sitecustomize")
 ENVIRONMENTS: dict[str, dict[str, str]] = {
     "empty": {},
-    "unbuffered": {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"},
-    "POSIX": {"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
-    "unknown locale": {"LC_ALL": "xx_YY.ISO-8859-1", "LANG": "xx"},
-    "east": {"TZ": "Asia/Tokyo"},
-    "no zone": {"TZ": "nowhere+27"},
-    "modules": {"PYTHONPATH": "{shadows}:/nowhere/lib/python2.7", "PYTHONHOME": "/nowhere"},
-    "no terminal": {"TERM": "dumb", "COLUMNS": "0", "NO_COLOR": "1"},
+    "POSIX, east, unbuffered": {
+        "LC_ALL": "POSIX",
+        "PYTHONCOERCECLOCALE": "0",
+        "PYTHONUTF8": "0",
+        "TZ": "Asia/Tokyo",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    },
+    "unknown locale, no zone, modules, no terminal": {
+        "LC_ALL": "xx_YY.ISO-8859-1",
+        "LANG": "xx",
+        "TZ": "nowhere+27",
+        "PYTHONPATH": "{shadows}:/nowhere/lib/python2.7",
+        "PYTHONHOME": "/nowhere",
+        "TERM": "dumb",
+        "COLUMNS": "0",
+        "NO_COLOR": "1",
+    },
 }
+"""Settings that do not bear on each other share a study: each costs a snakemake and four commands."""
 COMMANDS = (
     ("status", "local"),
     ("summary", "results/local"),

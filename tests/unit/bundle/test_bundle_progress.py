@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from argosy.bundle.progress import Progress
+from argosy.bundle.archive import Progress
 
 
 def test_a_word_after_a_while_and_none_before(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.bundle import environment
+from argosy.bundle import bundling
 from argosy.images.store.store import Store
 from argosy.images.tools import find_proot, machine
 
@@ -20,7 +20,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def names(store: Store, folder: Path) -> list[str]:
-    with tarfile.open(environment._tools(store, folder / "tools.tar.gz")) as archive:
+    with tarfile.open(bundling._tools(store, folder / "tools.tar.gz")) as archive:
         return [member.name for member in archive.getmembers() if member.isfile()]
 
 

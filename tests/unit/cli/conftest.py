@@ -1,16 +1,11 @@
-"""A small project with results, and commands that run in this process."""
+"""A small project with results."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import Argosy, Done
 from study_files import sample_study
-from typer.main import get_command
 
-from argosy.cli import app
-from argosy.cli.guard import status_of
 from argosy.report import write_report
 from argosy.results import collect
 
@@ -38,24 +33,3 @@ def made_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (project / "config/config.yaml").write_text("site: local\n")
     (project / "Snakefile").write_text("# The rules.\n")
     return project
-
-
-@pytest.fixture(scope="session")
-def command_line() -> Callable[..., object]:
-    """All commands, made of their functions once: calling `app` itself makes them anew each time."""
-    return get_command(app)
-
-
-@pytest.fixture
-def argosy(capsys: pytest.CaptureFixture[str], command_line: Callable[..., object]) -> Argosy:
-    """Run a command in this process, in the current folder."""
-
-    def run(*arguments: str) -> Done:
-        capsys.readouterr()
-        status = status_of(
-            lambda: command_line(arguments, standalone_mode=False, prog_name="argosy")
-        )
-        said = capsys.readouterr()
-        return Done(status, said.out, said.err)
-
-    return run

@@ -7,7 +7,7 @@ import pytest
 
 from argosy.doctor.examination import Examination
 from argosy.doctor.findings import Finding, ok
-from argosy.doctor.places import Place
+from argosy.doctor.queue_checks import Place
 from argosy.doctor.trial import Trial
 from argosy.schedulers import find_batch_system
 from argosy.site.models import Site

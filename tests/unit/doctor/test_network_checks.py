@@ -7,10 +7,10 @@ from node_looks import among, looked, met
 
 from argosy.doctor.findings import Finding
 from argosy.doctor.node_checks import check_nodes
-from argosy.doctor.places import Place
-from argosy.probe.interfaces import choose_interface
+from argosy.doctor.queue_checks import Place
+from argosy.probe.choices import choose_interface
+from argosy.probe.look_jobs import Looked
 from argosy.probe.looks import NodeLook
-from argosy.probe.pending_look import Looked
 from argosy.site.models import Site
 
 BOTH = ("hsn0", "mgmt0")

@@ -8,14 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
+from command_line import Argosy
 from live_study import FakeStudy, ended_in
 
 COMMAND = (sys.executable, "-m", "argosy.cli")
-
-
-def argosy(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [*COMMAND, *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
 
 
 @pytest.fixture
@@ -50,22 +46,24 @@ def project(fake: FakeStudy) -> Path:
         ),
     ],
 )
-def test_a_mistake_is_one_line(project: Path, arguments: tuple[str, ...], message: str) -> None:
-    done = argosy(project, *arguments)
-    assert (done.returncode, done.stderr) == (2, f"error: {message}\n")
+def test_a_mistake_is_one_line(
+    project: Path, argosy: Argosy, arguments: tuple[str, ...], message: str
+) -> None:
+    done = argosy(*arguments, folder=project)
+    assert (done.status, done.err) == (2, f"error: {message}\n")
 
 
-def test_without_results_it_says_what_to_do(tmp_path: Path) -> None:
+def test_without_results_it_says_what_to_do(tmp_path: Path, argosy: Argosy) -> None:
     (tmp_path / "slurm").mkdir()
-    done = argosy(tmp_path, "status")
-    assert done.stderr == "error: results: there are no results here\nhint: run: snakemake\n"
+    done = argosy("status", folder=tmp_path)
+    assert done.err == "error: results: there are no results here\nhint: run: snakemake\n"
 
 
 @pytest.mark.parametrize("site", ["local", "results/local", "results/local/"])
-def test_a_site_is_named_by_name_or_folder(project: Path, site: str) -> None:
-    done = argosy(project, "status", site)
-    assert done.returncode == 0
-    assert "local at " in done.stdout and "1 run, 1 planned" in done.stdout
+def test_a_site_is_named_by_name_or_folder(project: Path, argosy: Argosy, site: str) -> None:
+    done = argosy("status", site, folder=project)
+    assert done.status == 0
+    assert "local at " in done.out and "1 run, 1 planned" in done.out
 
 
 @pytest.mark.parametrize(

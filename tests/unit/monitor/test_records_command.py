@@ -3,15 +3,17 @@
 import json
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import step_files
+from command_line import Argosy
 from live_study import FakeStudy, starts
 from planted_files import SECRET, Outside, plant
 from study_files import RunFiles
-from test_commands import COMMAND, argosy
+from test_commands import COMMAND
 
 RUN = "digits/nodes1-ranks2-repeat1"
 
@@ -31,14 +33,23 @@ def project(run: RunFiles) -> Path:
     return run.path.parents[3]
 
 
-def printed(run: RunFiles, *options: str) -> list[dict[str, Any]]:
-    done = argosy(project(run), "records", RUN, *options)
-    assert (done.returncode, done.stderr) == (0, "")
-    return [json.loads(line) for line in done.stdout.splitlines()]
+Printed = Callable[..., list[dict[str, Any]]]
 
 
-def test_a_rank_s_records_are_its_lines_and_its_steps(run: RunFiles) -> None:
-    header, metric, *steps = printed(run, "--rank", "0")
+@pytest.fixture
+def printed(run: RunFiles, argosy: Argosy) -> Printed:
+    """Return the lines that the command prints."""
+
+    def lines(*options: str) -> list[dict[str, Any]]:
+        done = argosy("records", RUN, *options, folder=project(run))
+        assert (done.status, done.err) == (0, "")
+        return [json.loads(line) for line in done.out.splitlines()]
+
+    return lines
+
+
+def test_a_rank_s_records_are_its_lines_and_its_steps(printed: Printed) -> None:
+    header, metric, *steps = printed("--rank", "0")
     assert (header["kind"], header["rank"], metric["name"]) == ("header", 0, "loss")
     assert [step["step"] for step in steps] == [0, 1, 2]
     assert steps[1] == {
@@ -53,38 +64,38 @@ def test_a_rank_s_records_are_its_lines_and_its_steps(run: RunFiles) -> None:
     }
 
 
-def test_all_ranks_come_one_after_the_other(run: RunFiles) -> None:
-    found = printed(run)
+def test_all_ranks_come_one_after_the_other(printed: Printed) -> None:
+    found = printed()
     assert [each["rank"] for each in found if each["kind"] == "step"] == [0] * 3 + [1] * 3
     assert {each["kind"] for each in found} == {"header", "metric", "step", "printed", "node"}
 
 
-def test_what_is_damaged_or_being_written_is_said_beside(run: RunFiles) -> None:
+def test_what_is_damaged_or_being_written_is_said_beside(run: RunFiles, argosy: Argosy) -> None:
     path = run.steps_file("7.0", 1)
     parts = step_files.rows(path)
     step_files.write_rows(path, [*parts[:2], bytes(len(parts[2])), parts[3], parts[3][:40]])
     with run.rank_file("7.0", 1).open("a") as file:
         file.write('{"kind": "metr')
-    done = argosy(project(run), "records", RUN, "--rank", "1")
-    assert done.returncode == 0
-    kinds = [json.loads(line)["kind"] for line in done.stdout.splitlines()]
+    done = argosy("records", RUN, "--rank", "1", folder=project(run))
+    assert done.status == 0
+    kinds = [json.loads(line)["kind"] for line in done.out.splitlines()]
     assert kinds == ["header", "step", "step"]
-    assert done.stderr.splitlines() == [
+    assert done.err.splitlines() == [
         f"{run.rank_file('7.0', 1)}: damaged or cut off, and not shown: 1",
         f"{path}: damaged or cut off, and not shown: 2",
     ]
 
 
-def test_a_rank_that_there_is_not(run: RunFiles) -> None:
-    done = argosy(project(run), "records", RUN, "--rank", "7")
-    assert done.stderr == f"error: {RUN}: there are no records of rank 7 yet\n"
-    assert done.returncode == 2
+def test_a_rank_that_there_is_not(run: RunFiles, argosy: Argosy) -> None:
+    done = argosy("records", RUN, "--rank", "7", folder=project(run))
+    assert done.err == f"error: {RUN}: there are no records of rank 7 yet\n"
+    assert done.status == 2
 
 
-def test_what_a_terminal_would_act_on_is_left_out(run: RunFiles) -> None:
+def test_what_a_terminal_would_act_on_is_left_out(run: RunFiles, printed: Printed) -> None:
     with run.rank_file("7.0", 0).open("a") as file:
         file.write('{"kind": "\x1b]0;owned\x07"}\n')
-    assert printed(run, "--rank", "0")[2] == {"kind": ""}
+    assert printed("--rank", "0")[2] == {"kind": ""}
 
 
 def test_the_next_program_may_have_seen_enough(run: RunFiles) -> None:
@@ -101,16 +112,18 @@ def test_the_next_program_may_have_seen_enough(run: RunFiles) -> None:
 
 
 @pytest.mark.slow
-def test_whatever_a_program_puts_there_is_not_followed(run: RunFiles, tmp_path: Path) -> None:
+def test_whatever_a_program_puts_there_is_not_followed(
+    run: RunFiles, argosy: Argosy, tmp_path: Path
+) -> None:
     outside = Outside(tmp_path / "outside")
     for path in (run.steps_file("7.0", 0), run.rank_file("7.0", 0), run.records("7.0")):
         for what, put in outside.kinds().items():
             plant(path, put)
             began = time.monotonic()
-            done = argosy(project(run), "records", RUN)
+            done = argosy("records", RUN, folder=project(run))
             assert time.monotonic() - began < 10, what
-            assert "Traceback" not in done.stderr, what
-            assert SECRET not in done.stdout + done.stderr, what
-            assert "\x1b" not in done.stdout + done.stderr, what
+            assert "Traceback" not in done.err, what
+            assert SECRET not in done.out + done.err, what
+            assert "\x1b" not in done.out + done.err, what
             plant(path, Path.touch)
         path.unlink()

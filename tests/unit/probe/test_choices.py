@@ -3,10 +3,8 @@
 import pytest
 from node_looks import facts, folder, interface, kind, look, looked, met, queue
 
-from argosy.probe.folders import absent_folders, choose_tmpdir
-from argosy.probe.interfaces import choose_interface
-from argosy.probe.site_draft import draft_site
-from argosy.probe.site_text import plain
+from argosy.probe.choices import absent_folders, choose_interface, choose_tmpdir
+from argosy.probe.site_draft import draft_site, plain
 
 
 def test_the_fastest_interface_over_which_nodes_met() -> None:

@@ -6,13 +6,11 @@ from pathlib import Path
 import pytest
 from node_looks import look
 
-from argosy.probe import look_jobs, pending_look
-from argosy.probe.look_jobs import Planned, look_at
-from argosy.probe.marks import NOT_SEEN, Marks
-from argosy.probe.pending_look import Looked
-from argosy.probe.questions import Questions
+from argosy.probe import look_jobs
+from argosy.probe.look_jobs import Looked, Planned, look_at
+from argosy.probe.looks import NOT_SEEN, Marks, Questions
 from argosy.schedulers.base import NotNowError, SchedulerError, State, Status
-from argosy.schedulers.cluster_facts import ClusterFacts, LookJob
+from argosy.schedulers.batch_system import ClusterFacts, LookJob
 
 RUNS, GONE = Status(State.RUNNING), Status(State.GONE)
 WAITS = Status(State.PENDING, reason="waits for nodes to come free")
@@ -63,8 +61,7 @@ class Answers:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(look_jobs, "POLL_S", 0.01)
-    monkeypatch.setattr(pending_look, "POLL_S", 0.01)
-    monkeypatch.setattr(pending_look, "SHOWN_LATE_S", 0.05)
+    monkeypatch.setattr(look_jobs, "SHOWN_LATE_S", 0.05)
     monkeypatch.setattr(look_jobs, "LONGEST_SILENCE_S", 0.2)
 
 

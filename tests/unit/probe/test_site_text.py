@@ -6,9 +6,8 @@ import pytest
 import yaml
 from node_looks import facts, folder, kind, look, looked, met, queue
 
-from argosy.probe.drift import find_drift
-from argosy.probe.site_draft import draft_site
-from argosy.probe.site_text import plain, site_text
+from argosy.probe.probing import find_drift
+from argosy.probe.site_draft import draft_site, plain, site_text
 from argosy.site.models import read_site
 
 GPUS = kind("a100", gpus=4, gpu="a100", options={"gres": "gpu:a100:{gpus}"})

@@ -7,7 +7,7 @@ import pytest
 
 from argosy.schedulers.base import State, Status
 from argosy.schedulers.slurm.bad_nodes import BadNodes, excluded
-from argosy.schedulers.slurm.nodes import Node, hostnames
+from argosy.schedulers.slurm.partitions import Node, hostnames
 
 
 class Study:

@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from argosy.schedulers.base import State
-from argosy.schedulers.slurm import nodes, partitions
+from argosy.schedulers.slurm import partitions
 from argosy.schedulers.slurm.answers import read_accounts, read_records
 from argosy.schedulers.slurm.commands import Patience
 from argosy.schedulers.slurm.queue import STATES, Accounting, list_jobs
-from argosy.schedulers.slurm.survey.nodes import kinds_by_partition, read_nodes
-from argosy.schedulers.slurm.survey.partitions import queue_of
+from argosy.schedulers.slurm.survey_answers import kinds_by_partition, queue_of, read_nodes
 
 RECORDED = Path(__file__).parent / "recorded"
 VERSIONS = sorted(path.name for path in RECORDED.iterdir() if path.is_dir())
@@ -92,7 +91,7 @@ def test_partitions_and_nodes(answers: Path) -> None:
         ("high", 1440, inf, "UP"),
     ]
     assert [each.is_default for each in found] == [True, False, False, False]
-    members = nodes.read_nodes((answers / "nodes.txt").read_text())
+    members = partitions.read_nodes((answers / "nodes.txt").read_text())
     assert len(members) == 16
     assert not any(member.away for member in members)
     whole, sliced = {"gpu": 4, "gpu:a100": 4}, {"gpu": 2, "gpu:a100_3g.20gb": 2}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from slurm_answers import queue, table
 
-from argosy.schedulers.slurm import nodes, partitions
+from argosy.schedulers.slurm import partitions
 from argosy.schedulers.slurm.answers import (
     UnreadableError,
     read_accounts,
@@ -19,7 +19,7 @@ from argosy.schedulers.slurm.answers import (
 )
 from argosy.schedulers.slurm.commands import one_line
 from argosy.schedulers.slurm.queue import FIELDS
-from argosy.schedulers.slurm.survey.nodes import read_nodes
+from argosy.schedulers.slurm.survey_answers import read_nodes
 
 RECORDED = Path(__file__).parent / "recorded/22.05.8"
 CHATTER = (
@@ -40,7 +40,7 @@ def accounts(text: str) -> object:
 
 ANSWERS: dict[str, tuple[str, Callable[[str], object]]] = {
     "squeue": (queue(JOB, JOB), lambda text: read_table(text, len(FIELDS))),
-    "sinfo": ((RECORDED / "nodes.txt").read_text(), nodes.read_nodes),
+    "sinfo": ((RECORDED / "nodes.txt").read_text(), partitions.read_nodes),
     "sacct": ((RECORDED / "sacct.txt").read_text(), lambda text: read_table(text, 2)),
     "sacctmgr": ((RECORDED / "assoc.txt").read_text(), accounts),
     "partitions": ((RECORDED / "partition.txt").read_text(), partitions.read_partitions),

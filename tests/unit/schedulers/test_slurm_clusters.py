@@ -7,8 +7,8 @@ from slurm_answers import answering
 
 from argosy.errors import ArgosyError
 from argosy.schedulers import slurm
-from argosy.schedulers.slurm.clusters import check_script
-from argosy.schedulers.slurm.option_keys import ScriptOptions
+from argosy.schedulers.slurm.options import ScriptOptions
+from argosy.schedulers.slurm.submission import check_script
 from argosy.site.models import Site
 
 CONFIG = "Configuration data as of 1795836145\nClusterName             = bed\n"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from argosy.schedulers.slurm.reasons import explain
+from argosy.schedulers.slurm.queue import explain
 
 WAITS = [
     "Resources", "Priority", "QOSMaxJobsPerUserLimit", "QOSMaxCpuPerUserLimit", "AssocGrpCpuLimit",

@@ -3,9 +3,13 @@
 import pytest
 from slurm_answers import table
 
-from argosy.schedulers.slurm.nodes import FIELDS, read_nodes
-from argosy.schedulers.slurm.partitions import of_script, read_partitions
-from argosy.schedulers.slurm.shortages import Shortage, Wait, find_shortage
+from argosy.schedulers.slurm.partitions import (
+    NODE_FIELDS,
+    partition_of,
+    read_nodes,
+    read_partitions,
+)
+from argosy.schedulers.slurm.refusals import Shortage, Wait, find_shortage
 
 NODES = (
     ("cpu", "cpu*", "c1", "128", "256000", "(null)", "amd,fast", "idle", "none"),
@@ -25,7 +29,7 @@ NODES = (
     ),
     ("debug", "debug", "c1", "128", "256000", "(null)", "amd,fast", "idle~", "none"),
 )
-SINFO = table(FIELDS, NODES) + "Some line that is none\n"
+SINFO = table(NODE_FIELDS, NODES) + "Some line that is none\n"
 
 
 @pytest.mark.parametrize(
@@ -92,9 +96,9 @@ def test_the_partition_of_a_script() -> None:
         "PartitionName=cpu Default=YES MaxNodes=16 MaxTime=2-00:00:00 State=UP\n"
         "PartitionName=gpu Default=NO MaxNodes=UNLIMITED MaxTime=UNLIMITED State=DOWN\n"
     )
-    default, named = of_script({}, known), of_script({"partition": "gpu"}, known)
+    default, named = partition_of({}, known), partition_of({"partition": "gpu"}, known)
     assert default is not None
     assert named is not None
     assert (default.name, default.minutes, default.nodes) == ("cpu", 2880, 16)
     assert (named.state, named.minutes, named.nodes) == ("DOWN", float("inf"), float("inf"))
-    assert of_script({"partition": "cpu,gpu"}, known) is None
+    assert partition_of({"partition": "cpu,gpu"}, known) is None

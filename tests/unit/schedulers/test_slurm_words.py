@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from argosy.schedulers.base import State, Status, describe_queue
-from argosy.schedulers.slurm import commands, spans
+from argosy.schedulers.slurm import commands
+from argosy.schedulers.slurm.answers import span_seconds
 from argosy.schedulers.slurm.commands import MissingError, NoAnswerError, SlurmError, call
-from argosy.schedulers.slurm.reasons import explain as explain_wait
+from argosy.schedulers.slurm.queue import explain as explain_wait
 from argosy.schedulers.slurm.refusals import explain, wait_for
 
 
@@ -356,4 +357,4 @@ def test_the_queue_says_what_to_do_where_waiting_does_not_help() -> None:
     ],
 )
 def test_spans_of_time_as_slurm_writes_them(text: str, seconds: float | None) -> None:
-    assert spans.seconds(text) == seconds
+    assert span_seconds(text) == seconds

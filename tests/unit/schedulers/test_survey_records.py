@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from argosy.schedulers.cluster_facts import NodeKind
+from argosy.schedulers.batch_system import NodeKind
 from argosy.schedulers.slurm.answers import read_config, read_records
-from argosy.schedulers.slurm.survey.nodes import kinds_by_partition, read_nodes
-from argosy.schedulers.slurm.survey.partitions import (
+from argosy.schedulers.slurm.survey_answers import (
     in_order,
     is_for_tests,
+    kinds_by_partition,
     queue_of,
+    read_nodes,
     read_qos,
     refused_account,
     with_ways_in,

@@ -6,6 +6,7 @@ a path and the folder above it that is trusted, `top`. No part of the path below
 `..`, and the file has to be a regular one of a size that is read in a time that is known.
 """
 
+import ctypes
 import errno
 import json
 import os
@@ -17,7 +18,46 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from argosy.openat2 import open_below
+_NUMBER = 437  # on all of Linux's architectures but Alpha
+_NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
+
+
+class _How(ctypes.Structure):
+    """struct open_how of linux/openat2.h, for openat2(2).
+
+    Linux has the call since 5.6; the containers of some sites forbid it.
+    """
+
+    _fields_ = (
+        ("flags", ctypes.c_uint64),
+        ("mode", ctypes.c_uint64),
+        ("resolve", ctypes.c_uint64),
+    )
+
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_SYSCALL = _LIBC.syscall
+_SYSCALL.argtypes = (
+    *(ctypes.c_long, ctypes.c_int, ctypes.c_char_p),
+    *(ctypes.POINTER(_How), ctypes.c_size_t),
+)
+_SYSCALL.restype = ctypes.c_long
+
+
+def open_below(folder: int, path: str, flags: int) -> int:
+    """Open `path`, relative to the folder of that descriptor, for reading; a descriptor.
+
+    Raises:
+        OSError: when there is a link on the way or a part is missing, as open(2) does, and ENOSYS or EPERM
+            where there is no such call.
+    """
+    how = _How(flags, 0, _NO_MAGICLINKS | _NO_SYMLINKS | _BENEATH)
+    descriptor: int = _SYSCALL(_NUMBER, folder, os.fsencode(path), how, ctypes.sizeof(how))
+    if descriptor < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), path)
+    return descriptor
+
 
 SMALL_BYTES = 16 << 20
 """Far more than any of the small files of a run needs, of however many nodes."""

@@ -1,4 +1,4 @@
-"""Pydantic's findings in one line for the researcher: file, key, value, remedy."""
+"""Values in users' files as pydantic checks them, and findings in one line: file, key, value, remedy."""
 
 import difflib
 import re
@@ -8,8 +8,53 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, ValidationInfo
 from pydantic_core import ErrorDetails
+
+from argosy.units import mebibytes, seconds
+
+AS_WRITTEN = {"as_written": True}
+"""The context in which pydantic validates what a person wrote: each duration and size needs its unit.
+
+Some programs read `90` as minutes and others as seconds, and YAML reads `1:30` as ninety.
+"""
+
+
+def written_seconds(value: Any, info: ValidationInfo) -> Any:
+    """Return `seconds`; refuse a number without a unit in what a person wrote."""
+    if _has_no_unit(value, info):
+        raise ValueError("write a duration with its unit: 90s, 30m, 2h or 1d12h")
+    return seconds(value)
+
+
+def written_mebibytes(value: Any, info: ValidationInfo) -> Any:
+    """Return `mebibytes`; refuse a number without a unit in what a person wrote."""
+    if _has_no_unit(value, info):
+        raise ValueError("write a size with its unit: 512M, 16G or 1T")
+    return mebibytes(value)
+
+
+def _has_no_unit(value: Any, info: ValidationInfo) -> bool:
+    return isinstance(value, int | float) and info.context == AS_WRITTEN
+
+
+def from_text(value: object) -> object:
+    """Return the number or truth value that a text is.
+
+    Snakemake hands nested values of `--config` on as text.
+    """
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    return int(text) if text.isdecimal() and text.isascii() else _TRUTH.get(text, value)
+
+
+_TRUTH = {"true": True, "false": False}
+
+Count = Annotated[int, BeforeValidator(from_text), Field(ge=1, le=1 << 20, strict=True)]
+Seconds = Annotated[int, BeforeValidator(written_seconds), Field(ge=1)]
+Mebibytes = Annotated[int, BeforeValidator(written_mebibytes), Field(ge=1)]
+
 
 _LONGEST_VALUE = 200
 _OF_LISTS = ("tuple_type", "too_short", "too_long")
@@ -40,10 +85,10 @@ def finding(error: ErrorDetails, model: type[BaseModel]) -> str:
     told = f"{key}: {message[:1].lower()}{message[1:]}"
     # What is wrong with several keys together names them itself.
     is_of_several = error["type"] == "value_error" and isinstance(error["input"], Mapping)
-    return told if is_of_several else f"{told} (it is {_shown(error['input'])})"
+    return told if is_of_several else f"{told} (it is {_short_value(error['input'])})"
 
 
-def _shown(value: object) -> str:
+def _short_value(value: object) -> str:
     """Return the value, as far as a line has room for it; a file may hold anything."""
     shortened = reprlib.Repr()
     shortened.maxstring = shortened.maxother = shortened.maxlong = _LONGEST_VALUE
@@ -58,7 +103,7 @@ def _hint(location: tuple[int | str, ...], model: type[BaseModel]) -> str:
 
 def _keys_at(location: tuple[int | str, ...], annotation: Any) -> list[str]:
     """Follow `location` through the models and mappings of the annotation to the keys known there."""
-    annotation = _plain(annotation)
+    annotation = _without_annotations(annotation)
     if get_origin(annotation) in (dict, Mapping):
         return _keys_at(location[1:], get_args(annotation)[1])
     if get_origin(annotation) is tuple:
@@ -69,7 +114,7 @@ def _keys_at(location: tuple[int | str, ...], annotation: Any) -> list[str]:
     return _keys_at(location[1:], fields[location[0]].annotation)
 
 
-def _plain(annotation: Any) -> Any:
+def _without_annotations(annotation: Any) -> Any:
     """Return the annotation without what is said about it, and without the None that it may be."""
     while True:
         if get_origin(annotation) is Annotated:

@@ -30,14 +30,14 @@ def read_yaml(path: Path) -> Any:
         ArgosyError: when it cannot be read or is no YAML, or one of its keys stands in it twice.
     """
     try:
-        return parse_yaml(_read(path).decode(), str(path))
+        return parse_yaml(_read_regular(path).decode(), str(path))
     except OSError as problem:
         raise ArgosyError(f"{path}: {problem.strerror}") from None
     except UnicodeDecodeError as problem:
         raise ArgosyError(f"{path}: is not UTF-8 text ({problem.reason})") from None
 
 
-def _read(path: Path) -> bytes:
+def _read_regular(path: Path) -> bytes:
     """Return the bytes of a file; devices and pipes may never end, or never begin."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

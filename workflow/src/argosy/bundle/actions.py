@@ -1,4 +1,4 @@
-"""What ran, as actions of a Provenance Run Crate: https://w3id.org/ro/wfrun/provenance/0.5."""
+"""Attempts of runs as actions of a Provenance Run Crate: https://w3id.org/ro/wfrun/provenance/0.5."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class BundledRun:
         folder: of the run.
         spec: its run.json.
         name: `results/<site>/<experiment>/<run>`.
-        usage: what the run used by telemetry; None where that is not known.
+        usage: resource usage by telemetry; None if unknown.
     """
 
     folder: RunFolder
@@ -34,18 +34,18 @@ class BundledRun:
     usage: Usage | None
 
     def verdicts(self) -> list[Verdict]:
-        """Return how its attempts ended, the oldest first."""
+        """Return the verdicts of its attempts, oldest first."""
         found = (self.folder.verdict(name) for name in self.folder.attempts)
         return [verdict for verdict in found if verdict]
 
 
 def _quote(text: str) -> str:
-    """Return text as part of an address; half a surrogate, which UTF-8 has none of, is a question mark."""
+    """Return text quoted for an address; a lone surrogate becomes a question mark."""
     return quote(text, errors="replace")
 
 
 def reference(identifier: str) -> Entity:
-    """Return what an entity is referred to by."""
+    """Return a reference to an entity."""
     return {"@id": identifier}
 
 
@@ -70,7 +70,7 @@ def moment(unix: float) -> str:
 
 
 def of_attempt(run: BundledRun, verdict: Verdict) -> Iterator[Entity]:
-    """Yield the entities of one attempt of a run: the control of the step, the action, what it used."""
+    """Yield the entities of an attempt: the step's control action, the action, and its resource usage."""
     spec = run.spec
     identifier = f"#run/{_quote(run.name.removeprefix('results/'))}/{_quote(verdict.attempt)}"
     title = f"{spec.experiment} on {spec.nodes} nodes with {spec.ranks_per_node} ranks each"
@@ -104,7 +104,7 @@ def of_attempt(run: BundledRun, verdict: Verdict) -> Iterator[Entity]:
 
 
 def _used(run: BundledRun, verdict: Verdict, identifier: str) -> Iterator[Entity]:
-    """Yield what an attempt used; energies are known of the attempt that the result is of."""
+    """Yield an attempt's resource usage; energy is known for the result's attempt alone."""
     hours = verdict.seconds * run.spec.nodes / _HOUR_S
     yield _amount(identifier, "node-hours", hours, _UN_CEFACT_HOUR)
     result = run.folder.result
@@ -120,7 +120,7 @@ def _used(run: BundledRun, verdict: Verdict, identifier: str) -> Iterator[Entity
 
 
 def _amount(identifier: str, name: str, value: float, unit: str) -> Entity:
-    """Return an amount, with its unit as UN/CEFACT's recommendation 20 codes it."""
+    """Return an amount with its unit as a code of UN/CEFACT recommendation 20."""
     return {
         "@id": f"{identifier}/{_quote(name)}",
         "@type": "PropertyValue",

@@ -1,44 +1,155 @@
 """The archive of a bundle: a ZIP file, as RO-Crates are exchanged, whose files are checked one by one.
 
-ZIP rather than tar: there are no links and devices in it, one file is read without the others, and tools
-for RO-Crates take it as it is. Its comment holds the digest of the checksums, so that all of it is checked.
+ZIP rather than tar: it holds no links or devices, one file is read without the others, and tools for
+RO-Crates take it as it is. Its comment holds the digest of the checksums, so that every byte is checked.
 """
 
 import hashlib
 import re
 import struct
+import time
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from argosy.bundle.contents import SHOWN_HIDDEN
-from argosy.bundle.description import (
-    BUNDLE_VERSION,
-    CHECKSUMS,
-    DESCRIPTION,
-    BundleDescription,
-    checksum_lines,
-    read_checksums,
-    read_description,
-)
 from argosy.errors import ArgosyError
+from argosy.images import Digest, ImageName
 from argosy.units import amount
+from argosy.validation import describe
+
+DESCRIPTION = "argosy-bundle.json"
+CHECKSUMS = "manifest-sha256.txt"
+"""As sha256sum writes it, so that `sha256sum --check` checks an unpacked bundle."""
+CRATE = "ro-crate-metadata.json"
+BUNDLE_VERSION: Literal[1] = 1
+
+_LINE = re.compile(r"([0-9a-f]{64})  (.+)")
+
+
+class BundleModel(BaseModel):
+    """Immutable, and strict about unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class BundledImage(BundleModel):
+    """An image of the study.
+
+    Args:
+        name: in the project.
+        digest: of the frozen image, `sha256:…`.
+        archive: the OCI archive in the bundle; None if only the digest was bundled.
+    """
+
+    name: ImageName
+    digest: Digest
+    archive: str | None
+
+
+class BundleDescription(BundleModel):
+    """The content of argosy-bundle.json.
+
+    Args:
+        argosy: the version that wrote the bundle.
+        created: time of writing in ISO 8601.
+        sites: sites whose results are in it.
+        inputs: the digest of the study's inputs on each of them.
+        images: of the project.
+        executable: the files that their owner may execute.
+    """
+
+    schema_version: Literal[1] = BUNDLE_VERSION
+    argosy: str
+    created: str
+    sites: tuple[str, ...]
+    inputs: dict[str, str | None]
+    images: tuple[BundledImage, ...]
+    executable: tuple[str, ...]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_former_key(cls, found: Any) -> Any:
+        """Leave out a key of older bundles."""
+        if isinstance(found, dict):
+            found.pop("redacted", None)
+        return found
+
+
+def checksum_lines(digests: Mapping[str, str]) -> str:
+    """Return the content of the checksum file, from SHA-256 digests by name."""
+    return "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
+
+
+def read_checksums(bundle: str, content: bytes) -> dict[str, str]:
+    """Return SHA-256 by names; raises ArgosyError for any other content.
+
+    Args:
+        bundle: what messages begin with.
+        content: of the file.
+    """
+    digests: dict[str, str] = {}
+    for line in content.decode("utf-8", "backslashreplace").splitlines():
+        found = _LINE.fullmatch(line)
+        if not found or found[2] in digests:
+            raise ArgosyError(f"{bundle}: {CHECKSUMS}: not a line of checksums: {line[:80]!r}")
+        digests[found[2]] = found[1]
+    return digests
+
+
+def read_description(bundle: str, text: bytes) -> BundleDescription:
+    """Return the description; raises ArgosyError for one that is damaged or of another version."""
+    try:
+        return BundleDescription.model_validate_json(text)
+    except ValidationError as problem:
+        said = describe(problem, Path(bundle, DESCRIPTION), BundleDescription)
+        raise ArgosyError(said, "use the version of Argosy that wrote the bundle") from None
+
+
+WORD_S = 10.0
+"""Time between two lines of progress, unless one file takes longer."""
+
+
+class Progress:
+    """Reports progress in bytes.
+
+    Args:
+        total: bytes in total.
+        say: prints a line.
+    """
+
+    def __init__(self, total: int, say: Callable[[str], None]) -> None:
+        self._total = total
+        self._say = say
+        self._done = 0
+        self._spoke = time.monotonic()
+
+    def add(self, size: int) -> None:
+        """Add `size` bytes; print the progress if the last line is old."""
+        self._done += size
+        now = time.monotonic()
+        if now - self._spoke > WORD_S:
+            self._spoke = now
+            self._say(f"{amount(self._done)} of {amount(self._total)}")
+
 
 MOST_FILES = 2_000_000
 MOST_TEXT_BYTES = 1 << 28
-"""Of the checksums and the description: far more than of so many files."""
+"""Of the checksums and the description: more than MOST_FILES files need."""
 
 _COMMENT = re.compile(rb"argosy bundle (\d{1,9}) sha256:([0-9a-f]{64})")
 _CHUNK = 1 << 20
-# The least that deflate does halves an image, at a speed that disks have.
+# The lowest level halves an image at the speed of disks.
 _LEVEL = 1
 _TIME = (1980, 1, 1, 0, 0, 0)
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _LONGEST_NAME, _LONGEST_PATH = 255, 3000
-"""Bytes of a part of a path (NAME_MAX) and of all of it: the folder's own name comes before it."""
+"""Bytes of a path's part (NAME_MAX) and of a path, to which the folder's own name is added."""
 _DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, struct.error, ValueError),
     *(EOFError, OSError, NotImplementedError, RuntimeError),
@@ -46,7 +157,7 @@ _DAMAGE = (
 
 
 class BundleWriter:
-    """A bundle under way."""
+    """Writes a bundle."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
@@ -54,11 +165,11 @@ class BundleWriter:
 
     @property
     def names(self) -> set[str]:
-        """What has been written."""
+        """Names of the files written so far."""
         return {*self._digests}
 
     def add_file(self, name: str, source: IO[bytes]) -> int:
-        """Add what `source` holds from here to its end; the bytes."""
+        """Add the rest of `source` as a file; return its bytes."""
         digest, size = hashlib.sha256(), 0
         with self._archive.open(_member(name), "w", force_zip64=True) as target:
             while chunk := source.read(_CHUNK):
@@ -74,13 +185,13 @@ class BundleWriter:
         self._digests[name] = hashlib.sha256(content).hexdigest()
 
     def add_folder(self, name: str) -> None:
-        """Add a folder by itself, as readers of crates look for those that are described."""
+        """Add a folder entry, since readers of crates look for described folders."""
         member = zipfile.ZipInfo(f"{name}/", _TIME)
         member.external_attr = (0o40755 << 16) | 0x10
         self._archive.writestr(member, b"")
 
     def end(self) -> None:
-        """Add the checksums of all that was added."""
+        """Add the checksums of all files."""
         content = checksum_lines(self._digests).encode()
         self._archive.writestr(_member(CHECKSUMS), content)
         digest = hashlib.sha256(content).hexdigest()
@@ -89,7 +200,7 @@ class BundleWriter:
 
 @contextmanager
 def writing(path: Path) -> Iterator[BundleWriter]:
-    """Give the writer of a bundle at `path`, which has to be a file that nobody else reads yet."""
+    """Yield the writer of a bundle at `path`, a file that nobody else reads yet."""
     with zipfile.ZipFile(
         path, "w", zipfile.ZIP_DEFLATED, allowZip64=True, compresslevel=_LEVEL
     ) as archive:
@@ -99,10 +210,10 @@ def writing(path: Path) -> Iterator[BundleWriter]:
 
 
 class BundleReader:
-    """A bundle that is open, and whose list of files is known to be what its writer wrote.
+    """An open bundle whose list of files has been verified.
 
     Args:
-        title: what messages begin with.
+        title: its name in messages.
         archive: the ZIP file.
     """
 
@@ -117,7 +228,7 @@ class BundleReader:
         """Write a file's content to `target`.
 
         Raises:
-            ArgosyError: when it is not what its checksum says.
+            ArgosyError: if it does not match its checksum.
         """
         digest = hashlib.sha256()
         for chunk in self._chunks(name):
@@ -137,7 +248,7 @@ class BundleReader:
             raise ArgosyError(f"{self.title}: holds more than {MOST_FILES:,} files")
         members: dict[str, zipfile.ZipInfo] = {}
         for info in infos:
-            # What ZipFile takes for the name may have been cut at a NUL.
+            # ZipFile cuts names at a NUL.
             if info.orig_filename != info.filename or not is_safe(info.filename.removesuffix("/")):
                 raise ArgosyError(f"{self.title}: holds a file of the name {info.orig_filename!r}")
             if info.is_dir():
@@ -164,7 +275,7 @@ class BundleReader:
                 f"{BUNDLE_VERSION}",
                 "use the version of Argosy that wrote it",
             )
-        content = self._small(CHECKSUMS)
+        content = self._read_small(CHECKSUMS)
         if hashlib.sha256(content).hexdigest() != found[2].decode():
             raise self._damaged(CHECKSUMS)
         digests = read_checksums(self.title, content)
@@ -175,12 +286,12 @@ class BundleReader:
         return digests
 
     def _description(self) -> BundleDescription:
-        content = self._small(DESCRIPTION)
+        content = self._read_small(DESCRIPTION)
         if hashlib.sha256(content).hexdigest() != self.digests.get(DESCRIPTION):
             raise self._damaged(DESCRIPTION)
         return read_description(self.title, content)
 
-    def _small(self, name: str) -> bytes:
+    def _read_small(self, name: str) -> bytes:
         member = self._members.get(name)
         if member is None:
             raise ArgosyError(f"{self.title}: holds no {name}")
@@ -189,7 +300,7 @@ class BundleReader:
         return b"".join(self._chunks(name))
 
     def _chunks(self, name: str) -> Iterator[bytes]:
-        """Yield a file's content, and never more than the bundle says that it has."""
+        """Yield a file's content, up to its declared size."""
         left = self._members[name].file_size
         try:
             with self._archive.open(name) as source:
@@ -205,10 +316,10 @@ class BundleReader:
 
 @contextmanager
 def reading(path: Path) -> Iterator[BundleReader]:
-    """Give the reader of a bundle.
+    """Yield the reader of a bundle.
 
     Raises:
-        ArgosyError: when it is missing, cut off, damaged, of another version, or holds names that lead
+        ArgosyError: if it is missing, truncated, damaged, of another version, or holds paths that lead
             outside.
     """
     try:

@@ -1,6 +1,9 @@
-"""Makes one archive of a study: what it is made of, its images, what it measured, and the report."""
+"""Makes one archive of a study: its files, its images, and on demand what sets Argosy up elsewhere."""
 
-from collections.abc import Callable, Mapping, Sequence
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,16 +13,28 @@ from tempfile import TemporaryDirectory
 
 import argosy
 from argosy.bundle.actions import BundledRun
-from argosy.bundle.archive import BundleWriter, writing
-from argosy.bundle.contents import Contents, find_contents
+from argosy.bundle.archive import (
+    CRATE,
+    DESCRIPTION,
+    BundleDescription,
+    BundledImage,
+    BundleWriter,
+    Progress,
+    writing,
+)
+from argosy.bundle.contents import Contents, Member, find_contents, refuse_secrets
 from argosy.bundle.crate import Study, crate
-from argosy.bundle.description import CRATE, DESCRIPTION, BundleDescription, BundledImage
-from argosy.bundle.environment import of_environment
-from argosy.bundle.progress import Progress
-from argosy.bundle.secrets import refuse_secrets
 from argosy.errors import ArgosyError
 from argosy.files import json_text, replacing
-from argosy.images import ImageLock, Store, export_image, lock_path, read_lock
+from argosy.images import (
+    ImageLock,
+    Store,
+    export_image,
+    find_proot,
+    lock_path,
+    machine,
+    read_lock,
+)
 from argosy.reading import read_object
 from argosy.report.runs.study_tables import open_study
 from argosy.report.topics.usage import Usage, usage
@@ -28,21 +43,83 @@ from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.models import RunFolderError, RunSpec
 from argosy.units import amount
 
+WHEELS, TOOLS = "wheels", "container-tools.tar.gz"
+LOCK = "requirements.lock"
+_TOOL_FOLDERS = ("bin", "lib", "doc")
+_BUILD_BACKEND = "setuptools>=77"
+"""The build backend in pyproject.toml, to install Argosy itself from its source."""
+
+
+def of_environment(project: Path, work: Path, say: Callable[[str], None]) -> Iterator[Member]:
+    """Yield the wheels of the pinned packages, and udocker's tools as a tarball, both made below `work`.
+
+    Raises:
+        ArgosyError: when a package cannot be had, or the container tools are not there.
+    """
+    if not (project / LOCK).is_file():
+        raise ArgosyError(f"there is no {LOCK} here", "bundle without --environment")
+    folder = work / WHEELS
+    say("fetching the packages of Argosy's environment")
+    _wheels(project, folder, ["--require-hashes", "--requirement", str(project / LOCK)])
+    _wheels(project, folder, [_BUILD_BACKEND])
+    for path in sorted(folder.glob("*.whl")):
+        yield _member_of(path, work)
+    yield _member_of(_tools(Store.of_project(project), work / TOOLS), work)
+
+
+def _wheels(project: Path, folder: Path, wanted: list[str]) -> None:
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "wheel",
+        "--quiet",
+        "--use-pep517",
+    ]
+    command = [*pip, "--no-deps", "--wheel-dir", str(folder), *wanted]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True)
+    if done.returncode:
+        said = (done.stderr.strip() or "it said nothing").splitlines()[-1]
+        raise ArgosyError(f"the packages of {LOCK} cannot be had: pip: {said}")
+
+
+def _tools(store: Store, target: Path) -> Path:
+    """Write the store's container tools in the layout that udocker installs."""
+    if not (store.udocker / "lib" / "VERSION").is_file():
+        raise ArgosyError(
+            f"{store.udocker}: the container tools are not there", "run: argosy setup"
+        )
+    with tarfile.open(target, "w:gz") as archive:
+        for name in _TOOL_FOLDERS:
+            if (store.udocker / name).is_dir():
+                archive.add(store.udocker / name, f"udocker_dir/{name}")
+        # A distribution's proot lies elsewhere; nodes without user namespaces need it.
+        proot = find_proot(store)
+        if proot and not proot.is_relative_to(store.udocker):
+            archive.add(proot.resolve(), f"udocker_dir/bin/proot-{machine()}")
+    return target
+
+
+def _member_of(path: Path, top: Path) -> Member:
+    return Member(path.relative_to(top).as_posix(), path, top, path.stat().st_size, False)
+
+
 Say = Callable[[str], None]
 _SUMMARY_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be bundled.
+    """A request for a bundle.
 
     Args:
         project: the project's folder.
-        sites: of which results are taken; none: of all that have any.
+        sites: sites whose results to take; none: all with results.
         excluded: patterns of files to leave behind, as in .gitignore.
-        with_images: whether images go along, or their digests alone.
-        with_environment: whether packages and tools go along that set Argosy up without internet.
-        license: an address of the text of the study's licence; None where there is none.
+        with_images: whether to add images, or their digests alone.
+        with_environment: whether to add the packages and tools that set Argosy up without internet.
+        license: address of the study's licence; None if there is none.
     """
 
     project: Path
@@ -54,11 +131,11 @@ class Request:
 
 
 def write_bundle(request: Request, target: Path, say: Say) -> list[str]:
-    """Write the bundle to `target`, which is there whole or as it was; lines on what is in it.
+    """Write the bundle to `target` atomically; return lines about its content.
 
     Raises:
-        ArgosyError: when nothing is there to be bundled, a file holds what looks like a secret, or an image
-            is not in the store.
+        ArgosyError: if there is nothing to bundle, a file seems to hold a secret, or an image is not in the
+            store.
     """
     if target.is_dir():
         raise ArgosyError(f"{target}: this is a folder", "name the file to write: study.zip")
@@ -86,7 +163,7 @@ def write_bundle(request: Request, target: Path, say: Say) -> list[str]:
                     writer.add_file(member.name, file)
         images = [_add_image(request, lock, writer, Path(work), say) for lock in locks]
         _describe(writer, request, sites, contents, images)
-    return _described(target, sites, contents, locks, request)
+    return _summary_lines(target, sites, contents, locks, request)
 
 
 def _describe(
@@ -96,7 +173,7 @@ def _describe(
     contents: Contents,
     images: Sequence[BundledImage],
 ) -> None:
-    """Add what the bundle says of itself, for Argosy and as a crate."""
+    """Add the bundle's description, for Argosy and as a crate."""
     created = datetime.now(UTC).isoformat(timespec="seconds")
     inputs = {site: _inputs(request.project, site) for site in sites}
     description = BundleDescription(
@@ -108,7 +185,7 @@ def _describe(
         executable=tuple(member.name for member in contents.members if member.executable),
     )
     writer.add_text(DESCRIPTION, json_text(description.model_dump(mode="json")))
-    # Those that were not left behind.
+    # Runs that were not excluded.
     runs = [run for run in _runs(request.project, sites) if f"{run.name}/run.json" in writer.names]
     for run in runs:
         writer.add_folder(run.name)
@@ -155,7 +232,7 @@ def _check_sites(project: Path, sites: Sequence[str]) -> None:
 
 
 def _locks(project: Path, sites: Sequence[str]) -> list[ImageLock]:
-    """Return the locks of the images that runs of the sites are of; all where there are no runs."""
+    """Return the locks of the images that the sites' runs use; all locks if there are no runs."""
     locks = [read_lock(path) for path in sorted(project.glob("resources/images/*/image.lock"))]
     runs = _specs(project, sites)
     used = {spec.image.name for _, _, spec in runs if spec.image}
@@ -176,7 +253,7 @@ def _runs(top: Path, sites: Sequence[str]) -> list[BundledRun]:
 
 
 def _specs(top: Path, sites: Sequence[str]) -> list[tuple[str, RunFolder, RunSpec]]:
-    """Return the runs of the sites by their names; a folder that is no run is left out."""
+    """Return the sites' runs, sorted by name, without unreadable folders."""
     found: list[tuple[str, RunFolder, RunSpec]] = []
     for site in sites:
         for path in sorted((top / "results" / site).glob("*/*/run.json")):
@@ -187,7 +264,7 @@ def _specs(top: Path, sites: Sequence[str]) -> list[tuple[str, RunFolder, RunSpe
 
 
 def _usage(results: Path) -> Mapping[tuple[str, str], Usage]:
-    """Return what runs used, by the names of setups; nothing where there are no tables of this version."""
+    """Return resource usage by (experiment, run); empty without tables of this version."""
     try:
         with open_study(results / "tables") as tables:
             return usage(tables)
@@ -196,7 +273,7 @@ def _usage(results: Path) -> Mapping[tuple[str, str], Usage]:
 
 
 def _inputs(top: Path, site: str) -> str | None:
-    """Return the digest of a study's inputs, as its report has it."""
+    """Return the digest of a study's inputs from its report."""
     folder = top / "results" / site
     try:
         found = read_object(folder / "summary.json", folder, _SUMMARY_BYTES).get("inputs")
@@ -205,7 +282,7 @@ def _inputs(top: Path, site: str) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _described(
+def _summary_lines(
     target: Path,
     sites: Sequence[str],
     contents: Contents,

@@ -1,7 +1,7 @@
 """ro-crate-metadata.json: the study as a Provenance Run Crate, https://w3id.org/ro/wfrun/provenance/0.5.
 
-Profiles of that version are of RO-Crate 1.1. Each attempt of a run is an action; files are described as
-far as others look for them, and each run's folder as a whole. The checksums are in the bundle's own file.
+Profiles of that version extend RO-Crate 1.1. Each attempt of a run is an action. Run folders are described
+as a whole, and files only if readers look for them. The checksums are in a file of the bundle.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from argosy.bundle.actions import (
     reference,
     step_id,
 )
-from argosy.bundle.description import BundledImage
+from argosy.bundle.archive import BundledImage
 
 _WFRUN = "https://w3id.org/ro/wfrun"
 _WORKFLOW_CRATE = "https://w3id.org/workflowhub/workflow-ro-crate/1.0"
@@ -29,7 +29,7 @@ PROFILES = {
     f"{_WFRUN}/provenance/0.5": ("Provenance Run Crate", "0.5"),
     _WORKFLOW_CRATE: ("Workflow RO-Crate", "1.0"),
 }
-# Of https://w3id.org/ro/terms/workflow-run, those that are used.
+# The terms used of https://w3id.org/ro/terms/workflow-run.
 _TERMS = {
     name: f"https://w3id.org/ro/terms/workflow-run#{name}"
     for name in (
@@ -44,16 +44,16 @@ _REPORT, _README = "report.html", "README.md"
 
 @dataclass(frozen=True)
 class Study:
-    """What the crate is about.
+    """The content of the crate.
 
     Args:
-        created: when the bundle was made, in ISO 8601.
-        runs: of all sites.
-        images: of the project.
-        files: the names of the bundle's files.
-        versions: of `argosy` and `snakemake`.
-        inputs: digests of the studies' inputs, by site.
-        license: an address of its text; None where nobody has said.
+        created: time of writing in ISO 8601.
+        runs: runs of all sites.
+        images: images of the project.
+        files: names of the bundle's files.
+        versions: versions of `argosy` and `snakemake`.
+        inputs: digests of the studies' inputs by site.
+        license: address of the licence; None if not stated.
     """
 
     created: str
@@ -66,12 +66,12 @@ class Study:
 
     @property
     def experiments(self) -> list[tuple[str, str]]:
-        """Site and experiment, of all that has ended."""
+        """(site, experiment) of every finished run."""
         return sorted({(run.spec.site, run.spec.experiment) for run in self.runs if run.verdicts()})
 
     @property
     def sites(self) -> list[str]:
-        """Those where anything has ended."""
+        """Sites with finished runs."""
         return sorted({site for site, _ in self.experiments})
 
 
@@ -97,7 +97,7 @@ def crate(study: Study) -> dict[str, Any]:
 
 
 def _compact(entity: Entity) -> Entity:
-    """Write one value as itself, as the specification wants it, and leave out what has none."""
+    """Unwrap lists of one value, as the specification demands, and leave out empty ones."""
     values = {
         key: value[0] if isinstance(value, list) and len(value) == 1 else value
         for key, value in entity.items()
@@ -216,7 +216,7 @@ def _step(identifier: str, place: int, program: str) -> Entity:
 
 
 def _files(study: Study) -> Iterator[Entity]:
-    """Yield the files and folders that others look for; the workflow itself is not among them."""
+    """Yield the files and folders that readers look for, without the workflow itself."""
     if _CONFIG in study.files:
         yield _file(_CONFIG, "what is measured", "application/yaml") | {
             "exampleOfWork": reference("#parameter/config")
@@ -258,7 +258,7 @@ def _file(name: str, title: str, kind: str) -> Entity:
 
 
 def _images(study: Study) -> Iterator[Entity]:
-    """Yield the images that runs ran in, also those of which the bundle has no archive."""
+    """Yield the images that runs used, including those without an archive in the bundle."""
     ran = {run.spec.image.digest: run.spec.image.name for run in study.runs if run.spec.image}
     for digest, name in sorted(ran.items()):
         yield {

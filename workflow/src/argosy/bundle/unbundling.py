@@ -1,8 +1,7 @@
-"""Unpacks a bundle into a project, and its images into the project's store; nothing of it is run.
+"""Unpacks a bundle into a project, and its images into the project's store; nothing in it is run.
 
-What is in the archive is a stranger's: names that lead outside are refused, every file is held to its
-checksum before it is put in its place, and an image is taken as any archive of another tool is, by its own
-digests.
+A bundle is untrusted input: paths that lead outside are refused, every file is verified before it is put in
+place, and images are verified by their own digests, like any foreign archive.
 """
 
 import hashlib
@@ -13,9 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from argosy.bundle.archive import BundleReader, reading
-from argosy.bundle.description import BundledImage
-from argosy.bundle.progress import Progress
+from argosy.bundle.archive import BundledImage, BundleReader, Progress, reading
 from argosy.errors import ArgosyError
 from argosy.images import Store, import_image, lock_path, read_lock, remove_tree, why_no_room
 from argosy.reading import open_regular
@@ -25,23 +22,22 @@ Say = Callable[[str], None]
 _MOST_NAMED = 3
 _PRIVATE = 0o700
 _FILE, _PROGRAM = 0o644, 0o755
-"""As git makes them: images that are built of files have their modes. The folder itself is private."""
+"""Modes as git makes them, since images are built from these files. The folder itself is private."""
 
 
 def unbundle(file: Path, folder: Path, say: Say) -> list[str]:
     """Unpack the bundle `file` into the project `folder`, which is made or completed.
 
-    Files that are there already with the same content stay as they are, so that an unpacking that was
-    interrupted goes on.
+    Existing files with the same content stay, so that an interrupted unpacking can go on.
 
     Returns:
-        Lines on what is there now.
+        Lines about the result.
 
     Raises:
-        ArgosyError: when the bundle is cut off, damaged, not to be trusted or of another version, or a file
-            of the same name holds something else. Nothing in `folder` is changed then.
+        ArgosyError: if the bundle is truncated, damaged, unsafe or of another version, or an existing file
+            differs. Nothing in `folder` is changed then.
     """
-    with reading(file) as bundle, _beside(folder) as work:
+    with reading(file) as bundle, _temporary_beside(folder) as work:
         _check_room(bundle, work)
         say(f"unpacking {amount(bundle.size)}")
         images = bundle.description.images
@@ -53,11 +49,11 @@ def unbundle(file: Path, folder: Path, say: Say) -> list[str]:
         for image in images:
             _check_lock(bundle, image, project)
         missing = _missing(bundle, files, folder)
-        with _made(folder):
-            taken = {image.name: _take(bundle, image, folder, work, say) for image in images}
+        with _made_folder(folder):
+            taken = {image.name: _take_image(bundle, image, folder, work, say) for image in images}
         _put_in_place(missing, project, folder)
         for name in {*files}.intersection(bundle.description.executable):
-            # What unzip has unpacked before has lost its mode.
+            # Files unpacked earlier by unzip have lost their mode.
             (folder / name).chmod(_PROGRAM)
     sites = ", ".join(bundle.description.sites) or "no site"
     lines = [f"{folder}: {len(files):,} files, results of {sites}"]
@@ -67,8 +63,8 @@ def unbundle(file: Path, folder: Path, say: Say) -> list[str]:
 
 
 @contextmanager
-def _beside(folder: Path) -> Iterator[Path]:
-    """Give a folder on the file system of `folder`, so that files can be moved from there."""
+def _temporary_beside(folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder on the file system of `folder`, so that files can be moved from there."""
     if _is_no_folder(folder):
         raise ArgosyError(f"{folder}: is no folder", "name a new one")
     above = folder if folder.exists() else folder.absolute().parent
@@ -82,8 +78,8 @@ def _beside(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _made(folder: Path) -> Iterator[None]:
-    """Make the folder, which may have the store in it; where the block fails, it is gone again."""
+def _made_folder(folder: Path) -> Iterator[None]:
+    """Make the folder, which may hold the store; remove it again if the block fails."""
     if folder.exists():
         yield
         return
@@ -117,7 +113,7 @@ def _unpack(bundle: BundleReader, names: Sequence[str], folder: Path, say: Say) 
 
 
 def _missing(bundle: BundleReader, names: Sequence[str], folder: Path) -> list[str]:
-    """Return the names of the files that are not there yet; raises ArgosyError where others are."""
+    """Return the names of missing files; raises ArgosyError if an existing file differs."""
     there = [name for name in names if os.path.lexists(folder / name)]
     others = [name for name in there if _digest(folder / name, folder) != bundle.digests[name]]
     within = {str(above) for name in names for above in PurePosixPath(name).parents}
@@ -132,12 +128,12 @@ def _missing(bundle: BundleReader, names: Sequence[str], folder: Path) -> list[s
 
 
 def _is_no_folder(path: Path) -> bool:
-    """Return whether something else is there, be it a link to a folder."""
+    """Return whether the path is something else than a folder, such as a link to one."""
     return path.is_symlink() or (path.exists() and not path.is_dir())
 
 
 def _digest(path: Path, top: Path) -> str | None:
-    """Return the SHA-256 of a file; None for what is none or cannot be read."""
+    """Return the SHA-256 of a file; None if it is not a readable regular file."""
     try:
         with open_regular(path, top, sys.maxsize) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -157,7 +153,7 @@ def _check_lock(bundle: BundleReader, image: BundledImage, unpacked: Path) -> No
 
 
 def _put_in_place(names: Sequence[str], unpacked: Path, folder: Path) -> None:
-    """Move files into the project, all of one time: none is newer than what Snakemake makes of it."""
+    """Move files into the project with one mtime, so that Snakemake finds no result outdated."""
     now = unpacked.stat().st_mtime
     for name in names:
         os.utime(unpacked / name, (now, now))
@@ -167,8 +163,10 @@ def _put_in_place(names: Sequence[str], unpacked: Path, folder: Path) -> None:
         (unpacked / name).rename(target)
 
 
-def _take(bundle: BundleReader, image: BundledImage, folder: Path, work: Path, say: Say) -> bool:
-    """Have an image in the store; whether it is there."""
+def _take_image(
+    bundle: BundleReader, image: BundledImage, folder: Path, work: Path, say: Say
+) -> bool:
+    """Import an image into the store; return whether it is there."""
     store = Store.of_project(folder)
     if store.root(image.digest).is_dir():
         return True
@@ -178,7 +176,7 @@ def _take(bundle: BundleReader, image: BundledImage, folder: Path, work: Path, s
     archive = work / "image.oci.tar"
     with archive.open("wb") as target:
         bundle.copy(image.archive, target)
-    # Its lock is that of the bundle, which says what the image was made of; the one written here goes.
+    # The bundle's lock, which tells the image's origin, replaces the one written here.
     taken = import_image(store, work, archive, image.name)
     if taken.digest != image.digest:
         raise ArgosyError(

@@ -22,7 +22,7 @@ from argosy.cli.commands import (
 )
 from argosy.cli.guard import run_and_leave
 from argosy.cli.output import say
-from argosy.cli.predict import plan, predict
+from argosy.cli.results import plan, predict
 
 app = Commands(
     help="One experiment, many clusters: images without root, batch scripts, runs, reports.",

@@ -22,7 +22,7 @@ INTERRUPTED = 130
 
 def run_and_leave(command: Callable[[], object]) -> NoReturn:
     """Run a command and end this process with its exit status (docs/commands.md)."""
-    sys.stdout, sys.stderr = _ready(sys.stdout), _ready(sys.stderr)
+    sys.stdout, sys.stderr = _tolerant(sys.stdout), _tolerant(sys.stderr)
     status = _flushed(status_of(command))
     if status == 0 and threading.active_count() == 1:
         # Python would take all modules apart first, which takes longer than many a command.
@@ -30,7 +30,7 @@ def run_and_leave(command: Callable[[], object]) -> NoReturn:
     sys.exit(status)
 
 
-def _ready(stream: TextIO | None) -> TextIO:
+def _tolerant(stream: TextIO | None) -> TextIO:
     """Return a stream that takes any text, whatever the locale can encode, even where it is closed."""
     if stream is None:
         return Path(os.devnull).open("w", encoding="utf-8")
@@ -54,7 +54,7 @@ def status_of(command: Callable[[], object]) -> int:
         mistake = _mistake(problem)
         if mistake is None:
             raise
-        return _tell(mistake)
+        return _print_mistake(mistake)
 
 
 def _mistake(problem: Exception) -> ArgosyError | None:
@@ -80,7 +80,7 @@ def _check_folder() -> None:
         ) from None
 
 
-def _tell(problem: ArgosyError) -> int:
+def _print_mistake(problem: ArgosyError) -> int:
     with suppress(OSError):
         print(f"error: {plain(problem.lines)}", file=sys.stderr)
     return MISTAKE
@@ -94,7 +94,7 @@ def _flushed(status: int) -> int:
         except OSError as problem:
             silence(stream)
             if stream is sys.stdout and problem.errno != errno.EPIPE and status != MISTAKE:
-                status = _tell(ArgosyError(f"standard output: {problem.strerror}"))
+                status = _print_mistake(ArgosyError(f"standard output: {problem.strerror}"))
     return status
 
 

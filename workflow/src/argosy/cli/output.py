@@ -1,4 +1,4 @@
-"""How commands tell what they do."""
+"""How commands print progress and results."""
 
 import json
 import sys

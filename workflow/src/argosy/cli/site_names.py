@@ -108,7 +108,7 @@ def _folder_called(site: str) -> Path:
 
 def _no_results(site: str, folder: Path) -> ArgosyError:
     """Return what is wrong with a folder that was named as one of results."""
-    if meant := [*_below(folder)] or [*_above(folder)]:
+    if meant := [*_results_below(folder)] or [*_results_above(folder)]:
         what = "a file" if folder.is_file() else "no folder of a site's results"
         what = what if folder.exists() else "not there"
         return ArgosyError(f"{folder}: this is {what}", f"did you mean {some(meant)}?")
@@ -130,7 +130,7 @@ def _how_to_run(site: str) -> str:
     return "run: snakemake" if site == LOCAL else f"run: snakemake --profile slurm/{site}"
 
 
-def _below(folder: Path) -> Iterator[str]:
+def _results_below(folder: Path) -> Iterator[str]:
     """Yield the folders of results in a folder that is one or two too high."""
     for place in (folder, folder / RESULTS):
         with suppress(OSError):
@@ -138,7 +138,7 @@ def _below(folder: Path) -> Iterator[str]:
             yield from (str(each) for each in inside if has_results(each))
 
 
-def _above(folder: Path) -> Iterator[str]:
+def _results_above(folder: Path) -> Iterator[str]:
     """Yield the folder of results that a folder, or a file, lies in."""
     for place in folder.parents:
         with suppress(OSError):

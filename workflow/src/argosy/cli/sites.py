@@ -63,7 +63,7 @@ def show_site(site: SiteArgument = None) -> None:
 def here() -> None:
     """Print the site of this machine's cluster."""
     from argosy.cli.site_names import require_project
-    from argosy.probe.here import find_here
+    from argosy.probe.probing import find_here
 
     require_project()
     print(find_here(Path.cwd()))
@@ -87,7 +87,7 @@ def doctor(
     from argosy.cli.output import say
     from argosy.cli.site_names import site_called
     from argosy.doctor.examination import Examination
-    from argosy.doctor.printing import print_findings
+    from argosy.doctor.findings import print_findings
     from argosy.units import span
 
     wait_s = span("--wait", wait) if job else None
@@ -115,8 +115,8 @@ def probe(
     measures interfaces and folders. With --again the exit status is 1 if something differs.
     """
     from argosy.cli.site_names import require_project
-    from argosy.doctor.printing import print_finding
-    from argosy.doctor.study_runs import check_places
+    from argosy.doctor.findings import print_finding
+    from argosy.doctor.queue_checks import check_places
     from argosy.probe.probing import Probe
     from argosy.units import span
 

@@ -1,4 +1,4 @@
-"""All checks of a site in their order: what cannot be known after a fault is not guessed at."""
+"""All checks of a site in order; checks that a fault makes meaningless are skipped."""
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
@@ -7,21 +7,22 @@ from pathlib import Path
 from argosy.doctor import login_checks
 from argosy.doctor.findings import Finding, ok, unknown, wrong
 from argosy.doctor.node_checks import check_nodes, questions_of
-from argosy.doctor.places import (
+from argosy.doctor.queue_checks import (
     Look,
     Place,
     alike,
     check_place,
+    check_places,
+    check_with_scheduler,
     choose_look,
     places_of,
     to_look_at,
 )
-from argosy.doctor.study_runs import check_places, check_with_scheduler
 from argosy.doctor.trial import CHECK as TRIAL
 from argosy.doctor.trial import Trial
 from argosy.errors import ArgosyError
 from argosy.images import Store
-from argosy.probe.interfaces import choose_interface
+from argosy.probe.choices import choose_interface
 from argosy.probe.look_jobs import Planned, look_at
 from argosy.schedulers import find_batch_system
 from argosy.schedulers.base import NotAnsweredError
@@ -33,14 +34,14 @@ FOLDER = Path("logs")
 
 @dataclass(frozen=True)
 class Examination:
-    """A site that is to be checked.
+    """The examination of a site.
 
     Args:
         project: the folder that has `slurm/`.
-        name: of the site.
-        wait_s: how long jobs may take; None: none are submitted.
-        say: told of waits.
-        trains: whether two ranks are tried as well.
+        name: name of the site.
+        wait_s: seconds that jobs may take; None: submit none.
+        say: prints progress.
+        trains: whether to run a small training as well.
     """
 
     project: Path
@@ -51,11 +52,11 @@ class Examination:
 
     @property
     def site_file(self) -> str:
-        """As it is called in messages."""
+        """Its name in messages."""
         return f"slurm/{self.name}/site.yaml"
 
     def findings(self) -> Iterator[Finding]:
-        """Yield what each check found, as soon as it has."""
+        """Yield each check's findings as soon as they are known."""
         site_dir = self.project / "slurm" / self.name
         try:
             site = read_site(site_dir)
@@ -66,7 +67,7 @@ class Examination:
             return
         yield ok("site file", f"{self.site_file} can be read")
         if system.HAS_QUEUE:
-            # What has none is chosen by nobody's profile: Snakemake without one runs it.
+            # A site without a queue needs no profile.
             yield login_checks.profile(site_dir)
         yield login_checks.template(system, site_dir)
         store = Store.of_project(self.project)
@@ -79,19 +80,21 @@ class Examination:
 
     def _on_the_cluster(self, site: Site, system: BatchSystem, store: Store) -> Iterator[Finding]:
         if system.make_surveyor() is None:
-            # Its nodes cannot be looked at; where runs go there, the site's file says.
+            # Its nodes cannot be looked at; check the runs by the site's file alone.
             yield from [check_places(self.project, self.name)[0]] if system.HAS_QUEUE else []
             return
-        good = yield from self._ask(site, system)
+        good = yield from self._ask_scheduler(site, system)
         if not good:
             yield unknown("nodes", "not looked at, as no queue takes a job now")
         elif self.wait_s is None:
             yield unknown("nodes", "not looked at (--no-job)")
         else:
-            yield from self._look(system, store, good, self.wait_s)
+            yield from self._look_at_nodes(system, store, good, self.wait_s)
 
-    def _ask(self, site: Site, system: BatchSystem) -> Generator[Finding, None, list[Look]]:
-        """Ask the scheduler; return what to look at."""
+    def _ask_scheduler(
+        self, site: Site, system: BatchSystem
+    ) -> Generator[Finding, None, list[Look]]:
+        """Ask the scheduler about all queues; return the looks to make."""
         folder = self.project.absolute() / FOLDER / self.name / "doctor"
         try:
             found = [
@@ -111,7 +114,7 @@ class Examination:
     def _of_runs(
         self, system: BatchSystem, of_queues: list[Finding], good: list[Place]
     ) -> Iterator[Finding]:
-        """Yield whether the runs that are asked for get there; a fault of a queue is not said again."""
+        """Yield whether the study's runs are accepted; faults of queues are not repeated."""
         placed, plans = check_places(self.project, self.name)
         open_to = {(place.queue, place.hardware) for place in good}
         wanted = {(each.placement.queue_name, each.placement.hardware_name) for each in plans}
@@ -127,10 +130,10 @@ class Examination:
         said = [*check_with_scheduler(system, self.project, plans, folder, self.say)]
         yield from said or [placed]
 
-    def _look(
+    def _look_at_nodes(
         self, system: BatchSystem, store: Store, looks: list[Look], wait_s: float
     ) -> Iterator[Finding]:
-        """Look at nodes from the inside, and train on some of those that are right."""
+        """Look at nodes from the inside, then train on nodes without faults."""
         surveyor = system.make_surveyor()
         assert surveyor
         (self.project / "results").mkdir(exist_ok=True)
@@ -150,7 +153,7 @@ class Examination:
         for place in places:
             found = [*check_nodes(self.site_file, place, by_name[place.name], interface)]
             for finding in found:
-                # What is true of all nodes is said once.
+                # Findings common to all nodes are reported once.
                 if finding not in told and not _is_told(finding, told):
                     yield finding
                 told.add(finding)
@@ -162,7 +165,7 @@ class Examination:
     def _train(
         self, system: BatchSystem, right: list[tuple[int, Place]], wait_s: float
     ) -> Iterator[Finding]:
-        """Train on the largest of the places at which nothing is wrong."""
+        """Train at the largest place without faults."""
         if not right:
             yield unknown(TRIAL, "not tried: mend first what is wrong, or unknown, of all nodes")
             return
@@ -172,7 +175,7 @@ class Examination:
 
 
 def _is_told(finding: Finding, told: set[Finding]) -> bool:
-    """Whether a check that found nothing wrong has been told of other nodes."""
+    """Return whether the same check was already reported as ok for other nodes."""
     return finding.verdict == "ok" and finding.check in {each.check for each in told}
 
 

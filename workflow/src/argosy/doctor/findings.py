@@ -1,20 +1,25 @@
-"""What a check found."""
+"""The findings of checks, and how they are printed."""
 
-from dataclasses import dataclass
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from typing import Literal
 
+from argosy.errors import plain
+
 Verdict = Literal["ok", "wrong", "warning", "unknown"]
-"""warning: runs will go on with it, or wait; unknown: it could not be checked."""
+"""warning: runs work, or wait; unknown: it could not be checked."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One check's verdict, with what it was seen by, and what to do.
+    """The result of a check.
 
     Args:
-        check: its name.
-        evidence: what was found, with the file and key where one decides it.
-        remedy: what to do; empty where nothing is.
+        check: name of the check.
+        evidence: what was found, with the file and key that decide it.
+        remedy: what to do; empty if nothing.
     """
 
     check: str
@@ -24,20 +29,51 @@ class Finding:
 
 
 def ok(check: str, evidence: str) -> Finding:
-    """Return that all is well."""
+    """Return a finding without a fault."""
     return Finding(check, "ok", evidence)
 
 
 def wrong(check: str, evidence: str, remedy: str) -> Finding:
-    """Return what will keep runs from starting."""
+    """Return a fault that keeps runs from starting."""
     return Finding(check, "wrong", evidence, remedy)
 
 
 def warning(check: str, evidence: str, remedy: str) -> Finding:
-    """Return what runs will have to bear, or wait for."""
+    """Return a problem that runs survive or wait for."""
     return Finding(check, "warning", evidence, remedy)
 
 
 def unknown(check: str, why: str) -> Finding:
-    """Return that it could not be checked."""
+    """Return that a check could not run."""
     return Finding(check, "unknown", why)
+
+
+WIDTH = 8
+
+
+def print_findings(findings: Iterable[Finding], *, as_json: bool) -> bool:
+    """Print all findings; return whether anything is wrong."""
+    found = []
+    for each in findings:
+        found.append(each)
+        if not as_json:
+            print_finding(each)
+    wrong = [each for each in found if each.verdict == "wrong"]
+    if as_json:
+        print(json.dumps([asdict(each) for each in found], indent=2))
+    else:
+        counts = ", ".join(
+            f"{sum(each.verdict == verdict for each in found)} {verdict}"
+            for verdict in ("wrong", "warning", "unknown", "ok")
+            if any(each.verdict == verdict for each in found)
+        )
+        print(f"{len(found)} check{'' if len(found) == 1 else 's'}: {counts}")
+    return bool(wrong)
+
+
+def print_finding(finding: Finding) -> None:
+    """Print a finding and its remedy."""
+    print(f"{finding.verdict:<{WIDTH}} {finding.check}: {plain(finding.evidence)}")
+    if finding.remedy:
+        print(f"{'':<{WIDTH}} hint: {plain(finding.remedy)}")
+    sys.stdout.flush()

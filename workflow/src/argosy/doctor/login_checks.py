@@ -1,4 +1,4 @@
-"""What can be checked on the login node, before anything is submitted."""
+"""Checks on the login node, before anything is submitted."""
 
 import os
 import tempfile
@@ -15,7 +15,7 @@ from argosy.yaml_file import read_yaml
 
 TEMPLATE = "job.sbatch.j2"
 LITTLE_BYTES = 1 << 30
-"""Less room than this is soon used up by a study's images and records."""
+"""Bytes of free space below which images and records soon fill the disk."""
 
 
 def profile(site_dir: Path) -> Finding:
@@ -47,7 +47,7 @@ def template(system: BatchSystem, site_dir: Path) -> Finding:
 
 
 def folders(project: Path, store: Store) -> Iterator[Finding]:
-    """Check that the store and the project can be written to, and have room."""
+    """Check that the store and the project are writable and have free space."""
     for check, path in (("store", store.path), ("project", project)):
         try:
             with tempfile.TemporaryFile(dir=path) as file:
@@ -70,7 +70,7 @@ def folders(project: Path, store: Store) -> Iterator[Finding]:
 
 
 def images(project: Path, store: Store) -> Finding:
-    """Check that the images that the project has locked are in the store."""
+    """Check that the project's locked images are in the store."""
     check, missing, there = "images", [], 0
     for path in sorted((project / "resources/images").glob("*/image.lock")):
         try:

@@ -1,20 +1,128 @@
-"""What nodes found when they looked at themselves, held against the site's file."""
+"""Nodes' looks at themselves, compared with the site's file."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from argosy.doctor.findings import Finding, ok, unknown, warning, wrong
-from argosy.doctor.network_checks import check_network
-from argosy.doctor.places import Place
-from argosy.probe.looks import NodeLook
-from argosy.probe.pending_look import Looked
-from argosy.probe.questions import Questions
+from argosy.doctor.queue_checks import Place
+from argosy.probe.choices import Way, ways_of
+from argosy.probe.look_jobs import Looked
+from argosy.probe.looks import NodeLook, Questions
 from argosy.site.models import Site
+from argosy.site.values import TO_FILL_IN
 from argosy.units import amount
 
+MOST_WAYS = 3
+
+
+def check_network(
+    site_file: str, site: Site, looks: tuple[NodeLook, ...], interface: str
+) -> Iterator[Finding]:
+    """Yield whether nodes reach each other as runs do.
+
+    Args:
+        interface: the best interface for all kinds of nodes; `?` if unknown.
+    """
+    check = "interface"
+    if site.host_suffix:
+        lost = [look.node for look in looks if site.host_suffix not in look.suffixes]
+        if lost:
+            yield wrong(
+                check,
+                f"{site_file}: host_suffix: {lost[0]}{site.host_suffix} has no address",
+                "write the suffix that `getent hosts` knows, or leave it out and name `interface`",
+            )
+            return
+    ways = ways_of(looks)
+    over = [way for way in ways if way.interface == site.interface]
+    if failed := [way for way in over if way.problem]:
+        yield _not_reached(site_file, site, ways, failed, interface)
+        return
+    lacking = [
+        look.node for look in looks if site.interface not in {each.name for each in look.interfaces}
+    ]
+    if lacking and not site.host_suffix:
+        names = sorted({each.name for look in looks for each in look.interfaces})
+        yield wrong(
+            check,
+            f"{site_file}: interface: {lacking[0]} has no {site.interface} with an address that leads to "
+            f"another node; nodes have {', '.join(names) or 'none'}",
+            _write_instead(interface),
+        )
+        return
+    if len(looks) < 2:
+        yield unknown(check, "one node was looked at; two would show whether they reach each other")
+        return
+    yield _network_finding(site, looks, over)
+
+
+def _network_finding(site: Site, looks: tuple[NodeLook, ...], over: Sequence[Way]) -> Finding:
+    check = "interface"
+    problems = [look.meeting.problem for look in looks if look.meeting.problem]
+    # Missing looks are reported elsewhere.
+    if problems and len(looks) == looks[0].nodes:
+        return wrong(check, problems[0], "logs/ has to lie on a file system that nodes share")
+    if not over:
+        return unknown(
+            check, f"{site.interface} is not on all nodes; names of nodes lead elsewhere"
+        )
+    speeds = [
+        found.bytes_per_s
+        for look in looks
+        for name, found in look.meeting.interfaces.items()
+        if name == site.interface and not found.problem
+    ]
+    fast = f", {amount(int(speeds[0]))}/s" if speeds else ""
+    nodes = ", ".join(look.node for look in looks)
+    return ok(
+        check,
+        f"{nodes} reach each other both ways over {site.interface}{fast}; no other node was tried",
+    )
+
+
+def _not_reached(
+    site_file: str, site: Site, ways: Sequence[Way], failed: Sequence[Way], interface: str
+) -> Finding:
+    name = failed[0].interface
+    over = [way for way in ways if way.interface == name]
+    good = sorted({way.interface for way in ways} - {way.interface for way in ways if way.problem})
+    others = (
+        f"they do over {', '.join(good)}" if good else "nor over any other: a firewall, perhaps"
+    )
+    return wrong(
+        "interface",
+        f"{site_file}: interface: nodes do not reach each other over {name}: "
+        f"{_failed_pairs(failed, over)}; {others}",
+        _write_instead(interface) if good else "ask the site which ports are open between nodes",
+    )
+
+
+def _failed_pairs(failed: Sequence[Way], tried: Sequence[Way]) -> str:
+    """Return the nodes that are unreachable or isolated, or else the first failed connections."""
+    problem = failed[0].problem
+    for side, words in (("end", "no other node reaches {}"), ("start", "{} reaches no other node")):
+        lost = sorted(
+            node
+            for node in {getattr(way, side) for way in failed}
+            if all(way.problem for way in tried if getattr(way, side) == node)
+        )
+        if lost and all(getattr(way, side) in lost for way in failed):
+            return f"{words.format(' and '.join(lost))} ({problem})"
+    shown = [f"{way.start} does not reach {way.end}" for way in failed[:MOST_WAYS]]
+    more = f" and {len(failed) - MOST_WAYS} more ways" if len(failed) > MOST_WAYS else ""
+    return f"{', '.join(shown)}{more} ({problem})"
+
+
+def _write_instead(interface: str) -> str:
+    """Return the remedy for a wrong interface: one that serves all kinds of nodes."""
+    if interface == TO_FILL_IN:
+        return "no one interface serves all kinds of nodes: ask the site, or make a folder for each kind"
+    return f"write {interface}"
+
+
 CLOCK_S = 60.0
-"""Certificates and file times bear less; times of runs are of one clock each."""
+"""Seconds of clock difference above which certificates and file times may fail."""
 
 LITTLE_MIB = 1024
 
@@ -27,7 +135,7 @@ ENGINES = "engines"
 
 
 def questions_of(site: Site, project: Path, store: Path) -> Questions:
-    """Return what nodes of this site are asked."""
+    """Return the questions to this site's nodes."""
     argosy = ["env", f"ARGOSY_STORE={store}", sys.executable, "-I", "-m", "argosy.cli"]
     return Questions(
         scratch=[each for each in (site.tmpdir, site.images.folder) if each],
@@ -35,23 +143,23 @@ def questions_of(site: Site, project: Path, store: Path) -> Questions:
         paths={
             str(project): False,
             str(project / "results"): True,
-            **dict.fromkeys(_parts(store), False),
+            **dict.fromkeys(_store_folders(store), False),
         },
         commands={ENGINES: [*argosy, "image", "engines"]},
     )
 
 
-def _parts(store: Path) -> list[str]:
-    """Return the folders of a store that there are here; it may be a folder of another disk on nodes."""
+def _store_folders(store: Path) -> list[str]:
+    """Return the store's existing folders: on nodes each may be missing or on another disk."""
     parts = (store / name for name in ("roots", "layers", "udocker"))
     return [str(each) for each in parts if each.is_dir()] or [str(store)]
 
 
 def check_nodes(site_file: str, place: Place, looked: Looked, interface: str) -> Iterator[Finding]:
-    """Yield a finding for each thing that runs need of nodes.
+    """Yield a finding for each requirement of runs on nodes.
 
     Args:
-        interface: the one that all kinds of nodes are best reached by; `?` where none is known.
+        interface: the best interface for all kinds of nodes; `?` if unknown.
     """
     name = f"nodes {place.hardware}"
     if looked.problem:
@@ -142,7 +250,7 @@ def _scratch(site_file: str, key: str, written: str, look: NodeLook) -> Finding:
 
 
 def _paths(looks: tuple[NodeLook, ...]) -> Iterator[Finding]:
-    """Yield one finding on the first node that lacks any of the folders that runs need."""
+    """Yield a finding for the first node that lacks a folder that runs need."""
     for look in looks:
         lacking = [f"{path} {problem}" for path, problem in look.paths.items() if problem]
         if lacking:

@@ -1,7 +1,6 @@
-"""A small training on the site itself: two ranks in a container add up numbers by Horovod, and are warned.
+"""A small training on the site: two ranks in a container add numbers by Horovod and receive a warning.
 
-The job is a run like any other, by the same template and agent, in `logs/doctor/<site>/`, where no report
-looks for it.
+The job is an ordinary run, with the same template and agent, in `logs/doctor/<site>/`, outside of reports.
 """
 
 import shutil
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.doctor.findings import Finding, ok, unknown, warning, wrong
-from argosy.doctor.places import Place
+from argosy.doctor.queue_checks import Place
 from argosy.errors import ArgosyError
 from argosy.images import ImageLock, read_lock
 from argosy.jobs.planning import Project, Target, plan_runs, write_runs
@@ -20,9 +19,8 @@ from argosy.jobs.verdicts import read_ending
 from argosy.probe.look_jobs import LONGEST_SILENCE_S
 from argosy.reading import read_object
 from argosy.run_folder.folder import RunFolder
-from argosy.schedulers.base import Scheduler, SchedulerError, State, Status
+from argosy.schedulers.base import Scheduler, SchedulerError, State, Status, speaking
 from argosy.schedulers.batch_system import BatchSystem
-from argosy.schedulers.waiting import speaking
 from argosy.study.models import Checkpoints, Resources
 from argosy.study.runs import Run
 
@@ -36,7 +34,7 @@ _TRIAL_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class TrialProject(Project):
-    """The project, but for where the trial's files lie."""
+    """The project, with the trial's files in logs/."""
 
     def run_dir(self, site: str, run: Run) -> Path:
         """Return the folder of the trial."""
@@ -45,16 +43,16 @@ class TrialProject(Project):
 
 @dataclass(frozen=True)
 class Trial:
-    """A training to be tried.
+    """A trial training.
 
     Args:
         project: the project's folder.
         site: its name.
         place: the queue and the kind of nodes.
-        nodes: how many, one rank on each.
+        nodes: number of nodes, with one rank each.
         system: the site's scheduler.
-        wait_s: how long the job may wait in the queue.
-        say: told of waits.
+        wait_s: seconds that the job may wait in the queue.
+        say: prints progress.
     """
 
     project: Path
@@ -66,7 +64,7 @@ class Trial:
     say: Callable[[str], None]
 
     def findings(self) -> Iterator[Finding]:
-        """Yield whether ranks exchange by Horovod, and whether they are warned before the time limit."""
+        """Yield whether Horovod works, and whether ranks are warned before the time limit."""
         project = TrialProject(self.project)
         lock = _image_with_horovod(project)
         if lock is None:
@@ -74,7 +72,7 @@ class Trial:
                 CHECK, "no image with Horovod is built here (argosy image build torch-cpu)"
             )
             return
-        run = self._run(lock)
+        run = self._trial_run(lock)
         folder = project.run_dir(self.site, run)
         shutil.rmtree(folder, ignore_errors=True)
         try:
@@ -93,13 +91,13 @@ class Trial:
                 CHECK, f"its job waited for {self.wait_s:.0f} s and was cancelled (--wait)"
             )
             return
-        yield from _told(folder, status)
+        yield from _trial_findings(folder, status)
 
     @property
     def _target(self) -> Target:
         return Target(self.site, self.place.hardware, self.place.queue)
 
-    def _run(self, lock: ImageLock) -> Run:
+    def _trial_run(self, lock: ImageLock) -> Run:
         queue = self.place.site.queues[self.place.queue]
         return Run(
             experiment=_EXPERIMENT,
@@ -117,24 +115,24 @@ class Trial:
         )
 
     def _end_of(self, folder: Path) -> Status | None:
-        """Submit the job and wait for its end; None where it did not start in time."""
+        """Submit the job and wait for its end; return None if it did not start in time."""
         scheduler = self.system.make_scheduler(POLL_S)
         try:
             with speaking(self.say, "the scheduler to take the job"):
                 scheduler.submit([folder])
-            return self._followed(scheduler, folder)
+            return self._wait_for_end(scheduler, folder)
         except BaseException:
             scheduler.cancel()
             raise
 
-    def _followed(self, scheduler: Scheduler, folder: Path) -> Status | None:
+    def _wait_for_end(self, scheduler: Scheduler, folder: Path) -> Status | None:
         began = spoke = asked = time.monotonic()
         silent_s = 0.0
         while True:
             with speaking(self.say, "the scheduler's word on the job"):
                 status = scheduler.poll()[folder]
             now = time.monotonic()
-            # While the scheduler says nothing, the job may have run long ago.
+            # While the scheduler is silent, the job may already have run.
             silent_s += now - asked if scheduler.trouble else 0.0
             asked = now
             if not status.state.active:
@@ -151,7 +149,7 @@ class Trial:
 
 
 def _image_with_horovod(project: Project) -> ImageLock | None:
-    """Return the first image of the project that is here and was built with Horovod."""
+    """Return the project's first image that is in the store and was built with Horovod."""
     for path in sorted(project.path.glob("resources/images/*/image.lock")):
         lock = read_lock(path)
         steps = " ".join(step.instruction for step in lock.steps)
@@ -160,10 +158,10 @@ def _image_with_horovod(project: Project) -> ImageLock | None:
     return None
 
 
-def _told(folder: Path, status: Status) -> Iterator[Finding]:
-    """Yield what the ranks say, and what became of their job."""
+def _trial_findings(folder: Path, status: Status) -> Iterator[Finding]:
+    """Yield findings from the ranks' output and the end of their job."""
     ending, run = read_ending(folder, status), RunFolder(folder)
-    said = _said(folder, run)
+    said = _rank_output(folder, run)
     verdict = run.verdict(run.newest_attempt(status.job_id))
     hosts = ", ".join(host for host in (verdict.hosts if verdict else []) if host)
     ranks, wanted = said.get("ranks"), run.spec.nodes
@@ -187,8 +185,8 @@ def _told(folder: Path, status: Status) -> Iterator[Finding]:
         )
 
 
-def _said(folder: Path, run: RunFolder) -> dict[str, Any]:
-    """Return what rank 0 wrote; a program wrote it."""
+def _rank_output(folder: Path, run: RunFolder) -> dict[str, Any]:
+    """Return the output of rank 0, which is untrusted."""
     try:
         return read_object(folder / "output/trial.json", run.site, _TRIAL_BYTES)
     except (OSError, ValueError):

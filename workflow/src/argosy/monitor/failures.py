@@ -25,7 +25,7 @@ MOST_CAUSES = 20
 MOST_NAMES = 5
 LINES = 40
 OF_STARTS = ("it did not start: ", "cannot reach the head")
-"""How causes begin that lie with the site and its nodes."""
+"""Beginnings of causes that are the fault of the site or its nodes."""
 
 CHECKS = (
     ("interface", "interface"),
@@ -35,20 +35,20 @@ CHECKS = (
     ("cannot run", "environment"),
     ("user namespaces", "engine"),
 )
-"""What such a cause speaks of, and the doctor's check that looks at it."""
+"""A word of such a cause, and the doctor's check for it."""
 
 CLOCKS_S = 2.0
 """How far the clocks of a shared file system and of this machine may differ."""
 
 PATIENCE_S = 5.0
-"""How long the queue is waited for, which may know why a job ended."""
+"""Seconds to wait for the queue, which may know why a job ended."""
 
 
 @dataclass(frozen=True)
 class Failed:
-    """A run that came to nothing; `log` is of who failed, None where there is none.
+    """A run without a result; `log` is the log of the rank or node that failed, if any.
 
-    `early` is one that somebody, or the time limit, ended; `check` is the doctor's that looks at the cause.
+    `early`: the user or the time limit ended it; `check`: the doctor's check for the cause.
     """
 
     name: str
@@ -57,15 +57,15 @@ class Failed:
     log: Path | None = None
     check: str = ""
     host: str | None = None
-    """Of the node that failed."""
+    """The host of the node that failed."""
 
 
 def print_failures(site: Path, told: ToldErrors | None = None) -> None:
-    """Say on standard error which runs failed and why; nothing where none did.
+    """Print failed runs and their causes on standard error; print nothing if none failed.
 
     Args:
         site: the folder results/<site>.
-        told: what the ending Snakemake was told; None: what the runs' folders say.
+        told: errors of the Snakemake that ends; None: use the runs' folders alone.
     """
     planned = read_paths(site / "runs.txt") if (site / "runs.txt").is_file() else []
     lines = [*_describe_rules(told.errors if told else ())]
@@ -92,7 +92,7 @@ def failed_runs(
             view.note or view.state,
             view.state in ENDED_EARLY,
             _log_of(folder),
-            check_of(_failure(folder)),
+            check_of(_newest_failure(folder)),
             _host_of(folder),
         )
         for folder, view in views.items()
@@ -100,7 +100,7 @@ def failed_runs(
         and view.state in STATES
         and (told is None or _is_touched(folder, told.began))
     ]
-    # One that was tried again may have completed.
+    # A run may have completed in a later attempt.
     known = {each.name for each in failed} | {
         view.name for view in views.values() if view.state is RunState.COMPLETED
     }
@@ -129,7 +129,7 @@ def _is_touched(folder: Path, since: float) -> bool:
     if job := newest_job(run, None):
         paths += [run.attempt_dir(job.attempt) / "verdict.json"] if job.attempt else []
     for path in paths:
-        # By hand, a job leaves no job.json.
+        # A job submitted by hand has no job.json.
         with suppress(OSError):
             if status_of(path, run.site).st_mtime >= since - CLOCKS_S:
                 return True
@@ -141,7 +141,7 @@ def _without_name(cause: str, name: str) -> str:
 
 
 def _describe_rules(errors: Iterable[JobError]) -> Iterator[str]:
-    """Yield what the logs of rules that failed on this machine end with."""
+    """Yield the last error in the log of each rule that failed on this machine."""
     for error in errors:
         if not error.message:
             lines = [line for log in error.logs for line in _last_error(Path(log))]
@@ -161,7 +161,7 @@ def _last_error(log: Path) -> list[str]:
 
 
 def describe(failed: Sequence[Failed], report: Path) -> Iterator[str]:
-    """Say what was printed last where the first run failed, then which failed and why, then the report.
+    """Yield the end of the first failed run's log, the failed runs with their causes, and the report.
 
     Runs with one cause share a line.
     """
@@ -181,7 +181,7 @@ def describe(failed: Sequence[Failed], report: Path) -> Iterator[str]:
         if check := runs[0].check:
             yield f"    `argosy doctor {report.parent.name}` looks at that: its check `{check}`"
         if len(runs) > 1:
-            yield plain(f"    the same for {_names(runs[1:])}")
+            yield plain(f"    the same for {_some_names(runs[1:])}")
     if unsaid := [*by_cause.values()][MOST_CAUSES:]:
         count = sum(len(runs) for runs in unsaid)
         yield f"  and {count} more; `argosy status {report.parent.name}` has all"
@@ -212,8 +212,8 @@ def check_of(failure: Failure | None) -> str:
     return next((check for words, check in CHECKS if words in failure.cause), "")
 
 
-def _failure(run_dir: Path) -> Failure | None:
-    """Return what the newest attempt of a run's newest job failed of, as its agents wrote it."""
+def _newest_failure(run_dir: Path) -> Failure | None:
+    """Return the failure that agents wrote in the newest attempt of a run's newest job."""
     verdict = _newest_verdict(run_dir)
     return verdict.failure if verdict else None
 
@@ -232,7 +232,7 @@ def _newest_verdict(run_dir: Path) -> Verdict | None:
     return run.verdict(job.attempt) if job and job.attempt else None
 
 
-def _names(runs: Sequence[Failed]) -> str:
+def _some_names(runs: Sequence[Failed]) -> str:
     more = f" and {len(runs) - MOST_NAMES} more" if len(runs) > MOST_NAMES else ""
     return ", ".join(each.name for each in runs[:MOST_NAMES]) + more
 
@@ -246,7 +246,7 @@ def _log_of(run_dir: Path) -> Path | None:
     paths = [run.scheduler_log(job.job_id)]
     if job.attempt:
         paths.insert(0, run.logs(job.attempt) / "job.log")
-        failure = _failure(run_dir)
+        failure = _newest_failure(run_dir)
         if failure and failure.node is not None:
             paths.insert(0, run.logs(job.attempt) / f"node-{failure.node}.log")
         if failure and failure.rank is not None:

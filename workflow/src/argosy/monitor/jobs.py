@@ -16,19 +16,19 @@ from argosy.run_folder.models import Job
 from argosy.schedulers.base import Listed, SchedulerError, State, job_name
 
 SAME_PROCESS_S = 1.0
-"""Process ids are used again; one that began at another time than recorded is somebody else's."""
+"""Process ids are reused: a process with another start time is not the job's."""
 
 
 class Machine:
-    """The processes of one moment."""
+    """A snapshot of this machine's processes."""
 
     def runs(self, job: Job | None, attempt: str) -> bool:
         """Return whether the job's script runs, or what a killed script left behind."""
-        return (job is not None and _is_alive(job)) or attempt in self._attempts
+        return (job is not None and _is_alive(job)) or attempt in self._attempts_alive
 
     @cached_property
-    def _attempts(self) -> frozenset[str]:
-        """Those whose processes are here: a script hands the name on to all that it starts."""
+    def _attempts_alive(self) -> frozenset[str]:
+        """Attempts with living processes: each inherits the attempt's name from its script."""
         found = set()
         for process in psutil.process_iter():
             try:
@@ -52,23 +52,23 @@ def _is_alive(job: Job) -> bool:
 
 
 EASE = 20.0
-"""A question is asked again after as many times as long as its answer took, at the earliest."""
+"""The pause before the next question is this many times the time of the last answer."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The last answer, and since when there is none any more."""
+    """The scheduler's last answer, and since when it has been silent."""
 
     jobs: Mapping[tuple[Path, str], Sequence[Listed]] = field(default_factory=dict)
-    """By the folder in which a job runs, and its name."""
+    """Jobs by folder and name."""
     asked: float | None = None
-    """When that was (unix): what was submitted later is not in it. None: there never was one."""
+    """Unix time of the question; jobs submitted later are missing. None: never answered."""
     silent_since: float | None = None
     problem: str = ""
 
     @property
     def fresh(self) -> bool:
-        """Whether a job that is not in it is not in the queue."""
+        """Whether a job that is missing here is not in the queue."""
         return self.asked is not None and self.silent_since is None
 
 
@@ -88,10 +88,10 @@ class Queue:
             self._call.start()
         if self._call:
             self._call.join(patience_s)
-            self._take(self._call)
+            self._take_answer(self._call)
         return self._answer
 
-    def _take(self, call: "_Call") -> None:
+    def _take_answer(self, call: "_Call") -> None:
         if not call.is_alive():
             self._call = None
             self._not_before = time.monotonic() + EASE * call.took_s
@@ -103,7 +103,7 @@ class Queue:
 
 
 class _Call(threading.Thread):
-    """One question. A daemon: nobody waits for it in order to leave."""
+    """One question. As a daemon thread it does not delay the end of the process."""
 
     def __init__(self, ask: Callable[[], Sequence[Listed]]) -> None:
         super().__init__(daemon=True)
@@ -125,7 +125,7 @@ class _Call(threading.Thread):
 def _by_run(jobs: Sequence[Listed]) -> dict[tuple[Path, str], list[Listed]]:
     found: dict[tuple[Path, str], list[Listed]] = {}
     for job in jobs:
-        # A home folder may have another name on the way there.
+        # The path to a home folder may contain links.
         folder = Path(os.path.realpath(job.work_dir))
         found.setdefault((folder, job.name), []).append(job)
     return found
@@ -133,24 +133,24 @@ def _by_run(jobs: Sequence[Listed]) -> dict[tuple[Path, str], list[Listed]]:
 
 @dataclass(frozen=True)
 class NewestJob:
-    """As the queue has it, as a driver noted it, or only by its traces."""
+    """A job known from the queue, from a driver's note, or only from its files."""
 
     job_id: str
     attempt: str | None
-    """Its newest attempt; None before it has left anything."""
+    """Its newest attempt; None before it has written a file."""
     began: float = 0.0
-    """When it was submitted or, if that is not known, when it started (unix)."""
+    """Unix time of its submission or, if unknown, of its start."""
     listed: Listed | None = None
     noted: Job | None = None
 
     @property
     def shared(self) -> bool:
-        """Whether runs share it: it is then not over when this run is, nor is this run when it begins."""
+        """Whether several runs share the job; it then outlasts each of them."""
         return self.noted is not None and self.noted.allocation is not None
 
     @property
     def waits(self) -> bool:
-        """Whether it has not started, or has to start again, or this run's turn in it is to come."""
+        """Whether the job is pending or requeued, or runs other runs before this one."""
         if self.listed and self.shared:
             return self.listed.state.active and self.attempt is None
         if self.listed:
@@ -160,22 +160,22 @@ class NewestJob:
 
     @property
     def label(self) -> str:
-        """The job's number, with that of its restart, if it was restarted."""
+        """The job's number, followed by its restart count if it was restarted."""
         if self.listed:
             return label(f"{self.job_id}.{self.listed.restarts}")
         return label(self.attempt or f"{self.job_id}.0")
 
 
 def label(attempt: str) -> str:
-    """Return an attempt's name; of a job that was never restarted, the job's number alone."""
+    """Return an attempt's name without the restart count if that is 0."""
     return attempt.removesuffix(".0")
 
 
 def newest_job(run: RunFolder, answer: Answer | None) -> NewestJob | None:
-    """Return the job that counts: the one in the queue, else the last one submitted or started."""
+    """Return the current job: the one in the queue, else the last one submitted or started."""
     noted = run.jobs[-1] if run.jobs else None
     submitted = noted.submitted if noted else 0.0
-    listed = _listed(run, noted, answer) if answer else []
+    listed = _jobs_in_queue(run, noted, answer) if answer else []
     if listed and answer and submitted <= (answer.asked or 0.0):
         return _of_queue(run, max(listed, key=_activity_and_number))
     started = run.last_started
@@ -187,8 +187,8 @@ def newest_job(run: RunFolder, answer: Answer | None) -> NewestJob | None:
     return NewestJob(noted.job_id, run.newest_attempt(noted.job_id), submitted, noted=noted)
 
 
-def _listed(run: RunFolder, noted: Job | None, answer: Answer) -> list[Listed]:
-    """Return the run's jobs in the queue: its own, and the one that it was put into with others."""
+def _jobs_in_queue(run: RunFolder, noted: Job | None, answer: Answer) -> list[Listed]:
+    """Return the run's jobs in the queue: its own, and a job it shares with other runs."""
     own = answer.jobs.get((run.path, job_name(run.path)), ())
     folder = allocation_folder(run.site, noted.allocation) if noted else None
     shared = answer.jobs.get((folder, job_name(folder)), ()) if folder else ()
@@ -196,7 +196,7 @@ def _listed(run: RunFolder, noted: Job | None, answer: Answer) -> list[Listed]:
 
 
 def _of_queue(run: RunFolder, listed: Listed) -> NewestJob:
-    """Return the attempt that counts: of a job that is to run again the one that is to come.
+    """Return the current attempt; for a requeued job, the next one.
 
     A run that has completed in a job that it shares does not run again with it.
     """

@@ -23,10 +23,10 @@ JOB = "job"
 
 
 def show_log(run: str, *, rank: int | None, node: int | None, job: bool, follow: bool) -> None:
-    """Run the command; it ends quietly when the user, or the next program, has seen enough.
+    """Run the command; an interrupt or a closed pipe ends it quietly.
 
     Raises:
-        ArgosyError: when it is not clear which log, or there is none.
+        ArgosyError: if the log is ambiguous or missing.
     """
     log = Log(find_run(run), kind_of(rank, node, job))
     try:
@@ -37,7 +37,7 @@ def show_log(run: str, *, rank: int | None, node: int | None, job: bool, follow:
 
 @dataclass
 class Part:
-    """A file of a log, as far as it was shown; `prefix` is put before each of its lines."""
+    """A log file and how much of it was printed; `prefix` precedes each line."""
 
     path: Path
     top: Path
@@ -50,10 +50,10 @@ class Part:
     )
 
     def copy(self, out: BinaryIO, ended: bool) -> None:
-        """Copy what came since; a line with a prefix is copied whole, or when the log has `ended`.
+        """Copy new content; with a prefix only whole lines, unless the log has `ended`.
 
         Raises:
-            ArgosyError: when it is no log that can be read.
+            ArgosyError: if it is not a readable log.
         """
         try:
             self._copy(out, ended)
@@ -64,30 +64,30 @@ class Part:
         with open_regular(self.path, self.top) as log:
             end = os.fstat(log.fileno()).st_size
             log.seek(self.place)
-            # What is written meanwhile is left to the next time.
+            # Content written meanwhile is copied next time.
             while chunk := log.read(min(CHUNK_BYTES, max(0, end - self.place))):
                 if self.prefix and not ended and len(chunk) < CHUNK_BYTES:
                     chunk = chunk[: chunk.rfind(b"\n") + 1]
                 if not chunk:
                     break
                 self.place += len(chunk)
-                if shown := self._shown(chunk):
-                    out.write(self._marked(shown))
+                if shown := self._for_terminal(chunk):
+                    out.write(self._with_prefix(shown))
                     self._last = shown[-1:]
                 log.seek(self.place)
         out.flush()
 
     def end_line(self, out: BinaryIO) -> None:
-        """End the last line of a rank that ended within one, so that no other goes on with it."""
+        """End a rank's unfinished last line, so that the next rank's output starts on its own line."""
         if self.prefix and self._last != b"\n":
             out.write(b"\n")
 
-    def _shown(self, chunk: bytes) -> bytes:
-        """Return the chunk as a terminal may have it, with what was held back of the one before."""
+    def _for_terminal(self, chunk: bytes) -> bytes:
+        """Return the chunk, after the rest of the previous one, without codes that act on a terminal."""
         text, self._rest = coloured(self._rest + self._decoder.decode(chunk))
         return text.encode()
 
-    def _marked(self, chunk: bytes) -> bytes:
+    def _with_prefix(self, chunk: bytes) -> bytes:
         if not self.prefix:
             return chunk
         body, end = (chunk[:-1], b"\n") if chunk.endswith(b"\n") else (chunk, b"")
@@ -98,7 +98,7 @@ class Part:
 class Log:
     """One log of a run's newest attempt; `kind` is `all`, `job`, `node-<n>` or `rank-<r>`.
 
-    What ranks print is stored once, in a file for each. `all` is the job's own log with them.
+    Each rank's output is stored once, in its own file. `all` is the job's log followed by these.
     """
 
     def __init__(self, folder: Path, kind: str = ALL) -> None:
@@ -107,7 +107,7 @@ class Log:
 
     @property
     def path(self) -> Path | None:
-        """Where it is; as long as the job has not begun its own log, the scheduler's. None: nowhere yet."""
+        """Its path; before the job writes its own log, the scheduler's log. None: not there yet."""
         run = RunFolder(self._folder)
         job = newest_job(run, None)
         name = JOB if self._kind == ALL else self._kind
@@ -115,17 +115,17 @@ class Log:
         if job and job.attempt:
             paths.append(_log_file(run, job.attempt, name))
         if name == JOB:
-            # Of a job submitted by hand that did not get far, this log is the only trace.
+            # For a job submitted by hand that failed early, this is the only log.
             paths += (
                 [run.scheduler_log(job.job_id)]
                 if job
-                else sorted(run.scheduler_logs, key=_time)[-1:]
+                else sorted(run.scheduler_logs, key=_mtime)[-1:]
             )
         return next((path for path in paths if _is_there(path)), None)
 
     @property
     def parts(self) -> list[Part]:
-        """The files that it is made of."""
+        """The files of this log."""
         path = self.path
         if path is None:
             return []
@@ -133,7 +133,7 @@ class Log:
         return [Part(path, top), *(Part(each, top, _prefix(each)) for each in self._of_ranks(path))]
 
     def _of_ranks(self, path: Path) -> list[Path]:
-        """Return the logs of the ranks, where they are asked for with the job's log `path`."""
+        """Return the ranks' logs if they belong to the log `path`."""
         if self._kind != ALL or path.stem != JOB:
             return []
         logs = RunFolder(self._folder).log_files(path.parent.name)
@@ -148,33 +148,33 @@ class Log:
         return job is not None and run.verdict(job.attempt) is not None
 
     def print(self, out: BinaryIO) -> None:
-        """Copy what there is.
+        """Copy the log to `out`.
 
         Raises:
-            ArgosyError: when there is nothing.
+            ArgosyError: if there is none.
         """
         parts = self.parts
         if not parts:
-            raise ArgosyError(self._missing())
+            raise ArgosyError(self._why_missing())
         for part in parts:
             part.copy(out, ended=True)
             part.end_line(out)
 
     def follow(self, out: BinaryIO) -> None:
-        """Copy what there is and what comes, until the run has its verdict."""
+        """Copy the log to `out` as it grows, until the run has its verdict."""
         shown: dict[Path, Part] = {}
         ended = False
         if self.path is None:
-            print(f"{self._missing()}; waiting for it", file=sys.stderr)
+            print(f"{self._why_missing()}; waiting for it", file=sys.stderr)
         while not ended:
-            # Asked first: what was written until the verdict is still copied.
+            # Read before copying, so that everything written before the verdict is copied.
             ended = self.ended
             for part in self.parts:
                 shown.setdefault(part.path, part).copy(out, ended)
             if not ended:
                 time.sleep(PAUSE_S)
 
-    def _missing(self) -> str:
+    def _why_missing(self) -> str:
         name = "/".join(self._folder.parts[-2:])
         run = RunFolder(self._folder)
         job = newest_job(run, None)
@@ -186,10 +186,10 @@ class Log:
 
 
 def kind_of(rank: int | None, node: int | None, job: bool) -> str:
-    """Return the name of the log that the options ask for.
+    """Return the name of the log that the options select.
 
     Raises:
-        ArgosyError: when they ask for several.
+        ArgosyError: if they select several.
     """
     if (rank is not None) + (node is not None) + job > 1:
         raise ArgosyError("give at most one of --rank, --node, --job")
@@ -208,14 +208,14 @@ def _log_file(run: RunFolder, attempt: str, name: str) -> Path:
     return run.logs(attempt) / f"{name}.log"
 
 
-def _time(path: Path) -> float:
+def _mtime(path: Path) -> float:
     with suppress(OSError):
         return path.lstat().st_mtime
     return 0.0
 
 
 def _is_there(path: Path) -> bool:
-    """Return whether there is anything: what is no log is complained of when it is opened."""
+    """Return whether the path exists; opening it later refuses anything but a regular file."""
     with suppress(OSError):
         path.lstat()
         return True

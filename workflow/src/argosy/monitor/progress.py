@@ -13,7 +13,7 @@ from argosy.run_folder.log_tail import TAIL_BYTES, tail
 from argosy.runtime.agent.step_rows import Step, last_steps
 
 FAR = 1e15
-"""Beyond all times, counts and speeds; what is beyond is no measurement. NaN is as well."""
+"""Larger numbers, and NaN, are not measurements."""
 
 
 def last_records(path: Path, top: Path, size: int = TAIL_BYTES) -> Iterator[dict[str, Any]]:
@@ -31,14 +31,14 @@ def last_records(path: Path, top: Path, size: int = TAIL_BYTES) -> Iterator[dict
 
 
 def number(value: object) -> float | None:
-    """Return a finite number out of a record, as whoever wrote it was free to write anything."""
+    """Return a finite number from a record, or None: programs write whatever they like."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if abs(value) < FAR else None
 
 
 WINDOW_S = 30.0
-"""Over which a speed is taken: long enough to be steady, short enough to be of now."""
+"""Seconds over which throughput is averaged: long enough to be steady, short enough to be current."""
 
 LAST_STEP_ROWS = 10
 """The last row may be damaged."""
@@ -47,10 +47,10 @@ PACE_ROWS = 340
 
 PATIENCE_S = 15.0
 PATIENCE_STEPS = 5
-"""Without a new step for longer than both, a speed is no longer of now."""
+"""Throughput is outdated if no step came for longer than both."""
 
 FIRST_PRINT_S = 60.0
-"""The same after the only throughput that a program has printed: nobody knows when the next one is due."""
+"""The same after the first printed throughput, when the interval is still unknown."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ class Progress:
     total: int | None = None
     samples_per_s: float | None = None
     silent_s: float | None = None
-    """How long ago the last record was, if that is longer than the run's steps explain."""
+    """Seconds since the last record, if longer than the run's steps explain."""
     silent_of: Literal["step", "print"] = "step"
-    """What was the last: a step, or a throughput that the program printed."""
+    """The kind of the last record: a step, or a printed throughput."""
 
 
 NO_PROGRESS = Progress()
@@ -76,18 +76,18 @@ class _Pace:
 
 
 def read_progress(records: Path, ranks: int, now: float) -> Progress:
-    """Return the progress of an attempt that runs."""
+    """Return the progress of a running attempt."""
     steps = steps_done(records)
     paths = _of_ranks(records, ranks)
     paces = [_pace(path) for path in paths]
     known = [pace for pace in paces if pace]
     if not known:
-        return _printed(records / "printed.jsonl", steps, now)
+        return _printed_progress(records / "printed.jsonl", steps, now)
     longest = max(pace.longest_step_s for pace in known)
-    silent = now - max(map(_changed, paths))
+    silent = now - max(map(_mtime, paths))
     if silent > max(PATIENCE_S, PATIENCE_STEPS * longest):
         return Progress(steps, silent_s=silent)
-    # A sum over some of the ranks would be less than what the run does.
+    # A sum over some of the ranks would be too low.
     complete = len(known) == ranks
     return Progress(
         steps, samples_per_s=sum(pace.samples_per_s for pace in known) if complete else None
@@ -95,14 +95,14 @@ def read_progress(records: Path, ranks: int, now: float) -> Progress:
 
 
 def steps_done(records: Path) -> int | None:
-    """Return the steps of rank 0, those that an earlier attempt did and saved among them."""
+    """Return the steps of rank 0, including those restored from a checkpoint."""
     for step in _last_steps(records / "rank-0.steps", LAST_STEP_ROWS):
         return step.step + 1
     return None
 
 
 def _pace(path: Path) -> _Pace | None:
-    """Return samples over time of a rank's last steps, with what passed between them."""
+    """Return the throughput of a rank's last steps, including the time between them."""
     samples, begin, end, longest = 0, 0.0, None, 0.0
     for step in _last_steps(path, PACE_ROWS):
         end = step.start + step.seconds if end is None else end
@@ -124,8 +124,8 @@ def _last_steps(path: Path, most: int) -> list[Step]:
         return []
 
 
-def _printed(path: Path, steps: int | None, now: float) -> Progress:
-    """Return the mean of what the program itself printed in its last seconds, while it goes on to print."""
+def _printed_progress(path: Path, steps: int | None, now: float) -> Progress:
+    """Return the mean of the throughputs printed in the last seconds, while the program still prints."""
     values: list[float] = []
     last = before = None
     longest = 0.0
@@ -142,14 +142,14 @@ def _printed(path: Path, steps: int | None, now: float) -> Progress:
     if not values:
         return Progress(steps)
     expected = PATIENCE_STEPS * longest if len(values) > 1 else FIRST_PRINT_S
-    silent = now - _changed(path)
+    silent = now - _mtime(path)
     if silent > max(PATIENCE_S, expected):
         return Progress(steps, silent_s=silent, silent_of="print")
     return Progress(steps, samples_per_s=sum(values) / len(values))
 
 
 def _of_ranks(records: Path, ranks: int) -> list[Path]:
-    """Return the files of steps that there are, of a run of so many ranks."""
+    """Return the existing step files of a run with `ranks` ranks."""
     found = []
     with suppress(OSError):
         for each in entries(records, _site(records)):
@@ -160,12 +160,12 @@ def _of_ranks(records: Path, ranks: int) -> list[Path]:
 
 
 def _site(records: Path) -> Path:
-    """Return the folder that is trusted, of the records of an attempt."""
+    """Return the trusted folder above the records of an attempt."""
     return site_of(records.parents[1])
 
 
-def _changed(path: Path) -> float:
-    """Return when a file was written to (unix); 0 when it cannot be told."""
+def _mtime(path: Path) -> float:
+    """Return a file's mtime (unix), or 0 if it cannot be read."""
     with suppress(OSError):
         return status_of(path, _site(path.parent)).st_mtime
     return 0.0

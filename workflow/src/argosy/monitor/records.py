@@ -21,7 +21,7 @@ _NAME = re.compile(r"rank-[0-9]{1,9}\.steps|(?:rank|telemetry)-[0-9]{1,9}\.jsonl
 
 
 def show_records(run: str, rank: int | None) -> None:
-    """Run the command; it ends quietly when the user, or the next program, has seen enough.
+    """Run the command; an interrupt or a closed pipe ends it quietly.
 
     Raises:
         ArgosyError: when it is not clear which run, there are no records of it, or another version
@@ -29,13 +29,13 @@ def show_records(run: str, rank: int | None) -> None:
     """
     folder = RunFolder(find_run(run))
     try:
-        _print(folder, _paths(folder, rank), sys.stdout.buffer)
+        _print_files(folder, _paths(folder, rank), sys.stdout.buffer)
     except KeyboardInterrupt:
         return
 
 
 def _paths(run: RunFolder, rank: int | None) -> list[Path]:
-    """Return the files of records, rank by rank, of each the lines first."""
+    """Return the record files in the order of ranks; JSON Lines come before steps."""
     name = f"{run.spec.experiment}/{run.spec.run_id}"
     job = newest_job(run, None)
     if job is None or job.attempt is None:
@@ -56,14 +56,14 @@ def _paths(run: RunFolder, rank: int | None) -> list[Path]:
     return sorted(found, key=lambda path: (by_number(path.stem), path.suffix))
 
 
-def _print(run: RunFolder, paths: Sequence[Path], out: BinaryIO) -> None:
+def _print_files(run: RunFolder, paths: Sequence[Path], out: BinaryIO) -> None:
     for path in paths:
         out.writelines(_records(path, run.site))
     out.flush()
 
 
 def _records(path: Path, top: Path) -> Iterator[bytes]:
-    """Yield the records in a file, a line each; what cannot be read is said."""
+    """Yield the records in a file, one per line; report unreadable parts on standard error."""
     bad = 0
     try:
         for line in _lines(path, top):
@@ -73,17 +73,17 @@ def _records(path: Path, top: Path) -> Iterator[bytes]:
                 yield line
     except (OSError, NoStepsError) as problem:
         why = problem.strerror if isinstance(problem, OSError) else problem
-        _say(f"{path}: {why}; nothing more is shown of it")
+        _warn(f"{path}: {why}; nothing more is shown of it")
     if bad:
-        _say(f"{path}: damaged or cut off, and not shown: {bad}")
+        _warn(f"{path}: damaged or cut off, and not shown: {bad}")
 
 
-def _say(line: str) -> None:
+def _warn(line: str) -> None:
     print(plain(line), file=sys.stderr)
 
 
 def _lines(path: Path, top: Path) -> Iterator[bytes | None]:
-    """Yield a file's records; None for one that is damaged or cut off. Raises OSError, NoStepsError."""
+    """Yield a file's records; None for a damaged or truncated one. Raises OSError, NoStepsError."""
     with open_regular(path, top) as file:
         if path.suffix == ".steps":
             rank = int(path.stem.removeprefix("rank-"))

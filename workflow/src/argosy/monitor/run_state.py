@@ -17,12 +17,12 @@ from argosy.terminal import span
 
 
 class RunState(StrEnum):
-    """From the researcher's point of view; in the order in which a crowded screen shows them."""
+    """States in order of importance: a small screen shows the first ones."""
 
     RUNNING = "running"
     FAILED = "failed"
     GONE = "gone"
-    """It left no verdict, and the scheduler knows it no longer."""
+    """It has no verdict and is no longer in the queue."""
     UNREADABLE = "unreadable"
     REQUEUED = "requeued"
     PENDING = "pending"
@@ -34,7 +34,7 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True)
 class RunView:
-    """One line of the table."""
+    """One row of the table."""
 
     experiment: str
     run_id: str
@@ -45,13 +45,13 @@ class RunView:
     left_s: float | None = None
     progress: Progress = NO_PROGRESS
     reason: str = ""
-    """Why it waits, in the queue's words."""
+    """Why it waits, in the scheduler's words."""
     note: str = ""
     """Why it waits or failed, in plain words."""
     stuck: bool = False
-    """It will never run unless somebody does something."""
+    """Waiting will not help: the user has to act."""
     ended: bool = False
-    """Nothing more will come of it by itself."""
+    """Its state will not change by itself."""
 
     @property
     def name(self) -> str:
@@ -73,18 +73,18 @@ OF_VERDICT = {
 
 @dataclass(frozen=True)
 class ClusterState:
-    """What is known beside the files when a table is made."""
+    """The state of the cluster at the time of a snapshot."""
 
     now: float
     """Unix."""
     answer: Answer | None
-    """None where there is no queue: jobs are processes of this machine."""
+    """None without a queue: jobs are processes of this machine."""
     machine: Machine
     system: BatchSystem
 
 
 def look_at(path: Path, cluster: ClusterState) -> RunView:
-    """Return how the run in the folder `path` is."""
+    """Return the state of the run in the folder `path`."""
     run = RunFolder(path)
     name = (path.parent.name, path.name)
     try:
@@ -99,7 +99,7 @@ def look_at(path: Path, cluster: ClusterState) -> RunView:
     verdict = (None if active else run.result) or run.verdict(job.attempt)
     if verdict:
         view = _with_verdict(run, spec, verdict, cluster.answer is not None)
-        note = "; ".join(filter(None, (view.note, _ending(job))))
+        note = "; ".join(filter(None, (view.note, _cleanup_note(job))))
         return replace(view, ended=not active, note=note)
     if job.waits:
         return _waiting(run, job, cluster)
@@ -107,12 +107,12 @@ def look_at(path: Path, cluster: ClusterState) -> RunView:
 
 
 def _is_active(run: RunFolder, job: NewestJob, cluster: ClusterState) -> bool:
-    """Return whether the job is in the queue or runs; while the queue is silent, what its files suggest."""
+    """Return whether the job is pending or running; without a queue's answer, judge by its files."""
     if cluster.answer is None:
         return cluster.machine.runs(job.noted, job.attempt or f"{job.job_id}.0")
     if job.listed:
         verdict = run.verdict(job.attempt)
-        # One that was interrupted goes back into the queue.
+        # An interrupted run goes back into the queue.
         is_done = verdict is not None and verdict.state in ("completed", "failed")
         is_over = (
             is_done if job.listed.state is State.ENDING else job.shared and verdict is not None
@@ -128,7 +128,7 @@ def _with_verdict(run: RunFolder, spec: RunSpec, verdict: Verdict, has_queue: bo
     note, progress = describe_verdict(run, verdict), Progress()
     if state is RunState.COMPLETED:
         note = describe_doubts(verdict)
-        # Its speed in the end; nothing is late any more.
+        # The final throughput; now=0 means that no step is late.
         progress = read_progress(run.records(verdict.attempt), spec.ranks, now=0.0)
     if state is RunState.INTERRUPTED:
         progress = Progress(steps_done(run.records(verdict.attempt)))
@@ -176,12 +176,12 @@ def _running(run: RunFolder, spec: RunSpec, job: NewestJob, cluster: ClusterStat
         job=name,
         nodes=(job.listed and not job.shared and job.listed.nodes)
         or fold([node.host for node in nodes]),
-        used_s=used, left_s=left, progress=progress, note=_ending(job),
+        used_s=used, left_s=left, progress=progress, note=_cleanup_note(job),
     )  # fmt: skip
 
 
-def _ending(job: NewestJob) -> str:
-    """Say that the site still cleans up after the job; else nothing."""
+def _cleanup_note(job: NewestJob) -> str:
+    """Return a note if the site still cleans up after the job, else an empty string."""
     is_ending = job.listed is not None and job.listed.state is State.ENDING and not job.shared
     return "its job is ending: the site cleans up after it" if is_ending else ""
 
@@ -189,7 +189,7 @@ def _ending(job: NewestJob) -> str:
 def _times(
     run: RunFolder, job: NewestJob, nodes: list[NodeStatus], cluster: ClusterState
 ) -> tuple[float | None, float | None]:
-    """Time used and left; the queue knows best, and nobody limits what a user runs by hand."""
+    """Return time used and left, from the queue if possible; a script run by hand has no limit."""
     if job.listed and job.listed.used_s is not None and cluster.answer and not job.shared:
         since = cluster.now - (cluster.answer.asked or cluster.now)
         left = job.listed.left_s
@@ -208,7 +208,7 @@ def _times(
 
 
 def _without_verdict(run: RunFolder, job: NewestJob) -> RunView:
-    """Return the view of a job that has ended and wrote no verdict; nobody has settled it yet."""
+    """Return the view of a job that ended without a verdict, before a driver has settled it."""
     listed = job.listed
     state = RunState.GONE
     if listed:
@@ -224,7 +224,7 @@ def _without_verdict(run: RunFolder, job: NewestJob) -> RunView:
 
 
 def _why_silent(run: RunFolder, job: NewestJob) -> str:
-    """Return why a job ended that left no verdict: what the queue knows, else the last words of its log."""
+    """Return why a job ended without a verdict, from the queue or else the end of its log."""
     if job.listed and job.listed.state in ENDED_FROM_OUTSIDE:
         return ENDED_FROM_OUTSIDE[job.listed.state]
     said = last_words(run, job.job_id, job.attempt)
@@ -232,6 +232,6 @@ def _why_silent(run: RunFolder, job: NewestJob) -> str:
 
 
 def fold(hosts: list[str]) -> str:
-    """Return the first of several nodes, which stands for all."""
+    """Return the first host and the number of the others: `n1 +3`."""
     names = list(dict.fromkeys(hosts))
     return "".join(names[:1]) + (f" +{len(names) - 1}" if len(names) > 1 else "")

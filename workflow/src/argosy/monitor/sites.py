@@ -14,8 +14,8 @@ TABLES = "tables"
 
 
 def site_folders() -> list[Path]:
-    """Return the folders of sites that have results."""
-    # The folder of a site may be a link, to where there is room: whoever has the project made it.
+    """Return the folders of all sites with results."""
+    # A site's folder may be a link to a larger disk, made by the owner of the project.
     try:
         names = sorted(each.name for each in entries(RESULTS, RESULTS) if each.is_dir())
     except OSError:
@@ -31,22 +31,22 @@ def _may_have_results(folder: Path) -> bool:
 
 
 def has_results(folder: Path) -> bool:
-    """Return whether a folder holds a site's runs, or what was made of them; raises OSError."""
+    """Return whether a folder holds a site's runs or its report; raises OSError."""
     there = {each.name for each in entries(folder, folder)}
     made = "summary.json" in there or (folder / TABLES / "runs.parquet").exists()
     return made or any(True for _ in run_folders(folder))
 
 
 def run_folders(site: Path) -> Iterator[Path]:
-    """Yield the planned runs of a site, by experiment and size, and what stands in the place of one."""
-    for experiment in _places(site):
+    """Yield the folders of a site's planned runs, sorted by experiment and size."""
+    for experiment in _subfolders(site):
         if experiment.name != TABLES:
-            runs = [run for run in _places(experiment) if _may_be_run(run)]
+            runs = [run for run in _subfolders(experiment) if _may_be_run(run)]
             yield from sorted(runs, key=lambda run: by_number(run.name))
 
 
-def _places(folder: Path) -> list[Path]:
-    """Return the folders in a folder and links to some: nothing is read by those, which a view says."""
+def _subfolders(folder: Path) -> list[Path]:
+    """Return the subfolders of a folder, including links to folders; readers refuse those."""
     with suppress(OSError):
         names = [each.name for each in entries(folder, folder) if each.is_dir()]
         return [folder / name for name in sorted(names) if name[0] != "."]
@@ -61,10 +61,10 @@ def _may_be_run(folder: Path) -> bool:
 
 
 def find_run(text: str) -> Path:
-    """Return the folder of the run that `text` names, or is a part of the name of.
+    """Return the folder of the run whose name is or contains `text`.
 
     Raises:
-        ArgosyError: with the candidates, when it is none or several.
+        ArgosyError: if no run or several runs match, with the candidates.
     """
     sites = site_folders()
     runs = {
@@ -79,21 +79,25 @@ def find_run(text: str) -> Path:
         run = runs[found[0]]
         return site_of(run).resolve() / run.parent.name / run.name
     if found:
-        raise ArgosyError(f"{text}: {len(found)} runs are called so", f"there are {_names(found)}")
+        raise ArgosyError(
+            f"{text}: {len(found)} runs are called so", f"there are {_without_common_site(found)}"
+        )
     if above := [name for name in runs if f"{wanted}/".startswith(f"{name}/")]:
-        raise ArgosyError(f"{text}: this is no run", f"did you mean {_names(above)}?")
-    raise ArgosyError(f"{text}: there is no such run", f"there are {_names(list(runs))}")
+        raise ArgosyError(f"{text}: this is no run", f"did you mean {_without_common_site(above)}?")
+    raise ArgosyError(
+        f"{text}: there is no such run", f"there are {_without_common_site(list(runs))}"
+    )
 
 
-def _names(names: Sequence[str]) -> str:
-    """Return names without the site, where all have the same."""
+def _without_common_site(names: Sequence[str]) -> str:
+    """Return some names, without the site if all share it."""
     if len({name.partition("/")[0] for name in names}) == 1:
         names = [name.partition("/")[2] for name in names]
     return some(names)
 
 
 def _in_results(text: str) -> str:
-    """Return a run's name, which may be given as a path from here or from anywhere."""
+    """Return a run's name, given as a name or as a path."""
     path = Path(os.path.normpath(text))
     if path.is_absolute() and path.is_relative_to(RESULTS.absolute()):
         return path.relative_to(RESULTS.absolute()).as_posix()

@@ -18,19 +18,19 @@ from argosy.schedulers.base import job_name
 from argosy.site.models import LOCAL
 
 FINAL = (RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED)
-"""They stay as they are until something new is written into the run's folder."""
+"""Final until something new is written into the run's folder."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What the table shows."""
+    """All runs of a site at one moment."""
 
     site: str
     scheduler: str
-    """As messages call it."""
+    """Its name in messages."""
     views: tuple[RunView, ...]
     answer: Answer | None
-    """None where there is no queue."""
+    """None without a queue."""
     at: float
 
     @property
@@ -39,10 +39,10 @@ class Snapshot:
 
 
 class Study:
-    """A site's runs, looked at again and again.
+    """A site's runs, for repeated snapshots.
 
     Raises:
-        ArgosyError: when nothing is planned there.
+        ArgosyError: if no run is planned there.
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class Study:
         self._final: dict[Path, tuple[int, RunView]] = {}
 
     def look(self, patience_s: float) -> Snapshot:
-        """Return how everything is now; the queue is waited for no longer than `patience_s`."""
-        # The queue first: a job that ends in between has written its verdict when its files are read.
+        """Return the current state of all runs; wait for the queue at most `patience_s` seconds."""
+        # Ask the queue first: a job that ends in between has its verdict by the time its files are read.
         answer = self._queue.look(patience_s) if self._queue else None
         cluster = ClusterState(time.time(), answer, Machine(), self._system)
         runs = list(run_folders(self.site))
@@ -69,7 +69,7 @@ class Study:
         return Snapshot(self.site.name, self._system.NAME, counted, answer, cluster.now)
 
     def _look_at(self, run: Path, cluster: ClusterState) -> RunView:
-        changed = _changed(run)
+        changed = _mtime(run)
         in_queue = cluster.answer is not None and any(
             job.state.active for job in cluster.answer.jobs.get((run, job_name(run)), ())
         )
@@ -81,8 +81,8 @@ class Study:
         return view
 
 
-def _changed(run: Path) -> int:
-    """Return when something was put into the run's folder, or taken out."""
+def _mtime(run: Path) -> int:
+    """Return the mtime of the run's folder in nanoseconds."""
     try:
         return run.lstat().st_mtime_ns
     except OSError:
@@ -91,7 +91,7 @@ def _changed(run: Path) -> int:
 
 
 def _system(runs: list[Path]) -> BatchSystem:
-    """Return who runs the scripts, as the first readable plan says."""
+    """Return the batch system that the first readable plan names."""
     for run in runs:
         if provenance := RunFolder(run).provenance:
             return find_batch_system(provenance.site.scheduler, f"{run}/provenance.json")
@@ -99,7 +99,7 @@ def _system(runs: list[Path]) -> BatchSystem:
 
 
 class _Totals:
-    """How many steps a run has, where one of the same plan has completed: a repeat, or an older job."""
+    """Total steps of running runs, from a completed run of the same plan: a repeat or an older job."""
 
     def __init__(self, all_runs: list[tuple[Path, RunView]]) -> None:
         self._completed = [
@@ -108,12 +108,12 @@ class _Totals:
         self._by_plan: dict[str, int] | None = None
 
     def add(self, run: Path, view: RunView) -> RunView:
-        """Return the view with its total, if that is known and not already passed."""
+        """Return the view with its total, if known and not yet exceeded."""
         done = view.progress.steps
         if view.state is not RunState.RUNNING or done is None:
             return view
         files = RunFolder(run)
-        total = self._of_plan().get(_plan(files)) or _of_older_job(files)
+        total = self._of_plan().get(_plan_without_repeat(files)) or _of_older_job(files)
         if total is None or total < done:
             return view
         return replace(view, progress=replace(view.progress, total=total))
@@ -124,14 +124,14 @@ class _Totals:
             for run, view in self._completed:
                 folder = RunFolder(run)
                 if view.progress.steps and _is_of_plan(folder, folder.result):
-                    counts.setdefault(_plan(folder), set()).add(view.progress.steps)
-            # A program that decides itself when it has learnt enough has no total.
+                    counts.setdefault(_plan_without_repeat(folder), set()).add(view.progress.steps)
+            # A program that stops early by itself has no fixed total.
             self._by_plan = {plan: min(each) for plan, each in counts.items() if len(each) == 1}
         return self._by_plan
 
 
-def _plan(run: RunFolder) -> str:
-    """Return what was asked, but for which repeat it is."""
+def _plan_without_repeat(run: RunFolder) -> str:
+    """Return the run's specification without its repeat."""
     return run.spec.model_dump_json(exclude={"run_id", "repeat", "spec"})
 
 
@@ -144,7 +144,7 @@ def _of_older_job(run: RunFolder) -> int | None:
 
 
 def _is_of_plan(run: RunFolder, verdict: Verdict | None) -> bool:
-    """Return whether a measurement is of what the run is planned for now."""
+    """Return whether a measurement matches the run's current plan."""
     try:
         return verdict is not None and verdict.spec == run.spec.spec
     except RunFolderError:
@@ -155,7 +155,7 @@ SCHEMA_VERSION = 1
 
 
 def described(snapshot: Snapshot) -> dict[str, Any]:
-    """Return the runs at one moment: times in seconds, `at` in Unix time, null for what is not known."""
+    """Return a snapshot as JSON: times in seconds, `at` in Unix time, null if unknown."""
     answer = snapshot.answer
     return {
         "schema_version": SCHEMA_VERSION,
@@ -163,11 +163,11 @@ def described(snapshot: Snapshot) -> dict[str, Any]:
         "at": snapshot.at,
         "scheduler": snapshot.scheduler,
         "scheduler_silent_since": answer.silent_since if answer else None,
-        "runs": [_run(view) for view in snapshot.views],
+        "runs": [_run_as_json(view) for view in snapshot.views],
     }
 
 
-def _run(view: RunView) -> dict[str, Any]:
+def _run_as_json(view: RunView) -> dict[str, Any]:
     return {
         "experiment": plain(view.experiment),
         "run": plain(view.run_id),

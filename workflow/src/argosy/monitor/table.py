@@ -16,7 +16,7 @@ from argosy.monitor.run_state import RunState, RunView
 from argosy.monitor.study import Snapshot, Study
 from argosy.terminal import make_table, plural, rate, span
 
-# The terminal's own colours: they are chosen to be read on its background, light or dark.
+# The terminal's own colours are readable on its background, light or dark.
 STYLES = {
     RunState.RUNNING: "bold green",
     RunState.FAILED: "bold red",
@@ -33,25 +33,25 @@ ALARM = "bold red"
 GAP = "  "
 MEASURES = ("left", "steps", "samples/s", "nodes")
 _LEAST_WANTED = (3, 0, 1, 2)
-"""Of the measures, those that go first where there is no room."""
+"""Indices of measures in the order in which they are left out on a narrow screen."""
 _ANY = 10_000
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How much of it is shown, and how."""
+    """How much of the table is shown, and how."""
 
     grouped: bool = True
-    """Under a heading for each experiment; else every line tells the whole name, for other programs."""
+    """Under a heading per experiment; else each line has the full name, for other programs."""
     room: int | None = None
-    """Lines of the screen; None: all runs, and all that is to say of each."""
+    """Lines of the screen; None: all runs with their whole notes."""
 
 
 def render(snapshot: Snapshot, layout: Layout) -> RenderableType:
-    """Totals, what is wrong with the queue, and the runs."""
+    """Return totals, problems of the queue, and the table of runs."""
     lines = headings(snapshot)
     # The totals may take a second line.
-    shown = _fitting(snapshot.views, layout, len(lines) + 1)
+    shown = _fitting_views(snapshot.views, layout, len(lines) + 1)
     parts: list[RenderableType] = [*lines, Text(), _table(shown, layout)]
     if left_out := _left_out(snapshot.views, shown):
         parts.append(Text(f"  not shown: {left_out}", style="dim"))
@@ -59,7 +59,7 @@ def render(snapshot: Snapshot, layout: Layout) -> RenderableType:
 
 
 def headings(snapshot: Snapshot) -> list[Text]:
-    """Return one line of totals, and one more while the queue is silent."""
+    """Return a line of totals, and a second one while the queue is silent."""
     lines = [totals(snapshot)]
     answer = snapshot.answer
     if answer and answer.silent_since:
@@ -84,7 +84,7 @@ def totals(snapshot: Snapshot) -> Text:
 
 
 def rows(views: Iterable[RunView], layout: Layout) -> Table:
-    """Return the runs alone, without a head, as lines about what has changed."""
+    """Return a table of these runs without a header, for runs that changed."""
     return _table(list(views), layout, head=False)
 
 
@@ -112,7 +112,7 @@ def _table(views: Sequence[RunView], layout: Layout, head: bool = True) -> Table
 
 
 def _details(view: RunView, widths: Sequence[int], layout: Layout) -> "_Details":
-    """Measures of what runs or ran; words for what waits or failed."""
+    """Return measures for running and completed runs, notes for waiting and failed ones."""
     words = Text()
     if view.reason:
         said = f"{'! ' if view.stuck else ''}{plain(view.reason)}"
@@ -127,7 +127,7 @@ def _details(view: RunView, widths: Sequence[int], layout: Layout) -> "_Details"
 
 @dataclass(frozen=True)
 class _Details:
-    """A cell of measures and words: a measure that has no room is left out, and none is cut."""
+    """A cell of measures and words; measures are left out whole if they do not fit."""
 
     cells: Sequence[str]
     widths: Sequence[int]
@@ -151,7 +151,7 @@ class _Details:
 
 
 def _fitting_widths(widths: Sequence[int], room: int) -> Sequence[int]:
-    """Return the measures' widths, 0 for those that are left out as there is no room."""
+    """Return the measures' widths, 0 for those left out."""
     kept = [*widths]
     for place in _LEAST_WANTED:
         if sum(kept) + len(GAP) * (sum(map(bool, kept)) - 1) > room:
@@ -172,7 +172,7 @@ def _cells(view: RunView) -> tuple[str, ...]:
 
 
 def _widths(views: Sequence[RunView]) -> list[int]:
-    """Return the measures' columns; one that nobody has anything in takes no room."""
+    """Return the widths of the measures' columns, 0 for an empty column."""
     measured = [_cells(v) for v in views if v.state in (RunState.RUNNING, RunState.COMPLETED)]
     found = []
     for place, title in enumerate(MEASURES):
@@ -182,18 +182,18 @@ def _widths(views: Sequence[RunView]) -> list[int]:
 
 
 def _measures(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """Return numbers to the right, the nodes at the end to the left."""
+    """Return right-aligned numbers, followed by left-aligned nodes."""
     padded = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True) if width]
     if widths[-1] and padded:
         padded[-1] = cells[-1]
     return GAP.join(padded).rstrip()
 
 
-def _fitting(views: Sequence[RunView], layout: Layout, above: int) -> Sequence[RunView]:
-    """Return those that matter most now, as many as the screen has lines for."""
+def _fitting_views(views: Sequence[RunView], layout: Layout, above: int) -> Sequence[RunView]:
+    """Return the most important runs that fit on the screen."""
     if layout.room is None:
         return views
-    # An empty line, the table's head, and the line of those that are left out.
+    # An empty line, the table's header, and the line about runs left out.
     room = max(3, layout.room - above - 4 - len({view.experiment for view in views}))
     order = list(RunState)
     ranked = sorted(views, key=lambda view: (not view.stuck, order.index(view.state)))
@@ -220,16 +220,16 @@ PAUSE_S = 5.0
 PATIENCE_ONCE_S = 15.0
 PATIENCE_S = 3.0
 EASE = 10.0
-"""Looking takes no more than a tenth of the time, however many runs there are."""
+"""Snapshots take at most a tenth of the time, even for many runs."""
 
 
 def show(study: Study, console: Console) -> None:
     """Print the table."""
-    _print(study.look(PATIENCE_ONCE_S), console)
+    _print_once(study.look(PATIENCE_ONCE_S), console)
 
 
 def watch(study: Study, console: Console, pause_s: float = PAUSE_S) -> None:
-    """Show the table until all runs have ended, or the user has seen enough."""
+    """Show the table until all runs have ended or the user interrupts."""
     try:
         if console.is_terminal:
             _refresh(study, console, pause_s)
@@ -247,11 +247,11 @@ def _refresh(study: Study, console: Console, pause_s: float) -> None:
             snapshot = study.look(PATIENCE_S)
             layout = Layout(room=console.height - 1)
             live.update(render(snapshot, layout), refresh=True)
-            over = _sleep(study, snapshot, began, pause_s)
+            over = _wait_for_next(study, snapshot, began, pause_s)
 
 
 def _tell_changes(study: Study, console: Console, pause_s: float) -> None:
-    """Print the table, then the totals and what has changed, whenever a run's state has."""
+    """Print the table; whenever a run's state changes, print the totals and the changed runs."""
     known: dict[str, tuple[object, ...]] = {}
     over = False
     while not over:
@@ -259,21 +259,21 @@ def _tell_changes(study: Study, console: Console, pause_s: float) -> None:
         snapshot = study.look(PATIENCE_S)
         states = {view.name: _state_of(view) for view in snapshot.views}
         if not known:
-            _print(snapshot, console)
+            _print_once(snapshot, console)
         elif states != known:
             changed = [view for view in snapshot.views if states[view.name] != known.get(view.name)]
             for line in headings(snapshot):
                 console.print(line)
             console.print(rows(changed, Layout(grouped=False)))
         known = states
-        over = _sleep(study, snapshot, began, pause_s)
+        over = _wait_for_next(study, snapshot, began, pause_s)
 
 
-def _sleep(study: Study, snapshot: Snapshot, began: float, pause_s: float) -> bool:
-    """Wait until the next look; true when there is nothing more to wait for.
+def _wait_for_next(study: Study, snapshot: Snapshot, began: float, pause_s: float) -> bool:
+    """Wait until the next snapshot; return True if all runs have ended.
 
-    A job that has lost its node may pass for ended on its way back into the queue, so it is looked
-    at twice.
+    A job that lost its node may briefly look ended before it is requeued, so a second snapshot confirms
+    the end.
     """
     time.sleep(max(pause_s, EASE * (time.monotonic() - began)))
     return snapshot.ended and study.look(PATIENCE_S).ended
@@ -283,5 +283,5 @@ def _state_of(view: RunView) -> tuple[object, ...]:
     return view.state, view.job, view.reason, view.progress.silent_s is None
 
 
-def _print(snapshot: Snapshot, console: Console) -> None:
+def _print_once(snapshot: Snapshot, console: Console) -> None:
     console.print(render(snapshot, Layout(grouped=console.is_terminal)))

@@ -10,14 +10,14 @@ from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.models import RunFolderError, RunSpec, Verdict
 
 _DIGITS = 12
-"""Of a digest that is shown."""
+"""Digits of a digest that are shown."""
 
 
 def describe_dependencies(folder: Path, workloads: Path) -> Iterator[str]:
-    """Yield what the result in a run's folder depends on, a line each, and whether it still holds.
+    """Yield a line for each input of a run's result, then whether the result is still valid.
 
     Raises:
-        RunFolderError: when run.json cannot be read.
+        RunFolderError: if run.json cannot be read.
     """
     run = RunFolder(folder)
     spec, result = run.spec, _result(run)
@@ -45,7 +45,7 @@ def describe_dependencies(folder: Path, workloads: Path) -> Iterator[str]:
 
 
 def _describe_programs(spec: RunSpec, result: Verdict | None, programs: Programs) -> Iterator[str]:
-    """Yield the program's files with their digests; those of the result, where they differ from today's."""
+    """Yield the program's files with their digests, marking those that changed since the result."""
     now = programs.of(spec)
     before = (result and result.programs) or {}
     changed = {*programs.changed(before, spec)}

@@ -1,21 +1,106 @@
 """Small jobs that look at nodes from the inside."""
 
 import json
+import re
 import secrets
 import shutil
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from argosy.files import write_text
-from argosy.probe.marks import Marks
-from argosy.probe.pending_look import NOTHING_KNOWN, POLL_S, Looked, PendingLook
-from argosy.probe.questions import Questions
-from argosy.schedulers.base import BusyError, NotNowError, Say, SchedulerError, State, Status
-from argosy.schedulers.cluster_facts import LookJob, Surveyor
-from argosy.schedulers.waiting import speaking
+from argosy.probe.looks import Marks, NodeLook, Questions, read_looks, read_problems
+from argosy.schedulers.base import (
+    BusyError,
+    NotNowError,
+    Say,
+    SchedulerError,
+    State,
+    Status,
+    speaking,
+)
+from argosy.schedulers.batch_system import LookJob, Surveyor
+
+POLL_S = 1.0
+SHOWN_LATE_S = 20.0
+"""Seconds that a shared file system may take to show the nodes' files."""
+
+NOTHING_KNOWN = Status(State.WAITING)
+
+OF_LAUNCHER = re.compile(r"\w+: error: .*Exited with exit code \d+")
+"""The launcher's own last line; the lines before it tell more."""
+
+
+@dataclass(frozen=True)
+class Looked:
+    """The looks at a kind of nodes, and a problem if some are missing.
+
+    `is_fault`: the site or a node is at fault; waiting longer would not help.
+    """
+
+    name: str
+    looks: tuple[NodeLook, ...] = ()
+    problem: str = ""
+    is_fault: bool = False
+
+
+@dataclass
+class PendingLook:
+    """A submitted look at nodes, and how long the scheduler has been silent about it.
+
+    `job_id` is empty while the scheduler takes no more jobs.
+    """
+
+    name: str
+    job: LookJob
+    marks: Marks
+    job_id: str = ""
+    status: Status = NOTHING_KNOWN
+    silent_s: float = 0.0
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def looks(self) -> list[NodeLook]:
+        """The looks that its nodes have written so far."""
+        return read_looks(self.job.folder, self.job.most)
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds since its start, without the time in which the scheduler was silent."""
+        return time.monotonic() - self.began - self.silent_s
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all nodes have written."""
+        looks = self.looks
+        return len(looks) >= max((look.nodes for look in looks), default=self.job.nodes)
+
+    def collect(self) -> Looked:
+        """Return the looks of an ended job, as soon as the file system shows them."""
+        until = time.monotonic() + SHOWN_LATE_S
+        log = self.job.folder / "job.log"
+        while not self.is_whole and not log.exists() and time.monotonic() < until:
+            time.sleep(POLL_S)
+        looks = tuple(self.marks.checked(self.looks, SHOWN_LATE_S))
+        if self.is_whole:
+            return Looked(self.name, looks)
+        return Looked(self.name, looks, self._why_not_all(log), is_fault=True)
+
+    def _why_not_all(self, log: Path) -> str:
+        """Return why looks of an ended job are missing."""
+        if said := read_problems(self.job.folder, self.job.most):
+            return "; ".join(said)
+        if not log.exists():
+            where = self.job.folder
+            return f"its job left nothing in {where}: nodes do not see it, or cannot write to it"
+        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        if own := [line for line in lines if line.startswith("argosy: ")]:
+            return "; ".join(line.removeprefix("argosy: ") for line in dict.fromkeys(own))
+        rest = [line for line in lines if not OF_LAUNCHER.search(line)] or lines
+        return f"its job failed: {rest[-1].strip() if rest else 'it said nothing'}; see {log}"
+
 
 RUNTIME = Path(__file__).parents[1] / "runtime"
 PYTHONS = (
@@ -24,17 +109,17 @@ PYTHONS = (
     "/usr/libexec/platform-python",
 )
 WORD_S = 15.0
-"""Nobody waits for longer without a word."""
+"""Seconds between two lines of progress."""
 
 LONGEST_SILENCE_S = 300.0
-"""How long the scheduler may give no answer about a job that has left nothing yet."""
+"""Seconds of the scheduler's silence after which a job without results is given up."""
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A job for nodes of a kind, by the kind's name; its folder is made when it is submitted.
+    """A job that looks at nodes of the kind `name`; its folder is made on submission.
 
-    It takes up to `most` nodes where they are free.
+    It takes up to `most` nodes if they are free.
     """
 
     name: str
@@ -50,15 +135,15 @@ def look_at(
     """Submit all jobs, wait for them together, and return what they found.
 
     Args:
-        wait_s: after that many seconds jobs that have not ended are cancelled. Time in which the scheduler
-            gives no answer is not counted.
+        wait_s: seconds after which unfinished jobs are cancelled, without the time in which the scheduler
+            is silent.
     """
     found: list[Looked] = []
     pending: list[PendingLook] = []
     written: list[PendingLook] = []
     try:
         for each in planned:
-            one = _write(each, questions)
+            one = _write_questions(each, questions)
             written.append(one)
             if refused := _submit(one, surveyor, say):
                 found.append(refused)
@@ -66,9 +151,9 @@ def look_at(
                 pending.append(one)
         return found + _wait(pending, surveyor, wait_s, say)
     except BaseException:
-        # Interrupted, for one: nothing is left in the queue. Those that have ended are not minded.
+        # Leave nothing in the queue, for instance after an interrupt. Finished jobs are ignored.
         for one in filter(lambda each: each.job_id, pending):
-            say(f"cancelling job {one.job_id}{_cancel(one.job_id, surveyor)}")
+            say(f"cancelling job {one.job_id}{_try_to_cancel(one.job_id, surveyor)}")
         raise
     finally:
         for one in written:
@@ -76,7 +161,7 @@ def look_at(
 
 
 def _submit(one: PendingLook, surveyor: Surveyor, say: Say) -> Looked | None:
-    """Submit a job, or note why the scheduler takes no more for now; return why it never will."""
+    """Submit a job, or note why the scheduler takes none now; return a finding if it never will."""
     try:
         with speaking(say, f"the scheduler to take a job for {one.name}"):
             one.job_id = surveyor.submit(one.job)
@@ -88,8 +173,8 @@ def _submit(one: PendingLook, surveyor: Surveyor, say: Say) -> Looked | None:
     return None
 
 
-def _cancel(job_id: str, surveyor: Surveyor) -> str:
-    """Cancel a job; in words what is wrong where that cannot be done, else nothing."""
+def _try_to_cancel(job_id: str, surveyor: Surveyor) -> str:
+    """Cancel a job; return the problem in words, or an empty string."""
     try:
         surveyor.cancel(job_id)
     except SchedulerError as problem:
@@ -97,8 +182,8 @@ def _cancel(job_id: str, surveyor: Surveyor) -> str:
     return ""
 
 
-def _write(planned: Planned, questions: Questions) -> PendingLook:
-    """Write what the nodes are asked into the job's new folder, which they share with this machine."""
+def _write_questions(planned: Planned, questions: Questions) -> PendingLook:
+    """Write the nodes' questions into the job's new folder on the shared file system."""
     folder = planned.folder
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, mode=0o700)
@@ -136,15 +221,15 @@ def _wait(
             now = time.monotonic()
             if now - said > WORD_S or now - began < POLL_S:
                 said = now
-                say(_words(left, now - began, wait_s))
+                say(_progress_line(left, now - began, wait_s))
             time.sleep(POLL_S)
     return list(found.values())
 
 
 def _look_in(each: PendingLook, surveyor: Surveyor, wait_s: float, say: Say) -> Looked | None:
-    """Return what a job has found, or why nothing is to be waited for; None while there is.
+    """Return a job's findings, or why waiting is pointless; None to go on waiting.
 
-    What nodes have written counts before anything that the scheduler says.
+    Files from nodes take precedence over the scheduler's answers.
     """
     if each.is_whole:
         return each.collect()
@@ -168,7 +253,7 @@ def _look_in(each: PendingLook, surveyor: Surveyor, wait_s: float, say: Say) -> 
 def _tired_of(
     each: PendingLook, status: Status, surveyor: Surveyor, wait_s: float
 ) -> Looked | None:
-    """Give a job up where waiting does not help, or took too long; None where there is still time."""
+    """Give up a job that is stuck or late; return None while there is time."""
     if status.stuck:
         words = f"waiting will not help its job: {status.stuck}"
         return _give_up(each, words, surveyor, is_fault=True)
@@ -184,7 +269,7 @@ def _tired_of(
     return _give_up(each, words, surveyor)
 
 
-def _words(left: Sequence[PendingLook], waited: float, wait_s: float) -> str:
+def _progress_line(left: Sequence[PendingLook], waited: float, wait_s: float) -> str:
     first = left[0]
     if first.status is NOTHING_KNOWN:
         doing = "is not known to run yet: the scheduler does not answer"
@@ -201,8 +286,8 @@ def _words(left: Sequence[PendingLook], waited: float, wait_s: float) -> str:
 def _give_up(
     each: PendingLook, problem: str, surveyor: Surveyor, *, is_fault: bool = False
 ) -> Looked:
-    """Cancel a job, and return what it left; it may have come to its end meanwhile."""
-    not_cancelled = _cancel(each.job_id, surveyor) if each.job_id else ""
+    """Cancel a job and return its findings; it may have ended meanwhile."""
+    not_cancelled = _try_to_cancel(each.job_id, surveyor) if each.job_id else ""
     if each.is_whole:
         return each.collect()
     return Looked(each.name, tuple(each.looks), problem + not_cancelled, is_fault)

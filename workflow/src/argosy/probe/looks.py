@@ -1,13 +1,76 @@
-"""What nodes wrote of themselves (`runtime/node_look.py`)."""
+"""What nodes are asked, what they answer, and which folders are the same there (`runtime/node_look.py`)."""
 
 import json
-from collections.abc import Mapping
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from argosy.files import write_text
 from argosy.reading import read_text
+
+SUFFIXES = ("i", "-ib", "ib", "-ib0", "-hsn", "-hsn0", "-opa", "-eth")
+"""Suffixes that sites give the names of nodes on the fast network."""
+
+SCRATCH = ("/tmp", "/var/tmp", "/scratch", "/lscratch", "/localscratch", "/local", "/dev/shm")
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Questions to nodes, besides those of every look.
+
+    Args:
+        folders: folders that nodes may lack.
+        scratch: folders for temporary files, which may hold variables.
+        suffixes: suffixes of a node's name on other networks.
+        outside: hosts and ports to reach.
+        paths: folders that nodes need, and whether they must be writable.
+        commands: programs to run on a node, by name.
+    """
+
+    folders: Sequence[str] = ()
+    scratch: Sequence[str] = ()
+    suffixes: Sequence[str] = ()
+    outside: Sequence[tuple[str, int]] = ()
+    paths: Mapping[str, bool] = field(default_factory=dict)
+    commands: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def of_any_cluster() -> Questions:
+    """Return the questions for an unknown cluster."""
+    return Questions(
+        folders=_folders_here(), scratch=SCRATCH, suffixes=SUFFIXES, outside=_package_index()
+    )
+
+
+def _package_index() -> list[tuple[str, int]]:
+    """Return host and port of the package index that pip is configured for, if any."""
+    try:
+        said = subprocess.run(
+            [sys.executable, "-m", "pip", "config", "list"],
+            capture_output=True,
+            text=True,
+            timeout=20,
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    found = re.search(r"index[-_]url='(https?)://(?:[^@/']*@)?([\w.-]+)(?::(\d+))?", said)
+    if not found:
+        return []
+    return [(found[2], int(found[3] or (443 if found[1] == "https" else 80)))]
+
+
+def _folders_here() -> list[str]:
+    """Return folders of this machine that nodes may lack: home, and those in the user's variables."""
+    named = (os.environ.get(name, "") for name in ("HOME", "WORK", "SCRATCH", "PROJECT"))
+    return sorted({each for each in named if each.startswith("/") and Path(each).is_dir()})
 
 
 class Part(BaseModel):
@@ -29,12 +92,12 @@ class Scratch(Part):
     """A folder for temporary files."""
 
     written: str
-    """As it would stand in a site's file, perhaps with a variable."""
+    """The folder as written in a site's file, perhaps with a variable."""
     folder: str
     kind: str = ""
-    """Of its file system."""
+    """The type of its file system."""
     size_mib: int = 0
-    """Of its whole file system: alike in two folders of one, and today and tomorrow."""
+    """The size of its file system, which does not change from look to look."""
     free_mib: int = 0
     writable: bool = False
     runs_programs: bool = False
@@ -42,27 +105,27 @@ class Scratch(Part):
 
 
 class Connection(Part):
-    """What node 1 found when it reached for node 0 over an interface."""
+    """What node 1 found when it connected to node 0 over an interface."""
 
     problem: str = ""
     bytes_per_s: float = 0.0
     clock_ahead_s: float = 0.0
-    """How far node 0's clock is ahead."""
+    """Seconds that node 0's clock is ahead."""
     clock_within_s: float = 0.0
 
 
 class Meeting(Part):
-    """How a node met the others."""
+    """How a node reached the others."""
 
     interfaces: Mapping[str, Connection] = {}
-    """Of node 1: how fast node 0 is over each interface that both have."""
+    """On node 1: the connection to node 0 over each common interface."""
     peers: Mapping[str, Mapping[str, str]] = {}
-    """By the name of each other node and by interface: why it was not reached; empty where it was."""
+    """Problem by node and interface; empty if the node was reached."""
     problem: str = ""
 
 
 class Told(Part):
-    """How a program ended on a node, and what it said last."""
+    """The exit status and last output of a program on a node."""
 
     status: int
     said: str
@@ -74,7 +137,7 @@ class NodeLook(Part):
     node: str
     number: int = 0
     nodes: int = 1
-    """How many look together."""
+    """Number of nodes in the job."""
     architecture: str
     kernel: str
     system: str
@@ -84,7 +147,7 @@ class NodeLook(Part):
     suffixes: Mapping[str, str]
     scratch: tuple[Scratch, ...]
     paths: Mapping[str, str] = {}
-    """Folders that nodes need, and what is wrong with each."""
+    """Problems of folders that nodes need; empty if there is none."""
     commands: Mapping[str, Told] = {}
     absent: tuple[str, ...]
     user_namespaces: bool
@@ -99,7 +162,7 @@ class NodeLook(Part):
 
 
 def read_problems(folder: Path, nodes: int) -> list[str]:
-    """Return why nodes of a job could not look, in their own words."""
+    """Return the problems that nodes of a job reported."""
     found = []
     for number in range(nodes):
         with suppress(OSError):
@@ -108,7 +171,7 @@ def read_problems(folder: Path, nodes: int) -> list[str]:
 
 
 def read_looks(folder: Path, nodes: int) -> list[NodeLook]:
-    """Return what the nodes of a job wrote, in their order; damaged or missing ones are left out."""
+    """Return the looks of a job's nodes in order, without damaged or missing ones."""
     found = []
     for number in range(nodes):
         try:
@@ -117,3 +180,72 @@ def read_looks(folder: Path, nodes: int) -> list[NodeLook]:
         except (OSError, ValidationError, json.JSONDecodeError):
             continue
     return found
+
+
+PREFIX = ".argosy-look-"
+NOT_SEEN = "takes files that the login node does not see: it is another folder there"
+
+
+@dataclass(frozen=True)
+class Marks:
+    """The marks of one job.
+
+    Args:
+        secret: the job's secret, which is part of each file's name and its content.
+        paths: the folders, and whether nodes write into each.
+    """
+
+    secret: str
+    paths: Mapping[str, bool]
+
+    def leave(self) -> list[str]:
+        """Write a mark into each folder for nodes to read; return the folders that took one."""
+        left = []
+        for path in filter(os.path.isdir, self.paths):
+            with suppress(OSError):
+                write_text(Path(path) / f"{PREFIX}{self.secret}", self.secret)
+                left.append(path)
+        return left
+
+    def checked(self, looks: Sequence[NodeLook], patience_s: float) -> list[NodeLook]:
+        """Return the looks with a problem for each folder in which a node's mark is not visible here."""
+        until = time.monotonic() + patience_s
+        return [self._checked(look, until) for look in looks]
+
+    def remove(self, nodes: int) -> None:
+        """Remove the marks of this machine and of `nodes` nodes."""
+        for path in self.paths:
+            for name in (self.secret, *(self._name(number) for number in range(nodes))):
+                with suppress(OSError):
+                    (Path(path) / f"{PREFIX}{name}").unlink()
+
+    def _name(self, number: int) -> str:
+        return f"{self.secret}-{number}"
+
+    def _checked(self, look: NodeLook, until: float) -> NodeLook:
+        unseen = [
+            path
+            for path in self._folders_written(look)
+            if not self._is_seen(path, look.number, until)
+        ]
+        if not unseen:
+            return look
+        return look.model_copy(update={"paths": {**look.paths, **dict.fromkeys(unseen, NOT_SEEN)}})
+
+    def _folders_written(self, look: NodeLook) -> Iterable[str]:
+        """Return the folders into which a node says it wrote its mark."""
+        return (
+            path for path, writes in self.paths.items() if writes and look.paths.get(path) == ""
+        )
+
+    def _is_seen(self, path: str, number: int, until: float) -> bool:
+        while True:
+            with suppress(OSError):
+                if (
+                    read_text(Path(path) / f"{PREFIX}{self._name(number)}", Path(path))
+                    == self.secret
+                ):
+                    return True
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.5)

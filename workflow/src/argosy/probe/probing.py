@@ -1,29 +1,96 @@
-"""The whole of a probe: ask, look, write; or compare with what was written."""
+"""A whole probe: ask the scheduler, look at nodes, write or compare the site's folder."""
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import argosy
 from argosy.errors import ArgosyError, plain
 from argosy.files import write_text
-from argosy.probe.drift import find_drift
-from argosy.probe.look_jobs import Planned, look_at
-from argosy.probe.pending_look import Looked
-from argosy.probe.questions import of_any_cluster
-from argosy.probe.site_draft import SiteDraft, draft_site
-from argosy.probe.site_text import plain as plain_keys
-from argosy.probe.site_text import site_text
+from argosy.probe.look_jobs import Looked, Planned, look_at
+from argosy.probe.looks import of_any_cluster
+from argosy.probe.site_draft import SiteDraft, draft_site, site_text
+from argosy.probe.site_draft import plain as plain_keys
 from argosy.schedulers import find_batch_system
-from argosy.schedulers.cluster_facts import ClusterFacts, Surveyor
-from argosy.site.models import read_site
+from argosy.schedulers.batch_system import ClusterFacts, Surveyor
+from argosy.site.models import Site, read_site
 from argosy.site.values import KEY, TO_FILL_IN, keys_to_fill_in
 from argosy.yaml_file import read_yaml
 
+
+def find_drift(written: Mapping[str, Any], today: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the differences between a site's file and the cluster of today, in words.
+
+    Keys that only the file has are ignored, except hardware and queues that are gone.
+
+    Args:
+        written: the content of site.yaml.
+        today: the keys of a draft.
+    """
+    # Compare parsed values: `1d` equals `24h`.
+    known = Site.model_validate(_known_keys(today)).model_dump()
+    file = Site.model_validate(written).model_dump()
+    for key in ("interface", "account", "account_required", "tmpdir"):
+        is_known = today.get(key, TO_FILL_IN) != TO_FILL_IN or key == "account_required"
+        if is_known and file[key] != known[key]:
+            yield f"{key}: the file says {_in_words(file[key])}, the cluster {_in_words(known[key])}"
+    for folder in known["absent_folders"]:
+        if folder not in file["absent_folders"]:
+            yield f"absent_folders: nodes lack {folder}, which the file does not say"
+    yield from _entry_drift("hardware", file["hardware"], known["hardware"], _hardware_identity)
+    yield from _entry_drift("queues", file["queues"], known["queues"], _queue_identity)
+
+
+def _known_keys(today: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the draft's known keys, which the model accepts."""
+    found = {key: value for key, value in today.items() if value != TO_FILL_IN}
+    return {**found, "account_required": bool(today.get("account_required"))}
+
+
+def _hardware_identity(name: str, entry: Mapping[str, Any]) -> object:
+    return entry["options"].get("gres") or entry["gpu"] or ("cpu" if not entry["gpus"] else name)
+
+
+def _queue_identity(name: str, entry: Mapping[str, Any]) -> object:
+    return entry["options"].get("partition", name)
+
+
+def _entry_drift(
+    key: str, file: Mapping[str, Any], today: Mapping[str, Any], identity: Any
+) -> Iterator[str]:
+    """Yield the differences between entries; two entries match if they mean the same to the scheduler."""
+    now = {identity(name, entry): entry for name, entry in today.items()}
+    then = {identity(name, entry): (name, entry) for name, entry in file.items()}
+    for mark, (name, entry) in then.items():
+        if mark not in now:
+            yield f"{key}.{name}: the cluster has none ({mark})"
+            continue
+        for part in _COMPARED[key]:
+            if entry[part] != now[mark][part] and entry[part] is not None:
+                yield (
+                    f"{key}.{name}.{part}: the file says {_in_words(entry[part])}, "
+                    f"the cluster {_in_words(now[mark][part])}"
+                )
+    for mark in now:
+        if mark not in then:
+            yield f"{key}: the cluster has {mark}, which the file has not"
+
+
+_COMPARED = {
+    "hardware": ("architecture", "cores", "threads_per_core", "memory", "gpus"),
+    "queues": ("limits", "gpus_only"),
+}
+
+
+def _in_words(value: object) -> str:
+    return "nothing" if value in (None, (), {}) else str(value)
+
+
 SCHEDULER = "slurm"
-"""The only one so far that can be asked."""
+"""The only scheduler that can be surveyed so far."""
 
 FOLDER = Path("resources/probe")
 PROFILE = """\
@@ -35,13 +102,13 @@ argosy-poll-seconds: 15
 
 @dataclass(frozen=True)
 class Probe:
-    """What is to be found out.
+    """A probe of the cluster.
 
     Args:
         project: the folder that has `slurm/`.
-        name: of the site.
-        account: the project that pays, where the user says so.
-        wait_s: how long jobs may take; None: no jobs.
+        name: name of the site.
+        account: the account to charge, if the user names one.
+        wait_s: seconds that jobs may take; None: submit none.
     """
 
     project: Path
@@ -51,14 +118,14 @@ class Probe:
 
     @property
     def folder(self) -> Path:
-        """Of the site."""
+        """The site's folder."""
         return self.project / "slurm" / self.name
 
     def write(self) -> Iterator[str]:
-        """Write the site's folder; yields what was found, in lines.
+        """Write the site's folder and yield the findings, line by line.
 
         Raises:
-            ArgosyError: when the folder is there, or the scheduler does not answer.
+            ArgosyError: if the folder exists, or the scheduler does not answer.
         """
         if not KEY.fullmatch(self.name):
             raise ArgosyError(
@@ -73,7 +140,7 @@ class Probe:
                 "for a new one, remove it or choose another name",
             )
         began = time.monotonic()
-        draft = self._find()
+        draft = self._draft()
         date = time.strftime("%Y-%m-%d")
         head = [
             f"Written by `argosy site probe {self.name}` (Argosy {argosy.__version__}) on {date}. "
@@ -90,18 +157,18 @@ class Probe:
         written = read_yaml(self.folder / "site.yaml")
         return [
             f"slurm/{self.name}/site.yaml: {plain(each)}"
-            for each in find_drift(written, plain_keys(self._find().keys))
+            for each in find_drift(written, plain_keys(self._draft().keys))
         ]
 
-    def _find(self) -> SiteDraft:
+    def _draft(self) -> SiteDraft:
         surveyor = find_batch_system(SCHEDULER).make_surveyor()
         if surveyor is None:
             raise ArgosyError(f"{SCHEDULER}: it has no cluster to ask")
         facts = surveyor.survey(self.account, _say)
-        return draft_site(SCHEDULER, facts, self._look(facts, surveyor))
+        return draft_site(SCHEDULER, facts, self._look_at_nodes(facts, surveyor))
 
-    def _look(self, facts: ClusterFacts, surveyor: Surveyor) -> list[Looked]:
-        """Look at nodes of each kind that takes jobs now; the others are said to be not looked at."""
+    def _look_at_nodes(self, facts: ClusterFacts, surveyor: Surveyor) -> list[Looked]:
+        """Look at nodes of each kind that takes jobs now; report the others as not looked at."""
         if self.wait_s is None:
             return []
         planned, away = [], []
@@ -144,3 +211,38 @@ class Probe:
 
 def _say(line: str) -> None:
     print(plain(line), file=sys.stderr, flush=True)
+
+
+def find_here(project: Path) -> str:
+    """Return the site folder of this cluster, by its `cluster_name` or its own name.
+
+    Raises:
+        ArgosyError: if there is none, or several.
+    """
+    surveyor = find_batch_system(SCHEDULER).make_surveyor()
+    cluster = surveyor.cluster_name() if surveyor else ""
+    folders = [path.parent for path in sorted((project / "slurm").glob("*/site.yaml"))]
+    named = {folder.name: _cluster_name(folder) for folder in folders}
+    found = [name for name, known in named.items() if known and known == cluster]
+    # Without a cluster_name, the folder's own name counts.
+    found = found or [
+        name for name, known in named.items() if not known and name.lower() == cluster.lower()
+    ]
+    if len(found) > 1:
+        raise ArgosyError(
+            f"slurm/: {', '.join(found)} all say cluster_name: {cluster}", "leave it in one of them"
+        )
+    if not found:
+        raise ArgosyError(
+            f"slurm/: no folder is of this cluster, which is called {cluster or 'nothing'}",
+            f"argosy site probe {cluster or 'NAME'} writes one",
+        )
+    return found[0]
+
+
+def _cluster_name(folder: Path) -> str:
+    """Return the cluster_name of a site's file; empty if the file cannot be read or is incomplete."""
+    try:
+        return read_site(folder).cluster_name or ""
+    except ArgosyError:
+        return ""

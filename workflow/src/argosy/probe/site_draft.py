@@ -1,22 +1,86 @@
-"""A site's file as a cluster would have it: each value with its origin, and what is not known."""
+"""A site's file as the cluster would have it: each value with its origin, and what is not known."""
 
+import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from argosy.probe.folders import absent_folders, choose_tmpdir
-from argosy.probe.interfaces import choose_interface
-from argosy.probe.pending_look import Looked
-from argosy.probe.remarks import not_found, worth_knowing
-from argosy.probe.values import Draft, Value
-from argosy.schedulers.cluster_facts import ClusterFacts, NodeKind, QueueFacts
+import yaml
+
+from argosy.probe.choices import Draft, Value, absent_folders, choose_interface, choose_tmpdir
+from argosy.probe.look_jobs import Looked
+from argosy.probe.looks import NodeLook
+from argosy.schedulers.batch_system import ClusterFacts, NodeKind, QueueFacts
 from argosy.site.values import TO_FILL_IN
 from argosy.units import duration
+
+CLOCK_S = 1.0
+"""Seconds of clock difference above which it is reported."""
+
+
+def not_found(
+    facts: ClusterFacts, looked: Sequence[Looked], interface: Value, tmpdir: Value | None
+) -> Iterator[str]:
+    """Yield what could not be found, with the reason."""
+    if interface.value == TO_FILL_IN:
+        yield f"interface ({interface.origin})"
+    if facts.account_required and not facts.account:
+        yield f"account ({facts.account_origin}; --account names one)"
+    if tmpdir is None:
+        yield "tmpdir (no folder of a node's own was found; without the key it is /tmp)"
+    seen = {each.name for each in looked}
+    for each in looked:
+        if each.problem:
+            yield f"hardware.{each.name} from the inside ({each.problem})"
+    for kind in facts.kinds:
+        if kind.name not in seen:
+            yield f"hardware.{kind.name} from the inside (not looked at)"
+    yield "images.build: whether login nodes are a place for builds, the site's pages say"
+
+
+def worth_knowing(facts: ClusterFacts, looked: Sequence[Looked]) -> Iterator[str]:
+    """Yield facts about nodes without a key in a site's file, and obstacles."""
+    with_gpus = {each.name for each in facts.kinds if each.gpus}
+    for each in looked:
+        for number, look in enumerate(each.looks):
+            where = f"{each.name} ({look.node})"
+            lines = _of_second(look) if number else _of_first(look, each.name in with_gpus)
+            yield from (f"{where}: {line}" for line in lines)
+
+
+def _of_first(look: NodeLook, has_gpus: bool) -> Iterator[str]:
+    pythons = [one.partition("=") for one in look.pythons if one]
+    versions = ", ".join(sorted({version for _, _, version in pythons}))
+    yield (
+        f"{look.system}, Linux {look.kernel}, Python {versions}, "
+        f"{'user namespaces' if look.user_namespaces else 'NO user namespaces'}"
+        + (f", {', '.join(look.fabrics)}" if look.fabrics else "")
+        + (f", {len(look.gpus)} GPUs seen" if look.gpus else "")
+    )
+    if sys.executable not in [path for path, _, _ in pythons]:
+        yield (
+            f"Argosy's environment does NOT run there ({sys.executable}): it, and the Python that it was "
+            "made with, have to lie where nodes see them"
+        )
+    if has_gpus and not look.gpus:
+        yield "a job that was given a GPU saw none"
+    for host, problem in look.outside.items():
+        yield f"does not reach {host} ({problem})" if problem else f"reaches {host}"
+
+
+def _of_second(look: NodeLook) -> Iterator[str]:
+    if look.meeting.problem:
+        yield look.meeting.problem
+    for one in look.meeting.interfaces.values():
+        if not one.problem and abs(one.clock_ahead_s) > CLOCK_S + one.clock_within_s:
+            yield f"its clock and that of the node beside it differ by {abs(one.clock_ahead_s):.1f} s"
+            return
 
 
 @dataclass(frozen=True)
 class SiteDraft:
-    """What would stand in a site's file, what could not be found, and what has no key."""
+    """The keys of a site's file, what could not be found, and notes without a key."""
 
     keys: Draft
     unknown: tuple[str, ...]
@@ -24,7 +88,7 @@ class SiteDraft:
 
 
 def draft_site(scheduler: str, facts: ClusterFacts, looked: Sequence[Looked]) -> SiteDraft:
-    """Put together what the scheduler told and what nodes found."""
+    """Combine the scheduler's answers and the nodes' looks."""
     looks = [look for each in looked for look in each.looks]
     interface = choose_interface(looked)
     tmpdir = choose_tmpdir(looks)
@@ -90,3 +154,57 @@ def _queue(queue: QueueFacts) -> dict[str, Any]:
         **({"gpus_only": Value(True, "it takes no job without GPUs")} if queue.gpus_only else {}),
         **({"only_by_name": Value(True, queue.aside)} if queue.aside else {}),
     }
+
+
+WIDTH = 110
+
+
+def site_text(draft: SiteDraft, head: Sequence[str]) -> str:
+    """Return the text of a site.yaml; `head` is its first comment."""
+    lines = [*_comments(head, 0), *_lines(draft.keys, 0)]
+    if draft.unknown:
+        lines += ["", *_comments(["Not found:", *(f"- {each}" for each in draft.unknown)], 0)]
+    if draft.notes:
+        lines += ["", *_comments(["Worth knowing:", *(f"- {each}" for each in draft.notes)], 0)]
+    return "\n".join(lines) + "\n"
+
+
+def plain(keys: Draft) -> dict[str, Any]:
+    """Return the keys with their values alone."""
+    return {
+        key: each.value if isinstance(each, Value) else plain(each) for key, each in keys.items()
+    }
+
+
+def _lines(keys: Draft, depth: int) -> Iterator[str]:
+    for key, each in keys.items():
+        if isinstance(each, Value):
+            if each.origin:
+                yield from _comments([each.origin], depth)
+            yield f"{'  ' * depth}{_inline(key)}: {_inline(each.value)}"
+        elif each:
+            yield f"{'  ' * depth}{_inline(key)}:"
+            yield from _lines(each, depth + 1)
+
+
+def _inline(value: Any) -> str:
+    """Return a value as YAML in one line."""
+    text = yaml.safe_dump(
+        value, default_flow_style=True, sort_keys=False, width=10_000, allow_unicode=True
+    )
+    return text.removesuffix("...\n").strip()
+
+
+def _comments(texts: Sequence[str], depth: int) -> Iterator[str]:
+    """Yield comment lines; each line gets its own mark, so foreign text cannot leave the comment."""
+    indent = "  " * depth + "# "
+    for text in texts:
+        shown = "".join(letter if letter.isprintable() else " " for letter in text)
+        yield from textwrap.wrap(
+            shown,
+            WIDTH,
+            initial_indent=indent,
+            subsequent_indent=indent + ("  " if shown.startswith("- ") else ""),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )

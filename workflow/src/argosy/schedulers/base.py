@@ -1,10 +1,13 @@
-"""Jobs as all schedulers see them, and what the executor asks of whoever runs batch scripts.
+"""Jobs as all schedulers see them, and the interface between executor and scheduler.
 
-A job is known by its run's folder: a run has one job at a time.
+A job is identified by its run's folder, since a run has one job at a time.
 """
 
+import threading
+import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -15,28 +18,28 @@ from argosy.errors import ArgosyError
 Say = Callable[[str], None]
 
 BETWEEN_RUNS_S = 60
-"""Added to each run's time in a job that holds several: its script begins and ends outside of that time."""
+"""Seconds added for each run of a shared job, for the start and end of the run's script."""
 
 
 def job_name(run_dir: Path) -> str:
-    """Return the name by which the queue shows a run's job, and by which it is found there again."""
+    """Return the name of a run's job in the queue."""
     return f"argosy-{run_dir.parent.name}-{run_dir.name}"
 
 
 class SchedulerError(Exception):
-    """The scheduler could not do what it was asked; the text is its own, in one line."""
+    """The scheduler failed or refused; the text is its own, in one line."""
 
 
 class NotNowError(SchedulerError):
-    """It could not be done now, and perhaps later: nothing is known to be wrong with the job."""
+    """The request may succeed later: nothing is known to be wrong with the job."""
 
 
 class BusyError(NotNowError):
-    """The scheduler takes no more jobs of the user for now: the same may be asked again later."""
+    """The scheduler takes no more jobs of the user for now; try again later."""
 
 
 class NotAnsweredError(ArgosyError):
-    """The scheduler has not answered for as long as it is asked: nothing is known of the jobs."""
+    """The scheduler did not answer within its time: the state of the jobs is unknown."""
 
 
 class State(Enum):
@@ -47,7 +50,7 @@ class State(Enum):
     REQUEUED = "requeued"
     RUNNING = "running"
     ENDING = "ending"
-    """Its script has ended, and the site cleans up after it; it may yet return to the queue."""
+    """Its script has ended and the site cleans up; it may still be requeued."""
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -60,21 +63,20 @@ class State(Enum):
 
     @property
     def active(self) -> bool:
-        """Whether the job is still to come to its end."""
+        """Whether the job has not ended yet."""
         return self in ACTIVE
 
 
 ACTIVE = (State.RUNNING, State.ENDING, State.PENDING, State.REQUEUED, State.WAITING)
-"""In the order in which they are told."""
+"""In the order of messages."""
 
 
 @dataclass(frozen=True)
 class Status:
-    """How a job is.
+    """The status of a job.
 
-    `job_id` is None until it is submitted; `reason` says why it is in that state, in the scheduler's
-    words; `nodes` is the list of nodes as the scheduler writes it; `stuck` says what to do where
-    waiting will not help.
+    `job_id` is None until submission; `reason` is the scheduler's reason for the state; `nodes` is the
+    scheduler's list of nodes; `stuck` says what to do if waiting will not help.
     """
 
     state: State
@@ -97,18 +99,18 @@ class Listed:
     name: str
     work_dir: Path
     used_s: float | None = None
-    """How long it has run, since its last start."""
+    """Seconds since its last start."""
     left_s: float | None = None
-    """Until its time limit; None where there is none."""
+    """Seconds until its time limit; None without one."""
     start: float | None = None
-    """When it started, or is expected to, in seconds since the epoch."""
+    """Unix time of its start, or of its expected start."""
     alone: bool = False
-    """No other job of the user runs, or has run as long as the queue remembers."""
+    """Whether the queue shows no other running or recent job of the user."""
 
 
 @dataclass(frozen=True)
 class Reason:
-    """What a queue's reason for a wait means; one that is `stuck` never resolves by itself."""
+    """The meaning of a reason for waiting; if `stuck`, it never resolves by itself."""
 
     meaning: str
     stuck: bool = False
@@ -116,9 +118,9 @@ class Reason:
 
 @dataclass(frozen=True)
 class Accepted:
-    """A script that a scheduler takes, for all of its shape.
+    """A script that a scheduler accepts.
 
-    `wait` says what keeps it from starting, `given` that it will get something else than it asks for.
+    `wait` says what keeps it from starting, `given` how its allocation will differ from its request.
     """
 
     script: Path
@@ -131,41 +133,41 @@ class Accepted:
 
 
 class Scheduler(Protocol):
-    """Runs batch scripts. Implementations keep what they know in each run's job.json."""
+    """Runs batch scripts. Implementations note jobs in each run's job.json."""
 
     avoids_bad_nodes: bool
     """Whether jobs avoid a node on which runs fail in a way that no other node shares."""
 
     @property
     def cancel_command(self) -> str:
-        """The command by which a user cancels a job, whose number follows it."""
+        """The command that cancels a job, without the job's number."""
 
     @property
     def pause_s(self) -> float:
-        """How long to wait until the next poll, in seconds."""
+        """Seconds until the next poll."""
 
     @property
     def trouble(self) -> str | None:
-        """What keeps the scheduler from answering, for the user; None when all is well."""
+        """Why the scheduler does not answer, for the user; None if it does."""
 
     def submit(self, run_dirs: Iterable[Path]) -> None:
-        """Take over these runs: attach to the jobs that earlier drivers left, submit the others."""
+        """Take over runs: attach to jobs of earlier drivers, and submit the others."""
 
     def poll(self) -> Mapping[Path, Status]:
-        """Return the status of all runs taken over, by one look; those that ended are given back by it."""
+        """Return the status of all runs taken over; ended runs are released."""
 
     def cancel(self) -> None:
-        """End the jobs of all runs taken over, and return when they have been told.
+        """Cancel the jobs of all runs taken over.
 
         Raises:
-            SchedulerError: when they could not be told.
+            SchedulerError: if they could not be cancelled.
         """
 
 
 def describe_queue(statuses: Collection[Status], cancel_command: str) -> str:
-    """Return one line: how many jobs are in which state, and why those wait that wait; empty without any.
+    """Return a line with the number of jobs in each state and reasons for waiting; empty without jobs.
 
-    Of those for which waiting will not help it says what does.
+    For stuck jobs it says what to do.
     """
     states = Counter(status.state for status in statuses if status.state.active)
     parts = []
@@ -179,12 +181,33 @@ def describe_queue(statuses: Collection[Status], cancel_command: str) -> str:
         if each.state.active and each.stuck:
             stuck.setdefault(each.stuck, []).append(each.job_id or "?")
     helps = [
-        f"; waiting will not help {_named(ids)}: {what}, or give up by `{cancel_command}`"
+        f"; waiting will not help {_job_list(ids)}: {what}, or give up by `{cancel_command}`"
         for what, ids in stuck.items()
     ]
     return f"jobs: {', '.join(parts)}{''.join(helps)}" if parts else ""
 
 
-def _named(job_ids: Sequence[str]) -> str:
+def _job_list(job_ids: Sequence[str]) -> str:
     more = f" and {len(job_ids) - 3} more" if len(job_ids) > 3 else ""
     return f"job{'s' if len(job_ids) > 1 else ''} {', '.join(job_ids[:3])}{more}"
+
+
+SILENCE_S = 30.0
+
+
+@contextmanager
+def speaking(say: Say, waits_for: str) -> Iterator[None]:
+    """Report every SILENCE_S seconds what the block waits for, and for how long."""
+    ended, began = threading.Event(), time.monotonic()
+
+    def speak() -> None:
+        while not ended.wait(SILENCE_S):
+            say(f"waiting for {waits_for}, for {time.monotonic() - began:.0f} s")
+
+    speaker = threading.Thread(target=speak, daemon=True)
+    speaker.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        speaker.join()

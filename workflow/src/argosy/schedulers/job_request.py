@@ -1,4 +1,4 @@
-"""What a job asks of its scheduler, and what a site's options make of it."""
+"""A job's request to its scheduler, combined with the site's options."""
 
 import math
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ GPU_FIELDS = ("{gpus}", "{gpus_total}", "{memory_per_gpu}")
 class JobRequest:
     """A job at its place on a site.
 
-    `folder` is where it runs and its log lies; it is found again by it. `warning` is how many seconds
-    before its time limit its script is to be told; None: not.
+    `folder` is its working folder, which holds its log and identifies it. `warning` is the time in seconds
+    before its time limit at which its script is warned; None: no warning.
     """
 
     site: Site
@@ -29,7 +29,7 @@ class JobRequest:
 
     @property
     def fields(self) -> Mapping[str, int]:
-        """What the options of a site may speak of, in braces."""
+        """Values of the fields in braces of a site's options."""
         threads = self.placement.hardware.threads_per_core if self.placement.hardware else 1
         cpus = self.request.cpus * threads
         return {
@@ -47,14 +47,14 @@ class JobRequest:
 
     @property
     def account(self) -> str | None:
-        """The project that pays."""
+        """The account to charge."""
         hardware = self.placement.hardware
         return (hardware and hardware.account) or self.site.account
 
     def with_options_of_site(
         self, own: Mapping[str, str | int | None]
     ) -> dict[str, str | int | None]:
-        """Return Argosy's own options with those that the site adds, replaces and forbids."""
+        """Return Argosy's own options, with additions, replacements and removals by the site."""
         options = {
             name: value for name, value in own.items() if name not in self.site.unsupported_options
         }
@@ -63,13 +63,13 @@ class JobRequest:
         return options
 
     def check_folder(self) -> None:
-        """Refuse a folder that no script can name, or that compute nodes do not have.
+        """Refuse a folder that scripts cannot name or compute nodes do not have.
 
         Raises:
-            ArgosyError: saying what to do.
+            ArgosyError: with the remedy.
         """
         if not str(self.folder).isprintable():
-            # A line break would end the comment that an option is, and what follows would be run.
+            # A line break would end the option's comment, and the rest would run as shell.
             raise ArgosyError(
                 f"{str(self.folder)!r}: move the project: its path holds control characters"
             )
@@ -89,7 +89,7 @@ class JobRequest:
 
 
 def as_text(options: Mapping[str, str | int | None]) -> dict[str, str | None]:
-    """Return the options as they stand in a script."""
+    """Return the options as text."""
     return {name: None if value is None else str(value) for name, value in options.items()}
 
 
@@ -106,7 +106,7 @@ def _apply(options: dict[str, str | int | None], level: Options, fields: Mapping
 
 
 def _fill(value: str, fields: Mapping[str, int]) -> str:
-    """Return the value for this run; parts between commas that speak of GPUs only where it has any."""
+    """Return the value with its fields filled in, without the GPU parts if the run has no GPUs."""
     if not fields["gpus"]:
         parts = value.split(",")
         value = ",".join(part for part in parts if not any(gpu in part for gpu in GPU_FIELDS))

@@ -1,4 +1,4 @@
-"""Whether the images that scripts name are in the store, before a job asks for them on its nodes."""
+"""Checks before submission that the images of scripts are in the store."""
 
 import re
 import shlex
@@ -18,7 +18,7 @@ _STAGED = re.compile(r"^\s*--stage (?:node|memory)\b", re.MULTILINE)
 
 @dataclass(frozen=True)
 class _Wanted:
-    """An image by digest, the store that a script takes it from, and whether its nodes unpack it."""
+    """A script's image: its store, its digest, and whether nodes unpack it."""
 
     store: Store
     digest: str
@@ -26,34 +26,34 @@ class _Wanted:
 
 
 def check_images(run_dirs: Iterable[Path]) -> None:
-    """Look for the images of all runs.
+    """Check the images of all runs.
 
     Raises:
-        ArgosyError: naming the first that is not there, and what to do.
+        ArgosyError: with the first missing image and the remedy.
     """
     seen = set()
     for run_dir in run_dirs:
-        wanted = _wanted(run_dir)
+        wanted = _wanted_image(run_dir)
         if wanted and wanted not in seen:
             seen.add(wanted)
-            if problem := _problem(run_dir, wanted):
+            if problem := _what_is_missing(run_dir, wanted):
                 raise ArgosyError(problem)
 
 
 def missing_image(run_dir: Path) -> str | None:
-    """Return what is not there of the image that a run's script names, and what to do; None: all is."""
-    wanted = _wanted(run_dir)
-    return _problem(run_dir, wanted) if wanted else None
+    """Return the missing part of a run's image and the remedy; None if the image is complete."""
+    wanted = _wanted_image(run_dir)
+    return _what_is_missing(run_dir, wanted) if wanted else None
 
 
 def uses_image_in_place(run_dir: Path) -> bool:
-    """Return whether the run's nodes have its image from the store, and unpack none."""
-    wanted = _wanted(run_dir)
+    """Return whether the run uses its image directly from the store."""
+    wanted = _wanted_image(run_dir)
     return wanted is not None and not wanted.staged
 
 
-def _wanted(run_dir: Path) -> _Wanted | None:
-    """Return what the script says; None where it needs no image."""
+def _wanted_image(run_dir: Path) -> _Wanted | None:
+    """Return the script's image; None if it needs none."""
     text = read_text(run_dir / SCRIPT, site_of(run_dir))
     store, digest = _STORE.search(text), _DIGEST.search(text)
     if not store or not digest:
@@ -61,10 +61,10 @@ def _wanted(run_dir: Path) -> _Wanted | None:
     return _Wanted(Store(Path(shlex.split(store[1])[0])), digest[1], bool(_STAGED.search(text)))
 
 
-def _problem(run_dir: Path, wanted: _Wanted) -> str | None:
+def _what_is_missing(run_dir: Path, wanted: _Wanted) -> str | None:
     store, digest = wanted.store, wanted.digest
     project, where = run_dir.parents[3], "/".join(run_dir.parts[-2:])
-    name = _name(project, digest)
+    name = _image_name(project, digest)
     there = store.description(digest).is_file()
     if there and wanted.staged and not store.archive(digest).is_file():
         return (
@@ -83,7 +83,7 @@ def _problem(run_dir: Path, wanted: _Wanted) -> str | None:
     )
 
 
-def _name(project: Path, digest: str) -> str:
+def _image_name(project: Path, digest: str) -> str:
     """Return the image whose lock in the project has this digest."""
     for path in sorted(lock_path(project, "x").parents[1].glob("*/image.lock")):
         if digest in path.read_text(encoding="utf-8", errors="replace"):

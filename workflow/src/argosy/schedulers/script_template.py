@@ -1,7 +1,7 @@
 """Batch scripts: the scheduler's template of a name, with the blocks that the site overrides.
 
-All that a template prints is one word of the shell: `finalize` quotes each value that is not Markup. Markup
-are the results of `q`, `directive` and `expanded`, of macros and of `super()`.
+Each value that a template prints is one shell word: `finalize` quotes everything but Markup. The results of
+`q`, `directive`, `expanded`, macros and `super()` are Markup.
 """
 
 import os
@@ -30,10 +30,10 @@ from argosy.schedulers.batch_system import BatchSystem
 from argosy.site.values import FOLDER
 
 BASE = "base.sbatch.j2"
-"""What the scripts of runs have in common, whoever runs them."""
+"""The common part of all schedulers' scripts."""
 
 VARIABLE = re.compile(r"\$([A-Z_][A-Z0-9_]*)")
-"""Of the shell, in a folder of a site's file."""
+"""A shell variable in a folder of a site's file."""
 
 
 LENIENT = """set +euo pipefail
@@ -50,10 +50,10 @@ trap - ERR
 
 
 class ScriptTemplate:
-    """The scheduler's template of a name, with the blocks that the site's own file of that name overrides.
+    """The scheduler's template `name`, with blocks overridden by the site's file of that name.
 
     Raises:
-        ArgosyError: naming the template, when it is not Jinja.
+        ArgosyError: with the template's name, if it is not valid Jinja.
     """
 
     def __init__(self, system: BatchSystem, site_dir: Path, name: str) -> None:
@@ -67,14 +67,14 @@ class ScriptTemplate:
         """Return the text of the script.
 
         Raises:
-            ArgosyError: naming the template, when it uses a value that there is not.
+            ArgosyError: with the template's name, if it uses an unknown value.
         """
         with _said_of(self._path):
             return self._template.render(values)
 
 
 def template_files(system: BatchSystem, site_dir: Path, name: str) -> list[Path]:
-    """Return the files of which a site's template of a name is made, what overrides last."""
+    """Return the files of a site's template, the overriding one last."""
     base, own = site_dir.parent / "templates" / BASE, site_dir / name
     of_scheduler = next(
         (path for folder in _folders(system, site_dir) if (path := folder / name).is_file()),
@@ -84,7 +84,7 @@ def template_files(system: BatchSystem, site_dir: Path, name: str) -> list[Path]
 
 
 def _folders(system: BatchSystem, site_dir: Path) -> list[Path]:
-    """Return where templates are looked for, in this order."""
+    """Return the folders of templates, in the order of search."""
     return [*([system.TEMPLATES] if system.TEMPLATES else []), site_dir.parent / "templates"]
 
 
@@ -96,7 +96,7 @@ def _environment(system: BatchSystem, site_dir: Path) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        # By which macros and `super()` are Markup. Nothing is escaped as in HTML: `finalize` comes first.
+        # Makes macros and `super()` return Markup. `finalize` comes first, so nothing is escaped as HTML.
         autoescape=True,
         finalize=_one_word,
     )
@@ -112,7 +112,7 @@ def _environment(system: BatchSystem, site_dir: Path) -> Environment:
 
 
 def _one_word(value: object) -> Markup:
-    """Return a printed value as one word; raises ArgosyError for one with a line break or the like."""
+    """Return a printed value as one word; raises ArgosyError for unprintable characters."""
     if isinstance(value, Markup):
         return value
     text = str(value)
@@ -133,17 +133,17 @@ def _directive(system: BatchSystem, name: str, value: str | None) -> Markup:
 
 
 def _expanded(folder: str) -> Markup:
-    """Return a folder whose variables the shell expands between double quotes."""
+    """Return a folder for double quotes, in which the shell expands its variables."""
     if not FOLDER.fullmatch(folder):
         raise ArgosyError(f"{folder}: is no absolute folder", "write one, with variables at most")
     return Markup(folder)
 
 
 def lenient(lines: str, strict: str) -> str:
-    """Return a site's own lines of shell, which neither an unset variable nor a failure ends.
+    """Return a site's shell lines so that unset variables and failures do not end the script.
 
-    Files that they source, such as conda's, are not written for strict shells. A command of the lines that
-    fails is told; failures inside of a sourced file or a function are not.
+    Sourced files such as conda's are not written for strict shells. Failing commands of the lines are
+    reported; failures inside a sourced file or a function are not.
 
     Args:
         strict: the command that makes the shell strict again.

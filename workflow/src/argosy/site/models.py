@@ -31,8 +31,7 @@ from argosy.site.values import (
     keys_to_fill_in,
     printable,
 )
-from argosy.validated_units import AS_WRITTEN, Count, Mebibytes, Seconds
-from argosy.validation import describe
+from argosy.validation import AS_WRITTEN, Count, Mebibytes, Seconds, describe
 from argosy.yaml_file import read_yaml
 
 LOCAL = "local"

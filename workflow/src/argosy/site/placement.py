@@ -47,12 +47,12 @@ def place(site: Site, request: Request, hardware: str | None, queue: str | None)
 
 
 def _choose_hardware(site: Site, request: Request, wanted: str | None, queue: str | None) -> str:
-    _known("hardware", wanted, list(site.hardware))
-    _known("queue", queue, list(site.queues))
+    _check_name("hardware", wanted, list(site.hardware))
+    _check_name("queue", queue, list(site.queues))
     candidates = [wanted] if wanted else list(site.hardware)
     if queue:
         candidates = [name for name in candidates if name in site.queues[queue].hardware]
-    why = {name: next(_lacks(site.hardware[name], request), None) for name in candidates}
+    why = {name: next(_what_it_lacks(site.hardware[name], request), None) for name in candidates}
     for name, reason in why.items():
         if reason is None and (wanted or bool(site.hardware[name].gpus) == bool(request.gpus)):
             return name
@@ -79,7 +79,7 @@ def _choose_queue(site: Site, request: Request, hardware: str, wanted: str | Non
             return name
     reasons = "; ".join(f"{name}: {refusals[0].words}" for name, refusals in why.items())
     raise ArgosyError(
-        f"no queue takes {_nodes(request.nodes)} for {duration(request.time)} on {hardware}: "
+        f"no queue takes {_count_of_nodes(request.nodes)} for {duration(request.time)} on {hardware}: "
         f"{reasons or 'none leads to this hardware'}",
         _remedy(why),
     )
@@ -97,12 +97,12 @@ def _remedy(why: Mapping[str, Sequence["_Refusal"]]) -> str:
     return f"change {' or '.join(keys)} of the experiment, or the site's file where the site allows more"
 
 
-def _known(key: str, name: str | None, known: list[str]) -> None:
+def _check_name(key: str, name: str | None, known: list[str]) -> None:
     if name is not None and name not in known:
         raise ArgosyError(f"{key}: the site has no {name}", f"there are {', '.join(known)}")
 
 
-def _lacks(hardware: Hardware, request: Request) -> Iterator[str]:
+def _what_it_lacks(hardware: Hardware, request: Request) -> Iterator[str]:
     if request.gpus > hardware.gpus:
         yield f"{hardware.gpus} GPUs a node of {request.gpus} needed"
     if hardware.cores is not None and request.cpus > hardware.cores:
@@ -132,18 +132,19 @@ def _refusals(
     whole = queue.whole_nodes_from
     if whole is not None and whole <= request.nodes and request.gpus < hardware.gpus:
         yield _Refusal(
-            f"jobs of {_nodes(whole)} or more have to use all {hardware.gpus} GPUs of each, "
+            f"jobs of {_count_of_nodes(whole)} or more have to use all {hardware.gpus} GPUs of each, "
             f"not {request.gpus}",
             "resources.gpus_per_rank",
         )
     limit = next((each for each in queue.limits if each.holds(request.nodes)), None)
     if limit is None and queue.limits:
-        yield _Refusal(f"at most {_nodes(queue.limits[-1].nodes or 0)}", "scale.nodes")
+        yield _Refusal(f"at most {_count_of_nodes(queue.limits[-1].nodes or 0)}", "scale.nodes")
     if limit and limit.time is not None and request.time > limit.time:
         yield _Refusal(
-            f"at most {duration(limit.time)} with {_nodes(request.nodes)}", "resources.time"
+            f"at most {duration(limit.time)} with {_count_of_nodes(request.nodes)}",
+            "resources.time",
         )
 
 
-def _nodes(count: int) -> str:
+def _count_of_nodes(count: int) -> str:
     return "1 node" if count == 1 else f"{count} nodes"

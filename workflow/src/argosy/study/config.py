@@ -9,8 +9,7 @@ from pydantic import ValidationError
 
 from argosy.errors import ArgosyError
 from argosy.study.models import Config
-from argosy.validated_units import AS_WRITTEN
-from argosy.validation import finding
+from argosy.validation import AS_WRITTEN, finding
 
 Location = tuple[int | str, ...]
 

@@ -20,7 +20,7 @@ from pydantic import (
 
 from argosy.study.command_launchers import refuse_launchers
 from argosy.study.image_names import ARCHIVES, image_name, is_taken
-from argosy.validated_units import Count, Mebibytes, Seconds, from_text, written_seconds
+from argosy.validation import Count, Mebibytes, Seconds, from_text, written_seconds
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

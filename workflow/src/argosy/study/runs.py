@@ -19,7 +19,7 @@ from argosy.study.models import (
     Stalls,
     native_name,
 )
-from argosy.validated_units import Count
+from argosy.validation import Count
 
 
 class Variant(Model):

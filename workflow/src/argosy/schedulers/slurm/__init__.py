@@ -5,15 +5,15 @@ from functools import partial
 from pathlib import Path
 
 from argosy.schedulers.base import Listed, Scheduler
-from argosy.schedulers.cluster_facts import Surveyor
-from argosy.schedulers.slurm.clusters import check_variables
+from argosy.schedulers.batch_system import Surveyor
 from argosy.schedulers.slurm.commands import Patience
 from argosy.schedulers.slurm.options import directive, script_options
 from argosy.schedulers.slurm.preflight import check_scripts
+from argosy.schedulers.slurm.queue import explain
 from argosy.schedulers.slurm.queue import list_jobs as ask_queue
-from argosy.schedulers.slurm.reasons import explain
 from argosy.schedulers.slurm.scheduler import SlurmScheduler
-from argosy.schedulers.slurm.survey import SlurmSurveyor
+from argosy.schedulers.slurm.submission import check_variables
+from argosy.schedulers.slurm.surveyor import SlurmSurveyor
 
 __all__ = [
     "check_scripts",

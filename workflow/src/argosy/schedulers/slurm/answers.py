@@ -1,10 +1,9 @@
-"""The answers of Slurm's commands, told from all else that is printed around them.
+"""Reads the answers of Slurm's commands among other output.
 
 Wrappers, plugins and start-up files of a site print greetings and `[INFO]` lines before, between and after
-the lines of an answer. So each question is put such that the lines of its answer can be recognised: columns
-end in a separator that nobody else prints, the first column is asked for twice, and the header has to be
-there. Without its header an answer is none: a command that a wrapper has silenced does not say that there
-are no jobs.
+the lines of an answer. So the format of each question makes its answer recognisable: columns end in a
+unique separator, the first column is requested twice, and the header is required. Output without the header
+is not an answer: a command silenced by a wrapper does not mean an empty queue.
 """
 
 import re
@@ -27,11 +26,11 @@ _NODES = re.compile(
 _KEY = re.compile(r"(?:^|\s)([A-Z][A-Za-z_]*)=")
 _SETTING = re.compile(r"(\w+) *= (.*)", re.DOTALL)
 _COLUMN = 26
-"""Where values begin in the answer of `scontrol show config`."""
+"""Column of values in the output of `scontrol show config`."""
 
 
 class UnreadableError(NoAnswerError):
-    """A command ended well, but its answer is not in what was printed; the text quotes that."""
+    """A command succeeded without an answer in its output, which the text quotes."""
 
     def __init__(self, what: str, text: str) -> None:
         super().__init__(f"{what}; it printed: {shown(text)}")
@@ -52,7 +51,7 @@ def read_table(text: str, count: int) -> list[list[str]]:
     found = []
     for line in text.split("\n"):
         before, *row = line.split(SEPARATOR)
-        # What was printed without a line break stands before the first column.
+        # Other output without a line break precedes the first column.
         if len(row) == count + 1 and row[0] and before.endswith(row[0]) and not row.pop().strip():
             found.append([each.strip() for each in row])
     if not found:
@@ -150,3 +149,24 @@ def _count_nodes(text: str) -> int:
     spans = [span.split("-") for group in groups for span in group.split(",")]
     alone = [name for name in _GROUP.sub("[]", text).split(",") if "[]" not in name]
     return len(alone) + sum(int(span[-1]) - int(span[0]) + 1 for span in spans)
+
+
+_SPAN = re.compile(r"(?:(\d+)-)?(\d+(?::\d+){0,2})")
+_WITH_DAYS = (3600, 60, 1)
+_WITHOUT = {1: (60,), 2: (60, 1), 3: (3600, 60, 1)}
+
+
+def span_seconds(text: str) -> float | None:
+    """Return a span in seconds; None for words such as `UNLIMITED`, `infinite` and `INVALID`.
+
+    Source: sbatch(1), --time: minutes, minutes:seconds, hours:minutes:seconds, days-hours,
+    days-hours:minutes and days-hours:minutes:seconds.
+    """
+    found = _SPAN.fullmatch(text.strip())
+    if not found:
+        return None
+    days, clock = found.groups()
+    parts = [int(part) for part in clock.split(":")]
+    weights = _WITHOUT[len(parts)] if days is None else _WITH_DAYS
+    of_clock = sum(part * weight for part, weight in zip(parts, weights, strict=False))
+    return float(int(days or 0) * 86_400 + of_clock)

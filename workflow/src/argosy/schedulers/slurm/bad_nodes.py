@@ -14,8 +14,14 @@ from argosy.run_folder.folder import RunFolder
 from argosy.schedulers.base import State, Status
 from argosy.schedulers.slurm.answers import columns
 from argosy.schedulers.slurm.commands import Patience, SlurmError, call
-from argosy.schedulers.slurm.nodes import FIELDS, Node, hostnames, in_partition, read_nodes
-from argosy.schedulers.slurm.option_keys import ScriptOptions
+from argosy.schedulers.slurm.options import ScriptOptions
+from argosy.schedulers.slurm.partitions import (
+    NODE_FIELDS,
+    Node,
+    hostnames,
+    in_partition,
+    read_nodes,
+)
 
 LEAST_FAILURES = 2
 _CHANGING = re.compile(r"0x[0-9a-f]+|/\S+|\d{4,}")
@@ -85,30 +91,30 @@ class Avoidance:
         if found == self._avoided:
             return
         for node in sorted(found.keys() - self._avoided.keys()):
-            _say(
+            _warn(
                 f"{node} spoils one run after the other, and other nodes do not ({found[node]}): "
                 "later jobs avoid it; `avoid_bad_nodes: false` in config.yaml or site.yaml turns that off"
             )
         for node in sorted(self._avoided.keys() - found.keys()):
-            _say(
+            _warn(
                 f"{node} is used again: runs fail in the same way on other nodes, or complete on it"
             )
         self._avoided = found
         try:
-            layout = f"--format={columns(FIELDS)}"
+            layout = f"--format={columns(NODE_FIELDS)}"
             self._nodes = read_nodes(self._patience.ask("sinfo", "-N", layout))
             for job_id, folder in pending.items():
                 nodes = excluded(folder, found, self._nodes)
                 call("scontrol", "update", f"jobid={job_id}", f"excnodelist={nodes}")
         except SlurmError as problem:
-            _say(f"jobs that wait already may still get such a node: {problem}")
+            _warn(f"jobs that wait already may still get such a node: {problem}")
 
     def excluded(self, folder: Path) -> str:
         """Return the nodes that a script's job is not to have; empty for those that the script names."""
         return excluded(folder, self._avoided, self._nodes) if self._avoided else ""
 
 
-def _say(line: str) -> None:
+def _warn(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 

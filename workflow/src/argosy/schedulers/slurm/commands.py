@@ -8,19 +8,19 @@ from pathlib import Path
 from argosy.schedulers.base import NotNowError, SchedulerError
 
 TIMEOUT_S = 100.0
-"""A command that takes longer got no answer. Without munge Slurm tries for some 50 s before it says so."""
+"""Seconds until a command is given up. Without munge, Slurm tries for some 50 s."""
 
 QUESTION_TIMEOUT_S = 20.0
-"""Of commands that change nothing, at first: they can be asked again, with more patience."""
+"""The first time limit of commands that change nothing; repeated questions get more time."""
 
 LONGEST_QUESTION_S = 300.0
-"""An overloaded slurmctld may take minutes for an answer, and it has to come some day."""
+"""An overloaded slurmctld may take minutes to answer."""
 
 OF_OUTER_JOB = re.compile(r"S(?:LURM|BATCH|RUN|ALLOC|QUEUE|ACCT|CANCEL|CONTROL|INFO)_")
-"""Variables by which an outer job, or a habit of the user, would change what a command does."""
+"""Variables of an outer job or the user that would change a command's behaviour."""
 
 MOST_SHOWN = 200
-"""Signs of a quotation."""
+"""Characters of a quotation."""
 
 KEPT = frozenset({"SLURM_CONF", "SLURM_JWT"})
 
@@ -31,21 +31,21 @@ NO_ANSWER = re.compile(
     r"resource temporarily unavailable|slurmctld.*(?:not responding|down)|connection timed out",
     re.IGNORECASE,
 )
-"""slurmctld is away or overloaded: nothing is known, and nothing is wrong with the job."""
+"""Messages of an absent or overloaded slurmctld; they say nothing about the job."""
 
 
 class SlurmError(SchedulerError):
-    """A command failed; the text is what Slurm said, in one line, `printed` is its standard output."""
+    """A command failed; the text is Slurm's message in one line, `printed` its standard output."""
 
     printed = ""
 
 
 class NoAnswerError(SlurmError, NotNowError):
-    """slurmctld did not answer: what was asked may or may not have been done."""
+    """slurmctld did not answer: the request may or may not have been carried out."""
 
 
 class LateError(NoAnswerError):
-    """The command was given up before it came to an end."""
+    """The command exceeded its time limit."""
 
 
 class MissingError(SlurmError):
@@ -53,16 +53,16 @@ class MissingError(SlurmError):
 
 
 class Patience:
-    """How long an answer may take: after each that did not come, the next one gets twice as long.
+    """The time limit for answers, doubled after each one that did not come.
 
-    So whoever asks is told soon when there is no answer, and a slow one is nevertheless heard in the end.
+    So silence is reported soon, and slow answers are received in the end.
     """
 
     def __init__(self) -> None:
         self.limit_s = QUESTION_TIMEOUT_S
 
     def ask(self, program: str, *arguments: str, with_errors: bool = False) -> str:
-        """`call` of a command that changes nothing."""
+        """Run a command that changes nothing; see `call`."""
         try:
             return call(program, *arguments, timeout_s=self.limit_s, with_errors=with_errors)
         except LateError:
@@ -77,12 +77,12 @@ def call(
     timeout_s: float = TIMEOUT_S,
     with_errors: bool = False,
 ) -> str:
-    """Run a command of Slurm's and return its standard output, `with_errors` standard error as well.
+    """Run a Slurm command and return its standard output, `with_errors` also standard error.
 
     Raises:
-        NoAnswerError: when slurmctld did not answer.
-        MissingError: when there is no such command.
-        SlurmError: when Slurm refused.
+        NoAnswerError: if slurmctld did not answer.
+        MissingError: if the command is not installed.
+        SlurmError: if Slurm refused.
     """
     try:
         done = subprocess.run(
@@ -108,16 +108,16 @@ def call(
 
 
 def environment() -> dict[str, str]:
-    """Return this process's variables without those of an outer job; times are asked for as unix time."""
+    """Return this process's variables without those of an outer job, with times as unix time."""
     mine = {k: v for k, v in os.environ.items() if k in KEPT or not OF_OUTER_JOB.match(k)}
     return {**mine, "LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
 
 
 def one_line(program: str, errors: str, printed: str = "") -> str:
-    """Return why a command failed: what it said itself, or else all that was printed.
+    """Return why a command failed, in its own words or else by all output.
 
-    Its own lines begin with its name, or are of the few that Slurm begins otherwise. What a site prints
-    before them is left out; what follows may belong to them.
+    Its own lines begin with its name or one of Slurm's few other prefixes. Output before them is left out;
+    later lines may belong to the message.
     """
     own = re.compile(
         rf"{program}: (?:error: |fatal: )?|(?=slurm_\w+|allocation failure|job script )"
@@ -132,7 +132,7 @@ def one_line(program: str, errors: str, printed: str = "") -> str:
 
 
 def shown(text: str) -> str:
-    """Return what was printed as a quotation in one line, its beginning and end if it is long."""
+    """Return output as a quotation in one line, shortened in the middle."""
     line = " / ".join(filter(None, (each.strip() for each in text.splitlines())))
     short = (
         line

@@ -1,7 +1,7 @@
-"""Hold what Slurm gave a job against what its script asks for: ``python3 given.py SCRIPT``.
+"""Compare a job's allocation with its script's request: ``python3 given.py SCRIPT``.
 
-Runs on the job's first node, before anything is measured. Says what is less, or another partition, and ends
-with 2; more than was asked for is taken. Standard library only.
+Runs on the job's first node, before anything is measured. Reports smaller resources or another partition,
+and exits with 2; a larger allocation is accepted. Standard library only.
 """
 
 from __future__ import annotations
@@ -13,25 +13,20 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-try:
-    from . import gres
-except ImportError:  # started by its path, which puts its folder first among Python's
-    import gres  # type: ignore[import-not-found, no-redef]
-
 Values = Mapping[str, "str | None"]
 
 MEMORY_OPTIONS = ("mem", "mem-per-cpu", "mem-per-gpu")
-"""Ways to ask for memory, of which sbatch takes one."""
+"""Options that request memory; sbatch accepts one of them."""
 _MEMORY_VARIABLES = ("SLURM_MEM_PER_NODE", "SLURM_MEM_PER_CPU", "SLURM_MEM_PER_GPU")
 _MEBIBYTES = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
-# Slurm divides memory among CPUs in whole MiB, and multiplies it again.
+# Slurm rounds memory per CPU down to whole MiB.
 _ROUNDED = 0.99
-# One of them is set wherever a job has GPUs of Slurm, whatever its version and their maker.
+# One of them is set in every job with GPUs, for all versions of Slurm and all vendors.
 _GPU_LISTS = ("SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print what is missing, in one line, and return 2; 0 where nothing is."""
+    """Print what is missing in one line and return 2; return 0 if nothing is."""
     (script,) = arguments
     site, experiment = Path(script).absolute().parts[-4:-2]
     values = read_options(Path(script).read_text(encoding="utf-8", errors="replace"))
@@ -52,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def read_options(script: str) -> dict[str, str | None]:
-    """Return the options of a batch script by their long names; None: it takes no value."""
+    """Return a batch script's options by their long names; None: an option without a value."""
     found: dict[str, str | None] = {}
     for line in script.splitlines():
         if line.startswith("#SBATCH --"):
@@ -62,17 +57,17 @@ def read_options(script: str) -> dict[str, str | None]:
 
 
 def shortfalls(values: Values, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the experiment's key, and what was asked for and given, of all that a job has less of.
+    """Yield the experiment's key, and request and allocation in words, for each smaller resource.
 
     Args:
-        values: the options of its script, by their long names.
-        environment: of the job's script, with Slurm's variables.
+        values: options of the script by their long names.
+        environment: environment of the job's script, with Slurm's variables.
     """
     cpus = _number(values.get("cpus-per-task")) or 1
     gpus = sum(
         count
-        for option in gres.GPU_OPTIONS
-        for kind, count in gres.asked(option, values.get(option)).items()
+        for option in GPU_OPTIONS
+        for kind, count in asked_gres(option, values.get(option)).items()
         if kind.partition(":")[0] == "gpu"
     )
     has_gpus = _gpus(environment)
@@ -84,33 +79,33 @@ def shortfalls(values: Values, environment: Mapping[str, str]) -> Iterator[tuple
     for key, what, wanted, has in held:
         asked, given = _number(wanted), _number(has)
         if asked and given is not None and given < asked:
-            yield key, _words(asked, what, given)
+            yield key, _in_words(asked, what, given)
     wanted_memory = _memory(values, MEMORY_OPTIONS, cpus, gpus)
     counts = _number(environment.get("SLURM_CPUS_ON_NODE")) or cpus, _number(has_gpus) or 0
     given_memory = _memory(environment, _MEMORY_VARIABLES, *counts)
     if 0 < given_memory < wanted_memory * _ROUNDED:
-        yield "resources.memory_per_rank", _words(wanted_memory, "MiB of memory", given_memory)
+        yield "resources.memory_per_rank", _in_words(wanted_memory, "MiB of memory", given_memory)
 
 
-def _words(asked: float, what: str, given: float) -> str:
+def _in_words(asked: float, what: str, given: float) -> str:
     where = "" if what == "nodes" else " of each node"
     return f"{asked:.0f} {what}{where} and Slurm gave it {given:.0f}: ask for what the site gives"
 
 
 def _memory(values: Values, names: Sequence[str], cpus: int, gpus: int) -> float:
-    """Return the MiB of a node by the values of these names: of a node, a CPU or a GPU; 0: not said."""
+    """Return a node's memory in MiB from values per node, CPU or GPU; 0 if not given."""
     of_node, of_cpu, of_gpu = (mebibytes(values.get(name)) for name in names)
     return of_node or of_cpu * cpus or of_gpu * gpus
 
 
 def _gpus(environment: Mapping[str, str]) -> str | None:
-    """Return how many GPUs the job has on this node; None where that is not known."""
+    """Return the number of the job's GPUs on this node; None if unknown."""
     count = environment.get("SLURM_GPUS_ON_NODE")
     return count or (None if any(name in environment for name in _GPU_LISTS) else "0")
 
 
 def mebibytes(text: str | None) -> float:
-    """Return the memory that an option asks for; 0 where it says nothing, or all that a node has."""
+    """Return the MiB that an option requests; 0 for nothing or a whole node."""
     found = re.fullmatch(r"(\d+)([KMGT]?)", text or "")
     return int(found[1]) * _MEBIBYTES[found[2] or "M"] if found else 0
 
@@ -126,6 +121,48 @@ def _unquoted(line: str) -> str:
         return shlex.split(words)[0]
     except ValueError:
         return words
+
+
+GPU_OPTIONS = ("gres", "gpus-per-node", "gpus-per-task", "gpus")
+
+_COUNT = re.compile(r"(\d+)([KMGT]?)")
+_UNITS = " KMGT"
+
+
+def offered_gres(text: str) -> Mapping[str, int]:
+    """Return a node's resources from sinfo, by `name` and by `name:type`."""
+    found: dict[str, int] = {}
+    for kind, count in _items(re.sub(r"\([^)]*\)", "", text)):
+        for name in {kind, kind.partition(":")[0]}:
+            found[name] = found.get(name, 0) + count
+    return found
+
+
+def asked_gres(option: str, text: str | None) -> Mapping[str, int]:
+    """Return an option's request per node; empty for requests of a whole job."""
+    if not text or option == "gpus":
+        return {}
+    if option != "gres":
+        # Jobs have one task a node: per task is per node.
+        text = ",".join(f"gpu:{part}" for part in text.split(","))
+    found: dict[str, int] = {}
+    for kind, count in _items(text):
+        found[kind] = found.get(kind, 0) + count
+    return found
+
+
+def _items(text: str) -> list[tuple[str, int]]:
+    """Return name, perhaps with a type, and number of each resource; 1 without a number."""
+    found = []
+    for part in filter(None, text.split(",")):
+        *kind, last = part.split(":")
+        count = _COUNT.fullmatch(last)
+        if count and kind:
+            number = int(count[1]) * 1024 ** _UNITS.index(count[2] or " ")
+            found.append((":".join(kind), number))
+        else:
+            found.append((part, 1))
+    return found
 
 
 if __name__ == "__main__":

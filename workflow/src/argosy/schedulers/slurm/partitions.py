@@ -1,13 +1,14 @@
-"""The partitions that Slurm has: their limits, and whether they take jobs to start."""
+"""Slurm's partitions and nodes: limits, sizes, and whether they take jobs."""
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from argosy.schedulers.slurm import spans
-from argosy.schedulers.slurm.answers import UnreadableError, read_records
+from argosy.schedulers.slurm.answers import UnreadableError, read_records, read_table, span_seconds
+from argosy.schedulers.slurm.given import offered_gres
 
-QUESTION = ("scontrol", "show", "partition", "-o")
+PARTITION_QUESTION = ("scontrol", "show", "partition", "-o")
 
 
 @dataclass(frozen=True)
@@ -19,19 +20,19 @@ class Partition:
     minutes: float
     nodes: float
     state: str
-    """UP; DOWN: it takes jobs, and starts none; DRAIN and INACTIVE: it takes none."""
+    """UP; DOWN: it queues jobs but starts none; DRAIN, INACTIVE: it takes none."""
     memory_per_cpu: float = math.inf
-    """MiB that count as one CPU: for more memory Slurm gives, and charges, more CPUs."""
+    """MiB per CPU; for more memory Slurm allocates and charges more CPUs."""
 
 
 def read_partitions(text: str, of_all: str = "") -> list[Partition]:
-    """Return the partitions of the answer to QUESTION.
+    """Return the partitions of the answer to PARTITION_QUESTION.
 
     Args:
         of_all: the cluster's MaxMemPerCPU, for partitions without one.
 
     Raises:
-        UnreadableError: when what was printed is no answer.
+        UnreadableError: if the output has no answer.
     """
     records = read_records(text, "PartitionName")
     if not records:
@@ -39,8 +40,8 @@ def read_partitions(text: str, of_all: str = "") -> list[Partition]:
     return [_partition(each, of_all) for each in records]
 
 
-def of_script(values: Mapping[str, str | None], partitions: list[Partition]) -> Partition | None:
-    """Return the script's partition, or the default one; None where it names several, or one unknown."""
+def partition_of(values: Mapping[str, str | None], partitions: list[Partition]) -> Partition | None:
+    """Return the script's partition, or the default one; None for several or an unknown one."""
     named = values.get("partition")
     fitting = (
         each for each in partitions if (each.is_default if named is None else each.name == named)
@@ -49,7 +50,7 @@ def of_script(values: Mapping[str, str | None], partitions: list[Partition]) -> 
 
 
 def _partition(record: Mapping[str, str], memory_per_cpu: str) -> Partition:
-    span = spans.seconds(record.get("MaxTime", ""))
+    span = span_seconds(record.get("MaxTime", ""))
     return Partition(
         record["PartitionName"],
         record.get("Default") == "YES",
@@ -61,5 +62,93 @@ def _partition(record: Mapping[str, str], memory_per_cpu: str) -> Partition:
 
 
 def _most(text: str) -> float:
-    """Return a number, or infinity for `UNLIMITED` and where nothing is said."""
+    """Return a number, or infinity for `UNLIMITED` and empty values."""
     return int(text) if text.isdigit() else math.inf
+
+
+NODE_FIELDS = ("%R", "%P", "%n", "%c", "%m", "%G", "%f", "%t", "%E")
+"""Of sinfo: partition, the same with a mark of the default one, node, CPUs, MiB, gres, features, state,
+reason."""
+
+AWAY = ("down", "drain", "drng", "fail", "failg", "inval", "maint", "resv", "unk")
+"""Compact states of sinfo(1) in which a node takes no new jobs for now."""
+
+_MARKS = "*~#!%$@^-+"
+_LISTED = re.compile(r"(?:[^,\[\]]|\[[^\]]*\])+")
+_RANGES = re.compile(r"([^\[]*)\[([^\]]*)\](.*)")
+_MOST_NODES = 100_000
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node as a member of one partition."""
+
+    partition: str
+    in_default: bool
+    """Whether the partition is the default one."""
+    name: str
+    cpus: int
+    memory: int
+    """MiB."""
+    gres: Mapping[str, int]
+    """By `name` and by `name:type`."""
+    features: frozenset[str]
+    state: str
+    reason: str
+
+    @property
+    def away(self) -> bool:
+        """Whether it takes no jobs now."""
+        # A star: it does not respond. Other marks are power states.
+        return "*" in self.state or self.state.rstrip(_MARKS) in AWAY
+
+
+def read_nodes(text: str) -> list[Node]:
+    """Return the nodes of sinfo's answer, without nodes of unknown size.
+
+    Raises:
+        UnreadableError: if the output has no answer.
+    """
+    return [_node(row) for row in read_table(text, len(NODE_FIELDS)) if (row[3] + row[4]).isdigit()]
+
+
+def hostnames(text: str) -> list[str]:
+    """Return the host names of a Slurm node list such as `n[01-03,7],m1`, in order."""
+    return [name for each in _LISTED.findall(text) for name in _expanded(each)]
+
+
+def _expanded(text: str) -> list[str]:
+    found = _RANGES.fullmatch(text)
+    if not found:
+        return [text]
+    names = []
+    for part in found[2].split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit() and (last or first).isdigit():
+            numbers = range(int(first), int(last or first) + 1)
+            names += [f"{found[1]}{number:0{len(first)}}" for number in numbers[:_MOST_NODES]]
+    return [name for each in names for name in _expanded(each + found[3])]
+
+
+def in_partition(named: str | None, nodes: list[Node]) -> list[Node]:
+    """Return the nodes of the first existing named partition, or of the default one."""
+    if named is None:
+        return [each for each in nodes if each.in_default]
+    known = {each.partition for each in nodes}
+    first = next((name for name in named.split(",") if name in known), None)
+    return [each for each in nodes if each.partition == first]
+
+
+def _node(row: list[str]) -> Node:
+    partition, marked, name, cpus, memory, resources, features, state, reason = row
+    return Node(
+        partition=partition,
+        in_default=marked.endswith("*"),
+        name=name,
+        cpus=int(cpus),
+        memory=int(memory),
+        gres=offered_gres(resources) if ":" in resources else {},
+        features=frozenset(features.split(",")),
+        state=state,
+        reason="" if reason == "none" else reason.strip(),
+    )

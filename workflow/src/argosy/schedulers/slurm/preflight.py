@@ -1,5 +1,6 @@
 """Asks Slurm whether it would take a study's scripts, before any of them is submitted."""
 
+import math
 import re
 import time
 from collections.abc import Callable, Iterable
@@ -8,27 +9,67 @@ from pathlib import Path
 from typing import TypeVar
 
 from argosy.errors import ArgosyError
-from argosy.schedulers.base import Accepted, NotAnsweredError, Say
+from argosy.schedulers.base import Accepted, NotAnsweredError, Say, speaking
 from argosy.schedulers.missing_images import check_images
-from argosy.schedulers.slurm import nodes, partitions
-from argosy.schedulers.slurm.allocation import fewer_nodes, more_cpus, other_partition
-from argosy.schedulers.slurm.answers import columns, read_config, read_records
-from argosy.schedulers.slurm.clusters import CONFIG, check_script, check_variables
+from argosy.schedulers.slurm.answers import columns, read_config, read_records, read_start
 from argosy.schedulers.slurm.commands import MissingError, NoAnswerError, Patience, SlurmError
-from argosy.schedulers.slurm.nodes import read_nodes
-from argosy.schedulers.slurm.option_keys import ScriptOptions
-from argosy.schedulers.slurm.partitions import Partition, read_partitions
+from argosy.schedulers.slurm.given import mebibytes
+from argosy.schedulers.slurm.options import ScriptOptions
+from argosy.schedulers.slurm.partitions import (
+    NODE_FIELDS,
+    PARTITION_QUESTION,
+    Partition,
+    partition_of,
+    read_nodes,
+    read_partitions,
+)
 from argosy.schedulers.slurm.refusals import (
     NO_MUNGE,
     NO_SUCH_NODES,
+    Shortage,
+    Wait,
     explain,
+    find_shortage,
     refusal,
     wait_for,
 )
 from argosy.schedulers.slurm.shared_jobs import split_shared, write_script
-from argosy.schedulers.slurm.shortages import Shortage, Wait, find_shortage
-from argosy.schedulers.waiting import speaking
+from argosy.schedulers.slurm.submission import CONFIG, check_script, check_variables
 from argosy.units import duration
+
+
+def other_partition(options: ScriptOptions, answer: str) -> str:
+    """Return the partition in the answer of `sbatch --test-only` where the script names another."""
+    start = read_start(answer)
+    given = start[1] if start else ""
+    asked = (options.values.get("partition") or "").split(",")
+    return given if given and any(asked) and given not in asked else ""
+
+
+def fewer_nodes(options: ScriptOptions, answer: str) -> int | None:
+    """Return how many nodes the answer of `sbatch --test-only` has where the script asks for more."""
+    start, asked = read_start(answer), options.values.get("nodes") or ""
+    return start[0] if start and asked.isdigit() and 0 < start[0] < int(asked) else None
+
+
+def more_cpus(options: ScriptOptions, partition: Partition | None) -> str:
+    """Say that Slurm will give more CPUs of a node than are asked for; else nothing.
+
+    It does so for memory that counts as CPUs. `sbatch --test-only` counts as the script does, and so does
+    not tell.
+    """
+    cpus, memory = options.values.get("cpus-per-task") or "1", mebibytes(options.values.get("mem"))
+    memory = memory or mebibytes(options.values.get("mem-per-cpu")) * int(cpus)
+    most = partition.memory_per_cpu if partition else math.inf
+    given = math.ceil(memory / most)
+    if partition is None or given <= int(cpus):
+        return ""
+    return (
+        f"Slurm will give it {given} CPUs of each node where it asks for {cpus}, as the partition "
+        f"{partition.name} counts {most:.0f} MiB for a CPU and it asks for {memory:.0f}: "
+        f"{options.keys('mem')}, or {options.keys('cpus-per-task')}, changes that"
+    )
+
 
 T = TypeVar("T")
 
@@ -69,7 +110,7 @@ def check_scripts(scripts: Iterable[Path], say: Say) -> list[Accepted]:
     _check_cluster(first, config.get("ClusterName", ""))
     known = questions.put(
         first,
-        *partitions.QUESTION,
+        *PARTITION_QUESTION,
         read=partial(read_partitions, of_all=config.get("MaxMemPerCPU", "")),
     )
     return [_check(options, known, questions) for options in shapes.values()]
@@ -149,7 +190,7 @@ def _check(options: ScriptOptions, known: list[Partition], questions: _Questions
     """
     script = options.run_dir / "job.sbatch"
     check_script(options)
-    partition = partitions.of_script(options.values, known)
+    partition = partition_of(options.values, known)
     if partition:
         _check_limits(options, partition)
     try:
@@ -157,7 +198,7 @@ def _check(options: ScriptOptions, known: list[Partition], questions: _Questions
             options, "sbatch", "--test-only", str(script), read=str, with_errors=True
         )
     except SlurmError as problem:
-        return Accepted(script, _wait(options, str(problem), questions))
+        return Accepted(script, _why_it_waits(options, str(problem), questions))
     if given := other_partition(options, answer):
         raise ArgosyError(
             f"{options.keys('partition')}: Slurm would run {options.where} in the partition {given}: "
@@ -184,7 +225,7 @@ def _check_limits(options: ScriptOptions, partition: Partition) -> None:
         raise ArgosyError(explain(options.run_dir, said))
 
 
-def _wait(options: ScriptOptions, said: str, questions: _Questions) -> str:
+def _why_it_waits(options: ScriptOptions, said: str, questions: _Questions) -> str:
     """Return what a job waits for that the test refuses for now.
 
     Raises:
@@ -219,7 +260,7 @@ def _wait_for_nodes(options: ScriptOptions, said: str, questions: _Questions) ->
     Raises:
         ArgosyError: when nodes that are away are not the reason.
     """
-    layout = f"--format={columns(nodes.FIELDS)}"
+    layout = f"--format={columns(NODE_FIELDS)}"
     found = find_shortage(
         options.values, questions.put(options, "sinfo", "-N", layout, read=read_nodes)
     )

@@ -1,13 +1,89 @@
-"""What Slurm says of all of the user's jobs: one question, one answer."""
+"""The user's jobs as squeue lists them, and Slurm's reasons for a wait in plain words."""
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from argosy.schedulers.base import Listed, State
-from argosy.schedulers.slurm import spans
-from argosy.schedulers.slurm.answers import SEPARATOR, columns, is_job_id, read_table
+from argosy.schedulers.base import Listed, Reason, State
+from argosy.schedulers.slurm.answers import SEPARATOR, columns, is_job_id, read_table, span_seconds
 from argosy.schedulers.slurm.commands import Patience, SlurmError
+
+_STUCK = True
+_QOS = Reason("your other jobs use all that the QoS gives a user")
+_ACCOUNT = Reason("your other jobs use all that the account gives a user")
+
+REASONS: tuple[tuple[str, Reason], ...] = (
+    (r"Resources", Reason("waits for nodes to come free")),
+    (r"Priority", Reason("other jobs are before it in line")),
+    (r"BeginTime", Reason("not before its begin time, minutes after a requeue")),
+    (r"Dependency", Reason("waits for another job to end")),
+    (r"DependencyNeverSatisfied", Reason("the job that it waits for came to nothing", _STUCK)),
+    (r"Reservation", Reason("waits for its reservation to begin")),
+    (r"ReservationDeleted", Reason("its reservation is gone; submit without it", _STUCK)),
+    (r"Licenses", Reason("waits for a licence to come free")),
+    (r"Prolog", Reason("its nodes are being prepared")),
+    (r"Cleaning", Reason("its last execution is still being cleaned up")),
+    (r"ReqNodeNotAvail.*", Reason("nodes are down, or reserved, often for a maintenance to come")),
+    (r"NodeDown", Reason("a node that it needs is down")),
+    (r"Partition(Down|Inactive)", Reason("the partition is closed for now")),
+    (r"PartitionNodeLimit", Reason("more nodes, or fewer, than the partition ever gives", _STUCK)),
+    (r"PartitionTimeLimit", Reason("asks for more time than the partition ever gives", _STUCK)),
+    (r"PartitionConfig", Reason("asks for what the partition does not have", _STUCK)),
+    (r"BadConstraints|BadConfig", Reason("no node has what it asks for", _STUCK)),
+    (r"JobHeldUser", Reason("held by its user; `scontrol release` lets it go", _STUCK)),
+    (r"JobHeldAdmin", Reason("held by the site; ask its support why", _STUCK)),
+    (
+        r"launch.failed.requeued.held",
+        Reason("a node failed to start it, and Slurm holds it; `scontrol release` it", _STUCK),
+    ),
+    (r"job.requeued.in.held.state", Reason("held; `scontrol release` lets it go", _STUCK)),
+    (r"(Account|QOS)NotAllowed", Reason("the partition does not take this account or QoS", _STUCK)),
+    (r"Invalid(Account|QOS)", Reason("no such account or QoS, or no longer", _STUCK)),
+    (r"(QOS|Assoc)Max\w*PerJob(Limit)?", Reason("one job may not have as much", _STUCK)),
+    (r"MaxMemPerLimit", Reason("one job may not have as much memory", _STUCK)),
+    (r"QOSMin\w*", Reason("asks for less than the QoS demands", _STUCK)),
+    (r"(QOS|Assoc)Max\w*PerNode(Limit)?", Reason("one node does not give as much", _STUCK)),
+    (
+        r"(QOS|Assoc)Grp\w*RunMinutes(Limit)?",
+        Reason("running jobs have taken the budget in advance"),
+    ),
+    (
+        r"(QOS|Assoc)Grp(\w*Minutes(Limit)?|WallLimit)",
+        Reason("the account's budget does not suffice", _STUCK),
+    ),
+    (r"QOSMax\w*", _QOS),
+    (r"AssocMax\w*", _ACCOUNT),
+    (r"Max\w*PerAccount", Reason("all jobs of your account together may not have more")),
+    (r"QOSGrp\w*", Reason("all jobs of this QoS together may not have more")),
+    (r"AssocGrp\w*", Reason("all jobs of your account together may not have more")),
+    (r"QOSUsageThreshold", Reason("your account has used too much lately for this QoS")),
+    (r"JobHoldMaxRequeue", Reason("requeued too often; `scontrol release` lets it go", _STUCK)),
+    (r"DeadLine", Reason("cannot end before its deadline", _STUCK)),
+)
+"""JOB REASON CODES of squeue(1), by pattern; the first that fits the whole of Slurm's word."""
+
+ALONE: Mapping[Reason, Reason] = {
+    _QOS: Reason("asks for more than the QoS gives a user; ask for less", _STUCK),
+    _ACCOUNT: Reason("asks for more than the account gives a user; ask for less", _STUCK),
+}
+"""The meaning of the same reasons if the user has no other job."""
+
+
+def explain(said: str, *, alone: bool = False) -> Reason:
+    """Return the meaning of a reason; empty for unknown words.
+
+    Args:
+        alone: whether no other job of the user has run lately.
+    """
+    word = said.strip()
+    for pattern, reason in REASONS:
+        if re.fullmatch(pattern, word, re.IGNORECASE):
+            return ALONE.get(reason, reason) if alone else reason
+    # The word for a held job may include a user or a message.
+    held = "held" in word.lower()
+    return Reason("", stuck=held)
+
 
 FIELDS = (
     "JobID",
@@ -75,7 +151,7 @@ def _listed(row: Sequence[str]) -> Listed:
     plain = "" if reason == "None" else reason
     return Listed(
         job_id, found, plain, count, nodes, name, Path(work_dir),
-        spans.seconds(used), spans.seconds(left), float(start) if start.isdigit() else None,
+        span_seconds(used), span_seconds(left), float(start) if start.isdigit() else None,
     )  # fmt: skip
 
 
@@ -85,7 +161,7 @@ def _state(said: str, otherwise: State) -> State:
 
 
 class Accounting:
-    """What sacct knows of jobs that slurmctld has forgotten, at sites that keep accounts."""
+    """States of jobs that slurmctld has forgotten, from sacct, at sites with accounting."""
 
     def __init__(self) -> None:
         self._patience = Patience()

@@ -1,12 +1,13 @@
-"""Why Slurm refuses a job, and which key of which file to change."""
+"""Why Slurm refuses a job or has no nodes for it, and the file and key to change."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from argosy.schedulers.slurm.given import MEMORY_OPTIONS
-from argosy.schedulers.slurm.gres import GPU_OPTIONS
-from argosy.schedulers.slurm.option_keys import ScriptOptions
+from argosy.schedulers.slurm.given import GPU_OPTIONS, MEMORY_OPTIONS, asked_gres, mebibytes
+from argosy.schedulers.slurm.options import ScriptOptions
+from argosy.schedulers.slurm.partitions import Node, in_partition
 
 FULL: tuple[tuple[str, str], ...] = (
     (r"AssocMaxSubmit\w*", "your jobs in the queue are as many as the account allows a user"),
@@ -26,13 +27,13 @@ FULL: tuple[tuple[str, str], ...] = (
         "Slurm takes no more jobs for now",
     ),
 )
-"""Refusals that time mends, in Slurm's words and in those that sites use, and what is waited for."""
+"""Temporary refusals, in the words of Slurm and of sites, with what to wait for."""
 
 NO_WORD = re.compile(r"job submit limit, user's size and/or time limits")
-"""What Slurm says of any limit of an account or a QoS; mostly it names the limit as well."""
+"""Slurm's message about any limit of an account or QoS; usually it names the limit as well."""
 
 LIMIT = re.compile(r"\b((?:QOS|Assoc)(?:Max|Min|Grp)\w+|Max\w+Per(?:Account|Limit))\b")
-"""The limit that a job exceeds by itself, as a QoS with DenyOnLimit says."""
+"""The limit that a single job exceeds, as reported by a QoS with DenyOnLimit."""
 
 LIMITED: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"Wall|Minutes", ("time",)),
@@ -42,16 +43,16 @@ LIMITED: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"GRES", ("gres",)),
     (r"", ("nodes", "cpus-per-task", "mem", "time")),
 )
-"""What such a limit is of, and the options that ask for it."""
+"""The options behind such a limit, by a pattern of its name."""
 
 NO_MUNGE = re.compile(r"munge|authentication|credential", re.IGNORECASE)
-"""Slurm's commands cannot say who asks: a fault of this machine, which no waiting mends."""
+"""Authentication fails: a fault of this machine, which waiting does not mend."""
 
 NO_SUCH_NODES = re.compile(r"node configuration", re.IGNORECASE)
-"""No node has all that is asked for together; Slurm does not say which part is too much."""
+"""No node satisfies the whole request; Slurm does not say which part is too much."""
 
 NODE_OPTIONS = ("cpus-per-task", *MEMORY_OPTIONS, *GPU_OPTIONS, "constraint", "nodes", "partition")
-"""What a node, or their number, may be too small for."""
+"""Options that nodes may be too small or too few for."""
 
 SLURMS_WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"accounting/QOS policy", ("nodes", "time", "qos", "account")),
@@ -71,7 +72,7 @@ SLURMS_WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"node name", ("nodelist",)),
     (r"wckey", ("wckey",)),
 )
-"""Words of sbatch (slurm_errno.h), and the batch options they are about."""
+"""Messages of sbatch (slurm_errno.h), and the options they are about."""
 
 SITES_WORDS: tuple[tuple[str, str], ...] = (
     (r"project|account|allocation|budget|charge|\s-A\b", "account"),
@@ -86,13 +87,13 @@ SITES_WORDS: tuple[tuple[str, str], ...] = (
     (r"\bcores?\b|\bcpus?\b|processors|\s-c\b", "cpus-per-task"),
     (r"number of nodes|many nodes|few nodes|\bnodes\b|--nodes|\s-N\b", "nodes"),
 )
-"""Words that sites use in messages of their own (submit plugins), and the batch option they may mean."""
+"""Words in messages of sites' submit plugins, and the option they may mean."""
 
 NO_REASON = re.compile(
     r"(?:; |^)(?:allocation failure|Batch job submission failed): Unspecified error$|"
     r"(?:; |^)cli_filter plugin terminated with error$"
 )
-"""What Slurm adds to the words of a plugin."""
+"""Slurm's addition to a plugin's message."""
 
 MEMORY_BY_NODE = re.compile(
     r"mem-per-(?:cpu|gpu)|memory (?:by|per) (?:node|cpu|core|gpu)|"
@@ -100,17 +101,17 @@ MEMORY_BY_NODE = re.compile(
     r"(?:do not|don't|never|without|remove|drop) (?:\w+ ){0,3}--mem\b",
     re.IGNORECASE,
 )
-"""Words of sites that want memory to be asked for by CPU or GPU, or not at all."""
+"""Messages of sites that demand memory per CPU or GPU, or no memory option."""
 
 UNSAID = ("job-name", "chdir", "output", "open-mode", "requeue", "ntasks-per-node")
-"""Options that are the same for every job, and that no key decides."""
+"""Options that are the same for every job."""
 
 
 def wait_for(said: str, *, has_jobs: bool) -> str:
-    """Return what a refused job has to wait for, with Slurm's words; empty where time does not help.
+    """Return what a refused job has to wait for, with Slurm's words; empty if waiting does not help.
 
     Args:
-        has_jobs: the user has jobs in the queue. A Slurm that names no limit may mean their number.
+        has_jobs: whether the user has jobs in the queue, whose number may be the unnamed limit.
     """
     for pattern, words in FULL:
         if found := re.search(pattern, said, re.IGNORECASE):
@@ -121,7 +122,7 @@ def wait_for(said: str, *, has_jobs: bool) -> str:
 
 
 def explain(run_dir: Path, said: str) -> str:
-    """Return one line for the user: file, key and Slurm's words, for the job of a run or of a build."""
+    """Return file, key and Slurm's words in one line, for the job of a run or a build."""
     script = ScriptOptions(run_dir)
     if NO_MUNGE.search(said):
         return f"{script.where}: munge does not run on this machine, so Slurm trusts nobody here: {said}"
@@ -134,14 +135,14 @@ def explain(run_dir: Path, said: str) -> str:
 
 
 def _options_of(script: ScriptOptions, said: str) -> list[str]:
-    """Return the options that Slurm's words are about; none where they are a site's own."""
+    """Return the options that Slurm's message is about; none for a site's own message."""
     if limit := LIMIT.search(said):
         asked = next(options for pattern, options in LIMITED if re.search(pattern, limit[1]))
         of = "account" if limit[1].startswith("Assoc") else "qos"
         return [*_present(script, asked), of]
     if NO_REASON.search(said):
         return []
-    # Slurm's last sentence is the reason; a plugin may have said more before.
+    # Slurm's last sentence is the reason; a plugin may have printed more before.
     last = said.rpartition(": ")[2]
     for words in (last, said):
         for pattern, options in SLURMS_WORDS:
@@ -151,17 +152,17 @@ def _options_of(script: ScriptOptions, said: str) -> list[str]:
 
 
 def _present(script: ScriptOptions, options: Sequence[str]) -> list[str]:
-    """Return the first option, which Slurm wants, and of the others those that the script has."""
+    """Return the first option, and those of the others that the script has."""
     return [options[0], *(option for option in options[1:] if script.named(option))]
 
 
 def refusal(script: ScriptOptions, options: Iterable[str], said: str) -> str:
-    """Return one line: the keys of these options, and what Slurm says."""
+    """Return the keys of these options and Slurm's message in one line."""
     return f"{_keys(script, options)}: Slurm refuses {script.where}: {said}"
 
 
 def _memory_by_node(script: ScriptOptions, said: str) -> str:
-    """Return the keys by which a site's file asks for memory otherwise."""
+    """Return the keys of a site's file for other memory options."""
     return (
         f'{script.site_file}: options: write `mem-per-cpu: "{{memory_per_cpu}}M"` where the site counts '
         f'memory by CPU, `mem-per-gpu: "{{memory_per_gpu}}M"` by GPU, `mem: null` where it wants none: '
@@ -170,7 +171,7 @@ def _memory_by_node(script: ScriptOptions, said: str) -> str:
 
 
 def _of_some_node_option(script: ScriptOptions, said: str) -> str:
-    """Slurm does not say which of them is too much: all that the script has, with their keys."""
+    """Return all node options of the script with their keys, since Slurm does not name the one at fault."""
     asked = [option for option in NODE_OPTIONS if option in script.values]
     keys = f"Slurm refuses {script.where}: {said}"
     if not asked:
@@ -179,13 +180,13 @@ def _of_some_node_option(script: ScriptOptions, said: str) -> str:
 
 
 def _keys(script: ScriptOptions, options: Iterable[str]) -> str:
-    """Return the keys of options, as far as the script has them (`ScriptOptions.named`)."""
+    """Return the keys of the script's options (`ScriptOptions.named`)."""
     names = [name for option in options for name in script.named(option) or (option,)]
     return ", or ".join(dict.fromkeys(script.keys(name) for name in names))
 
 
 def _in_the_sites_words(script: ScriptOptions, said: str) -> str:
-    """Return a message that is not Slurm's own: what it may mean, or else all that the script asks for."""
+    """Return a site's own message with the options it may mean, or else all options of the script."""
     said = NO_REASON.sub("", said) or said
     meant = [option for pattern, option in SITES_WORDS if re.search(pattern, said, re.IGNORECASE)]
     if meant:
@@ -196,3 +197,120 @@ def _in_the_sites_words(script: ScriptOptions, said: str) -> str:
     asked = script.listed([option for option in script.values if option not in UNSAID])
     of_what = f"; the script asks for {asked}" if asked else ""
     return f"{script.where}: Slurm refuses {script.run_dir / 'job.sbatch'}: {said}{of_what}"
+
+
+Values = Mapping[str, str | None]
+
+_SHOWN = 3
+"""Most names in a message."""
+
+
+@dataclass(frozen=True)
+class Shortage:
+    """Too few nodes satisfy these options of the script; the reason in words."""
+
+    options: tuple[str, ...]
+    words: str
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Enough nodes suit, but too many of them are unavailable now; these in words."""
+
+    words: str
+
+
+@dataclass(frozen=True)
+class _Demand:
+    """An option's request per node: a test of a node, and what nodes have in words."""
+
+    option: str
+    given_by: Callable[[Node], bool]
+    most: Callable[[Sequence[Node]], str]
+
+
+def find_shortage(values: Values, nodes: list[Node]) -> Shortage | Wait | None:
+    """Return why Slurm has no nodes for a script with these options; None if unknown.
+
+    Args:
+        nodes: nodes of all partitions.
+    """
+    here = in_partition(values.get("partition"), nodes)
+    wanted = int(values.get("nodes") or 1)
+    if not here:
+        return None
+    of = f"nodes of partition {here[0].partition}"
+    if len(here) < wanted:
+        return Shortage(("nodes",), f"it asks for {wanted} nodes, there are {len(here)} {of}")
+    suited = here
+    demands = list(_demands(values, nodes))
+    for demand in demands:
+        giving = [each for each in here if demand.given_by(each)]
+        if len(giving) < wanted:
+            asked = f"it asks {wanted} {of} for {demand.option}={values[demand.option]}"
+            words = f"{asked}; {len(giving)} of {len(here)} give it ({demand.most(here)})"
+            return Shortage((demand.option,), words)
+        suited = [each for each in suited if each in giving]
+    if len(suited) < wanted:
+        options = tuple(demand.option for demand in demands)
+        return Shortage(options, f"{len(suited)} of {len(here)} {of} give all of it together")
+    away = [each for each in suited if each.away]
+    if len(suited) - len(away) < wanted:
+        return Wait(f"of {len(suited)} {of} that suit, {_away_in_words(away)}")
+    return None
+
+
+def _demands(values: Values, nodes: Sequence[Node]) -> Iterator[_Demand]:
+    if (cpus := values.get("cpus-per-task")) and cpus.isdigit():
+        count = int(cpus)
+        yield _Demand("cpus-per-task", lambda node: node.cpus >= count, _most_cpus)
+        if each := mebibytes(values.get("mem-per-cpu")):
+            total = each * count
+            yield _Demand("mem-per-cpu", lambda node: node.memory >= total, _most_memory)
+    if memory := mebibytes(values.get("mem")):
+        yield _Demand("mem", lambda node: node.memory >= memory, _most_memory)
+    # Some sites hide their gres.
+    if any(each.gres for each in nodes):
+        for option in GPU_OPTIONS:
+            if asked := asked_gres(option, values.get(option)):
+                yield _Demand(option, _gives_gres(asked), _kinds)
+    constraint = values.get("constraint") or ""
+    if re.fullmatch(r"[\w.-]+(?:&[\w.-]+)*", constraint):
+        features = frozenset(constraint.split("&"))
+        yield _Demand("constraint", lambda node: features <= node.features, _features)
+
+
+def _gives_gres(asked: Mapping[str, int]) -> Callable[[Node], bool]:
+    return lambda node: all(node.gres.get(kind, 0) >= count for kind, count in asked.items())
+
+
+def _most_cpus(here: Sequence[Node]) -> str:
+    return f"the largest has {max(each.cpus for each in here)} CPUs"
+
+
+def _most_memory(here: Sequence[Node]) -> str:
+    return f"the largest has {max(each.memory for each in here)}M"
+
+
+def _kinds(here: Sequence[Node]) -> str:
+    found = {f"{kind}:{count}" for each in here for kind, count in each.gres.items()}
+    return f"they have {_first_names(sorted(found, key=len, reverse=True)) or 'none'}"
+
+
+def _features(here: Sequence[Node]) -> str:
+    found = {name for each in here for name in each.features}
+    return f"they have {_first_names(sorted(found))}"
+
+
+def _away_in_words(away: Sequence[Node]) -> str:
+    """Return number, names, states and reasons of unavailable nodes in words."""
+    states = sorted({each.state for each in away})
+    reasons = sorted({each.reason for each in away if each.reason})
+    why = f": {_first_names(reasons)}" if reasons else ""
+    names = _first_names([each.name for each in away])
+    return f"{len(away)} take no jobs now ({names}; {', '.join(states)}{why})"
+
+
+def _first_names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN])}{more}"

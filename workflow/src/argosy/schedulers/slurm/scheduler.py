@@ -23,7 +23,7 @@ from argosy.schedulers.slurm.commands import (
     call,
 )
 from argosy.schedulers.slurm.queue import Accounting, list_jobs
-from argosy.schedulers.slurm.reasons import explain as why_it_waits
+from argosy.schedulers.slurm.queue import explain as why_it_waits
 from argosy.schedulers.slurm.refusals import explain, wait_for
 from argosy.schedulers.slurm.shared_jobs import (
     attach_shared,
@@ -40,20 +40,20 @@ from argosy.schedulers.slurm.submission import LostJobs, find_new, script_of, su
 PARALLEL_SUBMISSIONS = 4
 LONGEST_PAUSE_S = 60.0
 PATIENCE = 20.0
-"""A question is asked again after as many times as long as its answer took."""
+"""The pause before the next question is this many times the time of the answer."""
 
 ANSWERS = 3
-"""Of the last answers the quickest counts: one slow one is this machine's, several are slurmctld's."""
+"""The fastest of the last answers counts: one slow answer may be due to this machine."""
 
 OFTEN_A_PASSAGE = (State.NODE_FAIL, State.PREEMPTED, State.GONE)
-"""States that a job may only pass through on its way back into the queue: believed when seen twice."""
+"""States that a job may pass through while it is requeued; they count when seen twice."""
 
 
 class SlurmScheduler:
-    """All jobs are looked at by one call of squeue, however many they are.
+    """Follows all jobs by one call of squeue.
 
     Args:
-        poll_s: seconds between two looks, when slurmctld answers readily.
+        poll_s: seconds between two polls while slurmctld answers quickly.
     """
 
     cancel_command = "scancel"
@@ -76,17 +76,17 @@ class SlurmScheduler:
         self.trouble: str | None = None
 
     def submit(self, run_dirs: Iterable[Path]) -> None:
-        """Attach to jobs by their folder and name, and submit the others, several at a time."""
+        """Attach to existing jobs by folder and name, and submit the other runs in parallel."""
         self._waiting.update(dict.fromkeys(run_dirs, ""))
-        listed = self._ask()
+        listed = self._ask_queue()
         if listed is not None:
             self._submit_waiting(listed)
 
     def poll(self) -> Mapping[Path, Status]:
-        """Return the status of all runs; without an answer, what was last known of them."""
+        """Return the status of all runs; without an answer, the last known one."""
         if not self._waiting and not self._jobs:
             return self._give_back({})
-        listed = self._ask()
+        listed = self._ask_queue()
         if listed is None:
             return {**self._unsubmitted(), **{run: self._last[run] for run in self._jobs}}
         if self._waiting:
@@ -94,17 +94,17 @@ class SlurmScheduler:
         return self._give_back(self._look_up(listed))
 
     def cancel(self) -> None:
-        """Cancel all jobs by one call of scancel, those too whose number got lost."""
+        """Cancel all jobs by one scancel, including jobs whose number was lost."""
         self._waiting.clear()
         lost = self._lost.all_of(list_jobs(self._patience)) if self._lost else []
-        # Runs may share a job.
+        # Runs may share a job, so numbers may repeat.
         if ids := dict.fromkeys([*filter(None, self._jobs.values()), *lost]):
             call("scancel", *ids)
 
     # ---- asking
 
-    def _ask(self) -> list[Listed] | None:
-        """Return the queue, or None when slurmctld does not answer, which means nothing for any job."""
+    def _ask_queue(self) -> list[Listed] | None:
+        """Return the queue, or None if slurmctld does not answer, which says nothing about jobs."""
         began = time.monotonic()
         try:
             listed = list_jobs(self._patience)
@@ -119,7 +119,7 @@ class SlurmScheduler:
         return listed
 
     def _describe_silence(self, since: float, problem: SlurmError) -> str:
-        """Say for whom and how long the driver waits, and what it waits with."""
+        """Return a line about the silence: its length, its cause, and the next attempt."""
         again = f"asking again in {self.pause_s:.0f} s"
         if isinstance(problem, LateError):
             again += f", with {self._patience.limit_s:.0f} s for the answer"
@@ -133,9 +133,9 @@ class SlurmScheduler:
     # ---- submitting
 
     def _submit_waiting(self, listed: list[Listed]) -> None:
-        """Submit the runs that wait, one repeat after the other, several runs of it at a time.
+        """Submit the waiting runs, one repeat after the other, each in parallel.
 
-        Nothing is submitted without a look at the queue just before: no run gets two jobs.
+        `listed` is a fresh queue, so that no run gets two jobs.
         """
         alone, shared = split_shared([*self._waiting])
         by_repeat: defaultdict[int, list[Callable[[], None]]] = defaultdict(list)
@@ -145,7 +145,7 @@ class SlurmScheduler:
             together = partial(self._submit_shared, folder, runs, listed)
             by_repeat[repeat_of(runs[0])].append(together)
         with ThreadPoolExecutor(PARALLEL_SUBMISSIONS) as pool:
-            # Within: an interrupt waits for what is being submitted, and cancels or leaves that too.
+            # Within the pool, so that an interrupt waits for running submissions.
             for _, block in sorted(by_repeat.items()):
                 for each in [pool.submit(step) for step in block]:
                     each.result()
@@ -153,7 +153,7 @@ class SlurmScheduler:
     def _submit_one(self, run_dir: Path, listed: list[Listed]) -> None:
         try:
             if job := self._lost.find(run_dir, listed):
-                _note(run_dir, job.job_id)
+                _note_job(run_dir, job.job_id)
                 status: Status | None = _status(job)
             else:
                 status = _attach(run_dir, listed, self._patience)
@@ -166,7 +166,7 @@ class SlurmScheduler:
             self._take_over(run_dir, status)
 
     def _submit_shared(self, folder: Path, run_dirs: list[Path], listed: list[Listed]) -> None:
-        """Attach to what earlier drivers left of a job that runs share; submit one for the others."""
+        """Attach to a shared job of an earlier driver, and submit a job for the remaining runs."""
         others = [job for job in _active(folder, listed) if job.job_id not in self._jobs.values()]
         rest = []
         try:
@@ -195,7 +195,7 @@ class SlurmScheduler:
     def _not_submitted(
         self, folder: Path, run_dirs: list[Path], problem: SlurmError, listed: list[Listed]
     ) -> None:
-        """Let these runs, whose script is in `folder`, wait for the next look, or refuse them."""
+        """Let these runs, whose script is in `folder`, wait for the next poll, or refuse them."""
         said = str(problem)
         has_jobs = bool(self._jobs) or any(job.state.active for job in listed)
         wait = said if isinstance(problem, NoAnswerError) else wait_for(said, has_jobs=has_jobs)
@@ -226,7 +226,7 @@ class SlurmScheduler:
             elif job_id in by_id:
                 statuses[run] = _of_run(run, by_id[job_id])
             elif job_id not in {*accounts, *self._seen} and (job := _unnoted(run, listed)):
-                _note(run, job.job_id)
+                _note_job(run, job.job_id)
                 self._jobs[run] = job.job_id
                 statuses[run] = _of_run(run, job)
             else:
@@ -257,12 +257,12 @@ class SlurmScheduler:
 
 
 def _active(folder: Path, listed: Iterable[Listed]) -> list[Listed]:
-    """Return the jobs of a folder that are not over; jobs that only end count as active."""
+    """Return the active jobs of a folder, including completing ones."""
     return [job for job in listed if job.state.active and job.work_dir == folder]
 
 
 def _attach(run_dir: Path, listed: Iterable[Listed], patience: Patience) -> Status | None:
-    """Return the run's job that there is, if it is of the script as it is now; others are cancelled."""
+    """Return the run's existing job if it runs the current script; cancel others."""
     script = read_text(run_dir / SCRIPT, site_of(run_dir))
     name = job_name(run_dir)
     found = None
@@ -281,17 +281,17 @@ def _submit(run_dir: Path, exclude: str) -> Status:
         return Status(State.REFUSED, reason=problem)
     (run_dir / "logs").mkdir(mode=0o700, exist_ok=True)
     job_id = submit(run_dir / SCRIPT, run_dir, exclude)
-    _note(run_dir, job_id)
+    _note_job(run_dir, job_id)
     return Status(State.PENDING, job_id)
 
 
 def _script_folder(run_dir: Path) -> Path:
-    """Return the folder of the script of a run's job, which may be one of several runs."""
+    """Return the folder of the script of a run's job, which runs may share."""
     job = newest_job(run_dir)
     return site_of(run_dir) / job.allocation if job and job.allocation else run_dir
 
 
-def _note(run_dir: Path, job_id: str) -> None:
+def _note_job(run_dir: Path, job_id: str) -> None:
     """Note a run's job in its job.json."""
     digest = script_digest(run_dir / SCRIPT)
     job = Job(scheduler="slurm", job_id=job_id, submitted=time.time(), script_sha256=digest)
@@ -299,7 +299,7 @@ def _note(run_dir: Path, job_id: str) -> None:
 
 
 def _unnoted(run_dir: Path, listed: Iterable[Listed]) -> Listed | None:
-    """Return the run's job that job.json does not name: a number in sbatch's answer was not the job's."""
+    """Return the run's job that is missing in job.json, since sbatch's answer held another number."""
     noted = [job.job_id for job in read_jobs(run_dir)]
     return find_new(run_dir, job_name(run_dir), noted, listed)
 
@@ -311,9 +311,9 @@ def _of_run(run_dir: Path, job: Listed) -> Status:
 
 
 def _of_forgotten(run_dir: Path, job_id: str, said: State) -> State:
-    """Return the end of a job that slurmctld has forgotten: of its verdict, or else as its accounts `said`.
+    """Return the final state of a job that slurmctld has forgotten, by its verdict or else by sacct.
 
-    Accounts may be behind, and Slurm never mends some: a job that they call active is gone.
+    Accounting may lag or be wrong for ever: a job that it calls active is gone.
     """
     run = RunFolder(run_dir)
     outcome = outcome_of(run, run.newest_attempt(job_id))

@@ -23,7 +23,7 @@ from argosy.schedulers.base import BETWEEN_RUNS_S, Listed, State, Status, job_na
 from argosy.schedulers.batch_system import find_batch_system
 from argosy.schedulers.script_template import ScriptTemplate
 from argosy.schedulers.slurm.commands import Patience, call
-from argosy.schedulers.slurm.option_keys import ScriptOptions
+from argosy.schedulers.slurm.options import ScriptOptions
 from argosy.schedulers.slurm.submission import script_of, submit
 
 TEMPLATE = "allocation.sbatch.j2"

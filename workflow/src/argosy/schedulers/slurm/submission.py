@@ -1,26 +1,97 @@
-"""Submitting a script, and finding the job again when the answer to that was lost."""
+"""Submitting a script to the user's cluster, and finding its job when sbatch's answer is lost."""
 
 import os
+import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
+from argosy.errors import ArgosyError
 from argosy.reading import read_text
 from argosy.schedulers.base import Listed, job_name
-from argosy.schedulers.slurm.answers import read_submitted
-from argosy.schedulers.slurm.clusters import check_cluster
+from argosy.schedulers.slurm.answers import read_config, read_submitted
 from argosy.schedulers.slurm.commands import NoAnswerError, Patience, SlurmError, call, shown
+from argosy.schedulers.slurm.options import ScriptOptions
+
+CONFIG = ("scontrol", "show", "config")
+_VARIABLE = re.compile(r"(?:SLURM|SBATCH|SALLOC|SRUN|SQUEUE|SACCT|SINFO|SCANCEL|SCONTROL)_CLUSTERS")
+_OPTION = re.compile(r"^#SBATCH\s(?:.*\s)?(?:--cluster|-M).*$", re.MULTILINE)
+_REMEDY = "work on a login node of that cluster, or let SLURM_CONF name its slurm.conf"
+
+
+def cluster_name(patience: Patience) -> str:
+    """Return the name of the cluster of Slurm's commands. Raises SlurmError."""
+    return read_config(patience.ask(*CONFIG)).get("ClusterName", "")
+
+
+def check_variables() -> None:
+    """Refuse variables that direct the user's Slurm commands to another cluster.
+
+    Raises:
+        ArgosyError: with the variable's name.
+    """
+    named = {
+        name: value for name, value in os.environ.items() if _VARIABLE.fullmatch(name) and value
+    }
+    if not named:
+        return
+    try:
+        here = cluster_name(Patience())
+    except SlurmError:
+        here = ""
+    for name, value in named.items():
+        if value != here:
+            than = f", and Argosy's jobs go to {here}" if here else ""
+            raise ArgosyError(
+                f"{name} is {value}{than}: Argosy works with one cluster",
+                f"unset {name}; {_REMEDY}",
+            )
+
+
+def check_script(options: ScriptOptions) -> None:
+    """Refuse a script that a site's template sends to another cluster.
+
+    Raises:
+        ArgosyError: with the template's name.
+    """
+    if found := _OPTION.search(options.text):
+        template = options.site_file.replace("site.yaml", "job.sbatch.j2")
+        raise ArgosyError(
+            f"{template}: it writes `{found[0]}`: Argosy works with one cluster",
+            f"take that line away; {_REMEDY}",
+        )
+
+
+def check_cluster(job_id: str, cluster: str) -> None:
+    """Cancel and refuse a job that went to another cluster, where it would not be found again.
+
+    Raises:
+        SlurmError: with the other cluster.
+    """
+    try:
+        here = cluster_name(Patience())
+    except SlurmError:
+        # Its number is known; the next poll will tell.
+        return
+    if cluster == here:
+        return
+    call("scancel", f"--clusters={cluster}", job_id)
+    raise SlurmError(
+        f"sbatch gave the job {job_id} to the cluster {cluster}, and Argosy looks for it on {here}: "
+        f"it is cancelled; {_REMEDY}"
+    )
+
 
 T = TypeVar("T")
 
 LOOKS = 1
-"""So many looks at the queue may not show a job yet whose submission was not answered."""
+"""Polls that may not show a job yet after an unanswered submission."""
 
 
 class LostError(NoAnswerError):
-    """Slurm took the script, and the answer does not say which job that became."""
+    """Slurm took the script, but the answer lacks the job's number."""
 
 
 def submit(script: Path, folder: Path, exclude: str = "") -> str:
@@ -38,7 +109,7 @@ def submit(script: Path, folder: Path, exclude: str = "") -> str:
         more = [f"--exclude={exclude}"] if exclude else []
         said = call("sbatch", "--parsable", *more, script, cwd=folder)
     except SlurmError as problem:
-        # A wrapper may fail after Slurm has taken the script.
+        # A wrapper may fail after Slurm took the script.
         said = problem.printed
         if read_submitted(said) is None:
             raise
@@ -54,7 +125,7 @@ def submit(script: Path, folder: Path, exclude: str = "") -> str:
 def find_new(
     folder: Path, name: str, before: Collection[str], listed: Iterable[Listed]
 ) -> Listed | None:
-    """Return the newest job of that name that was submitted from `folder` and is not of those `before`."""
+    """Return the newest job of that name from `folder` that is not among `before`."""
     here = os.path.realpath(folder)
     found = [
         job
@@ -67,7 +138,7 @@ def find_new(
 def script_of(job_id: str, folder: Path, patience: Patience) -> str:
     """Return Slurm's own copy of the script of a job of `folder`.
 
-    Slurm writes it into a file there: on standard output a site's greetings would become part of it.
+    Slurm writes it into a file, since standard output may hold a site's greetings.
 
     Raises:
         SlurmError: as `call`.
@@ -85,7 +156,7 @@ def script_of(job_id: str, folder: Path, patience: Patience) -> str:
 
 @dataclass(frozen=True)
 class _Lost:
-    """A submission without an answer: what had been in the queue before, and what was said."""
+    """A submission without an answer: the queue before it, and the problem."""
 
     before: frozenset[str]
     problem: NoAnswerError
@@ -93,7 +164,7 @@ class _Lost:
 
 
 class LostJobs:
-    """Remembers submissions whose answer was lost, so that no script is submitted twice."""
+    """Remembers unanswered submissions, so that no script is submitted twice."""
 
     def __init__(self) -> None:
         self._lost: dict[Path, _Lost] = {}
@@ -102,7 +173,7 @@ class LostJobs:
         return bool(self._lost)
 
     def guarded(self, folder: Path, listed: Iterable[Listed], submit_it: Callable[[], T]) -> T:
-        """Submit the script of `folder`; `listed` is the queue just before. Raises as `submit`."""
+        """Submit the script of `folder`; `listed` is the queue before it. Raises as `submit`."""
         try:
             return submit_it()
         except NoAnswerError as problem:
@@ -111,11 +182,11 @@ class LostJobs:
             raise
 
     def find(self, folder: Path, listed: Iterable[Listed]) -> Listed | None:
-        """Return the job of a submission whose answer was lost, even if it has ended; None: there is none.
+        """Return the job of an unanswered submission, even if it has ended; None without one.
 
         Raises:
-            NoAnswerError: it may still appear.
-            SlurmError: it was taken, and is nowhere.
+            NoAnswerError: if the job may still appear.
+            SlurmError: if Slurm took it and it never appeared.
         """
         lost = self._lost.get(folder)
         if lost is None:
@@ -130,7 +201,7 @@ class LostJobs:
         return found
 
     def all_of(self, listed: Collection[Listed]) -> list[str]:
-        """Return the numbers of the jobs that such submissions became."""
+        """Return the numbers of all jobs of unanswered submissions."""
         found = (
             find_new(folder, job_name(folder), lost.before, listed)
             for folder, lost in self._lost.items()

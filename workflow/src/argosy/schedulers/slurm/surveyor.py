@@ -1,4 +1,4 @@
-"""Asks a Slurm cluster what it is, and starts small jobs that look at it from the inside."""
+"""Surveys a Slurm cluster, and starts small jobs that look at its nodes."""
 
 import getpass
 import shlex
@@ -10,35 +10,35 @@ from typing import TypeVar
 from argosy.errors import ArgosyError
 from argosy.files import write_text
 from argosy.schedulers.base import BusyError, NotNowError, SchedulerError, State, Status
-from argosy.schedulers.cluster_facts import ClusterFacts, LookJob, NodeKind, QueueFacts
+from argosy.schedulers.batch_system import ClusterFacts, LookJob, NodeKind, QueueFacts
 from argosy.schedulers.slurm.answers import read_accounts, read_config, read_records
-from argosy.schedulers.slurm.clusters import CONFIG
 from argosy.schedulers.slurm.commands import MissingError, NoAnswerError, Patience, SlurmError, call
 from argosy.schedulers.slurm.options import directive
-from argosy.schedulers.slurm.partitions import QUESTION
-from argosy.schedulers.slurm.queue import list_jobs
-from argosy.schedulers.slurm.reasons import explain
+from argosy.schedulers.slurm.partitions import PARTITION_QUESTION
+from argosy.schedulers.slurm.queue import explain, list_jobs
 from argosy.schedulers.slurm.refusals import NO_SUCH_NODES, wait_for
-from argosy.schedulers.slurm.submission import find_new, submit
-from argosy.schedulers.slurm.survey.nodes import kinds_by_partition, read_nodes
-from argosy.schedulers.slurm.survey.partitions import (
+from argosy.schedulers.slurm.submission import CONFIG, find_new, submit
+from argosy.schedulers.slurm.survey_answers import (
+    ANSWER_S,
     QOS_FIELDS,
     QosLimit,
+    Questions,
     in_order,
+    kinds_by_partition,
+    number,
     queue_of,
+    read_nodes,
     read_qos,
     refused_account,
     with_ways_in,
 )
-from argosy.schedulers.slurm.survey.questions import ANSWER_S, Questions
-from argosy.schedulers.slurm.survey.records import number
 
 T = TypeVar("T")
 
 _ACCOUNTS = ("sacctmgr", "--parsable", "show")
 
 SURVEY_S = 60.0
-"""For all questions together."""
+"""Seconds for all questions together."""
 JOB_MINUTES = 2
 JOB_NAME = "argosy-probe"
 SCRIPT = "job.sbatch"
@@ -47,17 +47,17 @@ CANCEL_S = 10.0
 
 
 class SlurmSurveyor:
-    """Everything is asked as an ordinary user may."""
+    """Surveys a cluster with the permissions of an ordinary user."""
 
     def __init__(self) -> None:
         self._patience = Patience()
 
     def survey(self, account: str | None, say: Callable[[str], None]) -> ClusterFacts:
-        """Ask for nodes, partitions, accounts, and whether they would be taken."""
+        """Ask for nodes, partitions and accounts, and test them by sbatch --test-only."""
         questions = Questions(SURVEY_S)
         say("asking Slurm for its nodes, partitions and accounts")
-        partitions = _needed(questions, *QUESTION, read=_partitions)
-        nodes = _needed(questions, "scontrol", "show", "node", "-o", read=read_nodes)
+        partitions = _ask_or_raise(questions, *PARTITION_QUESTION, read=_partitions)
+        nodes = _ask_or_raise(questions, "scontrol", "show", "node", "-o", read=read_nodes)
         if not partitions or not nodes:
             raise ArgosyError(
                 "Slurm lists no partition or no node here",
@@ -65,7 +65,7 @@ class SlurmSurveyor:
             )
         config = questions.ask("settings of the cluster", *CONFIG, read=read_config) or {}
         kinds = kinds_by_partition(nodes)
-        notes = _closed(partitions)
+        notes = _closed_partitions(partitions)
         queues = _queues(partitions, kinds, _qos_limits(config, questions))
         accounts = _accounts(config, account, questions)
         say(f"asking whether {len(queues)} partitions would take a job")
@@ -89,13 +89,13 @@ class SlurmSurveyor:
         )
 
     def cluster_name(self) -> str:
-        """Return the name in Slurm's own configuration."""
-        return _needed(Questions(ANSWER_S), *CONFIG, read=read_config).get("ClusterName", "")
+        """Return the cluster's name in Slurm's configuration."""
+        return _ask_or_raise(Questions(ANSWER_S), *CONFIG, read=read_config).get("ClusterName", "")
 
     def look_options(
         self, kind: NodeKind, queue: QueueFacts, account: str | None, nodes: int
     ) -> dict[str, str | None]:
-        """Return the least that such a job asks for; to see a GPU from the inside, it has to have one."""
+        """Return the smallest request of a look; it needs a GPU to see GPUs."""
         return {
             "job-name": JOB_NAME,
             "output": OUTPUT,
@@ -116,7 +116,7 @@ class SlurmSurveyor:
         except SlurmError:
             if job.most == job.nodes:
                 raise
-        # A site may take no range of nodes.
+        # Some sites refuse a range of nodes.
         return self._submit(replace(job, most=job.nodes))
 
     def _submit(self, job: LookJob) -> str:
@@ -134,10 +134,10 @@ class SlurmSurveyor:
             raise
 
     def status(self, job_id: str) -> Status:
-        """Return what squeue says of a job; after a late answer the next one may take longer."""
+        """Return a job's status from squeue."""
         listed = list_jobs(self._patience)
         job = next((each for each in listed if each.job_id == job_id), None)
-        # Slurm soon forgets a job that has ended; one that only ends has done its work.
+        # Slurm soon forgets ended jobs; a completing job has done its work.
         if job is None or not job.state.active or job.state is State.ENDING:
             return Status(State.GONE, job_id)
         if job.state is State.RUNNING:
@@ -158,7 +158,7 @@ def _partitions(text: str) -> list[dict[str, str]]:
     return read_records(text, "PartitionName")
 
 
-def _needed(questions: Questions, *command: str, read: Callable[[str], T]) -> T:
+def _ask_or_raise(questions: Questions, *command: str, read: Callable[[str], T]) -> T:
     try:
         return read(questions.call(*command))
     except MissingError as problem:
@@ -169,7 +169,7 @@ def _needed(questions: Questions, *command: str, read: Callable[[str], T]) -> T:
         ) from None
 
 
-def _closed(partitions: Sequence[dict[str, str]]) -> list[str]:
+def _closed_partitions(partitions: Sequence[dict[str, str]]) -> list[str]:
     return [
         f"partition {each['PartitionName']} is {each.get('State', 'closed')} and left out"
         for each in partitions
@@ -182,7 +182,7 @@ def _queues(
     kinds: Mapping[str, Sequence[NodeKind]],
     by_qos: Mapping[str, QosLimit],
 ) -> list[QueueFacts]:
-    """Return the open partitions that have nodes, in the order in which they should be tried."""
+    """Return the open partitions with nodes, in order of preference."""
     tiers = [number(each.get("PriorityTier", "")) or 0 for each in partitions]
     default = next(
         (each["PartitionName"] for each in partitions if each.get("Default") == "YES"), None
@@ -200,7 +200,7 @@ def _has_accounting(config: Mapping[str, str]) -> bool:
 
 
 def _qos_limits(config: Mapping[str, str], questions: Questions) -> dict[str, QosLimit]:
-    """Return what each QoS lets a job have."""
+    """Return the limits of each QoS."""
     if not _has_accounting(config):
         return {}
     read = partial(read_accounts, header="Name")
@@ -211,7 +211,7 @@ def _qos_limits(config: Mapping[str, str], questions: Questions) -> dict[str, Qo
 def _accounts(
     config: Mapping[str, str], account: str | None, questions: Questions
 ) -> tuple[str, ...]:
-    """Return the accounts to try, the best first: the one that was given, or else the user's."""
+    """Return the accounts to try, best first: the given one, or else the user's."""
     if account or not _has_accounting(config):
         return (account,) if account else ()
     user = getpass.getuser()
@@ -249,7 +249,7 @@ def _account_words(
 
 
 class _Tests:
-    """Asks by `sbatch --test-only` what would be taken."""
+    """Tests queues and accounts by `sbatch --test-only`."""
 
     def __init__(
         self,
@@ -266,31 +266,36 @@ class _Tests:
     def of_all(
         self, queues: Sequence[QueueFacts], accounts: Sequence[str], given: str | None
     ) -> tuple[list[QueueFacts], str | None, bool]:
-        """Return the queues that take a job, the account that pays, and whether one is required.
+        """Return the queues that take a job, the account to charge, and whether one is required.
 
         Args:
-            accounts: the first is that of jobs that name none.
-            given: the account that the user wants; None: whatever does.
+            accounts: the user's accounts, the default one first.
+            given: the account that the user names; None: any.
         """
         default = accounts[0] if accounts else None
         ways: dict[str | None, str | None] = {None: default, **{each: each for each in accounts}}
         if given:
             ways = {given: given}
         refused_by_rule = {
-            paying: {each.name: self._rule(each, effective) for each in queues}
+            paying: {each.name: self._refused_by_rule(each, effective) for each in queues}
             for paying, effective in ways.items()
         }
-        # The one for which most partitions are, and of such ones none.
+        # Prefer the account that most partitions accept, and no account over others.
         ordered = sorted(
             refused_by_rule, key=lambda each: sum(map(bool, refused_by_rule[each].values()))
         )
         for account in ordered:
             refusals = {
-                each.name: refused_by_rule[account][each.name] or self._refusal(each, account)
+                each.name: refused_by_rule[account][each.name]
+                or self._refused_by_test(each, account)
                 for each in queues
             }
             if not all(refusals.values()):
-                return self._taken(queues, refusals, account), account, account is not None
+                return (
+                    self._queues_that_take(queues, refusals, account),
+                    account,
+                    account is not None,
+                )
         self.notes += [f"partition {name}: {said}" for name, said in refusals.items()]
         self.all_refused = True
         self._questions.unknown.append(
@@ -298,21 +303,25 @@ class _Tests:
         )
         return list(queues), given, bool(given)
 
-    def _rule(self, queue: QueueFacts, account: str | None) -> str:
-        """Return why a queue is not for an account; empty where it is, or none is known."""
+    def _refused_by_rule(self, queue: QueueFacts, account: str | None) -> str:
+        """Return why a queue's rules refuse an account; empty if they accept it."""
         return refused_account(self._partitions[queue.name], account) if account else ""
 
-    def _taken(
+    def _queues_that_take(
         self, queues: Sequence[QueueFacts], refusals: Mapping[str, str], account: str | None
     ) -> list[QueueFacts]:
         found = []
         for queue in queues:
             refused = refusals[queue.name]
             with_gpus = [self.kinds[name] for name in queue.kinds if self.kinds[name].gpus]
-            by_rule = self._rule(queue, account)
+            by_rule = self._refused_by_rule(queue, account)
             if not refused:
                 found.append(queue)
-            elif not by_rule and with_gpus and not self._refusal(queue, account, with_gpus[0]):
+            elif (
+                not by_rule
+                and with_gpus
+                and not self._refused_by_test(queue, account, with_gpus[0])
+            ):
                 found.append(replace(queue, gpus_only=True))
             else:
                 self.notes.append(
@@ -320,8 +329,10 @@ class _Tests:
                 )
         return found
 
-    def _refusal(self, queue: QueueFacts, account: str | None, kind: NodeKind | None = None) -> str:
-        """Return why Slurm would not take a job; empty where it would, now or when nodes are back."""
+    def _refused_by_test(
+        self, queue: QueueFacts, account: str | None, kind: NodeKind | None = None
+    ) -> str:
+        """Return why Slurm refuses a job; empty if it takes it, now or when nodes are back."""
         more = [f"--account={account}"] if account else []
         if kind:
             more += [f"--{name}={value.format(gpus=1)}" for name, value in kind.options.items()]
@@ -342,7 +353,7 @@ class _Tests:
 def _script(job: LookJob) -> str:
     options = dict(job.options)
     if job.most > job.nodes and options.get("nodes") == str(job.nodes):
-        # Together with a number of tasks it would be the least of them.
+        # With ntasks-per-node, Slurm would take the smallest number of nodes.
         options["nodes"] = f"{job.nodes}-{job.most}"
         options.pop("ntasks-per-node", None)
     lines = "\n".join(directive(name, value) for name, value in options.items())
