@@ -156,7 +156,7 @@ def _be_child(function: Callable[[], str], writer: int, parent: int) -> int:
 
 def _be_plain_child(function: Callable[[], str], writer: int, parent: int) -> int:
     die_with_parent()
-    return 1 if os.getppid() != parent else _answer(function, writer)
+    return 1 if os.getppid() != parent else _answer_of(function, writer)
 
 
 def _be_first(function: Callable[[], str], writer: int, parent_lives: int) -> int:
@@ -169,10 +169,10 @@ def _be_first(function: Callable[[], str], writer: int, parent_lives: int) -> in
         mount("proc", Path("/proc"), "proc")
         return function()
 
-    return _answer(among_own_mounts, writer)
+    return _answer_of(among_own_mounts, writer)
 
 
-def _answer(function: Callable[[], str], writer: int) -> int:
+def _answer_of(function: Callable[[], str], writer: int) -> int:
     """Call the function and tell the parent what came of it; the status to end with."""
     try:
         _tell(writer, result=function())

@@ -159,7 +159,7 @@ def make_environment(store: Store, lock: ImageLock, folder: Path) -> Path:
     commands = [
         _presence_check(store, lock, path, python),
         _exports(lock),
-        _start(path, python, libraries, preloaded),
+        _start_script(path, python, libraries, preloaded),
     ]
     _write_packages(folder, path, python)
     for name in scripts:
@@ -182,7 +182,7 @@ def _presence_check(store: Store, lock: ImageLock, path: Path, python: _Python) 
     )
 
 
-def _start(
+def _start_script(
     path: Path, python: _Python, libraries: Sequence[Names], preloaded: Sequence[Names]
 ) -> str:
     """Return the commands that start the image's Python by its loader."""
@@ -216,12 +216,12 @@ def _described(root: Root, lock: ImageLock, place: str, program: Names) -> _Pyth
     version = _VERSION.fullmatch(program[-1])
     asked = loader_of(root, program)
     if version is None or asked is None:
-        raise ArgosyError(f"{lock.name}: {_shown(program)} is no Python 3 for 64-bit Linux")
+        raise ArgosyError(f"{lock.name}: {_path_of(program)} is no Python 3 for 64-bit Linux")
     loader = root.resolve(asked)
     with root.folder(loader[:-1]) as folder, folder.read(loader[-1]) as file:
         if b"argv0" not in file.read(_MOST_BYTES):
             raise ArgosyError(
-                f"{lock.name}: {_shown(loader)} cannot call a program by another name (glibc 2.33 can)",
+                f"{lock.name}: {_path_of(loader)} cannot call a program by another name (glibc 2.33 can)",
                 "take a newer base system, or leave out runtime: native",
             )
     scripts = root.resolve(place)
@@ -310,5 +310,5 @@ def _quoted(root: Path, names: Names) -> str:
     return shlex.quote(str(root.joinpath(*names)))
 
 
-def _shown(names: Names) -> str:
+def _path_of(names: Names) -> str:
     return "/" + "/".join(names)

@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 options.command,
                 [*options.bind, *(replace(bind, writable=True) for bind in options.bind_writable)],
                 lambda data: _tee(data, stream),
-                place=_place(options),
+                place=_staging_place(options),
                 engine=options.engine,
                 patience_s=options.patience,
                 # Below the run's folder, logs/<attempt>.
@@ -133,7 +133,7 @@ def run_image(
         chosen = engine or engine_of_host(store)
         if driver := driver_mount(store):
             inside = _with_driver(inside, driver)
-        outcome = _run(store, inside, chosen, on_output)
+        outcome = _run_by(store, inside, chosen, on_output)
         if outcome.failed_to_start:
             if engine is not None:
                 raise _named_does_not_start(engine)
@@ -142,13 +142,13 @@ def run_image(
             # The host is not what it was when its engine was chosen.
             other = choose_engine(store).engine
             on_output(f"argosy: {chosen} did not start here, {other} does\n".encode())
-            outcome = _run(store, inside, other, on_output)
+            outcome = _run_by(store, inside, other, on_output)
             if outcome.failed_to_start:
                 raise _image_does_not_start(description["name"], other)
     return KILLED if outcome.status is None else outcome.status
 
 
-def _run(
+def _run_by(
     store: Store, inside: Container, engine: str, on_output: Callable[[bytes], None]
 ) -> Outcome:
     """Run it by this engine, after saying what that one does not protect from."""
@@ -264,7 +264,7 @@ def _secrets() -> dict[str, str]:
     return {TOKEN_FILE: token} if token else {}
 
 
-def _place(options: argparse.Namespace) -> "Place | None":
+def _staging_place(options: argparse.Namespace) -> "Place | None":
     """Return where the image is to be unpacked, if it is."""
     if options.stage is None:
         return None

@@ -345,17 +345,17 @@ def unpack_packages(folder: Path, *packages: str) -> str:
     target = folder / "unpacked"
     target.mkdir(exist_ok=True)
     for archive in sorted(archives.glob("*.deb")):
-        if problem := _run(["dpkg-deb", "--extract", str(archive), str(target)]):
+        if problem := _run_quietly(["dpkg-deb", "--extract", str(archive), str(target)]):
             return problem
         archive.unlink()
     return ""
 
 
 def _apt(arguments: Sequence[str]) -> str:
-    return _run(["apt-get", "--yes", "-qq", "--no-install-recommends", *arguments])
+    return _run_quietly(["apt-get", "--yes", "-qq", "--no-install-recommends", *arguments])
 
 
-def _run(command: Sequence[str]) -> str:
+def _run_quietly(command: Sequence[str]) -> str:
     """Empty when the command went well, else the line of what it said that tells why not."""
     variables = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
     done = subprocess.run(command, env=variables, capture_output=True, text=True, errors="replace")

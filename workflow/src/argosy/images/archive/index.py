@@ -90,7 +90,7 @@ def read_index(path: Path, image: str, remedy: str) -> Index:
         ArgosyError: when the file is missing, damaged, of another image or another version of Argosy.
     """
     try:
-        content = _read(path)
+        content = _read_json(path)
     except FileNotFoundError:
         raise ArgosyError(
             f"{path}: this image is not packed for the nodes", f"run: {remedy}"
@@ -115,7 +115,7 @@ def damaged(path: Path, remedy: str) -> ArgosyError:
     return ArgosyError(f"{path}: this packed image is damaged or cut off", f"run: {remedy}")
 
 
-def _read(path: Path) -> Mapping[str, Any] | None:
+def _read_json(path: Path) -> Mapping[str, Any] | None:
     """Return the index as JSON; None where it is not what was written."""
     with path.open("rb") as file:
         end = file.seek(0, os.SEEK_END)

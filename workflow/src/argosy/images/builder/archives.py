@@ -99,13 +99,13 @@ def _feed(plain: IO[bytes], tar: IO[bytes], folder: Path) -> None:
     """Give tar the archive, as long as the disk keeps its reserve: it may unpack to any size."""
     # tar may have had enough before the end.
     with suppress(BrokenPipeError), tar:
-        while chunk := _read(plain):
+        while chunk := _read_chunk(plain):
             if why := why_no_room(folder, len(chunk)):
                 raise ArchiveError(why)
             tar.write(chunk)
 
 
-def _read(plain: IO[bytes]) -> bytes:
+def _read_chunk(plain: IO[bytes]) -> bytes:
     try:
         return plain.read(CHUNK)
     except DAMAGE as problem:

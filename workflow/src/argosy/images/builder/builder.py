@@ -186,7 +186,7 @@ class _Build:
 
 
 @dataclass(frozen=True)
-class _Way:
+class _StepsWay:
     """How this host carries out steps.
 
     Args:
@@ -197,7 +197,7 @@ class _Way:
     apart: Callable[[Callable[[], str], Callable[[], None] | None], str]
 
 
-def _way(store: Store, say: Callable[[str], None]) -> _Way:
+def _find_way(store: Store, say: Callable[[str], None]) -> _StepsWay:
     """Return the way by namespaces, or where they cannot be made the one by proot.
 
     Raises:
@@ -214,14 +214,14 @@ def _way(store: Store, say: Callable[[str], None]) -> _Way:
                 "proot runs no program on this host",
                 "what each engine says here: argosy image engines",
             ) from None
-        return _Way(ProotRunner(proot.ready(store, store.engines)), in_own_process)
-    return _Way(RuncRunner(require_runtime(store, say)), in_own_namespaces)
+        return _StepsWay(ProotRunner(proot.ready(store, store.engines)), in_own_process)
+    return _StepsWay(RuncRunner(require_runtime(store, say)), in_own_namespaces)
 
 
 def _build_missing(build: _Build, recipe: Recipe, tree: GrowingTree) -> None:
     """Fetch bases as the user, and do the rest in a process of its own."""
     store = build.store
-    way = _way(store, build.progress.say)
+    way = _find_way(store, build.progress.say)
     missing = missing_steps(store, recipe)
     for step in recipe.unknown:
         if step in missing:
@@ -231,10 +231,10 @@ def _build_missing(build: _Build, recipe: Recipe, tree: GrowingTree) -> None:
         again = plan_image(store, build.folder)
         _carry_out(store, executor, again, missing_steps(store, again), build.progress)
 
-    _with_executor(build, way, carry_out, lambda: _begin(tree, store, recipe))
+    _with_executor(build, way, carry_out, lambda: _begin_tree(tree, store, recipe))
 
 
-def _begin(tree: GrowingTree, store: Store, recipe: Recipe) -> None:
+def _begin_tree(tree: GrowingTree, store: Store, recipe: Recipe) -> None:
     """Most of an image is there when only its last lines have changed."""
     finished = [
         *takewhile(lambda step: cache.read_step(store, step.key) is not None, recipe.final.steps)
@@ -244,7 +244,7 @@ def _begin(tree: GrowingTree, store: Store, recipe: Recipe) -> None:
 
 def _with_executor(
     build: _Build,
-    way: _Way,
+    way: _StepsWay,
     function: Callable[[Executor], None],
     meanwhile: Callable[[], None] | None = None,
 ) -> None:
@@ -260,7 +260,7 @@ def _with_executor(
     way.apart(inside, meanwhile)
 
 
-def _make_base(build: _Build, way: _Way, step: Step) -> None:
+def _make_base(build: _Build, way: _StepsWay, step: Step) -> None:
     """Fetch a base and finish it; images that share it do so once, as with other steps."""
     with build.store.locked(f"base-{step.key[:2]}"):
         if cache.read_step(build.store, step.key):

@@ -145,7 +145,7 @@ class Executor:
             environment = self._environment(step, home, host)
             workdir = step.settings.config.workdir
             if PIP_CACHE_VARIABLE in host.environment:
-                mounts.append(Mount(_made(caches / "pip"), PIP_CACHE))
+                mounts.append(Mount(_made_folder(caches / "pip"), PIP_CACHE))
             status = self._run(tree.root, Command(arguments, environment, workdir, mounts), host)
         if status != 0:
             raise self._failure(step, status, host)
@@ -183,9 +183,9 @@ class Executor:
             yield Mount(None, target)
         elif mount.kind == "cache":
             name = hashlib.sha256(step.text(mount.identity).encode()).hexdigest()[:24]
-            yield Mount(_made(caches / name), target, mount.writable)
+            yield Mount(_made_folder(caches / name), target, mount.writable)
         else:
-            with self._bound(step, mount) as source:
+            with self._bound_source(step, mount) as source:
                 left_out = step.context.left_out(source) if mount.stage is None else None
                 is_copied = mount.writable or self._workspace.shares_files or left_out is not None
                 if is_copied:
@@ -194,7 +194,7 @@ class Executor:
                 yield Mount(folder if is_copied else source, target, mount.writable)
 
     @contextmanager
-    def _bound(self, step: Step, mount: DeclaredMount) -> Iterator[Path]:
+    def _bound_source(self, step: Step, mount: DeclaredMount) -> Iterator[Path]:
         source = step.text(mount.source)
         if mount.stage is None:
             first, *others = step.context.find(step.entry, source)
@@ -256,7 +256,7 @@ def _host_files(folder: Path) -> Iterator[Mount]:
             yield Mount(copied, name)
 
 
-def _made(folder: Path) -> Path:
+def _made_folder(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return folder
 

@@ -138,7 +138,7 @@ def fetch(store: Store, reference: str, root: Path, say: Say) -> Fetched:
         say(f"no registry in reach ({problem}): making Debian {suite} from the Debian archive")
         codename = _bootstrap(store, suite, root, say)
         config = ImageConfig(environment={"PATH": DEFAULT_PATH}, cmd=("bash",))
-        made = _named(reference, codename)
+        made = _name_release(reference, codename)
         if made != reference:
             say(f"{reference} is {made}")
         return Fetched(CachedBase(reference=made, source="archive", config=config))
@@ -154,7 +154,7 @@ def archive_suite(reference: Reference) -> str | None:
     return SUITES.get(found[1], None if found[1].isdigit() else found[1])
 
 
-def _named(reference: str, codename: str) -> str:
+def _name_release(reference: str, codename: str) -> str:
     """Return the reference as it was written, with the suite that it came to."""
     name = "debian-slim" if reference.endswith("-slim") else "debian"
     folder, slash, _ = reference.rpartition("/")

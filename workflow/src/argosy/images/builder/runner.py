@@ -74,7 +74,7 @@ class RuncRunner:
             specification = _specification(root, replace(command, mounts=mounts))
             text = json.dumps(specification.content())
             (scratch / "config.json").write_text(text, encoding="utf-8")
-            return _run(runc_command(self.runc, scratch), on_output)
+            return _run_relayed(runc_command(self.runc, scratch), on_output)
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class ProotRunner:
         with _mount_points(root, command.mounts) as mounts:
             specification = _specification(root, replace(command, mounts=mounts))
             # Modes are judged by the paths that proot has rewritten.
-            return _run(
+            return _run_relayed(
                 proot.command(self.program, specification, scratch, traces_all=True), on_output
             )
 
@@ -108,7 +108,7 @@ def _specification(root: Path, command: Command) -> Specification:
     )
 
 
-def _run(command: Sequence[str | Path], on_output: Callable[[bytes], None]) -> int:
+def _run_relayed(command: Sequence[str | Path], on_output: Callable[[bytes], None]) -> int:
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )

@@ -128,7 +128,7 @@ class _Expansion:
         self._at += 1
         name = self._name()
         if not name:
-            raise ExpansionError(f"`{_shown(self._text[begin:])}` names no variable")
+            raise ExpansionError(f"`{_shortened_text(self._text[begin:])}` names no variable")
         value = self._variables.get(name)
         operator = _OPERATOR.match(self._text, self._at)
         if operator:
@@ -141,7 +141,7 @@ class _Expansion:
             raise _unclosed(self._text, "}")
         if following != "}":
             raise ExpansionError(
-                f"`{_shown(self._text[begin:])}`: of its operators there are :- :+ :? - + ?"
+                f"`{_shortened_text(self._text[begin:])}`: of its operators there are :- :+ :? - + ?"
             )
         return value or ""
 
@@ -157,10 +157,10 @@ def _substitute(operator: str, name: str, value: str, is_set: bool, word: str) -
 
 
 def _unclosed(text: str, end: str) -> ExpansionError:
-    return ExpansionError(f"`{_shown(text)}` has no closing {end}")
+    return ExpansionError(f"`{_shortened_text(text)}` has no closing {end}")
 
 
-def _shown(text: str) -> str:
+def _shortened_text(text: str) -> str:
     """Return the text in one line, and not too long."""
     line = " ".join(text.split())
     return line if len(line) <= 60 else f"{line[:59]}…"

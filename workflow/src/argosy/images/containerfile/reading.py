@@ -87,7 +87,7 @@ def _setting(source: Source, raw: Instruction) -> Setting:
     return Setting(*_entry(raw), raw.name, tuple((name, value) for name, _, value in pairs))
 
 
-def _run(source: Source, raw: Instruction) -> Run:
+def _run_instruction(source: Source, raw: Instruction) -> Run:
     flags = _flags(source, raw, "mount", "network")
     if flags.get("network", "default") not in _HOST_NETWORK:
         raise source.error(raw.line, "RUN --network: only the host's network can be had")
@@ -176,7 +176,7 @@ _READERS: Mapping[str, Callable[[Source, Instruction], Entry]] = {
     "ARG": _arg,
     "ENV": _setting,
     "LABEL": _setting,
-    "RUN": _run,
+    "RUN": _run_instruction,
     "COPY": _copy,
     "ADD": _copy,
     "CMD": _program,

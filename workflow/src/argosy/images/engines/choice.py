@@ -225,10 +225,10 @@ def _timed(
     seconds = time.monotonic() - began
     text = b"".join(output).decode(errors="replace")
     right = outcome.status == 3 and text.endswith(expected)
-    return right, _said(engine, plain(text)) or "no output", seconds
+    return right, _first_words(engine, plain(text)) or "no output", seconds
 
 
-def _said(engine: str, text: str) -> str:
+def _first_words(engine: str, text: str) -> str:
     """Return what tells most of what an engine printed: of proot the beginning, after which it guesses."""
     if engine in UNISOLATED_ENGINES:
         return next((line.strip() for line in text.splitlines() if line.strip()), "")[:_TOLD]
@@ -269,7 +269,7 @@ def _notes(store: Store) -> Path:
         str(tools.find_proot(store)),
         str(apptainer.find()),
     ]
-    settings = [_content(Path(path)) for path in _DECISIVE]
+    settings = [_text_of(Path(path)) for path in _DECISIVE]
     hybrid = Path("/sys/fs/cgroup/unified").is_dir()
     described = json.dumps(
         [
@@ -284,7 +284,7 @@ def _notes(store: Store) -> Path:
     return store.engines / f"{hashlib.sha256(described.encode()).hexdigest()[:16]}.json"
 
 
-def _content(path: Path) -> str:
+def _text_of(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8").strip()
     except OSError:

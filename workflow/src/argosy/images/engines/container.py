@@ -39,7 +39,7 @@ def run(store: Store, container: Container, on_output: Callable[[bytes], None]) 
     killed after its patience and a few seconds (see `process_tree`). Nothing remains on disk or in the
     process table.
     """
-    _check(container)
+    _check_container(container)
     with private_folder() as (folder, lock):
         _make_workdir(container, folder)
         _copy_host_files(subfolder(folder, "guest"))
@@ -48,7 +48,7 @@ def run(store: Store, container: Container, on_output: Callable[[bytes], None]) 
         for name, text in container.secrets.items():
             write_private(folder / "guest" / name, text)
         held = replace(container, held=[*container.held, lock])
-        process, terminal = _start(store, held, folder)
+        process, terminal = _start_engine(store, held, folder)
         began = folder / "guest" / "began"
         with ended_with_us(process, container.patience_s) as asked_to_end:
             _relay(terminal, _plain_until(began, on_output))
@@ -65,7 +65,7 @@ def attach(store: Store, container: Container) -> int:
     Raises:
         ArgosyError: as `run`.
     """
-    _check(container)
+    _check_container(container)
     with private_folder() as (folder, lock):
         _make_workdir(container, folder)
         _copy_host_files(subfolder(folder, "guest"))
@@ -91,7 +91,7 @@ def write_private(path: Path, text: str) -> None:
         file.write(text)
 
 
-def _check(container: Container) -> None:
+def _check_container(container: Container) -> None:
     if not container.root.is_dir():
         raise ArgosyError(
             f"{container.root}: this image is not here", "build it with: argosy image build"
@@ -99,7 +99,7 @@ def _check(container: Container) -> None:
     for bind in container.binds:
         if not (bind.source.is_dir() or bind.source.is_file()):
             raise ArgosyError(f"{bind.source}: this folder is to be mounted and does not exist")
-        if not is_ours(bind) and not _place(container, bind.target).exists():
+        if not is_ours(bind) and not _host_path(container, bind.target).exists():
             raise ArgosyError(
                 f"{bind.target}: the frozen image has nothing there to mount at",
                 "every image has the folders /data and /job",
@@ -122,7 +122,9 @@ def _make_workdir(container: Container, folder: Path) -> None:
     if f"{resolved}/".startswith(f"{own}/"):
         below = resolved.removeprefix(own).lstrip("/")
         (subfolder(folder, "tmp") / below).mkdir(parents=True, exist_ok=True)
-    elif top not in ("dev", "proc", "sys") and not _place(container, container.workdir).is_dir():
+    elif (
+        top not in ("dev", "proc", "sys") and not _host_path(container, container.workdir).is_dir()
+    ):
         raise ArgosyError(
             f"{container.workdir}: this is the image's WORKDIR, and there is no such folder",
             "a folder may be mounted over it; or an earlier version froze the image: then remove it by "
@@ -139,7 +141,7 @@ def _resolved(container: Container, path: str) -> str:
         return "/" + "/".join(tree.resolve(path))
 
 
-def _place(container: Container, path: str) -> Path:
+def _host_path(container: Container, path: str) -> Path:
     """Return where the host has what is seen at `path`: in what is mounted there, or in the image."""
     resolved = _resolved(container, path)
     for each in (path, resolved):
@@ -157,7 +159,9 @@ def _copy_host_files(guest: Path) -> None:
             shutil.copyfile(source, subfolder(guest, "etc") / name)
 
 
-def _start(store: Store, container: Container, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
+def _start_engine(
+    store: Store, container: Container, folder: Path
+) -> tuple[subprocess.Popen[bytes], int]:
     terminal, inner = pty.openpty()
     # The container has a terminal of its own that turns \n into \r\n; this one must not add to it.
     tty.setraw(inner)

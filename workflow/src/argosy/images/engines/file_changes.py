@@ -129,7 +129,7 @@ class Memory:
         Raises:
             OSError: EFAULT or ENAMETOOLONG where there is none.
         """
-        text, end, _ = self._read(address, longest).partition(b"\0")
+        text, end, _ = self._read_memory(address, longest).partition(b"\0")
         if not end:
             raise OSError(errno.ENAMETOOLONG if text else errno.EFAULT, "no text")
         return os.fsdecode(text)
@@ -151,12 +151,12 @@ class Memory:
         Raises:
             OSError: EFAULT where there are fewer.
         """
-        found = self._read(address, size)
+        found = self._read_memory(address, size)
         if len(found) < size:
             raise OSError(errno.EFAULT, "too short")
         return found
 
-    def _read(self, address: int, most: int) -> bytes:
+    def _read_memory(self, address: int, most: int) -> bytes:
         file = os.open(f"/proc/{self.process}/mem", os.O_RDONLY | os.O_CLOEXEC)
         try:
             return os.pread(file, most, address)

@@ -68,7 +68,7 @@ def is_ours(bind: Bind) -> bool:
 
 
 def _by_runc(store: Store, container: Container, folder: Path) -> Invocation:
-    program = _found(store, container.engine)
+    program = _program(store, container.engine)
     bundle = subfolder(folder, "bundle")
     specification = _specification(container, folder)
     specification = replace(
@@ -112,7 +112,7 @@ def _by_apptainer(container: Container, folder: Path) -> Invocation:
     return Invocation(apptainer.command(program, specification), environment)
 
 
-def _found(store: Store, name: str) -> Path:
+def _program(store: Store, name: str) -> Path:
     program = tools.find(store, name)
     if program is None:
         raise ArgosyError(

@@ -36,15 +36,17 @@ def trusted_root(store: Store, shell: Path = SHELL) -> Iterator[Path]:
     """
     if not shell.exists():
         raise ArgosyError(f"{shell}: this host has no shell, by which engines could be tried")
-    with private_folder(_place(store)) as (folder, _):
+    with private_folder(_writable_place(store)) as (folder, _):
         try:
-            make_frozen([Layer(_files(folder / "files", shell), {}, frozenset())], folder / "root")
+            make_frozen(
+                [Layer(_shell_files(folder / "files", shell), {}, frozenset())], folder / "root"
+            )
             yield folder / "root"
         finally:
             remove_tree(folder / "root")
 
 
-def _files(tree: Path, shell: Path) -> Path:
+def _shell_files(tree: Path, shell: Path) -> Path:
     _copy(shell, tree / "bin/sh")
     for library in _libraries(shell):
         _copy(Path(library), Path(f"{tree}{library}"))
@@ -71,7 +73,7 @@ def _libraries(program: Path) -> list[str]:
     return _LIBRARY.findall(done.stdout) if done.returncode == 0 else []
 
 
-def _place(store: Store) -> Path:
+def _writable_place(store: Store) -> Path:
     """Return a folder from which programs may be started: some sites forbid that for /tmp, or the store."""
     with suppress(OSError):
         store.engines.mkdir(exist_ok=True, parents=True, mode=0o700)

@@ -226,7 +226,7 @@ def _images(store: Store) -> Iterator[FrozenImage]:
             continue
         usage = {**measure(root), **measure(description)}
         packed = measure(store.archive(digest))
-        yield FrozenImage(digest, root, _read(description), built, used, usage, packed)
+        yield FrozenImage(digest, root, _read_or_none(description), built, used, usage, packed)
 
 
 def _layers(store: Store) -> Iterator[CachedLayer]:
@@ -247,7 +247,7 @@ def _downloads(store: Store) -> Iterator[Download]:
             yield Download(path, path.stat().st_mtime, measure(path))
 
 
-def _read(description: Path) -> ImageLock | None:
+def _read_or_none(description: Path) -> ImageLock | None:
     try:
         return read_lock(description)
     except ArgosyError:

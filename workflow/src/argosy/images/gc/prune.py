@@ -103,14 +103,14 @@ def prune(store: Store, project: Path, limits: Limits, say: Say, *, dry_run: boo
             say(f"{'would remove' if dry_run else 'removing'} {candidate.title}")
         if dry_run:
             room = freed([*(candidate.usage for candidate in chosen), *map(measure, leftovers)])
-            say(f"would free {amount(room + _size_of_trash(store))}; {_left(inventory, chosen)}")
+            say(f"would free {amount(room + _size_of_trash(store))}; {_summary(inventory, chosen)}")
             return
         clear_notes(store)
         for path in [place for candidate in chosen for place in candidate.places] + leftovers:
             _throw_away(store, path)
     forget_gone(store)
     # From here on builds may begin: nothing that they could use is in the trash.
-    say(f"freed {amount(_empty_trash(store))}; {_left(inventory, chosen)}")
+    say(f"freed {amount(_empty_trash(store))}; {_summary(inventory, chosen)}")
 
 
 def _beyond(limits: Limits, inventory: Inventory, found: Sequence[Candidate]) -> list[Candidate]:
@@ -162,7 +162,7 @@ def _not_in_use(found: Sequence[Candidate], store: Store, say: Say) -> Iterator[
         )
 
 
-def _left(inventory: Inventory, chosen: Sequence[Candidate]) -> str:
+def _summary(inventory: Inventory, chosen: Sequence[Candidate]) -> str:
     gone = {candidate.places[-1] for candidate in chosen}
     images = sum(image.root not in gone for image in inventory.images)
     layers = sum(layer.folder not in gone for layer in inventory.layers)

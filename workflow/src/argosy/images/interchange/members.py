@@ -52,7 +52,7 @@ class Tar(tarfile.TarFile):
             tarfile.ReadError: when the content of the last one is not all there. A stream would be read
                 on behind its end as often as a header says.
         """
-        source = _content(self)
+        source = _open_content(self)
         # The first one is read when the tar is opened, and is yet to be returned.
         is_first = self.firstmember is not None  # type: ignore[attr-defined]
         if isinstance(source, tarfile._Stream) and not is_first:  # type: ignore[attr-defined]
@@ -138,7 +138,7 @@ class Member(tarfile.TarInfo):
         member._note_pieces(archive, [(next(numbers), next(numbers)) for _ in range(number)])
 
     def _note_pieces(self, archive: Tar, pieces: list[tuple[int, int]]) -> None:
-        self.offset_data = _content(archive).tell()
+        self.offset_data = _open_content(archive).tell()
         self.sparse = pieces  # type: ignore[assignment]
 
 
@@ -176,12 +176,12 @@ def _numbers(archive: Tar) -> Iterator[int]:
         yield int(lines.pop(0))
 
 
-def _content(archive: Tar) -> IO[bytes]:
+def _open_content(archive: Tar) -> IO[bytes]:
     return cast(IO[bytes], archive.fileobj)
 
 
 def _next_block(archive: Tar) -> bytes:
-    block = _content(archive).read(tarfile.BLOCKSIZE)
+    block = _open_content(archive).read(tarfile.BLOCKSIZE)
     if len(block) < tarfile.BLOCKSIZE:
         raise tarfile.ReadError("unexpected end of data")
     return block
@@ -203,7 +203,7 @@ def write(
     tell: Callable[[], None] | None = None,
 ) -> None:
     """Make the file of a member, where there is nothing; `tell` is called again and again meanwhile."""
-    source = _content(archive)
+    source = _open_content(archive)
     source.seek(member.offset_data)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with os.fdopen(os.open(place, flags, 0o600), "wb") as target:

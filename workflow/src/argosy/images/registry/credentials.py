@@ -91,7 +91,7 @@ def login_files(variables: Mapping[str, str] = os.environ) -> list[Path]:
 
 
 def _from_file(path: Path, reference: Reference, variables: Mapping[str, str]) -> Login | None:
-    content = _read(path)
+    content = _read_settings(path)
     helper = _part(path, content, "credHelpers").get(reference.host)
     if helper is not None:
         return _from_helper(path, helper, reference.host, variables)
@@ -104,7 +104,7 @@ def _from_file(path: Path, reference: Reference, variables: Mapping[str, str]) -
     return _from_helper(path, store, reference.host, variables) if store else None
 
 
-def _read(path: Path) -> Mapping[str, Any]:
+def _read_settings(path: Path) -> Mapping[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:

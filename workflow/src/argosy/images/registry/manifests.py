@@ -76,7 +76,7 @@ def read_contents(client: Client) -> Contents:
         document = client.manifest(wanted, KINDS)
         found = _checked(reference, document, digest)
         pinned = pinned if depth else client.named.pinned(found)
-        content = _read(reference, document)
+        content = _read_document(reference, document)
         if "manifests" not in content:
             manifest = _image(reference, content)
             blobs = {one.digest: one for one in (manifest.config, *manifest.layers)}
@@ -104,7 +104,7 @@ def _checked(reference: Reference, document: Document, digest: str | None) -> st
     return found
 
 
-def _read(reference: Reference, document: Document) -> dict[str, object]:
+def _read_document(reference: Reference, document: Document) -> dict[str, object]:
     try:
         content = json.loads(document.content)
     except (ValueError, RecursionError):

@@ -37,17 +37,17 @@ class Reference:
             ArgosyError: saying which part is not written as it must be.
         """
         rest, at, digest = text.removeprefix(TRANSPORT).partition("@")
-        _check(
+        _check_part(
             text, digest if at else None, DIGEST, "a digest is sha256: and 64 hexadecimal digits"
         )
         first, slash, others = rest.partition("/")
         is_host = bool(slash) and ("." in first or ":" in first or first == "localhost")
         host, name = (first, others) if is_host else (DOCKER_HUB, rest)
-        _check(text, host, _HOST, f"{host!r} is no host")
+        _check_part(text, host, _HOST, f"{host!r} is no host")
         repository, colon, tag = name.partition(":")
-        _check(text, tag if colon else None, _TAG, f"{tag!r} is no tag")
+        _check_part(text, tag if colon else None, _TAG, f"{tag!r} is no tag")
         rule = "a repository's name consists of small letters, digits and . _ - /"
-        _check(text, repository if len(repository) <= _LONGEST else "", _REPOSITORY, rule)
+        _check_part(text, repository if len(repository) <= _LONGEST else "", _REPOSITORY, rule)
         if host in DOCKER_HUB_NAMES:
             host = DOCKER_HUB
             repository = repository if "/" in repository else f"library/{repository}"
@@ -96,6 +96,6 @@ def _without_port(host: str) -> str:
     return re.sub(r":[0-9]+$", "", host)
 
 
-def _check(text: str, part: str | None, pattern: re.Pattern[str], rule: str) -> None:
+def _check_part(text: str, part: str | None, pattern: re.Pattern[str], rule: str) -> None:
     if part is not None and not pattern.fullmatch(part):
         raise ArgosyError(f"{text!r} names no image in a registry: {rule}")

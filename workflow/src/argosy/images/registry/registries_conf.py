@@ -50,7 +50,7 @@ def places_of(
         raise ArgosyError(f"{reference}: {place.where} says that {place.prefix} is blocked")
     rest = name.removeprefix(place.prefix.rstrip("/"))
     return tuple(
-        _moved(reference, f"{to.rstrip('/')}{rest}", place)
+        _moved_reference(reference, f"{to.rstrip('/')}{rest}", place)
         for to in (*place.mirrors, place.location)
     )
 
@@ -78,7 +78,7 @@ def settings_file(variables: Mapping[str, str] = os.environ) -> Path:
     return settings / "containers/registries.conf"
 
 
-def _moved(reference: Reference, name: str, place: _Place) -> Reference:
+def _moved_reference(reference: Reference, name: str, place: _Place) -> Reference:
     tag = f":{reference.tag}" if reference.tag else ""
     digest = f"@{reference.digest}" if reference.digest else ""
     try:
@@ -87,7 +87,7 @@ def _moved(reference: Reference, name: str, place: _Place) -> Reference:
         raise ArgosyError(f"{place.where}: {place.prefix}: {problem.problem}") from None
 
 
-def _files(variables: Mapping[str, str]) -> Iterator[Path]:
+def _settings_files(variables: Mapping[str, str]) -> Iterator[Path]:
     own = settings_file(variables)
     system = Path("/etc/containers/registries.conf")
     for path in (own,) if variables.get("CONTAINERS_REGISTRIES_CONF") else (own, system):
@@ -96,17 +96,17 @@ def _files(variables: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _places(variables: Mapping[str, str]) -> Iterator[_Place]:
-    for path in _files(variables):
+    for path in _settings_files(variables):
         try:
             content = tomllib.loads(path.read_text(encoding="utf-8"))
-            yield from [_read(registry, path) for registry in content.get("registry", ())]
+            yield from [_read_registry(registry, path) for registry in content.get("registry", ())]
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             continue
         except (OSError, ValueError, AttributeError, TypeError) as problem:
             raise ArgosyError(f"{path}: not a file of registries: {problem}") from None
 
 
-def _read(registry: Mapping[str, Any], path: Path) -> _Place:
+def _read_registry(registry: Mapping[str, Any], path: Path) -> _Place:
     location = str(registry.get("location") or registry.get("prefix") or "/")
     prefix = str(registry.get("prefix") or location)
     mirrors = [mirror for mirror in registry.get("mirror", ()) if mirror.get("location")]

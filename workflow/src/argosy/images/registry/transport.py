@@ -104,7 +104,7 @@ def _send(
 ) -> requests.Response:
     own, is_far = _origin(url), not is_loopback(urlsplit(url).hostname or "")
     for _ in range(MOST_REDIRECTS + 1):
-        _check(url)
+        _check_address(url)
         if is_far and is_loopback(urlsplit(url).hostname or ""):
             raise ArgosyError(f"{own[1]}: redirects to this machine, and is not followed there")
         _proxy_of(url)
@@ -139,7 +139,7 @@ def _origin(url: str) -> tuple[str, str]:
     return found.scheme, found.netloc
 
 
-def _check(url: str) -> None:
+def _check_address(url: str) -> None:
     """Refuse to send anything over a network unencrypted."""
     found = urlsplit(url)
     if found.scheme == "https" or (found.scheme == "http" and is_loopback(found.hostname or "")):

@@ -53,7 +53,7 @@ def job_limit(root: Path) -> int | None:
 
     See cgroups(7); files that were only read count as free. `root` is where /proc and /sys are.
     """
-    left = [room for group in _groups(root) if (room := _left(group)) is not None]
+    left = [room for group in _groups(root) if (room := _memory_left(group)) is not None]
     return min(left, default=None)
 
 
@@ -72,7 +72,7 @@ def _groups(root: Path) -> Iterator[Path]:
         yield from (each for each in (group, *group.parents) if each.is_relative_to(top))
 
 
-def _left(group: Path) -> int | None:
+def _memory_left(group: Path) -> int | None:
     """Return what a control group may still take; None where it has no limit, or none that can be read."""
     for limit, usage, cached in (
         ("memory.max", "memory.current", "inactive_file"),

@@ -61,7 +61,7 @@ def check_place(place: Path, remedy: str) -> None:
     Raises:
         ArgosyError: naming the folder or link that others could change.
     """
-    way, is_there = _way(place)
+    way, is_there = _way_to(place)
     owner = way[-1][1].st_uid if is_there else os.geteuid()
     for number, (path, found) in enumerate(way, start=1):
         is_place = is_there and number == len(way)
@@ -74,7 +74,7 @@ def check_place(place: Path, remedy: str) -> None:
             raise ArgosyError(f"{path}: {problem}", remedy)
 
 
-def _way(place: Path) -> tuple[list[tuple[Path, os.stat_result]], bool]:
+def _way_to(place: Path) -> tuple[list[tuple[Path, os.stat_result]], bool]:
     """Return the folders and links on the way to a place, as far as it is there, and whether it is."""
     at, names, links = Path("/"), [*reversed(place.parts[1:])], 0
     way = [(at, at.lstat())]
