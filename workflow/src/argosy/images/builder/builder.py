@@ -15,9 +15,10 @@ from typing import BinaryIO
 from argosy.errors import FULL, ArgosyError
 from argosy.files import umask
 from argosy.images.builder import cache, history
+from argosy.images.builder import recipe as recipes
 from argosy.images.builder.execution import Executor
 from argosy.images.builder.progress import Progress
-from argosy.images.builder.recipe import OWN_IMAGES, Chain, Recipe, Step, plan
+from argosy.images.builder.recipe import OWN_IMAGES, Chain, Recipe, Step
 from argosy.images.builder.runner import ProotRunner, RuncRunner, Runner
 from argosy.images.config import ImageConfig
 from argosy.images.engines import proot
@@ -45,30 +46,30 @@ def build_image(store: Store, folder: Path, lock_path: Path, log_path: Path) -> 
     name = folder.name
     # runc takes no way by symbolic links, such as a store on a larger disk.
     store = Store(store.path.resolve())
-    plan_image(store, folder)
+    plan = _Plan.of(store, folder)
     sweep()
     log_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not store.is_writable:
-        return _find_built(store, folder, lock_path, log_path)
+        return _find_built(plan, lock_path, log_path)
     with store.changing(name), _log(log_path) as log:
         progress = Progress(log)
-        recipe = plan_image(store, folder)
+        plan = _Plan.of(store, folder)
         # Written now, so that it explains a failure, too.
-        history.record(store, name, recipe.final)
-        for note in recipe.notes:
+        history.record(store, name, plan.recipe.final)
+        for note in plan.recipe.notes:
             progress.say(note)
         with store.workspace(name) as work:
             tree = GrowingTree(work / "root")
-            if missing_steps(store, recipe):
-                _build_missing(_Build(store, folder, work, progress), recipe, tree)
-                recipe = plan_image(store, folder)
-                history.record(store, name, recipe.final)
+            if plan.missing():
+                _build_missing(_Build(store, folder, work, progress), plan, tree)
+                plan = _Plan.of(store, folder)
+                history.record(store, name, plan.recipe.final)
             else:
-                progress.say(_all_cached(name, recipe))
-            lock = lock_of(store, name, recipe.final)
+                progress.say(plan.all_cached())
+            lock = plan.lock()
             if not store.root(lock.digest).is_dir():
                 with progress.step("freezing"):
-                    layers = cache.read_layers(store, recipe.final.steps)
+                    layers = cache.read_layers(store, plan.recipe.final.steps)
                     _freeze(tree, layers, store.root(lock.digest), lock)
         write_lock(store.description(lock.digest), lock)
         write_lock(lock_path, lock)
@@ -99,80 +100,120 @@ def _freeze(tree: GrowingTree, layers: Sequence[Layer], target: Path, lock: Imag
         ) from None
 
 
-def _find_built(store: Store, folder: Path, lock_path: Path, log_path: Path) -> ImageLock:
+def _find_built(plan: "_Plan", lock_path: Path, log_path: Path) -> ImageLock:
     """Lock an image that has been built, where its store cannot be changed."""
-    name, recipe = folder.name, plan_image(store, folder)
-    if missing := missing_steps(store, recipe):
+    store, name = plan.store, plan.name
+    if missing := plan.missing():
         first = _shortened(missing[0].entry.text)
         raise store.read_only(f"image {name} has to be built ({first!r} is not cached)")
-    lock = lock_of(store, name, recipe.final)
+    lock = plan.lock()
     if not (store.root(lock.digest).is_dir() and store.description(lock.digest).is_file()):
         raise store.read_only(f"image {name} has to be frozen")
     with _log(log_path) as log:
         progress = Progress(log)
-        progress.say(_all_cached(name, recipe))
+        progress.say(plan.all_cached())
         write_lock(lock_path, lock)
         progress.say(_frozen(store, lock))
     return lock
-
-
-def _all_cached(name: str, recipe: Recipe) -> str:
-    return f"image {name}: all {len(recipe.final.steps)} steps are cached"
 
 
 def _frozen(store: Store, lock: ImageLock) -> str:
     return f"image {lock.name} {lock.digest[:19]} is frozen in {store.root(lock.digest)}"
 
 
-def plan_image(store: Store, folder: Path) -> Recipe:
-    """Return the recipe, as far as the bases that it knows are in the store.
-
-    Raises:
-        ArgosyError: naming file and line, for what cannot be built.
-    """
-    return plan(folder, lambda key: _base_config(store, key))
-
-
-def _base_config(store: Store, key: str) -> ImageConfig | None:
-    found = cache.read_step(store, key)
-    return found.base.config if found and found.base else None
-
-
 def built_lock(store: Store, folder: Path) -> ImageLock | None:
     """Return the lock of an image all of whose steps are cached; None where steps have to run.
 
     Raises:
-        ArgosyError: as `plan_image`.
+        ArgosyError: naming file and line, for what cannot be built.
     """
-    recipe = plan_image(store, folder)
-    return None if missing_steps(store, recipe) else lock_of(store, folder.name, recipe.final)
+    plan = _Plan.of(store, folder)
+    return None if plan.missing() else plan.lock()
 
 
 def explain_build(store: Store, folder: Path) -> list[history.Finding]:
     """Return for each step of an image whether it is cached, and if not, why it has to run.
 
     Raises:
-        ArgosyError: as `plan_image`.
+        ArgosyError: naming file and line, for what cannot be built.
     """
-    last = history.read(store, folder.name)
-    final = plan_image(store, folder).final
-    return [*history.explain(final, last, lambda key: cache.read_step(store, key) is not None)]
+    last, plan = history.read(store, folder.name), _Plan.of(store, folder)
+    return [*history.explain(plan.recipe.final, last, plan.is_cached)]
 
 
-def missing_steps(store: Store, recipe: Recipe) -> list[Step]:
-    """Return the steps that have to be carried out, in an order in which they can be."""
-    missing: dict[str, Step] = {}
-    _add_missing(store, recipe.final, missing)
-    return list(missing.values())
+@dataclass(frozen=True)
+class _Plan:
+    """The recipe of an image, as far as the bases that it knows are in the store."""
 
+    store: Store
+    name: str
+    recipe: Recipe
 
-def _add_missing(store: Store, chain: Chain, missing: dict[str, Step]) -> None:
-    for step in chain.steps:
-        if step.key in missing or cache.read_step(store, step.key):
-            continue
-        for used in step.uses.values():
-            _add_missing(store, used, missing)
-        missing[step.key] = step
+    @classmethod
+    def of(cls, store: Store, folder: Path) -> "_Plan":
+        """Plan the image of a folder; raises ArgosyError naming file and line, for what cannot be built."""
+
+        def base_config(key: str) -> ImageConfig | None:
+            found = cache.read_step(store, key)
+            return found.base.config if found and found.base else None
+
+        return cls(store, folder.name, recipes.plan(folder, base_config))
+
+    def is_cached(self, key: str) -> bool:
+        """Return whether the step with this key is finished."""
+        return cache.read_step(self.store, key) is not None
+
+    def missing(self) -> list[Step]:
+        """Return the steps that have to be carried out, in an order in which they can be."""
+        missing: dict[str, Step] = {}
+        self._add_missing(self.recipe.final, missing)
+        return list(missing.values())
+
+    def _add_missing(self, chain: Chain, missing: dict[str, Step]) -> None:
+        for step in chain.steps:
+            if step.key in missing or self.is_cached(step.key):
+                continue
+            for used in step.uses.values():
+                self._add_missing(used, missing)
+            missing[step.key] = step
+
+    def all_cached(self) -> str:
+        """Say that there is nothing to build."""
+        return f"image {self.name}: all {len(self.recipe.final.steps)} steps are cached"
+
+    def begin(self, tree: GrowingTree) -> None:
+        """Lay out the finished first steps: most of an image is there when only its last lines changed."""
+        steps = takewhile(lambda step: self.is_cached(step.key), self.recipe.final.steps)
+        tree.begin(cache.read_layers(self.store, steps))
+
+    def lock(self) -> ImageLock:
+        """Return the lock of an image all of whose steps are finished."""
+        chain = self.recipe.final
+        finished = [(step, cache.read_step(self.store, step.key)) for step in chain.steps]
+        done = [(step, found) for step, found in finished if found]
+        if len(done) < len(finished):
+            source = chain.steps[-1].context.source
+            raise ArgosyError(
+                f"{source.context}: files changed while they were built", "build it again"
+            )
+        diff_ids = [found.diff_id for _, found in done if found.diff_id]
+        bases = [found.base for _, found in done if found.base]
+        config = chain.settings.config
+        return ImageLock(
+            name=self.name,
+            digest=config.digest(diff_ids),
+            architecture=config.to_oci(())["architecture"],
+            base=LockedBase(
+                reference=bases[0].reference if bases else "scratch",
+                source=bases[0].source if bases else "scratch",
+                diff_id=diff_ids[0] if diff_ids else "",
+            ),
+            steps=tuple(
+                LockedStep(instruction=step.entry.text, diff_id=found.diff_id)
+                for step, found in done
+            ),
+            config=config,
+        )
 
 
 @dataclass(frozen=True)
@@ -218,28 +259,18 @@ def _find_way(store: Store, say: Callable[[str], None]) -> _StepsWay:
     return _StepsWay(RuncRunner(require_runtime(store, say)), in_own_namespaces)
 
 
-def _build_missing(build: _Build, recipe: Recipe, tree: GrowingTree) -> None:
+def _build_missing(build: _Build, plan: _Plan, tree: GrowingTree) -> None:
     """Fetch bases as the user, and do the rest in a process of its own."""
-    store = build.store
-    way = _find_way(store, build.progress.say)
-    missing = missing_steps(store, recipe)
-    for step in recipe.unknown:
+    way = _find_way(build.store, build.progress.say)
+    missing = plan.missing()
+    for step in plan.recipe.unknown:
         if step in missing:
             _make_base(build, way, step)
 
     def carry_out(executor: Executor) -> None:
-        again = plan_image(store, build.folder)
-        _carry_out(store, executor, again, missing_steps(store, again), build.progress)
+        _carry_out(executor, _Plan.of(build.store, build.folder), build.progress)
 
-    _with_executor(build, way, carry_out, lambda: _begin_tree(tree, store, recipe))
-
-
-def _begin_tree(tree: GrowingTree, store: Store, recipe: Recipe) -> None:
-    """Most of an image is there when only its last lines have changed."""
-    finished = [
-        *takewhile(lambda step: cache.read_step(store, step.key) is not None, recipe.final.steps)
-    ]
-    tree.begin(cache.read_layers(store, finished))
+    _with_executor(build, way, carry_out, lambda: plan.begin(tree))
 
 
 def _with_executor(
@@ -297,10 +328,8 @@ def _no_base(folder: Path, step: Step, problem: ArgosyError) -> ArgosyError:
     return step.context.source.error(step.entry.line, f"{step.base}: {problem.problem}", hint)
 
 
-def _carry_out(
-    store: Store, executor: Executor, recipe: Recipe, steps: Sequence[Step], progress: Progress
-) -> None:
-    chains = recipe.final.with_used()
+def _carry_out(executor: Executor, plan: _Plan, progress: Progress) -> None:
+    chains, steps = plan.recipe.final.with_used(), plan.missing()
     total = len({step.key for chain in chains for step in chain.steps})
     done = total - len(steps)
     if done:
@@ -311,39 +340,11 @@ def _carry_out(
         # Images share steps, such as a long compilation: who builds another image waits for it.
         with (
             progress.step(f"[{number}/{total}] {_shortened(step.entry.text)}"),
-            store.locked(f"step-{step.key[:2]}"),
+            plan.store.locked(f"step-{step.key[:2]}"),
         ):
-            if cache.read_step(store, step.key) is None:
+            if not plan.is_cached(step.key):
                 executor.carry_out(step, below)
 
 
 def _shortened(text: str) -> str:
     return text if len(text) <= 90 else text[:89] + "…"
-
-
-def lock_of(store: Store, name: str, chain: Chain) -> ImageLock:
-    """Return the lock of an image all of whose steps are finished."""
-    finished = [(step, cache.read_step(store, step.key)) for step in chain.steps]
-    done = [(step, found) for step, found in finished if found]
-    if len(done) < len(finished):
-        source = chain.steps[-1].context.source
-        raise ArgosyError(
-            f"{source.context}: files changed while they were built", "build it again"
-        )
-    diff_ids = [found.diff_id for _, found in done if found.diff_id]
-    bases = [found.base for _, found in done if found.base]
-    config = chain.settings.config
-    return ImageLock(
-        name=name,
-        digest=config.digest(diff_ids),
-        architecture=config.to_oci(())["architecture"],
-        base=LockedBase(
-            reference=bases[0].reference if bases else "scratch",
-            source=bases[0].source if bases else "scratch",
-            diff_id=diff_ids[0] if diff_ids else "",
-        ),
-        steps=tuple(
-            LockedStep(instruction=step.entry.text, diff_id=found.diff_id) for step, found in done
-        ),
-        config=config,
-    )
