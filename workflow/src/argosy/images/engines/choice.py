@@ -211,7 +211,7 @@ def _is_there(store: Store, engine: str) -> bool:
         return tools.find_proot(store) is not None
     if engine == APPTAINER:
         return apptainer.find() is not None
-    return engine not in OWN_ENGINES or tools.find(store, engine) is not None
+    return tools.find(store, engine) is not None
 
 
 def _timed(
@@ -271,16 +271,8 @@ def _notes(store: Store) -> Path:
     ]
     settings = [_text_of(Path(path)) for path in _DECISIVE]
     hybrid = Path("/sys/fs/cgroup/unified").is_dir()
-    described = json.dumps(
-        [
-            NOTES_VERSION,
-            os.uname().release,
-            os.uname().machine,
-            programs,
-            settings,
-            hybrid,
-        ]
-    )
+    kernel = [os.uname().release, os.uname().machine]
+    described = json.dumps([NOTES_VERSION, *kernel, programs, settings, hybrid])
     return store.engines / f"{hashlib.sha256(described.encode()).hexdigest()[:16]}.json"
 
 
