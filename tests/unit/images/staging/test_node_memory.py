@@ -65,9 +65,9 @@ def test_too_large_an_image_is_told_with_its_sizes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = NodeFolder.below(tmp_path)
-    unpack.make_room(folder, MIB)
+    unpack.make_room_in_memory(folder, MIB)
     monkeypatch.setattr(unpack, "job_limit", lambda root: 5 * MIB)
     with pytest.raises(
         ArgosyError, match=r"takes 6 MiB, and on .* 5 MiB left of the job's memory;"
     ):
-        unpack.make_room(folder, 6 * MIB)
+        unpack.make_room_in_memory(folder, 6 * MIB)
