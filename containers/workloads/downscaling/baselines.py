@@ -40,7 +40,7 @@ def regression(training, validation):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder")
-    parser.add_argument("--held-out", type=int, default=2, help="years")
+    parser.add_argument("--held-out", type=int, default=2, help="last years")
     options = parser.parse_args()
     training, validation = split(years_of(options.folder), options.held_out, 0, 1)
     read = [read_years(options.folder, years) for years in (training, validation)]

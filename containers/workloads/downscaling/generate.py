@@ -27,8 +27,8 @@ SHAPE = (len(LATITUDES), len(LONGITUDES))
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("first", type=int, help="year")
-    parser.add_argument("last", type=int, help="year")
+    parser.add_argument("first", type=int, help="first year")
+    parser.add_argument("last", type=int, help="last year")
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
 

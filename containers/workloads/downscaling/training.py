@@ -17,15 +17,13 @@ LEAST = 0.01
 
 def parse_arguments(description):
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--data", required=True, help="folder of years, as generate.py makes them")
-    parser.add_argument(
-        "--held-out", type=int, default=2, help="years of validation, the last ones"
-    )
+    parser.add_argument("--data", required=True, help="folder of years from generate.py")
+    parser.add_argument("--held-out", type=int, default=2, help="last years, for validation")
     parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--batch-size", type=int, default=128, help="of all ranks together")
+    parser.add_argument("--batch-size", type=int, default=128, help="samples of all ranks")
     parser.add_argument("--learning-rate", type=float, default=0.001)
-    parser.add_argument("--target", type=float, default=0.9, help="ROC area whose time is recorded")
-    parser.add_argument("--seed", type=int, help="left out: another one in each run")
+    parser.add_argument("--target", type=float, default=0.9, help="ROC area to time")
+    parser.add_argument("--seed", type=int, help="default: random")
     return parser.parse_args()
 
 

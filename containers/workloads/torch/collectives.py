@@ -27,11 +27,11 @@ UNTIL_A_CYCLE_S = 0.002
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     sizes = [4 * 4**power for power in range(7)]
-    parser.add_argument("--kib", type=int, nargs="+", default=sizes, help="of data on each rank")
-    parser.add_argument("--repeats", type=int, default=10, help="of each size")
-    parser.add_argument("--warm-up", type=int, default=3, help="repeats that do not count")
+    parser.add_argument("--kib", type=int, nargs="+", default=sizes, help="message sizes, KiB")
+    parser.add_argument("--repeats", type=int, default=10, help="repeats of each size")
+    parser.add_argument("--warm-up", type=int, default=3, help="first repeats, not recorded")
     parser.add_argument(
-        "--in-a-cycle", type=int, default=4, help="allreduces of a repeat, 2 or more"
+        "--in-a-cycle", type=int, default=4, help="allreduces of a repeat, at least 2"
     )
     return parser.parse_args()
 

@@ -26,13 +26,11 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--checkpoint-every", type=int, default=1, metavar="EPOCHS")
-    parser.add_argument("--batch-size", type=int, default=32, help="of each rank")
-    parser.add_argument("--learning-rate", type=float, default=0.02, help="of one rank")
+    parser.add_argument("--batch-size", type=int, default=32, help="samples of each rank")
+    parser.add_argument("--learning-rate", type=float, default=0.02, help="rate of one rank")
     parser.add_argument("--width", type=int, default=96, help="channels of the first layer")
     parser.add_argument("--warm-up-epochs", type=int, default=3)
-    parser.add_argument(
-        "--synthetic", action="store_true", help="the same batch in every step: nothing is loaded"
-    )
+    parser.add_argument("--synthetic", action="store_true", help="use the same batch in every step")
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
 

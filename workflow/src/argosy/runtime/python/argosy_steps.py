@@ -1,4 +1,4 @@
-"""Record the steps of a training program, so that Argosy can say where its time goes.
+"""Record the steps of a training program, so that Argosy can report where its time goes.
 
 ::
 
@@ -17,45 +17,45 @@
     steps.metric("test_accuracy", 0.97)
 
 **Steps.** A step lasts from `with steps.step(…)` to the end of that block; after
-`steps.loading(…)` it begins where the wait for its batch began. `samples` counts this rank's
-own. A step left by an exception is not recorded. Steps do not nest, and one thread records.
+`steps.loading(…)` it begins where the wait for its batch began. `samples` counts those of this rank. A
+step that ends with an exception is not recorded. Steps do not nest, and one thread records.
 
 **Phases** are `data`, `h2d` (host to device), `forward`, `backward`, `communication` and
-`update`. Each may be left out, or entered several times, which adds up. A phase inside another
-takes its time from the outer one, so phases never overlap; what no phase covers stays visible as
-the rest of the step. A GPU works behind the program's back: to time its phases, synchronise (for
-instance `torch.cuda.synchronize()`) at the end of each, and know that this costs some speed.
-The total of a step is right without, as long as something in it waits, such as `loss.item()`.
+`update`. All are optional; times of a repeated phase add up. The time of an inner phase is
+subtracted from the outer one, so phases never overlap. The report shows the rest of the step
+separately. GPUs work asynchronously: to time their phases, synchronise (for instance
+`torch.cuda.synchronize()`) at the end of each, which costs some speed. The total of a step is
+correct without it if something in the step waits, such as `loss.item()`.
 
-**For predictions** a program can say what its network and its layers take: `steps.collective(…)` is a
-time of an operation that all ranks take part in, `steps.layers(…)` when each gradient of the backward
-pass is ready; argosy_layers.py beside this file finds that out for PyTorch.
+**For predictions** a program can record its network and its layers. `steps.collective(…)` records the
+time of a collective operation, `steps.layers(…)` the times at which gradients of the backward pass
+are ready; argosy_layers.py beside this file measures these for PyTorch.
 
-**Going on after an interruption.** In an experiment with `checkpoints`, a job that nears its time
-limit, or has to make room for another, is warned, and continues later from what it saved::
+**Checkpoints.** In an experiment with `checkpoints`, a job is warned before its time limit or a
+preemption, and later continues from its last checkpoint::
 
-    if steps.restored:                           # the folder of the checkpoint to go on from, or None
+    if steps.restored:                           # folder of the checkpoint to continue from, or None
         state = torch.load(f"{steps.restored}/model.pt", weights_only=True)
         model.load_state_dict(state)
     ...
-        if agreed(steps.interrupted):            # on all ranks at the same step: allreduce it
+        if agreed(steps.interrupted):            # on all ranks at the same step: use an allreduce
             if hvd.rank() == 0:
                 with steps.checkpoint() as folder:
                     torch.save(model.state_dict(), f"{folder}/model.pt")
             sys.exit(argosy_steps.INTERRUPTED_EXIT)
 
-A checkpoint counts when its block is left, whole or not at all; the two newest of a job are kept.
-Steps are numbered on from those that the checkpoint holds.
+A checkpoint is complete when its block ends, or absent; the two newest of a job are kept.
+Step numbers continue from the checkpoint.
 
-**Outside Argosy** (ARGOSY_STEPS_FILE is not set) everything here does nothing and costs next to
-nothing, so the calls can stay in the program. The same holds in processes that a rank starts,
-such as workers of a data loader.
+**Outside Argosy** (ARGOSY_STEPS_FILE is not set) all calls do nothing and cost next to nothing, so
+they can stay in the program. The same holds in processes that a rank starts, such as workers of
+a data loader.
 
-Records are collected and written within a second of steps, at every metric, and at the end. When
-the disk is full the program ends with exit code 74 and says so in one line.
+Steps are written within a second, and at every metric and at the end. If
+the disk is full, the program ends with exit code 74 and a one-line message.
 
-This file and its neighbours need nothing but Python 3.8; the format of the records
-is docs/run-folder.md.
+This file and its neighbours need only Python 3.8. docs/run-folder.md describes the
+format of the records.
 """
 
 from __future__ import annotations
