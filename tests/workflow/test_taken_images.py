@@ -77,7 +77,7 @@ def refused(workspace: Workspace, image: str) -> str:
 
 def test_an_image_of_a_registry_is_taken_and_pinned(workspace: Workspace, address: str) -> None:
     output, lock = measured(workspace, f"docker://{address}/team/small:1")
-    assert f"Taking image {lock.name}" in output
+    assert f"Importing image {lock.name}" in output
     assert lock.name == f"{address.replace(':', '-')}-team-small-1"
     assert lock.base.reference.startswith(f"{address}/team/small:1@sha256:")
     # Locked, it is asked for no more: the same digest tomorrow.
@@ -89,14 +89,14 @@ def test_an_archive_is_taken_and_taken_anew_when_it_is_newer(workspace: Workspac
     archive = workspace.path / "Small tool.oci.tar"
     output, lock = measured(workspace, archive.name)
     assert (lock.name, lock.base.source) == ("Small-tool.oci", "file")
-    assert "Taking image Small-tool.oci" in output
+    assert "Importing image Small-tool.oci" in output
     assert "Nothing to be done" in measured(workspace, archive.name)[0]
     path = workspace.path / "resources/images/Small-tool.oci/image.lock"
     result = workspace.run_dir("small", RUN) / "result.json"
     result_s = result.stat().st_mtime_ns
     os.utime(path, (1, 1))
     output, again = measured(workspace, archive.name)
-    assert "Taking image Small-tool.oci" in output
+    assert "Importing image Small-tool.oci" in output
     # It is the same image, so what was measured stays.
     assert (again, result.stat().st_mtime_ns) == (lock, result_s)
     archive.rename(workspace.path / "elsewhere.tar")

@@ -31,7 +31,7 @@ rule take_image:
     params:
         source=taken_image,
     message:
-        "Taking image {wildcards.image}"
+        "Importing image {wildcards.image}"
     shell:
         "argosy image import {params.source:q} {wildcards.image:q} 2> >(tee {log:q} >&2)"
 
@@ -48,7 +48,7 @@ rule native_environment:
     params:
         folder=subpath(output[0], ancestor=2),
     message:
-        "Making the environment of image {wildcards.image} for runs without a container"
+        "Preparing image {wildcards.image} for runs without a container"
     shell:
         "argosy image native {wildcards.image:q} --lock {input:q} --folder {params.folder:q} > {log:q}"
 

@@ -38,7 +38,7 @@ checkpoint preflight:
         site=SITE,
         scheduler=SYSTEM.NAME,
     message:
-        "Asking {params.scheduler} whether it takes the jobs of {params.site}"
+        "Asking {params.scheduler} whether it accepts the jobs of {params.site}"
     shell:
         "argosy preflight {params.site:q} --runs {input.runs:q} --output {output:q} 2> >(tee {log:q} >&2)"
 
