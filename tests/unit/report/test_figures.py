@@ -11,9 +11,9 @@ import pytest
 from study_files import completed, sample_study
 
 from argosy.report import write_report
-from argosy.report.charts.drawing import Drawing
-from argosy.report.charts.overview_charts import overview_drawing
+from argosy.report.drawing import Drawing
 from argosy.report.outputs.paper import draw
+from argosy.report.overview import overview_drawing
 from argosy.report.summary.models import Summary, read_summary
 from argosy.report.topics import drawings
 from argosy.results import collect

@@ -22,7 +22,7 @@ from step_files import change_clock, rows, write_rows
 from study_files import STARTED, completed, plan, sample_study
 
 from argosy.report import ReportFiles, make_report, write_report
-from argosy.report.charts.drawing import Drawing
+from argosy.report.drawing import Drawing
 from argosy.report.outputs.terminal import print_summary
 from argosy.report.page.html import chart_data
 from argosy.report.page.page import page as render_page

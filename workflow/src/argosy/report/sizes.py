@@ -47,10 +47,8 @@ def _same_width(among: Sequence[Size]) -> bool:
 
 _ALIKE = 0.1
 """Of a batch: an epoch's last one may be small."""
-
 _WHOLE = 1.0
 """Sample: a batch is divided into whole ones."""
-
 _NOT_COMPLETED = ("failed", "interrupted", "cancelled", "unfinished", "pending")
 
 

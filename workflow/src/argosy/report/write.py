@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from argosy.files import write_text
-from argosy.report.charts.overview_charts import comparison_drawing
 from argosy.report.kept_reports import SUMMARY, keep_replaced, past_reports
 from argosy.report.outputs.comparison import compare, findings
 from argosy.report.outputs.summary_csv import summary_csv
+from argosy.report.overview import comparison_drawing
 from argosy.report.page.html import rendered
 from argosy.report.page.page import page, with_excerpts
 from argosy.report.summary.models import Summary, summary_json

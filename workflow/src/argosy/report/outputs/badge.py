@@ -11,10 +11,8 @@ from argosy.report.topics.answer import point_of
 from argosy.report.topics.history.says import is_slower
 
 _GOOD_EFFICIENCY, _FAIR_EFFICIENCY = 0.8, 0.6
-
 _LETTER, _MARGIN = 6.6, 6
 """Of a text in 11 px, in px."""
-
 _SVG = """\
 <svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="20" role="img" aria-label="{text}">
 <title>{text}</title>

@@ -10,7 +10,7 @@ import vl_convert
 
 from argosy.files import replacing, write_text
 from argosy.report import sizes
-from argosy.report.charts.drawing import Drawing
+from argosy.report.drawing import Drawing
 from argosy.report.numbers import MINUS, number
 from argosy.report.outputs.summary_csv import summary_csv
 from argosy.report.page.html import VEGA_LITE

@@ -33,7 +33,6 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", 
 """What a formula may begin with; the last four are the same, in full width."""
 
 _Sized = PointSummary | StallSummary | PointTimeline | ContainerCostSummary
-
 Quantity = tuple[str, str, Estimate]
 """Its name, unit and value."""
 

@@ -17,8 +17,8 @@ from markupsafe import Markup
 
 from argosy.files import write_text
 from argosy.report import numbers
-from argosy.report.charts.drawing import Drawing
 from argosy.report.colours import coloured
+from argosy.report.drawing import Drawing
 from argosy.report.statistics.estimates import scaled
 from argosy.units import amount
 

@@ -11,9 +11,9 @@ from urllib.parse import quote
 from argosy.reading import NotReadError, read_end
 from argosy.report import sizes
 from argosy.report import sizes as size_names
-from argosy.report.charts.overview_charts import overview_drawing, sparkline
 from argosy.report.methods import methods
 from argosy.report.numbers import of_metric
+from argosy.report.overview import overview_drawing, sparkline
 from argosy.report.page.html import rendered
 from argosy.report.sizes import states
 from argosy.report.summary.models import FailureSummary, Summary
@@ -35,14 +35,10 @@ from argosy.report.topics.runs import remarks
 from argosy.report.topics.scaling import measured_sizes
 
 LINES = 20
-
 LINE_LENGTH = 240
-
 READ_BYTES = 16 * 1024
-
 ALL_CHARACTERS = 512 * 1024
 """Of all excerpts of a report together, so that a thousand failures do not swell it."""
-
 _TERMINAL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 
 
@@ -108,7 +104,6 @@ def _plain(character: str) -> str:
 
 _LOST_ALL = 0.6
 """The loss of a factor that has the deepest shade."""
-
 _DEEPEST = 40
 """Per cent of colour, on which text can still be read."""
 

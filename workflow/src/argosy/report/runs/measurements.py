@@ -13,21 +13,15 @@ from argosy.report.statistics.few_runs import slow_jobs
 
 LEAST_RATIO = 1.5
 """Of two groups of numbers that are taken for two kinds."""
-
 FEWEST_CHANGES = 3
 """From one group to the other, so that a single change of pace is none of it."""
-
 PLAUSIBLE = (1e-30, 1e30)
 """Samples/s: beyond, a number is no throughput, and what is computed of it no number."""
-
 _STARTED = 0.2
 """Of a run: slow first numbers do not hide two groups behind them."""
-
 LEAST_INTERVAL_S = 0.01
 """Median, between numbers; less is a buffer that was emptied, and its times tell nothing."""
-
 _FEWEST_INTERVALS = 3
-
 _NEAREST = 0.9
 """Of the intervals; an evaluation or a checkpoint may lie in the others."""
 
@@ -177,6 +171,11 @@ class Point:
     ranks: int
     nodes: int
     ranks_per_node: int
+
+    @property
+    def size(self) -> dict[str, int]:
+        """Return its fields by name, as every part of a summary has them."""
+        return {"nodes": self.nodes, "ranks_per_node": self.ranks_per_node, "ranks": self.ranks}
 
 
 @dataclass(frozen=True)

@@ -104,20 +104,13 @@ MUCH_LOST = 0.02
 """Of the runs of a size: they may have been the slow ones, as where a time limit ended them.
 
 Where the slowest one of 30 is lost, 91 of 100 intervals cover the truth (`make bench-coverage`)."""
-
 LOST = "runs that were lost may have been the slow ones"
-
 SLOWER = "runs become slower in their course, so that means depend on how long runs are"
-
 OTHER_DAYS = "it was measured on other days"
-
 MOSTLY_OTHER_DAYS = "it was mostly measured on other days"
-
 OTHER_HOURS = "it was measured at other hours"
-
 APART_S = 1800.0
 """Between the mean starts of two sizes whose runs do not take turns; machines are not the same then."""
-
 IN_TURNS = 0.25
 """Of their runs, two sizes that take turns have no more in advance of each other, and one run besides."""
 

@@ -22,10 +22,8 @@ SELECT experiment, run_id, state, scaling, timeline, command, launcher, independ
     started_unix_s
 FROM runs ORDER BY started_unix_s NULLS LAST, experiment, run_id
 """
-
 _UNTOLD = ("time",)
 """Needs that decide whether a run ends, not what it does."""
-
 # What Argosy fills in for each rank. In what others say, braces are doubled.
 _FILLED_IN = re.compile(r"(?<!\{)(?:\{\{)*\{(?!\{)")
 

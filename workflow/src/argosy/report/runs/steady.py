@@ -49,10 +49,8 @@ SELECT experiment, run_id, any_value(continued_at) AS continued_at,
     list(step ORDER BY step) AS steps, list(of_step.seconds ORDER BY step) AS seconds
 FROM of_step JOIN runs USING (experiment, run_id) GROUP BY experiment, run_id ORDER BY experiment, run_id
 """
-
 # Where all runs are asked for, their names are not compared: that takes as long as to read the numbers.
 _ALL = "steps"
-
 _ASKED = "steps SEMI JOIN asked USING (experiment, run_id)"
 
 _STEADY = """
@@ -60,11 +58,8 @@ CREATE TEMP TABLE steady (
     experiment VARCHAR, run_id VARCHAR, first BIGINT, last BIGINT, excess DOUBLE, usual_s DOUBLE
 )
 """
-
 _COVERED = " + ".join(f"coalesce({phase}_s, 0)" for phase in PHASES)
-
 _IS_LONG = f"seconds > {LONG} * usual_s"
-
 _RANK_SUMS = f"""
 CREATE TEMP TABLE new_rank_sums AS
 SELECT experiment, run_id, rank, min(first) AS first, count(*) AS steps, max(step) AS last,

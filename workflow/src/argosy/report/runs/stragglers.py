@@ -21,23 +21,17 @@ from argosy.results.tables import asked_of, rows_of
 
 MARGIN = 1.03
 """A step is a slow one of a rank when its own work takes this many times that of the median rank."""
-
 EXCESS_SHARE = 0.2
 """A straggler has slow steps in this much more of its steps than the median rank has."""
-
 LEAST_LOSS = 1.02
 """A straggler takes longer by this much, over all steps."""
-
 SIGNIFICANCE = 0.01
 """The chance that any of all ranks is named though all are alike."""
-
 FEWEST_STEPS = 20
 """Fewer do not tell how alike neighbouring steps are."""
 
 _BATCHES = 10
-
 _MOST_GROWTH = 4.0
-
 _MOST_ALIKE = 0.99
 
 Matrix = NDArray[np.float64]
@@ -203,7 +197,6 @@ ORDER BY place, step, rank
 """
 
 Run = Mapping[str, Any]
-
 Whole = NDArray[np.integer[Any]]
 
 

@@ -39,16 +39,13 @@ FILE_NAME = "step_findings.parquet"
 Row = Mapping[str, Any]
 
 _MADE_FROM = f"files_fingerprint || ' tables {TABLES_VERSION} findings {FINDINGS_VERSION}'"
-
 _TAKE = f"""
 CREATE TEMP TABLE kept AS
 SELECT found.* FROM read_parquet($path, hive_partitioning = false) AS found
 JOIN runs USING (experiment, run_id)
 WHERE made_from = {_MADE_FROM}
 """
-
 _OF_RUNS = "SELECT * EXCLUDE steady_ranks FROM given"
-
 _OF_RANKS = f"""
 SELECT experiment, run_id, {", ".join(RANK_COLUMNS)} FROM (
     SELECT experiment, run_id, unnest(steady_ranks, recursive := true) FROM given
@@ -63,14 +60,12 @@ CREATE TEMP TABLE warm_up (
     excess DOUBLE, left_out BOOLEAN, slower_from BIGINT, slower DOUBLE
 )
 """
-
 _STRAGGLERS = """
 CREATE TEMP TABLE straggler (
     experiment VARCHAR, run_id VARCHAR, place INTEGER, rank INTEGER, node INTEGER, n INTEGER,
     mean DOUBLE, low DOUBLE, high DOUBLE, share DOUBLE
 )
 """
-
 _FINDINGS = f"""
 WITH of_ranks AS (
     SELECT experiment, run_id,
@@ -200,7 +195,6 @@ CREATE TEMP VIEW runs AS
 SELECT found.* REPLACE (coalesce(setup_name, experiment) AS experiment), experiment AS asked_experiment
 FROM memory.main.runs AS found LEFT JOIN name_of_run USING (experiment, run_id)
 """
-
 _RENAMED = """
 CREATE TEMP {kind} {table} AS
 SELECT found.* REPLACE (coalesce(setup_name, experiment) AS experiment)

@@ -25,39 +25,29 @@ from argosy.report.statistics.step_series import (
 
 FEWEST_STEPS = 10
 """Fewer steps tell nothing, and FIXED_STEPS (of very short runs, half of the steps) are left out."""
-
 FIXED_STEPS = 5
 
 LATEST_CUT = 0.8
 """Of the run; a steady state that begins later is too short to be seen as one."""
-
 CLEAR_TREND = 2.33
 """In standard errors, one chance in a hundred: a level is one, unless it clearly becomes faster."""
-
 SLIGHT_TREND = 1.64
 """What remains after a slow start may have that much; more could be its end."""
-
 SHORT_START = 0.1
 """Of the run: a slow start that takes no longer is left out twice over, so that its end is, too.
 
 With a fifth instead, a power law that is hard to see in its noise would be taken for one: the run's mean
 would be 5 % off."""
-
 FIRST_STEPS = 4
 """So many may be slow in a short run as well, while memory is allocated and caches fill."""
-
 DECAYS_WITHIN = 3
 """Time constants that a run has to be longer than, to take the level that it approaches."""
-
 STEADY_AFTER = 5
 """Time constants after which less than one per cent of a decay is left."""
 
 _FEWEST_OF_LEVEL = 6
-
 _SHORTEST_REST = 5
-
 _UNCERTAIN = 5
-
 _LEAST_JUMP = 0.01
 
 Vector = NDArray[np.float64]

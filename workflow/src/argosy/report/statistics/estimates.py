@@ -18,17 +18,12 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 CONFIDENCE = 0.95
-
 FEWEST_TO_FLAG = 4
-
 FAR_OFF = 3.5
-
 # Runs that repeat within a per mille would else have neighbours flagged for nothing.
 _LEAST_SPREAD = 1e-3
-
 # Values that agree to nine digits were rounded, and do not show how far others would be off.
 _ALL_ALIKE = 1e-9
-
 # Of a logarithm: beyond a factor of e^50 nothing is known.
 _FARTHEST = 50.0
 

@@ -12,16 +12,12 @@ from argosy.report.statistics.estimates import CONFIDENCE, Estimate
 
 FEWEST_RUNS = 5
 """Of four, chance makes two groups in 7 of 100 studies that scatter by 5 %."""
-
 LEAST_GAP = 1.1
 """Groups lie apart by this ratio at least,"""
-
 TIMES_SCATTER = 4.0
 """and by this many standard deviations within the groups."""
-
 FEWEST_FOR_A_MEDIAN = 6
 """Between the smallest and the largest of five lies the median in 94 of 100 studies."""
-
 _TAIL = (1 - CONFIDENCE) / 2
 
 
@@ -91,7 +87,6 @@ POWER = 0.8
 """The chance to see a difference of this size."""
 
 _FARTHEST = 50.0
-
 _LEAST_SCATTER = 1e-9
 
 

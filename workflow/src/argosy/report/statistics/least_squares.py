@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
-
 Matrix = NDArray[np.float64]
 
 Weigh = Callable[[Vector, Vector | None], tuple[Vector, float]]
@@ -27,7 +26,6 @@ It is given the residuals, and the weights of the last step or None before the f
 """
 
 _MOST_STEPS = 100
-
 _MOST_HALVINGS = 20
 
 
@@ -88,10 +86,8 @@ def _step(columns: Matrix, target: Vector, weights: Vector, found: Vector) -> tu
 
 
 _TAIL = 4.0
-
 _TOLERANCE = 1e-6
 """Of the scale, in the last step."""
-
 # Measurements that agree to nine digits have no scatter to tell.
 _ROUNDING = 1e-9
 

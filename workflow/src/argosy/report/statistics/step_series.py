@@ -16,10 +16,8 @@ from numpy.typing import NDArray
 
 # A steady state is as long at least, so that a few last steps that are fast are none.
 _SHORTEST_REST = 5
-
 LEAST_SPREAD = 1e-3
 """Of log step times: a change by less than one per mille is no matter."""
-
 _LEAST_VARIANCE = 0.5
 
 Vector = NDArray[np.float64]
@@ -95,13 +93,10 @@ def von_neumann_variance(values: Vector, longest: float) -> float:
 
 LEAST_SLOWDOWN = 1.05
 """Less is not worth a remark."""
-
 FEWEST_STEPS = 10
 """Before the change, and after it: fewer may be an evaluation, or a last checkpoint."""
-
 CLEAR = 3.5
 """In standard errors of the difference of both means, by an autoregression: the change was sought."""
-
 _MOST_ALIKE = 0.99
 
 
@@ -154,29 +149,19 @@ Edges = NDArray[np.int64]
 
 LEAST_AGREEMENT = 0.01
 """Of the test of the fit's residuals: below it, the steps do not approach a level in this way."""
-
 CLEARLY_WORSE = 9.0
 """In units of the residuals' variance; an interval of 95 % for one parameter ends there."""
-
 SAME_LEVEL = 0.01
 """Levels that differ by less are the same."""
 
 _SINGLE_STEPS = 64
-
 _LONG_BLOCKS = 128
-
 _CONSTANTS = 16
-
 _REFINEMENTS = 3
-
 _ROUNDS = 3
-
 _PARAMETERS = 3
-
 _TEST_BLOCKS = 20
-
 _LEAST_OF_BLOCK = 4
-
 _CLIPPED_AT = 4
 
 Shape = Callable[[Edges, float], Vector]

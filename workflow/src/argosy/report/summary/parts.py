@@ -23,11 +23,8 @@ def _ratio(estimate: Estimate) -> Estimate:
 
 
 Size = Annotated[int, Field(ge=1, lt=1 << 31)]
-
 Speed = Annotated[float, Field(gt=0, lt=1e30)]
-
 PositiveEstimate = Annotated[Estimate, AfterValidator(_positive)]
-
 RatioEstimate = Annotated[Estimate, AfterValidator(_ratio)]
 
 

@@ -27,6 +27,7 @@ from argosy.report.summary.models import (
 )
 from argosy.report.summary.parts import (
     NOT_KNOWN,
+    AllreduceSummary,
     ContainerCostSummary,
     PointTimeline,
     QueueWaits,
@@ -35,9 +36,9 @@ from argosy.report.summary.parts import (
     StallSummary,
 )
 from argosy.report.topics.accuracy import Outcome, outcomes, recorded_metrics
-from argosy.report.topics.allreduces import RunAllreduce, allreduce_summaries, run_allreduces
+from argosy.report.topics.allreduces import allreduces
 from argosy.report.topics.answer import advise
-from argosy.report.topics.container_cost import ContainerCost, container_costs
+from argosy.report.topics.container_cost import container_costs
 from argosy.report.topics.costs import OutsideSteps, between_steps, cost_summary, flops_utilisation
 from argosy.report.topics.doubts import long_steps, not_finite
 from argosy.report.topics.laws import Refused
@@ -47,7 +48,7 @@ from argosy.report.topics.phases import StepTime, step_times
 from argosy.report.topics.prediction.inputs import Measured, everything
 from argosy.report.topics.prediction.predicted import prediction_of
 from argosy.report.topics.queue import queue_waits
-from argosy.report.topics.stalls import PointStalls, RefusedPoint, stalls
+from argosy.report.topics.stalls import stalls
 from argosy.report.topics.timelines import timelines
 from argosy.report.topics.usage import Usage, unread, usage, usage_summary
 from argosy.results.tables import Run
@@ -110,10 +111,10 @@ class _Analysis:
     ranks: Mapping[tuple[str, str], RankTimes]
     usage: Mapping[tuple[str, str], Usage]
     setups: Mapping[str, NamedSetup]
-    stalls: Mapping[str, Sequence[PointStalls | RefusedPoint]]
+    stalls: Mapping[str, list[StallSummary]]
     timelines: Mapping[str, list[PointTimeline]]
-    allreduces: Mapping[str, Sequence[RunAllreduce]]
-    container_costs: Mapping[str, Sequence[ContainerCost]]
+    allreduces: Mapping[str, list[AllreduceSummary]]
+    container_costs: Mapping[str, list[ContainerCostSummary]]
     between_steps: Mapping[Run, OutsideSteps]
     rates: Rates
     everything: Measured
@@ -169,7 +170,7 @@ def _experiments(
         tables.setups,
         stalls(tables),
         timelines(tables),
-        run_allreduces(tables),
+        allreduces(tables),
         container_costs(tables.setups, by_name),
         between,
         rates,
@@ -205,10 +206,10 @@ def _experiment(
         laws.undecided,
         prediction=None if isinstance(prediction, Refused) else prediction,
         no_prediction=refused,
-        stalls=[_stalls(one) for one in found.stalls.get(name, ())],
+        stalls=found.stalls.get(name, []),
         timelines=found.timelines.get(name, []),
-        allreduces=allreduce_summaries(found.allreduces.get(name, ())),
-        container_costs=[_container_cost(one) for one in found.container_costs.get(name, ())],
+        allreduces=found.allreduces.get(name, []),
+        container_costs=found.container_costs.get(name, []),
         sizes=[_size(runs, point, of_point) for point, of_point in states.items()],
         advice=advise(points),
     )
@@ -231,29 +232,7 @@ def _size(runs: Sequence[Measurement], point: Point, states: Counter[str]) -> Si
     left_out = sum(
         run.point == point and run.left_out not in (None, ALLREDUCES_ALONE) for run in runs
     )
-    return SizeRuns(
-        point.nodes, point.ranks_per_node, point.ranks, states.total(), dict(states), left_out
-    )
-
-
-def _container_cost(found: ContainerCost) -> ContainerCostSummary:
-    point = found.point
-    return ContainerCostSummary(
-        native=found.native,
-        nodes=point.nodes,
-        ranks_per_node=point.ranks_per_node,
-        ranks=point.ranks,
-        cost=found.cost,
-        is_paired=found.is_paired,
-    )
-
-
-def _stalls(found: PointStalls | RefusedPoint) -> StallSummary:
-    point = found.point
-    size = {"nodes": point.nodes, "ranks_per_node": point.ranks_per_node, "ranks": point.ranks}
-    if isinstance(found, RefusedPoint):
-        return StallSummary(**size, step_s=None, shares={}, refused=found.reason)
-    return StallSummary(**size, step_s=found.step_s, shares=dict(found.shares), refused=None)
+    return SizeRuns(**point.size, runs=states.total(), states=dict(states), left_out=left_out)
 
 
 def _point(
@@ -264,9 +243,7 @@ def _point(
     used = usage_summary(found.usage_at(experiment, point))
     metrics = found.metrics.get((experiment, point), {})
     return PointSummary(
-        nodes=point.nodes,
-        ranks_per_node=point.ranks_per_node,
-        ranks=point.ranks,
+        **point.size,
         runs_samples_per_s=list(scaled.samples_per_s) if scaled else [],
         throughput_samples_per_s=scaled.throughput if scaled else None,
         speed_up=scaled.speed_up if scaled else None,

@@ -1,10 +1,10 @@
 """Times of allreduces alone, from the table `collectives`."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from argosy.report.numbers import number
+from argosy.report.runs.measurements import Point
 from argosy.report.runs.study_tables import StudyTables
 from argosy.report.sizes import listed, name_among
 from argosy.report.statistics.estimates import total_estimate
@@ -21,34 +21,18 @@ ORDER BY experiment, nodes, ranks_per_node, bytes, repeat, run_id
 """
 
 
-@dataclass(frozen=True)
-class RunAllreduce:
-    """The mean `seconds` of a run's allreduces of `bytes` of data on each rank, of the slowest rank."""
-
-    bytes: int
-    nodes: int
-    ranks_per_node: int
-    seconds: float
-
-
-def run_allreduces(tables: StudyTables) -> Mapping[str, list[RunAllreduce]]:
-    """Means of runs, which are independent of each other, by experiment."""
-    found: defaultdict[str, list[RunAllreduce]] = defaultdict(list)
+def allreduces(tables: StudyTables) -> Mapping[str, list[AllreduceSummary]]:
+    """Return each size's and message's time by experiment, the smallest first; n counts runs."""
+    found: defaultdict[tuple[str, Point, int], list[float]] = defaultdict(list)
     for row in tables.fetch(_MEANS_OF_RUNS):
-        found[row.pop("experiment")].append(RunAllreduce(**row))
-    return dict(found)
-
-
-def allreduce_summaries(timed: Iterable[RunAllreduce]) -> list[AllreduceSummary]:
-    """Return each size's and message's time, the smallest first."""
-    by_message: defaultdict[tuple[int, int, int, int], list[float]] = defaultdict(list)
-    for one in timed:
-        ranks = one.nodes * one.ranks_per_node
-        by_message[ranks, one.nodes, one.ranks_per_node, one.bytes].append(one.seconds)
-    return [
-        AllreduceSummary(nodes, width, ranks, size, total_estimate(seconds))
-        for (ranks, nodes, width, size), seconds in sorted(by_message.items())
-    ]
+        nodes, width = row["nodes"], row["ranks_per_node"]
+        point = Point(nodes * width, nodes, width)
+        found[row["experiment"], point, row["bytes"]].append(row["seconds"])
+    of_experiment: defaultdict[str, list[AllreduceSummary]] = defaultdict(list)
+    for (experiment, point, size), seconds in sorted(found.items()):
+        one = AllreduceSummary(**point.size, bytes=size, seconds=total_estimate(seconds))
+        of_experiment[experiment].append(one)
+    return dict(of_experiment)
 
 
 def sentences(experiment: ExperimentSummary) -> list[str]:

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from argosy.report.numbers import percent, percent_interval
 from argosy.report.runs.measurements import Measurement, Point
@@ -14,23 +13,9 @@ from argosy.report.summary.models import ExperimentSummary
 from argosy.report.summary.parts import ContainerCostSummary
 
 
-@dataclass(frozen=True)
-class ContainerCost:
-    """At one size: by how much a step takes longer in a container than without, as a share.
-
-    `native` is the experiment without. `is_paired`: the interval is of pairs of runs, since repeats were
-    blocks in time (`blocks`); else it is Welch's.
-    """
-
-    native: str
-    point: Point
-    cost: Estimate
-    is_paired: bool
-
-
 def container_costs(
     setups: Mapping[str, NamedSetup], runs: Mapping[str, Sequence[Measurement]]
-) -> Mapping[str, list[ContainerCost]]:
+) -> Mapping[str, list[ContainerCostSummary]]:
     """Return what containers cost by experiment, for each size that was measured with and without.
 
     Two experiments are held against each other that differ in nothing but the container.
@@ -53,7 +38,7 @@ def _without(named: NamedSetup, setups: Mapping[str, NamedSetup]) -> str | None:
 
 def _costs(
     native: str, inside: Sequence[Measurement], without: Sequence[Measurement]
-) -> Iterator[ContainerCost]:
+) -> Iterator[ContainerCostSummary]:
     ours, theirs = _by_point(inside), _by_point(without)
     for point in sorted(ours.keys() & theirs.keys()):
         pairs = pairs_of(theirs[point], ours[point])
@@ -63,7 +48,9 @@ def _costs(
             if pairs
             else ratio_estimate(_rates(theirs[point]), _rates(ours[point]))
         )
-        yield ContainerCost(native, point, _less_one(ratio), bool(pairs))
+        yield ContainerCostSummary(
+            native, **point.size, cost=_less_one(ratio), is_paired=bool(pairs)
+        )
 
 
 def _by_point(runs: Sequence[Measurement]) -> dict[Point, list[Measurement]]:

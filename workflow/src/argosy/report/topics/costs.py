@@ -1,11 +1,11 @@
 """What a million samples take at a point: hours, energy, money and carbon; and the time between steps."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from argosy.report import sizes as size_names
 from argosy.report.colours import BLUE, GREY
+from argosy.report.drawing import Drawing, finished, tooltip
 from argosy.report.numbers import number, percent
 from argosy.report.runs.study_tables import StudyTables
 from argosy.report.sizes import listed, size
@@ -133,7 +133,7 @@ def best(points: list[PointSummary]) -> list[PointSummary]:
     return found
 
 
-def cost_chart(experiment: ExperimentSummary, currency: str) -> dict[str, Any]:
+def _chart(experiment: ExperimentSummary, currency: str) -> dict[str, Any]:
     """Return the price over the hours of a million samples, as charged where that is known."""
     points = priced(experiment)
     front = best(points)
@@ -141,7 +141,7 @@ def cost_chart(experiment: ExperimentSummary, currency: str) -> dict[str, Any]:
         {
             "hours": _hours(point),
             "price": _price(point),
-            "at": size_names.size(experiment, point),
+            "at": size(experiment, point),
             "hours_said": number(_hours(point)),
             "price_said": number(_price(point)),
             "best": point in front,
@@ -149,10 +149,7 @@ def cost_chart(experiment: ExperimentSummary, currency: str) -> dict[str, Any]:
         for point in points
     ]
     dot = {"type": "point", "filled": True, "size": 55, "opacity": 1}
-    told = [
-        {"field": field, "type": "nominal", "title": title}
-        for field, title in (("at", "size"), ("hours_said", "hours"), ("price_said", currency))
-    ]
+    told = tooltip(at="size", hours_said="hours", price_said=currency)
     name = {"type": "text", "align": "left", "dx": 5, "dy": -10, "fontSize": 11}
     return {
         "data": {"values": rows},
@@ -169,14 +166,17 @@ def cost_chart(experiment: ExperimentSummary, currency: str) -> dict[str, Any]:
     }
 
 
-def text(experiment: ExperimentSummary, currency: str) -> str:
-    """Return what the chart says, for a reader who does not see it."""
+def drawings(experiment: ExperimentSummary, currency: str | None) -> Iterator[Drawing]:
+    """Yield the price over the hours, where two sizes or more have a price."""
+    points = priced(experiment)
+    if not currency or len(points) < 2:
+        return
     said = "; ".join(
-        f"{size_names.size(experiment, point)} {number(_hours(point))} hours, "
-        f"{number(_price(point))} {currency}"
-        for point in priced(experiment)
+        f"{size(experiment, point)} {number(_hours(point))} hours, {number(_price(point))} {currency}"
+        for point in points
     )
-    return f"Chart of price over hours of {experiment.experiment} for a million samples: {said}."
+    text = f"Chart of price over hours of {experiment.experiment} for a million samples: {said}."
+    yield Drawing("costs", "scaling", CAPTION, text, finished(_chart(experiment, currency)))
 
 
 def _hours(point: PointSummary) -> float:

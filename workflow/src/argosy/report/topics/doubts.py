@@ -52,7 +52,6 @@ def not_finite(tables: StudyTables) -> Mapping[Run, list[NotFinite]]:
 
 MUCH = 0.05
 """Of the slowest rank's steady time; long steps that take less change no number."""
-
 FEW = 0.05
 """Of the steps; more long ones are the program's own."""
 
@@ -89,18 +88,13 @@ def long_steps(tables: StudyTables) -> Mapping[Run, LongSteps]:
     }
 
 
-def first_remark(run: RunSummary) -> str | None:
-    """Return the sentence on the first metric of a run that is not finite; None without any."""
-    return remark_not_finite(run.not_finite[0]) if run.not_finite else None
-
-
 def remarks(run: RunSummary) -> list[str]:
-    """Return a sentence for each metric of a run that is not finite."""
-    return [remark_not_finite(one) for one in run.not_finite]
+    """Return what is doubtful of a run, a sentence for each of its metrics that are not finite first."""
+    found = [_not_finite_sentence(one) for one in run.not_finite]
+    return [*found, *filter(None, [_remark(run), _long_steps_sentence(run)])]
 
 
-def remark_not_finite(one: NotFinite) -> str:
-    """Return the sentence on what is not finite, and from when."""
+def _not_finite_sentence(one: NotFinite) -> str:
     what = f"a loss is not finite ({one.value})" if one.is_printed else f"{one.name} is {one.value}"
     since = [] if one.step is None else [f"from step {one.step} on"]
     since += [] if one.at_s is None else [f"{duration(max(0.0, one.at_s))} after the start"]
@@ -110,7 +104,7 @@ def remark_not_finite(one: NotFinite) -> str:
     )
 
 
-def remark_long_steps(run: RunSummary) -> str | None:
+def _long_steps_sentence(run: RunSummary) -> str | None:
     """Return the sentence on a run's long steps and its throughput without them; None without any."""
     found = run.long_steps
     if found is None or run.left_out:
@@ -130,24 +124,27 @@ def remark_long_steps(run: RunSummary) -> str | None:
     )
 
 
-def remark(run: RunSummary) -> str | None:
-    """Return what is doubtful of a run; None without anything."""
+def _remark(run: RunSummary) -> str | None:
+    """Return what its verdict calls doubtful."""
     return " ".join(f"{each[:1].upper()}{each[1:]}." for each in run.remarks) or None
 
 
 _MOST_NAMED = 4
+_KINDS: tuple[Callable[[RunSummary], str | None], ...] = (
+    lambda run: _not_finite_sentence(run.not_finite[0]) if run.not_finite else None,
+    _remark,
+    _long_steps_sentence,
+)
 
 
-def sentences_of_runs(
-    summary: Summary, experiment: ExperimentSummary, remark: Callable[[RunSummary], str | None]
-) -> list[str]:
-    """Return a sentence for each run of an experiment of which there is a remark; of many, of few."""
-    found = [
-        f"{run.run_id}: {said}"
-        for run in summary.runs
-        if run.counts_to == experiment.experiment and (said := remark(run))
-    ]
-    if len(found) > _MOST_NAMED:
-        more = len(found) - _MOST_NAMED
-        found[_MOST_NAMED:] = [f"The same is so in {more} more runs; their remarks say where."]
+def sentences(summary: Summary, experiment: ExperimentSummary) -> list[str]:
+    """Return a sentence for each doubtful run of an experiment, by kind of doubt; of many runs, of few."""
+    runs = [run for run in summary.runs if run.counts_to == experiment.experiment]
+    found = []
+    for kind in _KINDS:
+        said = [f"{run.run_id}: {sentence}" for run in runs if (sentence := kind(run))]
+        if len(said) > _MOST_NAMED:
+            more = len(said) - _MOST_NAMED
+            said[_MOST_NAMED:] = [f"The same is so in {more} more runs; their remarks say where."]
+        found += said
     return found

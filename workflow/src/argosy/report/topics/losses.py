@@ -39,7 +39,6 @@ from argosy.report.summary.models import ExperimentSummary, PointSummary
 from argosy.results.tables import PHASES
 
 COMMUNICATION = "communication"
-
 DATA = "data"
 
 
@@ -142,7 +141,6 @@ def _estimate(here: Sequence[float], there: Sequence[float], paired: bool) -> Es
 _LISTS = ", ".join(
     f"list(coalesce({name}, 0) ORDER BY rank) FILTER (run_has_{name}) AS {name}" for name in PHASES
 )
-
 _HAS = ", ".join(
     f"count({name}) OVER (PARTITION BY experiment, run_id) > 0 AS run_has_{name}" for name in PHASES
 )
@@ -181,10 +179,8 @@ def _times(row: Mapping[str, Any]) -> RankTimes:
 
 _SMALLER = 0.95
 """Batches above this share of the base's are taken for as large."""
-
 LEAST_LOSS = 0.02
 """A factor nearer to 1 is not worth a sentence."""
-
 _LOSSES = {
     "load_balance": "load imbalance",
     "communication": "communication",

@@ -1,20 +1,19 @@
 """Where the time of a step goes, at each point."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from argosy.report import sizes as size_names
 from argosy.report.colours import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
+from argosy.report.drawing import ON_EACH_OTHER, Drawing, bar, bars, parts_drawing, tooltip
 from argosy.report.numbers import number
 from argosy.report.runs.measurements import Point
 from argosy.report.runs.steady import OTHER
 from argosy.report.runs.study_tables import StudyTables
-from argosy.report.summary.models import ExperimentSummary, PointSummary
+from argosy.report.sizes import same_width, size
+from argosy.report.summary.models import ExperimentSummary
 from argosy.results.tables import PHASES
 
 _COLUMNS = ("step_s", "samples", "steps", *PHASES, OTHER)
-
 # A phase that is not named took no time; one that no step of a point names stays NULL. Means of
 # means: every rank and every repeat weighs the same.
 _MEANS = ", ".join(f"sum({name}) / count(*) AS {name}" for name in _COLUMNS)
@@ -69,64 +68,35 @@ def phase_names(experiment: ExperimentSummary) -> list[str]:
     return [name for name in (*PHASES, OTHER) if name in found]
 
 
-_PHASE_COLOURS = (ORANGE, PURPLE, SKY, BLUE, VERMILION, GREEN, GREY)
-
-PHASES_CAPTION = "Where a step's time goes."
-
-
-def phase_colours(experiment: ExperimentSummary) -> dict[str, str]:
-    """Return the colours of the phases that the experiment has, in the order of a step."""
-    colours = dict(zip((*PHASES, OTHER), _PHASE_COLOURS, strict=True))
-    return {name: colours[name] for name in phase_names(experiment)}
+_COLOURS = dict(
+    zip((*PHASES, OTHER), (ORANGE, PURPLE, SKY, BLUE, VERMILION, GREEN, GREY), strict=True)
+)
 
 
-def phase_chart(experiment: ExperimentSummary, points: Sequence[PointSummary]) -> dict[str, Any]:
-    """Return bars of the `points`, which all have times of phases."""
-    colours = phase_colours(experiment)
-    by_nodes = size_names.same_width(experiment)
-    scale = {"domain": [*colours], "range": [*colours.values()]}
-    return {
-        "params": [{"name": "shown", "value": [*colours]}],
-        "data": {"values": _phase_rows(experiment, points, by_nodes)},
-        "transform": [{"filter": "indexof(shown, datum.phase) >= 0"}],
-        "mark": {"type": "bar", "size": min(44, 260 // len(points))},
-        "encoding": {
-            "x": {
-                "field": "size",
-                "type": "ordinal",
-                "title": "nodes" if by_nodes else "nodes × ranks per node",
-                "sort": None,
-                "axis": {"labelAngle": 0},
-            },
-            "y": {
-                "field": "milliseconds",
-                "type": "quantitative",
-                "title": "milliseconds per step",
-            },
-            "color": {"field": "phase", "type": "nominal", "scale": scale},
-            "order": {"field": "place", "type": "quantitative"},
-            "tooltip": [
-                {"field": "at", "type": "nominal", "title": "size"},
-                {"field": "phase", "type": "nominal", "title": "phase"},
-                {"field": "said", "type": "nominal", "title": "milliseconds per step"},
-            ],
-        },
-    }
-
-
-def _phase_rows(
-    experiment: ExperimentSummary, points: Sequence[PointSummary], by_nodes: bool
-) -> list[dict[str, Any]]:
-    names = phase_names(experiment)
-    return [
+def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
+    """Yield bars of the sizes that have times of phases."""
+    points = [point for point in experiment.points if point.phases_s_per_step]
+    if not points:
+        return
+    names, by_nodes = phase_names(experiment), same_width(experiment)
+    rows = [
         {
             "size": str(point.nodes) if by_nodes else f"{point.nodes} × {point.ranks_per_node}",
             "phase": phase,
             "place": names.index(phase),
             "milliseconds": 1000 * seconds,
-            "at": size_names.size(experiment, point),
+            "at": size(experiment, point),
             "said": number(1000 * seconds),
         }
         for point in points
         for phase, seconds in point.phases_s_per_step.items()
     ]
+    colours = {name: _COLOURS[name] for name in names}
+    told = tooltip(at="size", phase="phase", said="milliseconds per step")
+    chart = bars(rows, colours, told, "nodes" if by_nodes else "nodes × ranks per node")
+    # Bars stand on each other before they are told of.
+    encoding = chart["encoding"] | ON_EACH_OTHER
+    encoding["tooltip"] = encoding.pop("tooltip")
+    chart |= {"mark": bar(len(points)), "encoding": encoding}
+    of = f"{experiment.experiment} in each phase"
+    yield parts_drawing("phases", "Where a step's time goes.", of, chart, colours)

@@ -1,16 +1,14 @@
 """What a reader should know of single runs: what they left out, and what is odd of them."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
 from argosy.report.numbers import count, duration, interval, number, percent
 from argosy.report.runs.measurements import ALLREDUCES_ALONE
 from argosy.report.runs.stragglers import Straggler
-from argosy.report.sizes import listed
+from argosy.report.sizes import listed, not_completed
 from argosy.report.summary.models import ExperimentSummary, RunSummary, Summary
-from argosy.report.topics import doubts
-from argosy.report.topics import doubts as long_steps
-from argosy.report.topics import doubts as not_finite
-from argosy.report.topics import slowness as slowdowns
+from argosy.report.topics import doubts, slowness
 from argosy.report.topics.costs import MUCH_BETWEEN_STEPS
 
 CLOCKS_AGREE_S = 1.0
@@ -56,7 +54,7 @@ def remarks(run: RunSummary) -> list[str]:
             0, f"It is one of the slow jobs among those of its size; it counts all the same.{where}"
         )
     if run.slower_from is not None:
-        said.insert(0, slowdowns.remark(run))
+        said.insert(0, slowness.remark(run))
     elif run.is_steady is False and not run.left_out:
         said.insert(
             0,
@@ -74,8 +72,7 @@ def remarks(run: RunSummary) -> list[str]:
             f"{percent(run.between_steps)} of its steady time lies between steps, as validation and "
             "checkpoints do; throughput by steps does not contain it."
         )
-    said += not_finite.remarks(run)
-    said += filter(None, [doubts.remark(run), long_steps.remark_long_steps(run)])
+    said += doubts.remarks(run)
     said += [_straggler(run, one) for one in run.stragglers]
     spread = run.clock_spread_s
     if spread is not None and spread > CLOCKS_AGREE_S:
@@ -129,3 +126,34 @@ def warm_up(summary: Summary) -> str:
     if len(unknown) > never:
         said.append(f"With too few {source} to tell: {count(len(unknown) - never, 'run')}.")
     return " ".join(said)
+
+
+_ENDED_BADLY = ("failed", "interrupted", "cancelled", "unfinished")
+
+
+def failures(summary: Summary, experiment: ExperimentSummary) -> Iterator[str]:
+    """Yield a sentence for each size with runs that ended without a result: how many, and why."""
+    causes_of = {(one.experiment, one.run_id): one.cause for one in summary.failures}
+    for one in experiment.sizes:
+        causes = [
+            causes_of.get((run.experiment, run.run_id), run.state).rstrip(".")
+            for run in _runs_of(summary, experiment)
+            if (run.nodes, run.ranks_per_node) == (one.nodes, one.ranks_per_node)
+            and run.state in _ENDED_BADLY
+        ]
+        if said := not_completed(experiment, one, causes):
+            yield said
+
+
+def not_steady(summary: Summary, experiment: ExperimentSummary) -> Iterator[str]:
+    """Yield a sentence for each reason for which runs count that were not seen to be steady."""
+    by_reason: defaultdict[str, list[str]] = defaultdict(list)
+    for run in _runs_of(summary, experiment):
+        if run.is_steady is False and run.samples_per_s is not None and run.slower_from is None:
+            by_reason[run.warm_up or "not steady"].append(run.run_id)
+    for reason, runs in by_reason.items():
+        yield f"Counted, though not shown to be steady: {runs_named(runs)}: {reason}."
+
+
+def _runs_of(summary: Summary, experiment: ExperimentSummary) -> list[RunSummary]:
+    return [run for run in summary.runs if run.counts_to == experiment.experiment]

@@ -1,20 +1,22 @@
 """Charts over the size, in Vega-Lite: throughput, speed-up and efficiency of an experiment."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
 
 from argosy.report import numbers
 from argosy.report import sizes as size_names
-from argosy.report.charts.size_layers import (
+from argosy.report.colours import BLUE, DARK, GREY, SERIES
+from argosy.report.drawing import (
     IDEAL,
     SINGLE,
+    Drawing,
     Frame,
     are_powers_of_two,
+    finished,
     layers,
 )
-from argosy.report.colours import BLUE, DARK, GREY, SERIES
 from argosy.report.numbers import count
 from argosy.report.statistics.estimates import Estimate
 from argosy.report.summary.models import ExperimentSummary, PointSummary
@@ -28,19 +30,24 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Quantity:
-    """What a chart over the size shows; `field` is the estimate's name in a point."""
+    """What a chart over the size shows: an estimate `of` a point, where there is one.
+
+    `is_relative`: of one size alone it is 1 by definition.
+    """
 
     name: str
-    field: str
+    of: Callable[[PointSummary], Estimate | None]
     title: str
     caption: str
     axis_format: str = ",~r"
     grows: bool = True
     has_runs: bool = False
+    is_relative: bool = True
 
-    def of(self, point: PointSummary) -> Estimate:
-        estimate = getattr(point, self.field)
-        assert isinstance(estimate, Estimate)
+    def at(self, point: PointSummary) -> Estimate:
+        """Return the estimate of a point that has one."""
+        estimate = self.of(point)
+        assert estimate
         return estimate
 
     def say(self, value: float) -> str:
@@ -54,20 +61,21 @@ class Quantity:
 QUANTITIES = (
     Quantity(
         name="throughput",
-        field="throughput_samples_per_s",
+        of=lambda point: point.throughput_samples_per_s,
         title="samples per second",
         caption="Throughput, 95 % intervals; dashed: ideal.",
         has_runs=True,
+        is_relative=False,
     ),
     Quantity(
         name="speed-up",
-        field="speed_up",
+        of=lambda point: point.speed_up,
         title="speed-up",
         caption="Speed-up, 95 % intervals; dashed: ideal.",
     ),
     Quantity(
         name="efficiency",
-        field="efficiency",
+        of=lambda point: point.efficiency,
         title="efficiency",
         caption="Efficiency, 95 % intervals; dashed: ideal.",
         axis_format=".0%",
@@ -76,18 +84,18 @@ QUANTITIES = (
 )
 
 
-@dataclass(frozen=True)
-class SizeChart:
-    """A chart of one quantity; `series` are the colours of what a reader may show and hide."""
+def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
+    """Yield a chart of each quantity that sizes with a throughput have."""
+    measured = [point for point in experiment.points if point.throughput_samples_per_s]
+    for quantity in QUANTITIES:
+        points = [point for point in measured if quantity.of(point)]
+        if len(points) > quantity.is_relative:
+            yield _drawing(experiment, points, quantity)
 
-    spec: dict[str, Any]
-    series: dict[str, str]
-    caption: str
 
-
-def size_chart(
+def _drawing(
     experiment: ExperimentSummary, points: Sequence[PointSummary], quantity: Quantity
-) -> SizeChart:
+) -> Drawing:
     """Return a chart of the `points`, which were all measured, the base first."""
     by_nodes = size_names.same_width(experiment)
     means = [_mean(experiment, point, points[0], quantity) for point in points]
@@ -117,13 +125,14 @@ def size_chart(
         "layer": list(layers(frame, bool(runs), bool(curve))),
     }
     caption = f"{quantity.caption[:-1]}; {fitted}." if law else quantity.caption
-    return SizeChart(spec, series, caption)
+    text = _text(experiment, points, quantity, fitted)
+    return Drawing(quantity.name, "scaling", caption, text, finished(spec), series)
 
 
 def _mean(
     experiment: ExperimentSummary, point: PointSummary, base: PointSummary, quantity: Quantity
 ) -> dict[str, Any]:
-    estimate, growth = quantity.of(point), point.ranks / base.ranks
+    estimate, growth = quantity.at(point), point.ranks / base.ranks
     by_nodes = size_names.same_width(experiment)
     return {
         "size": point.nodes if by_nodes else point.ranks,
@@ -131,7 +140,7 @@ def _mean(
         "y": estimate.mean,
         "low": None if estimate.low is None else max(0.0, estimate.low),
         "high": estimate.high,
-        "ideal": quantity.of(base).mean * (growth if quantity.grows else 1),
+        "ideal": quantity.at(base).mean * (growth if quantity.grows else 1),
         "at": size_names.size(experiment, point),
         "said": quantity.say(estimate.mean),
         "interval": quantity.say_interval(estimate),
@@ -184,23 +193,18 @@ def _ends(means: Rows, runs: Rows, curve: Rows) -> tuple[float, float]:
     return min(drawn) / 1.15, 1.15 * max(drawn)
 
 
-def of_sizes(
-    experiment: ExperimentSummary,
-    points: Sequence[PointSummary],
-    quantity: Quantity,
-    chart: SizeChart,
+def _text(
+    experiment: ExperimentSummary, points: Sequence[PointSummary], quantity: Quantity, fitted: str
 ) -> str:
-    """Return a chart over the size: each dot with its interval, and what the lines are."""
+    """Return what a chart over the size says: each dot with its interval, and what the lines are."""
     dots = [_dot(experiment, point, quantity) for point in points]
-    lines = [name for name in chart.series if name.startswith("fit")]
-    beside = size_names.listed(
-        ["a dashed line for the ideal", *(f"a curve for the {one}" for one in lines)]
-    )
+    curve = [f"a curve for the {fitted}"] if fitted else []
+    beside = size_names.listed(["a dashed line for the ideal", *curve])
     of = f"the {quantity.title} of {experiment.experiment}"
     return f"Line chart of {of}: {'; '.join(dots)}; and {beside}."
 
 
 def _dot(experiment: ExperimentSummary, point: PointSummary, quantity: Quantity) -> str:
-    estimate = quantity.of(point)
+    estimate = quantity.at(point)
     said = f"{size_names.size(experiment, point)} {quantity.say(estimate.mean)}"
     return said if estimate.low is None else f"{said} ({quantity.say_interval(estimate)})"

@@ -9,7 +9,6 @@ from argosy.report.runs.setups import told
 from argosy.report.summary.models import ExperimentSummary, RunSummary, Summary
 
 _DIGEST = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]{52}")
-
 _LONGEST = 200
 
 

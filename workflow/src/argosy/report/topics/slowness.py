@@ -28,7 +28,6 @@ from argosy.report.summary.models import ExperimentSummary, PointSummary, RunSum
 
 FALSELY_NAMED = 0.05
 """The chance that any of all hosts, or of all ranks, is named though all are alike."""
-
 FEWEST_RUNS = 2
 
 Name = TypeVar("Name", bound=Hashable)

@@ -8,11 +8,9 @@ Sharma et al., "Stash", ICDCS 2023, for interconnect and network.
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from argosy.report import sizes as size_names
-from argosy.report.charts.bars import part_chart
 from argosy.report.colours import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
+from argosy.report.drawing import ON_EACH_OTHER, PARTS_TOLD, Drawing, bar, bars, parts_drawing
 from argosy.report.numbers import number, percent, percent_interval
 from argosy.report.runs.measurements import Point
 from argosy.report.runs.setups import Setup, differences
@@ -20,11 +18,11 @@ from argosy.report.runs.study_tables import StudyTables
 from argosy.report.sizes import listed, name_among
 from argosy.report.statistics.estimates import Estimate, share_estimate, total_estimate
 from argosy.report.summary.models import ExperimentSummary
+from argosy.report.summary.parts import StallSummary
 from argosy.report.topics.losses import LEAST_LOSS
 
 PARTS = ("compute", "interconnect", "network", "data", "preparation", "fetch")
 """Of a step, in this order. `data` is preparation and fetching where these were not told apart."""
-
 _ALIKE = 0.02
 """Samples of a step may differ by so much: the last batch of an epoch may be a smaller one."""
 
@@ -41,26 +39,6 @@ JOIN studied ON base = coalesce(variant_of, asked_experiment)
 WHERE state = 'completed' AND len(missing_ranks) = 0
 ORDER BY base, experiment, ranks, nodes, repeat
 """
-
-
-@dataclass(frozen=True)
-class PointStalls:
-    """Shares of a step of the experiment as it is, by part; they add up to 1.
-
-    A share below 0 is noise: less to wait for did not make the step shorter.
-    """
-
-    point: Point
-    step_s: Estimate
-    shares: Mapping[str, Estimate]
-
-
-@dataclass(frozen=True)
-class RefusedPoint:
-    """A size of which no stalls are known, and why, as the end of a sentence."""
-
-    point: Point
-    reason: str
 
 
 @dataclass
@@ -83,9 +61,10 @@ class _Set:
     sizes: _Sizes
 
 
-def stalls(tables: StudyTables) -> Mapping[str, list[PointStalls | RefusedPoint]]:
+def stalls(tables: StudyTables) -> Mapping[str, list[StallSummary]]:
     """Return the sizes by experiment whose stalls are studied, each of which was measured as it is.
 
+    A share below 0 is noise: less to wait for did not make the step shorter.
     Only runs that differ in nothing but their data, and so in their commands, are held against each other.
     """
     by_base: defaultdict[str, dict[str, _Set]] = defaultdict(dict)
@@ -105,14 +84,14 @@ def stalls(tables: StudyTables) -> Mapping[str, list[PointStalls | RefusedPoint]
     }
 
 
-def _of_point(point: Point, real: _Set, sets: Mapping[str, _Set]) -> PointStalls | RefusedPoint:
+def _of_point(point: Point, real: _Set, sets: Mapping[str, _Set]) -> StallSummary:
     kinds = _variants(real, sets)
     synthetic = kinds.get("synthetic", {})
     one_node = Point(point.ranks_per_node, 1, point.ranks_per_node)
     wanted = {Point(1, 1, 1): "one rank", one_node: "one node", point: "this size"}
     missing = [said for size, said in wanted.items() if size not in synthetic]
     if missing:
-        return RefusedPoint(
+        return _refused(
             point,
             f"no run with synthetic data on {' and '.join(missing)} is completed"
             f"{_set_aside(real, sets)}",
@@ -122,7 +101,7 @@ def _of_point(point: Point, real: _Set, sets: Mapping[str, _Set]) -> PointStalls
     as_it_is = real.sizes[point]
     used = [as_it_is, alone, node, nodes, *([warm] if warm else [])]
     if not _alike(used):
-        return RefusedPoint(
+        return _refused(
             point,
             "its ranks take more or fewer samples a step than those it has to be compared with; "
             "the batch of a rank must be the same at every size",
@@ -138,7 +117,12 @@ def _of_point(point: Point, real: _Set, sets: Mapping[str, _Set]) -> PointStalls
         for name, (more, less) in steps.items()
         if more is not less
     }
-    return PointStalls(point, total_estimate(as_it_is.step_s), shares)
+    step_s = total_estimate(as_it_is.step_s)
+    return StallSummary(**point.size, step_s=step_s, shares=shares, refused=None)
+
+
+def _refused(point: Point, why: str) -> StallSummary:
+    return StallSummary(**point.size, step_s=None, shares={}, refused=why)
 
 
 def _variants(real: _Set, sets: Mapping[str, _Set]) -> Mapping[str, _Sizes]:
@@ -199,11 +183,11 @@ def part_names(experiment: ExperimentSummary) -> list[str]:
     return [name for name in PARTS if name in found]
 
 
-def finding(experiment: ExperimentSummary) -> str | None:
-    """Return what a step waits for at the largest size; None where the stalls were not studied."""
+def findings(experiment: ExperimentSummary) -> list[str]:
+    """Return what a step waits for at the largest size; nothing where the stalls were not studied."""
     known = [stalls for stalls in experiment.stalls if stalls.shares]
     if not known:
-        return None
+        return []
     largest = known[-1]
     waits = [
         f"{percent(share.mean)} ({percent_interval(share)}) {_WAITS[name]}"
@@ -212,8 +196,8 @@ def finding(experiment: ExperimentSummary) -> str | None:
     ]
     at = name_among(experiment.stalls, largest)
     if not waits:
-        return f"With {at} no stall can be told from chance."
-    return f"With {at} a step waits {listed(waits)}."
+        return [f"With {at} no stall can be told from chance."]
+    return [f"With {at} a step waits {listed(waits)}."]
 
 
 def refusals(experiment: ExperimentSummary) -> list[str]:
@@ -229,31 +213,18 @@ def _is_sure(share: Estimate) -> bool:
     return share.mean >= LEAST_LOSS and share.low is not None and share.low > 0
 
 
-_STALL_COLOURS = (SKY, PURPLE, VERMILION, ORANGE, GREEN, BLUE)
-
-STALLS_CAPTION = "What a step waits for: by how much it is shorter without each part."
-
-
-def stall_colours(experiment: ExperimentSummary) -> dict[str, str]:
-    """Return the colours of the parts that the experiment has, in their order."""
-    colours = dict(zip(PARTS, _STALL_COLOURS, strict=True))
-    return {name: colours[name] for name in part_names(experiment)}
+_COLOURS = dict(zip(PARTS, (SKY, PURPLE, VERMILION, ORANGE, GREEN, BLUE), strict=True))
+_CAPTION = "What a step waits for: by how much it is shorter without each part."
 
 
-def stall_chart(experiment: ExperimentSummary) -> dict[str, Any]:
-    """Return bars of the sizes whose stalls are known."""
-    colours, rows = stall_colours(experiment), _stall_rows(experiment)
-    on_each_other = {"field": "place", "type": "quantitative"}
-    chart = part_chart(rows, colours, order=on_each_other)
-    width = min(44, 260 // len({row["size"] for row in rows}))
-    return chart | {"mark": {"type": "bar", "size": width}}
-
-
-def _stall_rows(experiment: ExperimentSummary) -> list[dict[str, Any]]:
+def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
+    """Yield bars of the sizes whose stalls are known."""
     names = part_names(experiment)
-    return [
+    if not names:
+        return
+    rows = [
         {
-            "size": size_names.name_among(experiment.stalls, stalls),
+            "size": name_among(experiment.stalls, stalls),
             "part": name,
             "place": names.index(name),
             "milliseconds": 1000 * stalls.step_s.mean * share.mean,
@@ -264,3 +235,8 @@ def _stall_rows(experiment: ExperimentSummary) -> list[dict[str, Any]]:
         if stalls.step_s
         for name, share in stalls.shares.items()
     ]
+    colours = {name: _COLOURS[name] for name in names}
+    chart = bars(rows, colours, PARTS_TOLD, order=ON_EACH_OTHER)
+    chart["mark"] = bar(len({row["size"] for row in rows}))
+    of = f"{experiment.experiment} by what it waits for"
+    yield parts_drawing("stalls", _CAPTION, of, chart, colours)

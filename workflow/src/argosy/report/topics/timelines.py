@@ -1,13 +1,11 @@
 """What Horovod did in a step, from its timelines: waiting for ranks, queueing, copying, reducing."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from argosy.report import sizes as size_names
-from argosy.report.charts.bars import part_chart
 from argosy.report.colours import BLUE, GREY, ORANGE, SKY, VERMILION
+from argosy.report.drawing import PARTS_TOLD, Drawing, bars, parts_drawing
 from argosy.report.numbers import number, percent, percent_interval
 from argosy.report.runs.measurements import Point
 from argosy.report.runs.study_tables import StudyTables
@@ -18,12 +16,9 @@ from argosy.report.summary.parts import PointTimeline
 
 PARTS = ("negotiation", "queue", "copies", "operation", "other")
 """Of the exchange of gradients, in this order."""
-
 _EXCHANGES = ("ALLREDUCE", "ADASUM", "REDUCESCATTER")
 """Operations of steps; broadcasts and gathers are of the begin and the end of a training."""
-
 _WAITS = ("QUEUE", "WAIT_FOR_DATA", "WAIT_FOR_OTHER_TENSOR_DATA")
-
 _BEGINNINGS = {
     "NEGOTIATE_": "negotiation",
     "MEMCPY_": "copies",
@@ -35,7 +30,6 @@ _BEGINNINGS = {
 }
 
 _ASKED = "SELECT 1 FROM runs WHERE timeline AND state = 'completed' LIMIT 1"
-
 # A timeline is that of the run's last job; what was done before it began has negative times.
 _QUERY = """
 WITH timed AS (
@@ -120,22 +114,22 @@ def part_names(experiment: ExperimentSummary) -> list[str]:
     return [name for name in PARTS if name in found]
 
 
-def finding(experiment: ExperimentSummary) -> str | None:
-    """Return what Horovod did at the largest size with a timeline; None where none is known."""
+def findings(experiment: ExperimentSummary) -> list[str]:
+    """Return what Horovod did at the largest size with a timeline; nothing where none is known."""
     known = [point for point in experiment.timelines if point.shares]
     if not known:
-        return None
+        return []
     largest = known[-1]
     name = max(largest.shares, key=lambda part: largest.shares[part].mean)
     share = largest.shares[name]
     spread = f", {percent_interval(share)}" if share.low is not None else ""
     means = "; negotiation is waiting for the slowest rank" if name == "negotiation" else ""
-    return (
+    return [
         f"With {name_among(experiment.timelines, largest)} Horovod's longest part is {name}, "
         f"{number(1000 * largest.seconds_per_step[name].mean)} ms per step "
         f"({percent(share.mean)} of the step's time{spread}){means}. How much of that the backward "
         "pass hides is not known. Writing a timeline takes time: the throughput is not to be compared."
-    )
+    ]
 
 
 def refusals(experiment: ExperimentSummary) -> list[str]:
@@ -147,30 +141,18 @@ def refusals(experiment: ExperimentSummary) -> list[str]:
     ]
 
 
-_TIMELINE_COLOURS = (VERMILION, ORANGE, SKY, BLUE, GREY)
-
-TIMELINES_CAPTION = (
-    "What Horovod did with gradients, by its timelines; the parts overlap each other."
-)
+_COLOURS = dict(zip(PARTS, (VERMILION, ORANGE, SKY, BLUE, GREY), strict=True))
+_CAPTION = "What Horovod did with gradients, by its timelines; the parts overlap each other."
 
 
-def timeline_colours(experiment: ExperimentSummary) -> dict[str, str]:
-    """Return the colours of the parts that the experiment has, in their order."""
-    colours = dict(zip(PARTS, _TIMELINE_COLOURS, strict=True))
-    return {name: colours[name] for name in part_names(experiment)}
-
-
-def timeline_chart(experiment: ExperimentSummary) -> dict[str, Any]:
-    """Return bars of the sizes whose timelines are known."""
-    colours = timeline_colours(experiment)
-    beside = {"field": "part", "type": "nominal", "sort": [*colours]}
-    return part_chart(_timeline_rows(experiment), colours, xOffset=beside)
-
-
-def _timeline_rows(experiment: ExperimentSummary) -> list[dict[str, Any]]:
-    return [
+def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
+    """Yield bars of the sizes whose timelines are known."""
+    names = part_names(experiment)
+    if not names:
+        return
+    rows = [
         {
-            "size": size_names.name_among(experiment.timelines, point),
+            "size": name_among(experiment.timelines, point),
             "part": name,
             "milliseconds": 1000 * seconds.mean,
             "said": number(1000 * seconds.mean),
@@ -179,3 +161,8 @@ def _timeline_rows(experiment: ExperimentSummary) -> list[dict[str, Any]]:
         for point in experiment.timelines
         for name, seconds in point.seconds_per_step.items()
     ]
+    colours = {name: _COLOURS[name] for name in names}
+    beside = {"xOffset": {"field": "part", "type": "nominal", "sort": names}}
+    chart = bars(rows, colours, PARTS_TOLD, order=beside)
+    of = f"{experiment.experiment} in parts of Horovod's work"
+    yield parts_drawing("timeline", _CAPTION, of, chart, colours)

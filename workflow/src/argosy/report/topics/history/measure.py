@@ -28,19 +28,14 @@ from argosy.report.summary.parts import Change, History, HistoryEntry, HistoryPo
 
 FEWEST_REPORTS = 3
 """From so many earlier reports on, the scatter between them is known."""
-
 _SAME_BATCH = 0.02
 """Samples of a step may differ by so much: the last batch of an epoch may be a smaller one."""
 
 _Rate = Annotated[float, Field(ge=1e-30, le=1e30)]
-
 _Time = Annotated[float, Field(ge=0, le=1e12)]
-
 _Count = Annotated[int, Field(ge=1, le=1 << 20)]
-
 _Size = tuple[int, int, int]
 """Ranks, nodes and ranks on each."""
-
 _Key = tuple[str, str, str | None, float | None]
 
 

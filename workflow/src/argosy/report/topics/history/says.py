@@ -6,6 +6,7 @@ from typing import Any
 
 from argosy.report import sizes as size_names
 from argosy.report.colours import SERIES
+from argosy.report.drawing import Drawing, finished, tooltip
 from argosy.report.numbers import interval, moment, number, percent, percent_interval
 from argosy.report.statistics.estimates import Estimate, scaled
 from argosy.report.summary.models import ExperimentSummary
@@ -13,7 +14,6 @@ from argosy.report.summary.parts import Change, History, HistoryEntry, HistoryPo
 from argosy.report.topics.setups import shown
 
 _DIGITS = 8
-
 _COMMIT = 40
 
 
@@ -105,26 +105,28 @@ def _value(text: str) -> str:
     return text[:_DIGITS] if is_commit else shown(text)
 
 
-CAPTION = "Throughput of earlier reports over this one's (100 %), 95 % intervals."
+_CAPTION = "Throughput of earlier reports over this one's (100 %), 95 % intervals."
 
 
-def compared(history: History) -> list[HistoryEntry]:
-    """Return the reports that this one is held against, and itself as the last."""
-    return [entry for entry in history.entries if entry.not_compared is None]
+def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
+    """Yield the history of an experiment, where this report is held against another."""
+    history = experiment.history
+    entries = [entry for entry in history.entries if entry.not_compared is None] if history else []
+    if len(entries) < 2:
+        return
+    names = (size_names.size(experiment, point) for point in entries[-1].points)
+    series = dict(zip(names, cycle(SERIES), strict=False))
+    rows = [*_rows(experiment, entries)]
+    said = "; ".join(f"{row['date']} {row['series']} {row['said']}" for row in rows)
+    text = f"Line chart of the samples per second of {experiment.experiment} over time: {said}."
+    yield Drawing("history", "history", _CAPTION, text, finished(_chart(rows, series)), series)
 
 
-def colours(experiment: ExperimentSummary, history: History) -> dict[str, str]:
-    """Return the colours of the present sizes, smallest first."""
-    names = (size_names.size(experiment, point) for point in history.entries[-1].points)
-    return dict(zip(names, cycle(SERIES), strict=False))
-
-
-def history_chart(experiment: ExperimentSummary, history: History) -> dict[str, Any]:
+def _chart(rows: Sequence[dict[str, Any]], series: dict[str, str]) -> dict[str, Any]:
     """Return throughput over the date of each report's first run."""
-    series = colours(experiment, history)
     return {
         "params": [{"name": "shown", "value": [*series]}],
-        "data": {"values": [*_rows(experiment, history)]},
+        "data": {"values": [*rows]},
         "transform": [{"filter": "indexof(shown, datum.series) >= 0"}],
         "encoding": {
             "x": {
@@ -155,26 +157,15 @@ def history_chart(experiment: ExperimentSummary, history: History) -> dict[str, 
     }
 
 
-def text(experiment: ExperimentSummary, history: History) -> str:
-    """Return what the chart says, for a reader who does not see it."""
-    said = "; ".join(
-        f"{row['date']} {row['series']} {row['said']}" for row in _rows(experiment, history)
-    )
-    return f"Line chart of the samples per second of {experiment.experiment} over time: {said}."
-
-
-_TOLD = [
-    {"field": field, "type": "nominal", "title": title}
-    for field, title in (
-        ("series", "size"),
-        ("date", "first run"),
-        ("said", "samples per second"),
-        ("interval", "95 % interval"),
-        ("n", "runs"),
-        ("commit", "commit"),
-        ("image", "image"),
-    )
-]
+_TOLD = tooltip(
+    series="size",
+    date="first run",
+    said="samples per second",
+    interval="95 % interval",
+    n="runs",
+    commit="commit",
+    image="image",
+)
 
 
 def _y(field: str) -> dict[str, Any]:
@@ -189,8 +180,9 @@ def _y(field: str) -> dict[str, Any]:
     }
 
 
-def _rows(experiment: ExperimentSummary, history: History) -> Iterator[dict[str, Any]]:
-    entries = compared(history)
+def _rows(
+    experiment: ExperimentSummary, entries: Sequence[HistoryEntry]
+) -> Iterator[dict[str, Any]]:
     present = {_size(one): one.throughput_samples_per_s.mean for one in entries[-1].points}
     for entry in entries:
         for point in entry.points:

@@ -44,7 +44,6 @@ SHARED = 0.25
 
 # What reaches as far, a coherency or the log of a factor, is bounded by nothing.
 _FURTHEST = 30.0
-
 # Times the step before.
 _LONGEST = 16.0
 

@@ -153,7 +153,6 @@ def peak_at(share: float) -> float:
 
 _TOLERANCE = 1e-10
 """Of the squares, in the last step."""
-
 # The weight of an observation that the curve has to go through (Lawson and Hanson, "Solving Least
 # Squares Problems", 1974, ch. 22): it stays off by 1e-8 of the others' residuals.
 _PIN = 1e4

@@ -41,7 +41,6 @@ from argosy.report.topics.prediction.training import (
 from argosy.units import J_PER_KWH
 
 MOST_NODES = 4096
-
 _ROUNDING = 1e-12
 
 
@@ -119,9 +118,7 @@ def _samples_per_node_s(training: Training, sizes: Sequence[int]) -> list[float]
 
 FARTHEST = 4
 """Times the largest number of nodes that was measured, up to which answers go."""
-
 EFFICIENCY = 0.8
-
 MODEL_ERROR = 0.1
 """By what the model itself may be off: on networks of known delay and rate it was so by up to 6 %."""
 

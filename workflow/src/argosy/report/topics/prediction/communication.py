@@ -103,9 +103,7 @@ def _freedom(jobs: Sequence[_Job], place: int, bread: Matrix, noise: float, effe
 
 
 FEWEST_MESSAGE_SIZES = 4
-
 LEAST_RATIO_OF_SIZES = 100
-
 FEWEST_TIMES = 8
 
 

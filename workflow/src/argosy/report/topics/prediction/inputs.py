@@ -38,7 +38,6 @@ from argosy.report.topics.usage import Usage, of_widest
 
 # What decides how fast messages go.
 _OF_NETWORK = ("image", "hardware", "launcher")
-
 _NETWORK_VARIABLES = tuple(f"variable {name}" for name in ("NCCL_", "GLOO_", "UCX_", "FI_"))
 
 

@@ -186,7 +186,6 @@ Scaling = Literal["strong", "weak"]
 
 # An epoch's last batch may be small, and a batch is divided into whole samples.
 _ALIKE = 0.1
-
 _WHOLE = 1.0
 
 

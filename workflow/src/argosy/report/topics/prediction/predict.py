@@ -28,25 +28,18 @@ from argosy.report.topics.prediction.training import (
 from argosy.units import J_PER_KWH
 
 DRAWS = 512
-
 EXPOSED_SD = 0.03
 """Standard deviation of the model's own error in the communication that a step waits for, on the logarithm.
 
 Steps that wait for little else were predicted within 6 % on networks of known delay and rate
 (benchmarks/README.md)."""
-
 OWN_SD = 0.0025
 """As `EXPOSED_SD`, of the rest of a step on several nodes: simulated ranks were off by 1 or 2 per mille."""
-
 SEED = 1
-
 # Two runs may scatter so much that nothing is known: by e^50 is as good as by any factor.
 _FARTHEST = 50.0
-
 _LEAST_OWN = 1e-6
-
 _MOST_TRIES = 12
-
 _EXACT = 1e-4
 
 

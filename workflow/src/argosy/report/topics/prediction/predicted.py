@@ -1,20 +1,214 @@
-"""How many nodes to take: the answers to a question, from the tables."""
+"""The answers to a question, by the network where it was measured, else by throughputs alone.
 
-from collections.abc import Mapping
-from dataclasses import replace
+The law (Gunther, arXiv:0808.1431) is fitted to the ranks of all runs. Of the laws here it alone has a loss
+that may grow faster than the ranks, so its intervals are the widest.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from argosy.report.runs.measurements import measurements
+from scipy.special import stdtrit
+
+from argosy.report.numbers import count
+from argosy.report.runs.measurements import Measurement, measurements
 from argosy.report.runs.setups import NamedSetup
 from argosy.report.runs.study_tables import open_study
-from argosy.report.summary.parts import NOT_KNOWN, PredictionSummary, Rates
-from argosy.report.topics.laws import Refused
+from argosy.report.statistics.estimates import CONFIDENCE
+from argosy.report.summary.parts import NOT_KNOWN, PredictedPoint, PredictionSummary, Rates
+from argosy.report.topics.laws import CONTRADICTED, USL, Fit, Interval, Refused, fit
 from argosy.report.topics.phases import step_times
-from argosy.report.topics.prediction.answers import Question, prediction_summary
-from argosy.report.topics.prediction.extrapolation import extrapolation, extrapolation_summary
+from argosy.report.topics.prediction.answers import (
+    Question,
+    estimate,
+    powers_up_to,
+    prediction_summary,
+)
 from argosy.report.topics.prediction.inputs import Measured, everything, forecast
 from argosy.report.topics.usage import usage
 from argosy.results import ResultsError
+
+FEWEST_SIZES = 4
+FARTHEST = 2
+"""Times the largest number of ranks that was measured."""
+
+
+@dataclass(frozen=True)
+class Extrapolation:
+    """The fitted law.
+
+    `means` are the geometric means of throughputs in samples/s, by measured number of ranks;
+    `ranks_per_node` is the largest that was measured.
+    """
+
+    fit: Fit
+    ranks_per_node: int
+    means: Mapping[int, float]
+
+    @property
+    def most_nodes(self) -> int:
+        """The largest number of nodes that was measured."""
+        return max(1, max(self.means) // self.ranks_per_node)
+
+    def samples_per_s(self, ranks: int) -> Interval:
+        """Return the throughput of so many ranks, with the interval of a run to come."""
+        curve, fitted = self.fit.at(ranks), self.fit.fitted
+        run = float(stdtrit(fitted.freedom, (1 + CONFIDENCE) / 2)) * math.sqrt(fitted.variance)
+        below = math.hypot(_log_ratio(curve.value, curve.low), run)
+        above = math.hypot(_log_ratio(curve.high, curve.value), run)
+        return _around(curve.value, below, above)
+
+    def efficiency(self, ranks: int) -> Interval:
+        """Return the efficiency of so many ranks against the smallest measured size.
+
+        The ends of both throughputs are taken at their worst, so that the interval is rather too wide.
+        """
+        base = min(self.means)
+        here, there = self.fit.at(ranks), self.fit.at(base)
+        below = _log_ratio(here.value, here.low) + _log_ratio(there.high, there.value)
+        above = _log_ratio(here.high, here.value) + _log_ratio(there.value, there.low)
+        return _around(here.value / ranks / (there.value / base), below, above)
+
+
+def extrapolation(runs: Sequence[Measurement]) -> Extrapolation | Refused:
+    """Return the law fitted to the runs of one experiment, or why nothing is said of other sizes."""
+    known = [(run.point, run.samples_per_s) for run in runs if run.samples_per_s]
+    rates: dict[int, list[float]] = {}
+    for point, rate in known:
+        rates.setdefault(point.ranks, []).append(rate)
+    if len(rates) < FEWEST_SIZES:
+        there = "there is 1" if len(rates) == 1 else f"there are {len(rates)}"
+        return Refused(
+            f"An extrapolation by throughput alone takes {FEWEST_SIZES} numbers of ranks, and {there}."
+        )
+    found = fit(USL, [point.ranks for point, _ in known], [rate for _, rate in known])
+    if isinstance(found, Refused):
+        return found
+    chance = found.goodness.lack_of_fit_p
+    if chance is not None and chance < CONTRADICTED:
+        return Refused(
+            "Its runs contradict the universal law, by which throughput is extrapolated."
+        )
+    if found.is_exact:
+        return Refused(
+            "Its throughputs lie on a curve to the last digit, so an extrapolation has no interval."
+        )
+    means = {ranks: math.exp(sum(map(math.log, of)) / len(of)) for ranks, of in rates.items()}
+    return Extrapolation(found, max(point.ranks_per_node for point, _ in known), means)
+
+
+def _around(value: float, below: float, above: float) -> Interval:
+    """Return the interval that reaches so far on the logarithm; e^500 is as good as unbounded."""
+    high = math.inf if above > 500 else value * math.exp(above)
+    return Interval(value, value * math.exp(-below), high)
+
+
+def _log_ratio(high: float, low: float) -> float:
+    return math.log(high / low) if low > 0 and math.isfinite(high) else math.inf
+
+
+_HOUR_S = 3600.0
+
+
+def extrapolation_summary(
+    found: Extrapolation, question: Question, rates: Rates = NOT_KNOWN
+) -> PredictionSummary:
+    """Return the answers to a question; of more than twice the measured size nothing is said.
+
+    The nodes that are answered are measured ones, powers of two, and those that were asked for.
+    """
+    farthest = FARTHEST * found.most_nodes
+    measured = [ranks // found.ranks_per_node for ranks in found.means]
+    efficient, soonest = _answers(found, question, farthest)
+    answers = {nodes for nodes in (efficient, soonest) if nodes}
+    told = {*powers_up_to(farthest), *measured, *question.nodes, *answers}
+    shown = [
+        _point(found, nodes, question.samples, rates)
+        for nodes in sorted(told)
+        if 1 <= nodes <= farthest
+    ]
+    surely = [one.nodes for one in shown if (one.efficiency.low or 0.0) >= question.efficiency]
+    asked = {*(question.nodes or told), *answers, *surely[-1:]}
+    return PredictionSummary(
+        method="universal law",
+        collectives=None,
+        algorithm=None,
+        within_node=None,
+        between_nodes=None,
+        network_factor=1.0,
+        notes=_grounds(found, farthest),
+        samples=question.samples,
+        interval_nodes=farthest,
+        farthest_nodes=farthest,
+        points=[one for one in shown if one.nodes in asked],
+        asked_efficiency=question.efficiency,
+        nodes_with_efficiency=efficient,
+        nodes_surely_with_efficiency=surely[-1] if surely else None,
+        misses=[],
+        asked_node_hours=question.node_hours,
+        nodes_within=soonest,
+    )
+
+
+def _answers(
+    found: Extrapolation, question: Question, farthest: int
+) -> tuple[int | None, int | None]:
+    """Return the most nodes with the efficiency, and those that are soonest within the node-hours.
+
+    All numbers of nodes are tried, by the best estimate.
+    """
+    base = min(found.means)
+    of_rank = found.fit.value_at(base) / base
+    rates = {
+        nodes: found.fit.value_at(nodes * found.ranks_per_node) for nodes in range(1, farthest + 1)
+    }
+    efficient = [
+        nodes
+        for nodes, rate in rates.items()
+        if rate / (nodes * found.ranks_per_node * of_rank) >= question.efficiency
+    ]
+    paid = question.node_hours or 0.0
+    within = [
+        nodes for nodes, rate in rates.items() if nodes * _hours(question.samples, rate) <= paid
+    ]
+    return max(efficient, default=None), max(within, key=lambda nodes: rates[nodes], default=None)
+
+
+def _grounds(found: Extrapolation, farthest: int) -> list[str]:
+    base = count(min(found.means), "rank")
+    sizes = ", ".join(map(str, sorted(found.means)))
+    return [
+        f"This is an extrapolation by the universal scalability law, fitted to the throughput of {sizes} "
+        f"ranks. It knows no network, and says nothing beyond {count(farthest, 'node')}, {FARTHEST} times "
+        f"the largest measured size. Efficiency is relative to {base}."
+    ]
+
+
+def _point(found: Extrapolation, nodes: int, samples: float, rates: Rates) -> PredictedPoint:
+    ranks = nodes * found.ranks_per_node
+    rate, measured = found.samples_per_s(ranks), found.means.get(ranks)
+    # What is paid is the less the faster the samples go, so the ends change places.
+    hours = Interval(*(_hours(samples, one) for one in (rate.value, rate.high, rate.low)))
+    price = rates.price_per_node_hour
+    return PredictedPoint(
+        nodes=nodes,
+        ranks=ranks,
+        step_s=None,
+        efficiency=estimate(found.efficiency(ranks)),
+        samples_per_s=estimate(rate),
+        hours=estimate(hours),
+        node_hours=estimate(hours, nodes),
+        energy_kwh=None,
+        price=estimate(hours, nodes * price) if price else None,
+        carbon_kg=None,
+        measured_samples_per_s=measured,
+        error=measured / rate.value - 1 if measured else None,
+    )
+
+
+def _hours(samples: float, rate: float) -> float:
+    return samples / rate / _HOUR_S if rate else math.inf
 
 
 def predicted(

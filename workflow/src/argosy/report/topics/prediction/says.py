@@ -1,10 +1,13 @@
 """A prediction in words and as a chart."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from argosy.report import numbers
 from argosy.report.colours import BLUE, VERMILION
+from argosy.report.drawing import Drawing, finished, tooltip
 from argosy.report.numbers import count, interval, number, percent
+from argosy.report.summary.models import ExperimentSummary
 from argosy.report.summary.parts import NetworkSummary, PredictedPoint, PredictionSummary
 
 
@@ -96,17 +99,22 @@ def _network(network: NetworkSummary) -> str:
     return f"{numbers.number(1e6 * latency.mean)} µs a message, {speed}"
 
 
-CAPTION = (
+_CAPTION = (
     "Predicted beside measured. Line: predicted throughput; band: its 95 % interval of a run to come; "
     "dots: measured. Both axes are logarithmic."
 )
-
 PREDICTED, MEASURED = "predicted", "measured"
-
 COLOURS = {PREDICTED: BLUE, MEASURED: VERMILION}
 
 
-def text(found: PredictionSummary) -> str:
+def drawings(experiment: ExperimentSummary) -> Iterator[Drawing]:
+    """Yield the prediction of an experiment, where there is one."""
+    if found := experiment.prediction:
+        chart = finished(_chart(found))
+        yield Drawing("prediction", "prediction", _CAPTION, _text(found), chart, dict(COLOURS))
+
+
+def _text(found: PredictionSummary) -> str:
     """Return what the chart says, for a reader who does not see it."""
     compared = [
         f"{count(point.nodes, 'node')} {number(point.samples_per_s.mean)} samples/s predicted, "
@@ -121,7 +129,7 @@ def text(found: PredictionSummary) -> str:
     return f"Line chart of throughput: {listed}. The table of the prediction has all sizes."
 
 
-def prediction_chart(found: PredictionSummary) -> dict[str, Any]:
+def _chart(found: PredictionSummary) -> dict[str, Any]:
     """Return samples a second over the nodes, both on logarithmic axes."""
     nodes = [point.nodes for point in found.points]
     area = {"type": "area", "opacity": 0.2}
@@ -148,16 +156,9 @@ def prediction_chart(found: PredictionSummary) -> dict[str, Any]:
     }
 
 
-_TOLD = [
-    {"field": field, "type": "nominal", "title": title}
-    for field, title in (
-        ("at", "size"),
-        ("rate", "predicted"),
-        ("interval", "95 % interval"),
-        ("found", "measured"),
-        ("error", "error"),
-    )
-]
+_TOLD = tooltip(
+    at="size", rate="predicted", interval="95 % interval", found="measured", error="error"
+)
 
 
 def _layer(

@@ -5,9 +5,8 @@ from itertools import cycle
 from typing import Any
 
 from argosy.report import sizes as size_names
-from argosy.report.charts.drawing import Drawing, finished
-from argosy.report.charts.size_layers import Frame, lines_chart
 from argosy.report.colours import SERIES
+from argosy.report.drawing import Drawing, Frame, finished, lines_chart
 from argosy.report.numbers import count, interval, number, percent, percent_interval
 from argosy.report.outputs.comparison import ComparedExperiment, ComparedPoint
 from argosy.report.summary.models import ExperimentSummary, PointSummary, Summary

@@ -1,14 +1,132 @@
-"""What a chart over the size is made of: layers of Vega-Lite over the data sets `means`, `runs`, `curve`.
+"""What charts are made of: drawings in Vega-Lite, bars of parts of a step, layers over the size.
+
+On the page, text and axes are coloured by its style sheet, so that they follow a light or a dark page.
 
 The parameter `shown` holds the names of the series that a reader wants to see.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from argosy.report.colours import GREY
+from argosy.report.numbers import number
+
+_WIDTH, _HEIGHT = 440, 185
+_FONT = "Helvetica, Arial, sans-serif"
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A chart that is not drawn yet: `spec` is Vega-Lite with its data; `name` fits in a file's name.
+
+    `kind` (`scaling`, `phases`, `stalls`, `timeline`, `prediction`, `history`) is its class in the style
+    sheet, and ends the id of the table that holds its numbers. `text` says the same as the chart to a
+    reader who does not see it. `series` are the names that the spec's parameter `shown` may hold, with
+    their colours.
+    """
+
+    name: str
+    kind: str
+    caption: str
+    text: str
+    spec: dict[str, Any]
+    series: dict[str, str] = field(default_factory=dict)
+
+
+def finished(chart: dict[str, Any]) -> dict[str, Any]:
+    """Return a chart with the size and the look that all have."""
+    letters = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal"}
+    return chart | {
+        "width": _WIDTH,
+        "height": _HEIGHT,
+        "background": "transparent",
+        "autosize": {"type": "fit", "contains": "padding"},
+        "config": {
+            "font": _FONT,
+            "view": {"stroke": None},
+            "axis": letters | {"titlePadding": 8},
+            # All of it here: the page switches it off and has a legend of its own, made of buttons.
+            "legend": letters
+            | {"orient": "bottom", "columns": 4, "title": None, "symbolOpacity": 1},
+        },
+    }
+
+
+def tooltip(**titles: str) -> list[dict[str, str]]:
+    """Return what a chart says of a mark under the pointer: fields of its rows, by their titles."""
+    return [{"field": name, "type": "nominal", "title": title} for name, title in titles.items()]
+
+
+def bars(
+    rows: Sequence[Mapping[str, Any]],
+    colours: Mapping[str, str],
+    told: Sequence[Mapping[str, str]],
+    title: str | None = None,
+    order: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return a bar for each of the `rows`, which have `size`, `milliseconds` and the part that is coloured.
+
+    Args:
+        colours: by part, in their order.
+        told: the tooltip, whose second field is the part.
+        title: of the sizes' axis.
+        order: channels by which bars stand to each other.
+    """
+    part = told[1]["field"]
+    return {
+        "params": [{"name": "shown", "value": [*colours]}],
+        "data": {"values": [*rows]},
+        "transform": [{"filter": f"indexof(shown, datum.{part}) >= 0"}],
+        "mark": "bar",
+        "encoding": {
+            "x": {
+                "field": "size",
+                "type": "ordinal",
+                "title": title,
+                "sort": None,
+                "axis": {"labelAngle": 0},
+            },
+            "y": {
+                "field": "milliseconds",
+                "type": "quantitative",
+                "title": "milliseconds per step",
+            },
+            "color": {
+                "field": part,
+                "type": "nominal",
+                "scale": {"domain": [*colours], "range": [*colours.values()]},
+            },
+            "tooltip": [*told],
+            **(order or {}),
+        },
+    }
+
+
+PARTS_TOLD = tooltip(
+    size="size", part="part", said="milliseconds per step", share="share of the step"
+)
+ON_EACH_OTHER = {"order": {"field": "place", "type": "quantitative"}}
+
+
+def bar(sizes: int) -> dict[str, Any]:
+    """Return the mark of bars that stand on each other, for so many sizes."""
+    return {"type": "bar", "size": min(44, 260 // sizes)}
+
+
+def parts_drawing(
+    name: str, caption: str, of: str, chart: dict[str, Any], colours: dict[str, str]
+) -> Drawing:
+    """Return the drawing of `bars`; `of` says whose parts of a step they are."""
+    size, part = (each["field"] for each in chart["encoding"]["tooltip"][:2])
+    by_size: dict[str, list[str]] = {}
+    for row in chart["data"]["values"]:
+        by_size.setdefault(row[size], []).append(f"{row[part]} {number(row['milliseconds'])}")
+    said = "; ".join(f"{size} {', '.join(parts)}" for size, parts in by_size.items())
+    text = f"Bar chart of the milliseconds per step of {of}: {said}."
+    return Drawing(name, name, caption, text, finished(chart), colours)
+
 
 SINGLE, IDEAL = "single runs", "ideal"
 _OWN_SERIES = "indexof(shown, datum.series) >= 0"
@@ -127,7 +245,7 @@ def _intervals(frame: Frame) -> Layer:
 
 def _rings(frame: Frame) -> Layer:
     ring = {"type": "point", "filled": False, "size": 40, "strokeWidth": 1, "opacity": 0.7}
-    told = [_told("said", f"{frame.title}, single run")]
+    told = tooltip(said=f"{frame.title}, single run")
     shown = f"{_OWN_SERIES} && {_has(SINGLE)}"
     return frame.layer("runs", shown, ring, color=frame.colour(), tooltip=told)
 
@@ -136,10 +254,5 @@ def _dots(frame: Frame) -> Layer:
     dot = {"type": "point", "filled": True, "size": 55, "opacity": 1}
     # A clear rim, so that the pointer need not meet the dot exactly.
     dot |= {"stroke": "transparent", "strokeWidth": 10}
-    titles = {"at": "size", "said": frame.title, "interval": "95 % interval", "n": "runs"}
-    told = [_told(field, title) for field, title in titles.items()]
+    told = tooltip(at="size", said=frame.title, interval="95 % interval", n="runs")
     return frame.layer("means", _OWN_SERIES, dot, color=frame.colour(), tooltip=told)
-
-
-def _told(field: str, title: str) -> dict[str, str]:
-    return {"field": field, "type": "nominal", "title": title}
