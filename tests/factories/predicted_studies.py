@@ -7,11 +7,11 @@ from functools import cache
 
 import numpy as np
 from allreduce_times import BETWEEN, MESSAGE_BYTES, PLACES, hierarchical_s
+from one_step import Allreduce, simulate
 
 from argosy.report.statistics.estimates import geometric_mean_estimate, ratio_estimate
 from argosy.report.topics.laws import Refused
 from argosy.report.topics.prediction import (
-    Allreduce,
     AllreduceTime,
     Calibration,
     Communication,
@@ -23,7 +23,6 @@ from argosy.report.topics.prediction import (
     calibrate,
     fit_communication,
     predict,
-    simulate,
     split_layers,
 )
 

@@ -4,8 +4,9 @@ import random
 
 import numpy as np
 import pytest
+from one_step import Allreduce, simulate
 
-from argosy.report.topics.prediction import Allreduce, Horovod, Layer, Model, simulate
+from argosy.report.topics.prediction import Horovod, Layer, Model
 from argosy.report.topics.prediction.network import Lines
 from argosy.report.topics.prediction.step import exposed_seconds, gradients_of, slowed
 

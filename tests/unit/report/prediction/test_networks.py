@@ -5,14 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from allreduce_times import hierarchical_s, hierarchical_times
+from one_step import Allreduce, allreduce_of
 from scipy.stats import qmc
 
-from argosy.report.topics.prediction import (
-    Allreduce,
-    AllreduceTime,
-    Communication,
-    fit_communication,
-)
+from argosy.report.topics.prediction import AllreduceTime, Communication, fit_communication
 
 
 def fitted(times: Sequence[AllreduceTime]) -> Communication:
@@ -28,7 +24,7 @@ def test_a_line_over_bytes() -> None:
 
 
 def test_sizes_that_were_not_measured() -> None:
-    line = fitted(hierarchical_times()).allreduce(256, 8)
+    line = allreduce_of(fitted(hierarchical_times()), 256, 8)
     for size in (64.0, 1e6, 1e9):
         assert line.seconds(size) == pytest.approx(hierarchical_s(size, 256, 8), rel=0.03)
 
@@ -56,4 +52,4 @@ def test_networks_that_were_not_measured_are_not_guessed() -> None:
     assert found.knows(1, 64)
     assert not found.knows(2, 4)
     with pytest.raises(ValueError, match="2 x 4 ranks"):
-        found.allreduce(2, 4)
+        allreduce_of(found, 2, 4)

@@ -4,9 +4,10 @@ import math
 import random
 
 import pytest
+from one_step import Allreduce, Span, Step, simulate
 from step_by_step import backward_and_send
 
-from argosy.report.topics.prediction import Allreduce, Horovod, Layer, Model, Span, Step, simulate
+from argosy.report.topics.prediction import Horovod, Layer, Model
 
 FREE = Allreduce(0.0, 0.0)
 # A second of latency, and a second for 10 bytes.

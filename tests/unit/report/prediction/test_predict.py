@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from allreduce_times import hierarchical_s, hierarchical_times
+from one_step import allreduce_at, simulate
 from scipy import stats
 
 from argosy.report.topics.laws import Interval, Refused
@@ -17,11 +18,9 @@ from argosy.report.topics.prediction import (
     NodeUse,
     Prediction,
     Training,
-    allreduce_at,
     fit_communication,
     model_at,
     predict,
-    simulate,
     split_layers,
 )
 from argosy.report.topics.prediction.predict import ends_over

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from allreduce_times import hierarchical_times
+from one_step import allreduce_at, allreduce_of
 
 from argosy.report.topics.prediction import (
     Communication,
@@ -11,7 +12,6 @@ from argosy.report.topics.prediction import (
     Layer,
     Model,
     Training,
-    allreduce_at,
     fit_communication,
     model_at,
 )
@@ -43,7 +43,7 @@ def test_samples_of_a_step() -> None:
 
 
 def test_one_message_after_the_backward_pass() -> None:
-    allreduce = FOUND.allreduce(8, 4)
+    allreduce = allreduce_of(FOUND, 8, 4)
     assert allreduce.negotiation_s == allreduce.latency_s / 2 > 0
     sent_s = allreduce.negotiation_s + allreduce.seconds(1e6)
     assert step_s(WEAK, 8) == pytest.approx(0.9 + sent_s)
@@ -51,8 +51,8 @@ def test_one_message_after_the_backward_pass() -> None:
 
 def test_a_slow_network_is_that_of_several_nodes() -> None:
     slow = replace(WEAK, network_factor=3.0)
-    assert allreduce_at(slow, 1) == FOUND.allreduce(1, 4)
-    assert allreduce_at(slow, 8) == FOUND.allreduce(8, 4).slowed(3.0)
+    assert allreduce_at(slow, 1) == allreduce_of(FOUND, 1, 4)
+    assert allreduce_at(slow, 8) == allreduce_of(FOUND, 8, 4).slowed(3.0)
     assert step_s(slow, 1) == step_s(WEAK, 1)
 
 

@@ -116,28 +116,6 @@ ALGORITHMS: Mapping[str, Algorithm] = {
 
 
 @dataclass(frozen=True)
-class Allreduce:
-    """The time of an allreduce over given ranks, as a line over its bytes.
-
-    `negotiation_s` is what a cycle of Horovod takes to find out what is ready on all ranks.
-    """
-
-    latency_s: float
-    s_per_byte: float
-    negotiation_s: float = 0.0
-
-    def seconds(self, data_bytes: float) -> float:
-        """Return the time of an allreduce of `data_bytes` on each rank."""
-        return self.latency_s + self.s_per_byte * data_bytes
-
-    def slowed(self, factor: float) -> "Allreduce":
-        """Return one that takes `factor` times as long."""
-        return Allreduce(
-            self.latency_s * factor, self.s_per_byte * factor, self.negotiation_s * factor
-        )
-
-
-@dataclass(frozen=True)
 class Lines:
     """Times of allreduces as lines over their bytes, one for each of many steps.
 
@@ -203,13 +181,6 @@ class Communication:
         sent = np.array([columns(algorithm, size, ranks_per_node) for size in sizes.tolist()])
         terms = rows * sent[places]
         return Lines(terms[:, 0::2].sum(axis=1), terms[:, 1::2].sum(axis=1))
-
-    def allreduce(self, nodes: int, ranks_per_node: int) -> Allreduce:
-        """Return the allreduce by the fit's values; see `lines`."""
-        line = self.lines([nodes], ranks_per_node, self.coefficients[None, :])
-        latency_s = float(line.latency_s[0])
-        share = line.negotiation_share
-        return Allreduce(latency_s, float(line.s_per_byte[0]), share * latency_s)
 
     def drawn(self, chances: Matrix) -> Matrix:
         """Coefficients as uncertain as the fit's, by its joint normal, at chances of shape (count, 4).

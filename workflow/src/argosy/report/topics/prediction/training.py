@@ -10,7 +10,7 @@ from scipy.special import log_ndtr
 
 from argosy.report.statistics.least_squares import Matrix, Vector
 from argosy.report.topics.laws import Refused
-from argosy.report.topics.prediction.network import Allreduce, Communication, Lines
+from argosy.report.topics.prediction.network import Communication, Lines
 from argosy.report.topics.prediction.step import (
     Horovod,
     Model,
@@ -100,12 +100,6 @@ def model_at(training: Training, nodes: int) -> Model:
     model = with_samples(training.model, _samples(training, nodes))
     slow = slowest_of(nodes * training.ranks_per_node, training.spread)
     return slowed(model, slow)
-
-
-def allreduce_at(training: Training, nodes: int) -> Allreduce:
-    """Return the allreduce over so many nodes, by the fit's values."""
-    found = training.communication.allreduce(nodes, training.ranks_per_node)
-    return found if nodes == 1 else found.slowed(training.network_factor)
 
 
 def as_fitted(training: Training, count: int = 1) -> Unknowns:
