@@ -288,7 +288,7 @@ def test_the_commands_do_it_from_the_command_line(place: Place) -> None:
     (project / "containers/image/program").write_text("#!/bin/sh\nexit 1\n")
     assert "file program changed" in argosy("why", "image")
     assert place.lock.digest[7:19] in argosy("list")
-    assert "freed 0 B; what stays: 1 image, 5 cached steps" in argosy("prune")
+    assert "freed 0 B; left: 1 image, 5 cached steps" in argosy("prune")
     assert place.lock.digest[:19] in argosy("export", "image", "again.tar")
     assert (project / "again.tar").read_bytes() == place.archive.read_bytes()
     assert "4 layers from localhost/image" in argosy("import", "again.tar", "again")

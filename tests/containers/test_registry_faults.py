@@ -226,7 +226,7 @@ def test_a_layer_of_other_bytes_is_fetched_once_more_and_then_refused(
     times = 99
     with (
         between(image, spoil) as front,
-        pytest.raises(ArgosyError, match="what came is something else, twice"),
+        pytest.raises(ArgosyError, match="the digest does not match, twice"),
     ):
         puller(front.address)
     # The small blobs are stopped wherever they are, and may have parts for the next try.
@@ -381,7 +381,8 @@ def test_a_full_disk_is_said_and_the_next_try_goes_on(image: str, tmp_path: Path
         assert done.returncode == 0, done.stderr
     first, second = ((tmp_path / name).read_text() for name in ("first", "second"))
     assert (
-        "No space left on device\nhint: free space and run again: what came is kept\n2\n" in first
+        "No space left on device\nhint: free space and run again: the received part is kept\n2\n"
+        in first
     )
     assert ".part" in (tmp_path / "between").read_text()
     [resumed] = ranges(front.requests)

@@ -105,7 +105,7 @@ def test_a_package_is_unpacked_into_the_store_without_root(
     )
     assert done.returncode == 0, done.stderr
     said, path = done.stdout.splitlines()
-    assert said == f"container tools: unpacking proot and what it needs into {store.tools}"
+    assert said == f"container tools: unpacking proot and its dependencies into {store.tools}"
     program = Path(path)
     assert program.is_relative_to(store.tools)
     done = subprocess.run([program, "--version"], env=tools.environment(store), capture_output=True)

@@ -91,7 +91,7 @@ def test_where_nothing_else_works_it_says_what_it_does_not_protect_from(
     done = without_namespaces(*command, cwd=tmp_path, environment=environment)
     assert done.returncode == 4, done.stdout + done.stderr
     said, inside = done.stdout.splitlines()
-    assert said.startswith(f"argosy: {engine} does not isolate: what runs in the image sees ")
+    assert said.startswith(f"argosy: {engine} does not isolate: programs in the image see ")
     assert inside == "inside /bin/bash -l"
     assert (tmp_path / "node-0.log").read_text() == done.stdout
     shown = without_namespaces(
@@ -100,7 +100,7 @@ def test_where_nothing_else_works_it_says_what_it_does_not_protect_from(
         environment=environment,
     )
     assert "chosen: none that isolates works" in " ".join(shown.stdout.split())
-    assert "does not isolate: what runs in the image sees " in shown.stderr
+    assert "does not isolate: programs in the image see " in shown.stderr
 
 
 def test_a_note_of_a_weaker_engine_counts_only_while_no_other_works(with_proot: Store) -> None:

@@ -128,4 +128,4 @@ def test_the_lock_of_another_image_is_not_taken_for_it(workspace: Workspace, add
     (folder / "team-small-2/image.lock").write_text(text.replace(name, "team-small-2"))
     said = refused(workspace, "docker://team/small:2")
     assert f"resources/images/team-small-2/image.lock: is of {address}/team/small:1@sha256:" in said
-    assert "write image: team-small-2 if it is what you want" in said
+    assert "write image: team-small-2 to use it" in said

@@ -36,9 +36,7 @@ def test_file_line_reference_and_a_remedy(
         return str(problem.value)
 
     begin = f"{folder}/Containerfile:{line}: {reference}: no network; "
-    assert said().startswith(
-        f"{begin}where it cannot be had from here, build the image where it can"
-    )
+    assert said().startswith(f"{begin}if it is out of reach here, build the image elsewhere")
     assert "argosy image import" in said()
     (tmp_path / "containers" / "tool").mkdir()
     assert said() == f"{begin}FROM localhost/tool would be the image of containers/tool"

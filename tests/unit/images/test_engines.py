@@ -57,9 +57,7 @@ def test_who_is_traced_already_is_told_so() -> None:
         Trial("runc", said="unshare failed"),
         Trial("proot", said="proot error: ptrace(TRACEME): Operation not permitted"),
     ]
-    with pytest.raises(
-        ArgosyError, match=r"leave out what traces this command already \(strace, a"
-    ):
+    with pytest.raises(ArgosyError, match=r"run this command without a tracer \(strace, a"):
         best(trials)
     with pytest.raises(ArgosyError, match=r"or for the package 'proot'"):
         best([Trial("runc", said="unshare failed"), Trial("proot", said="not installed")])

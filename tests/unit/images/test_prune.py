@@ -134,7 +134,7 @@ def test_what_is_left_of_packing_goes(project: Project) -> None:
 def test_without_an_image_lock_all_goes(project: Project) -> None:
     project.prune()
     assert project.left == set()
-    assert project.said[-1].endswith("what stays: 0 images, 0 cached steps")
+    assert project.said[-1].endswith("left: 0 images, 0 cached steps")
 
 
 def test_a_dry_run_tells_the_same_and_removes_nothing(project: Project) -> None:

@@ -521,7 +521,7 @@ def test_a_circle_of_images_is_named_where_it_closes(folder: Path) -> None:
         ("COPY data Containerfile /x", "COPY: several sources need a folder: /x/"),
         ("COPY data <<a /x\na", "COPY: several sources need a folder: /x/"),
         ("COPY [a-d]* /x", "COPY: several sources need a folder: /x/"),
-        ("ADD https://example.org/a /x", "ADD https://example.org/a: say which file it is, with"),
+        ("ADD https://example.org/a /x", "ADD https://example.org/a: add --checksum=sha256"),
         (f"ADD --checksum={CHECKSUM} data /x", "ADD --checksum is for one address"),
         (f"ADD --checksum={CHECKSUM} https://a/b data /x/", "ADD --checksum is for one address"),
         ("COPY <<a /x\n${B!}\na", "<<a: `${B!}`: of its operators"),

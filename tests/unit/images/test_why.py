@@ -117,7 +117,7 @@ def test_a_step_taken_away_is_told_to_the_next(image: Project) -> None:
     image.write(TEXT.replace("COPY src /src/\n", ""))
     found = image.why()
     copy = found["COPY --from=tools /tool /bin/tool"]
-    assert copy == ("the steps above it are not those of the last build",)
+    assert copy == ("the steps above it differ from those of the last build",)
 
 
 def test_another_base_is_named_and_hides_what_it_would_set(image: Project) -> None:

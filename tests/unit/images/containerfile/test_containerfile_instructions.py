@@ -198,7 +198,7 @@ def test_a_health_check_is_left_out_and_says_why() -> None:
         ("ENV A=1 B", "ENV: `B` is not NAME=value"),
         ("ENV A=1 =2", "ENV: `=2` is not NAME=value"),
         ('LABEL a="b', '`a="b` has no closing "'),
-        ("RUN --network=none a", "RUN --network: only the host's network can be had"),
+        ("RUN --network=none a", "RUN --network: only the host's network is available"),
         ("RUN --security=insecure a", "RUN --security is not supported; there are --mount"),
         ("RUN --Mount=type=tmpfs a", "RUN --Mount is not supported"),
         ("RUN []", "RUN [] names no program"),

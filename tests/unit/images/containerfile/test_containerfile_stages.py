@@ -103,7 +103,7 @@ def test_a_stage_for_this_machine_s_platform_is_built(tmp_path: Path, asked: str
         ("# a\nARG A\n", 1, "there is no FROM"),
         ("\nRUN a\nFROM b\n", 2, "the first instruction must be FROM (or ARG before it)"),
         ("RUN a\n", 1, "the first instruction must be FROM (or ARG before it)"),
-        ("ARG A\nFROM $A\n", 2, "FROM $A comes to nothing: give ARG a value"),
+        ("ARG A\nFROM $A\n", 2, "FROM $A is empty: give ARG a value"),
         ('ARG A="${B:?say which}"\nFROM $A\n', 1, "B: say which"),
         ("FROM --platform=linux/s390x a\n", 1, "--platform=linux/s390x: this machine builds for"),
         ("FROM --platform=windows/amd64 a\n", 1, "--platform=windows/amd64: this machine builds"),

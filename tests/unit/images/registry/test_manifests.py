@@ -124,12 +124,12 @@ def test_what_came_must_be_what_its_digest_says() -> None:
     content, kind = document(MANIFEST)
     good, bad = digest_of(content), digest_of(b"other")
     assert contents({good: (content, kind)}, f"@{good}").reference.digest == good
-    with pytest.raises(ArgosyError, match=f"what came is not {bad}, but {good}"):
+    with pytest.raises(ArgosyError, match=f"received {good} instead of {bad}"):
         contents({bad: (content, kind)}, f"@{bad}")
-    with pytest.raises(ArgosyError, match=f"what came is not {bad}, but {good}"):
+    with pytest.raises(ArgosyError, match=f"received {good} instead of {bad}"):
         contents({"1": (content, kind)}, **{"Docker-Content-Digest": bad})
     index = document({"manifests": [{**entry(content, architecture()), "digest": bad}]})
-    with pytest.raises(ArgosyError, match=f"what came is not {bad}, but {good}"):
+    with pytest.raises(ArgosyError, match=f"received {good} instead of {bad}"):
         contents({"1": index, bad: (content, kind)})
 
 

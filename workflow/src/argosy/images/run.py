@@ -162,7 +162,7 @@ def _named_does_not_start(engine: str) -> ArgosyError:
     return ArgosyError(
         f"{engine} did not start the container",
         "images.engine in the site's site.yaml names it: "
-        "leave that out, or ask `argosy image engines` on such a node what works there",
+        "remove it, or run `argosy image engines` on such a node to see what works there",
     )
 
 
@@ -170,7 +170,7 @@ def _image_does_not_start(name: str, engine: str) -> ArgosyError:
     """Return whether no other engine is tried: what an image does must not choose its engine."""
     return ArgosyError(
         f"image {name}: {engine} starts containers on {os.uname().nodename}, but not one of this image",
-        "what it said stands above. The image needs a /bin/sh that runs on this machine "
+        "its output is above. The image needs a /bin/sh that runs on this machine "
         f"({os.uname().machine}): build or import it again",
     )
 
@@ -302,9 +302,7 @@ def _parser() -> argparse.ArgumentParser:
         "--stage", choices=("node", "memory"), help="unpack the image there (default: do not)"
     )
     parser.add_argument("--stage-folder", type=Path, metavar="FOLDER", help="of the node's disk")
-    parser.add_argument(
-        "--stage-room", type=int, metavar="MIB", help="what kept images may take there"
-    )
+    parser.add_argument("--stage-room", type=int, metavar="MIB", help="room for kept images there")
     parser.add_argument(
         "--engine", choices=ENGINES, help="of containers (default: the fastest that isolates)"
     )
@@ -313,7 +311,7 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         default=0.0,
         metavar="SECONDS",
-        help="what the command may take to save its state when it is asked to end (default: 0)",
+        help="time for the command to save its state when it is asked to end (default: 0)",
     )
     parser.add_argument("command", nargs="+")
     return parser

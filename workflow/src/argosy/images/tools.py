@@ -66,7 +66,7 @@ def ensure_udocker(store: Store, say: Say, bundled: Path | None = None) -> None:
 
 def _install_bundled(store: Store, tarball: Path, say: Say) -> bool:
     """Install the tools of a tarball; whether udocker accepts it."""
-    say(f"container tools: taking those of {tarball.name}")
+    say(f"container tools: using {tarball.name}")
     with private_folder() as (folder, _):
         # udocker takes a space in a path for the end of it.
         link = folder / "tools.tar.gz"
@@ -100,7 +100,7 @@ def _install_udocker(store: Store, say: Say) -> None:
     if not problem:
         return
     runtime = require_runtime(store, say)
-    say(f"container tools: it cannot be had here ({problem}); taking {runtime}")
+    say(f"container tools: it is not available here ({problem}); using {runtime}")
     with private_folder() as (folder, _):
         problem = _install(store, str(_pack_tools(runtime, folder)))
     if problem:
@@ -305,7 +305,7 @@ def _fetch_package(store: Store, package: str, say: Say) -> str:
             return ""
         _apt(["update"])
         return _apt(["install", package])
-    say(f"container tools: unpacking {package} and what it needs into {store.tools}")
+    say(f"container tools: unpacking {package} and its dependencies into {store.tools}")
     return unpack_packages(store.tools, package)
 
 

@@ -253,7 +253,7 @@ def _find_way(store: Store, say: Callable[[str], None]) -> _StepsWay:
         if not one_starts(store, [TRACING_PROOT]):
             raise ArgosyError(
                 "proot runs no program on this host",
-                "what each engine says here: argosy image engines",
+                "to see why, run: argosy image engines",
             ) from None
         return _StepsWay(ProotRunner(proot.ready(store, store.engines)), in_own_process)
     return _StepsWay(RuncRunner(require_runtime(store, say)), in_own_namespaces)
@@ -320,7 +320,7 @@ def _no_base(folder: Path, step: Step, problem: ArgosyError) -> ArgosyError:
         hint = f"FROM {OWN_IMAGES}{name} would be the image of containers/{name}"
     else:
         hint = (
-            "where it cannot be had from here, build the image where it can, and bring that here as a file "
+            "if it is out of reach here, build the image elsewhere, and bring it here as a file "
             "(argosy image export, argosy image import)"
         )
     if problem.hint:

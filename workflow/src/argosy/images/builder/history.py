@@ -75,7 +75,7 @@ MOST_REASONS = 5
 NEVER = "it has never been built"
 NEW = "it was not in the last build"
 ABOVE = "a step above it has to run again"
-OTHERS_ABOVE = "the steps above it are not those of the last build"
+OTHERS_ABOVE = "the steps above it differ from those of the last build"
 UNFINISHED = "the last build did not finish it, or it has been pruned since"
 
 

@@ -238,8 +238,8 @@ def _check_remote(context: Context, entry: Copy, remote: Sequence[str]) -> None:
     if remote and not entry.checksum:
         raise context.source.error(
             entry.line,
-            f"ADD {remote[0]}: say which file it is, with --checksum=sha256:…; what lies behind an "
-            "address may change, and the cache would not know",
+            f"ADD {remote[0]}: add --checksum=sha256:…; the file behind an "
+            "address may change, and the cache would not notice",
         )
     if entry.checksum and (len(remote) != 1 or len(entry.sources) != 1):
         raise context.source.error(entry.line, "ADD --checksum is for one address, and no more")

@@ -90,7 +90,7 @@ def _setting(source: Source, raw: Instruction) -> Setting:
 def _run_instruction(source: Source, raw: Instruction) -> Run:
     flags = _flags(source, raw, "mount", "network")
     if flags.get("network", "default") not in _HOST_NETWORK:
-        raise source.error(raw.line, "RUN --network: only the host's network can be had")
+        raise source.error(raw.line, "RUN --network: only the host's network is available")
     mounts = [read_mount(source, raw, value) for name, value in raw.flags if name == "mount"]
     if raw.json == ():
         raise source.error(raw.line, "RUN [] names no program")

@@ -118,7 +118,7 @@ def _stages(
         _check_platform(source, entry, arguments)
         base = expanded(source, entry, entry.base, arguments)
         if not base:
-            raise source.error(entry.line, f"FROM {entry.base} comes to nothing: give ARG a value")
+            raise source.error(entry.line, f"FROM {entry.base} is empty: give ARG a value")
         parent = names.get(base.lower())
         own = None if parent is not None else base
         yield Stage(number, entry, own, parent, tuple(entries[begin + 1 : end]), arguments)

@@ -50,7 +50,7 @@ _DECISIVE = (
 
 _TOLD = 160
 _NOT_TO_BE_TRACED = "ptrace(TRACEME): Operation not permitted"
-_TRACING = "leave out what traces this command already (strace, a debugger, another proot)"
+_TRACING = "run this command without a tracer (strace, a debugger, another proot)"
 
 
 @dataclass(frozen=True)
@@ -180,11 +180,11 @@ def caution(engine: str) -> str:
 
     if landlock.version():
         return (
-            f"{engine} does not isolate: what runs in the image sees your other processes on this host; "
-            "your files are kept from it by Landlock (docs/images.md)"
+            f"{engine} does not isolate: programs in the image see your other processes on this host; "
+            "Landlock keeps your files from them (docs/images.md)"
         )
     return (
-        f"{engine} does not isolate: what runs in the image can read and change every file of yours on "
+        f"{engine} does not isolate: programs in the image can read and change every file of yours on "
         "this host, and see and end your processes; run only images that you trust (docs/images.md)"
     )
 

@@ -292,7 +292,7 @@ def _summary(inventory: Inventory, chosen: Sequence[Candidate]) -> str:
     gone = {candidate.places[-1] for candidate in chosen}
     images = sum(image.root not in gone for image in inventory.images)
     layers = sum(layer.folder not in gone for layer in inventory.layers)
-    return f"what stays: {_count(images, 'image')}, {_count(layers, 'cached step')}"
+    return f"left: {_count(images, 'image')}, {_count(layers, 'cached step')}"
 
 
 def _count(number: int, word: str) -> str:

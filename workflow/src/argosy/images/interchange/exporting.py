@@ -116,7 +116,7 @@ class _Archive:
                 size += self._stream.write(chunk)
         if cached.diff_id != f"sha256:{digest.hexdigest()}":
             raise ArgosyError(
-                f"{diff}: this layer is not what it was when it was made ({cached.instruction})",
+                f"{diff}: this layer has changed since it was made ({cached.instruction})",
                 f"remove {diff.parent} and build the image again",
             )
         self._pad()

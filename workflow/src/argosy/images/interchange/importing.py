@@ -301,7 +301,7 @@ def check_taken(project: Path, name: str, source: str) -> None:
     ):
         raise ArgosyError(
             f"{path.relative_to(project)}: is of {base.reference}, and config.yaml names {source}",
-            f"remove the file, or write image: {name} if it is what you want",
+            f"remove the file, or write image: {name} to use it",
         )
 
 

@@ -79,7 +79,7 @@ class Answers:
                 f"{login.source}; log in again with: podman login {host}"
             )
         return self.error(
-            "the registry lets only those have it who log in, or there is no such name "
+            "the registry requires a login, or has no such name "
             f"(HTTP {status}); no login for {host} was found; log in with: podman login {host}"
         )
 

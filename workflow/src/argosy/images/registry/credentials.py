@@ -272,7 +272,7 @@ def _token(host: str, response: requests.Response) -> str:
             return token
     except (ValueError, AttributeError, RecursionError):
         pass
-    raise ArgosyError(f"{host}: answers without a token; is it what gives tokens of the registry?")
+    raise ArgosyError(f"{host}: answers without a token; is it the registry's token server?")
 
 
 def _whose(login: Login | None) -> str:

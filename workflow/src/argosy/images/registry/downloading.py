@@ -38,7 +38,7 @@ def download(client: Client, blob: Descriptor, part: Path, count: Count) -> None
         part.unlink()
         if is_last:
             raise ArgosyError(
-                f"{_title(client, blob)}: what came is something else, twice: the registry, or something "
+                f"{_title(client, blob)}: the digest does not match, twice: the registry, or something "
                 "in between, is at fault"
             )
 
@@ -125,5 +125,6 @@ def _write(stream: IO[bytes], chunk: bytes) -> None:
         if problem.errno not in FULL:
             raise
         raise ArgosyError(
-            f"{stream.name}: {problem.strerror}", "free space and run again: what came is kept"
+            f"{stream.name}: {problem.strerror}",
+            "free space and run again: the received part is kept",
         ) from None

@@ -98,7 +98,7 @@ def _checked(reference: Reference, document: Document, digest: str | None) -> st
     for expected in (digest, told):
         if expected not in (None, found):
             raise ArgosyError(
-                f"{reference}: what came is not {expected}, but {found}: the registry, or something in "
+                f"{reference}: received {found} instead of {expected}: the registry, or something in "
                 "between, is at fault"
             )
     return found

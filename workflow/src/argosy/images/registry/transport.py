@@ -145,7 +145,7 @@ def _check_address(url: str) -> None:
     if found.scheme == "https" or (found.scheme == "http" and is_loopback(found.hostname or "")):
         return
     raise ArgosyError(
-        f"{found.netloc or 'the registry'}: wants to be asked by {found.scheme or 'nothing'} where only "
+        f"{found.netloc or 'the registry'}: uses {found.scheme or 'no scheme'}, and only "
         "https is safe"
     )
 
@@ -170,7 +170,7 @@ def _proxy_of(url: str) -> str:
     if found.scheme and found.scheme.startswith("socks"):
         told = f"the proxy {shown} is one of SOCKS, which is not supported"
     elif not found.host or found.scheme not in ("http", "https"):
-        told = "what HTTPS_PROXY or ALL_PROXY names is no address of a proxy"
+        told = "HTTPS_PROXY or ALL_PROXY is not the address of a proxy"
     else:
         return shown
     raise UnusableProxyError(

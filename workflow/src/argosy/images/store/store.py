@@ -64,7 +64,7 @@ class Store:
         place = Path(os.environ.get(STORE_VARIABLE) or project / ".argosy").absolute()
         check_place(
             place,
-            f"what lies in the store {place} runs as you: take that right away (chmod go-w), let "
+            f"files in the store {place} run as you: remove that permission (chmod go-w), let "
             f"{STORE_VARIABLE} name a folder that only you can replace, or {TRUSTED_VARIABLE} name whom "
             "you trust so",
         )
