@@ -27,7 +27,7 @@ _DEEPEST = 32
 
 
 class ImageConfig(BaseModel):
-    """What ENV, WORKDIR, CMD and their like set. `None` for a command: none is set.
+    """The settings of ENV, WORKDIR, CMD and their like. A command that is not set is None.
 
     `shell` takes RUN, CMD and ENTRYPOINT without brackets in images built upon this one, and `on_build` are
     the instructions of ONBUILD for those. `others` are fields without a use here, such as Healthcheck: an

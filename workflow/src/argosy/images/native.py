@@ -25,12 +25,12 @@ from argosy.images.store.store import Store
 _DEFAULT = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
 _CONFIGURATION = "/etc/ld.so.conf"
 _MOST_CONFIGURATION_BYTES = 1 << 20
-"""Of a file of the loader's configuration."""
+"""Bytes read of each configuration file of the loader."""
 
 _HEADERS = struct.Struct("<32xQ14xHH")
-"""Of the file's header: where the headers of its parts begin, how long each is, and their number."""
+"""ELF header: offset, size and number of the program headers."""
 _PART = struct.Struct("<I4xQ16xQ")
-"""Of a part's header: its kind, where it begins, and its length in the file."""
+"""Program header: type, offset and size in the file."""
 _INTERPRETER = 3
 _MOST_NAME = 4096
 
@@ -116,7 +116,7 @@ _PRELOADED = "argosy_preloaded"
 _SCRIPT = re.compile(rb"#!.*/(?:env )?python[0-9.]*\s")
 _FIRST_LINE = 256
 _MOST_BYTES = 1 << 23
-"""Of a loader that is looked through."""
+"""Bytes of a loader that are searched."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class _Python:
     home: Names
     """The folder of the Python that a virtual environment was made with, or its own."""
     packages: Names | None
-    """Those of a virtual environment; None: its own."""
+    """Packages of a virtual environment; None: Python's own."""
 
 
 def make_environment(store: Store, lock: ImageLock, folder: Path) -> Path:
@@ -165,7 +165,7 @@ def make_environment(store: Store, lock: ImageLock, folder: Path) -> Path:
     for name in scripts:
         script = _quoted(path, (*python.scripts, name))
         _write_program(folder / "bin" / name, f'exec "${{0%/*}}/{PYTHON}" {script} "$@"')
-    # What is asked for comes last: where it is, all is.
+    # The program asked for is made last: if it is there, everything is.
     for name in (f"python{python.version}", "python", PYTHON):
         _write_program(folder / "bin" / name, "\n".join(commands))
     return own
@@ -194,7 +194,7 @@ def _start_script(
             # A run may want none, and says so by an empty variable; a library of the site's comes besides.
             f'[ -n "${{LD_PRELOAD-unset}}" ] || {_PRELOADED}=',
             f"exec {_quoted(path, python.loader)} --library-path {shlex.quote(found_in)} "
-            # By where it is called from, so that the folder may be moved.
+            # Relative to the script, so that the folder may be moved.
             f'--preload "${_PRELOADED}" --argv0 "$0" {_quoted(path, python.program)} "$@"',
         ]
     )

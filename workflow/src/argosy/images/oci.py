@@ -9,7 +9,7 @@ from typing import Any
 MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
 CONFIG_TYPE = "application/vnd.oci.image.config.v1+json"
 CONFIG_TYPES = (CONFIG_TYPE, "application/vnd.docker.container.image.v1+json", "")
-"""Of images; others are of artifacts, which have no file system. Nothing: as old tools write it."""
+"""Types of image configurations; artifacts have others. Old tools leave the type empty."""
 LAYER_TYPE = "application/vnd.oci.image.layer.v1.tar"
 INDEX_TYPE = "application/vnd.oci.image.index.v1+json"
 NAME_ANNOTATION = "org.opencontainers.image.ref.name"

@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if isinstance(problem, OSError) and not is_of_the_surroundings(problem):
                 raise
             said = explained(problem) if isinstance(problem, OSError) else str(problem)
-            # Whoever misses this node's agent is sent to this log.
+            # Errors about a missing agent of this node point to this log.
             stream.write(f"error: {said}\n".encode())
             print(f"error: {said}", file=sys.stderr)
             return 2

@@ -28,10 +28,10 @@ TARBALL_BLOB = "17f7341a84ea7b25d072fcdb48c8b68570201020"
 """Its digest as git makes it, from the repository in which udocker's authors publish it."""
 
 INSTALL_TIMEOUT_S = 300
-"""For fetching udocker's tarball of some 10 MB, its own retries included."""
+"""Seconds to fetch udocker's tarball of some 10 MB, its own retries included."""
 
 SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-"""Where distributions put runc and mmdebstrap, and what an ordinary user's PATH often lacks."""
+"""Folders where distributions put runc and mmdebstrap, often missing in an ordinary user's PATH."""
 
 _PACKAGE_DATABASE = "/var/lib/dpkg"
 
@@ -331,7 +331,7 @@ def unpack_packages(folder: Path, *packages: str) -> str:
     archives = folder / "archives"
     (archives / "partial").mkdir(parents=True, exist_ok=True)
     private = ["-o", "Debug::NoLocking=1", "-o", f"Dir::Cache::archives={archives}"]
-    # As root of a namespace apt would change to a user of its own, whom that namespace does not have.
+    # As root of a namespace apt would change to its own user, which that namespace lacks.
     private += ["-o", "APT::Sandbox::User=root"]
     # Once more where they are installed: their programs were not found.
     wanted = [*private, "--download-only", "--reinstall", "install", *packages]

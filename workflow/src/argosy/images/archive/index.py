@@ -53,7 +53,7 @@ class Folder:
 
 @dataclass(frozen=True)
 class Index:
-    """What a packed image consists of.
+    """The parts of a packed image.
 
     Args:
         image: its digest.

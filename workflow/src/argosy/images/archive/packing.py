@@ -24,7 +24,7 @@ SHARE = 64 << 20
 """Bytes of a share; a larger file is one of its own."""
 
 FILE_COST = 32 << 10
-"""What making a file takes, in bytes that could be written meanwhile."""
+"""Cost of making a file, in bytes that could be written meanwhile."""
 
 PAGE = 4096
 """A file takes whole pages, on disk as in memory."""
@@ -102,7 +102,7 @@ def _walk(folder: str, path: str) -> Iterator[tuple[str, os.stat_result]]:
 Say = Callable[[str], None]
 
 LEVEL = 3
-"""Of zstd: the next ones take twice the time for a twentieth of the size."""
+"""zstd's level: the next one takes twice the time for a twentieth of the size."""
 
 _CHUNK = 1 << 20
 
@@ -131,7 +131,7 @@ def pack_image(store: Store, lock: ImageLock, say: Say) -> Path:
         _remove_partials(path)
         with replacing(path) as temporary:
             unhindered(lambda: _pack(root, lock.digest, temporary))
-        # What one that was killed a moment ago has made since: its processes end after it.
+        # Files made since by the processes of a packing that was just killed.
         _remove_partials(path)
         said = f"{amount(path.stat().st_size)} of {amount(_index(path, lock.digest).size)}"
         say(f"image {lock.name} {lock.digest[:19]} is packed in {path}: {said}")

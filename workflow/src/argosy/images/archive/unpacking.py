@@ -163,7 +163,7 @@ def _tar(target: Path, held: Sequence[int]) -> Iterator[IO[bytes]]:
             stdin=subprocess.PIPE,
             stdout=said,
             stderr=said,
-            # Who reads its words here must know them.
+            # This module reads its messages, so they must be in English.
             env={**os.environ, "LC_ALL": "C"},
             pass_fds=held,
             pipesize=_CHUNK,

@@ -118,7 +118,7 @@ class _Laying:
     def __init__(self, source: Root, target: Root) -> None:
         self._source = source
         self._target = target
-        # Where the files went that have several names, by their numbers.
+        # Places of files with several names, by inode.
         self._laid: dict[int, Names] = {}
 
     def lay(self, path: Names, place: Names) -> None:

@@ -282,7 +282,7 @@ def _with_executor(
     """Call the function in a process of its own, and `meanwhile` outside of it."""
 
     def inside() -> str:
-        # What the image holds must not depend on the user's own.
+        # The image must not depend on the user's umask.
         os.umask(0o022)
         with private_folder() as (scratch, _):
             function(Executor(build.store, way.runner, build.work, scratch, build.progress))

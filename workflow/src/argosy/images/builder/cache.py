@@ -21,7 +21,7 @@ LARGE = 4 << 30
 
 
 class CachedBase(BaseModel):
-    """What is known of a fetched base besides its files."""
+    """Facts of a fetched base besides its files."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -48,7 +48,7 @@ class CachedStep(BaseModel):
 
     @property
     def change(self) -> Change:
-        """What the layer does to what lies below it."""
+        """The changes of the layer besides its files."""
         return Change(self.removed, self.opaque, self.entries, self.size, self.setuid)
 
 

@@ -53,7 +53,7 @@ def download(url: str, part: Path) -> str:
         with _opener().open(url, timeout=TIMEOUT_S) as answer, part.open("xb") as stream:
             length = answer.length
             came, since, before = 0, time.monotonic(), 0
-            # What is there is taken: a whole chunk might be waited for for days.
+            # read1 takes the bytes at hand: waiting for a whole chunk might take days.
             while chunk := answer.read1(CHUNK):
                 if why := why_no_room(part.parent, len(chunk)):
                     raise DownloadError(why)

@@ -46,7 +46,7 @@ BUILD_VARIABLES = {
     "LANG": "C.UTF-8",
     "DEBIAN_FRONTEND": "noninteractive",
 }
-"""What every RUN step has unless the Containerfile says otherwise."""
+"""Variables of every RUN step unless the Containerfile sets them."""
 
 
 class Executor:
@@ -189,7 +189,7 @@ class Executor:
                 left_out = step.context.left_out(source) if mount.stage is None else None
                 is_copied = mount.writable or self._workspace.shares_files or left_out is not None
                 if is_copied:
-                    # What is written there is thrown away, and what the ignore file names is not there.
+                    # Changes there are discarded, and ignored files are missing.
                     _copy(source, folder, left_out)
                 yield Mount(folder if is_copied else source, target, mount.writable)
 

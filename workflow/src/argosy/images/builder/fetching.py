@@ -58,7 +58,7 @@ SPECIAL_FOLDERS = {
     **dict.fromkeys(("var/local", "var/mail"), 0o2775),
     "root": 0o700,
 }
-"""Of base-files. An ordinary user who unpacks it gets plain folders, and dpkg leaves those as they are."""
+"""Modes of folders of base-files: unpacked by an ordinary user they are plain, and dpkg leaves them so."""
 
 
 def tidy(root: Path) -> None:
@@ -98,7 +98,7 @@ SUITES = {
     "15": "duke",
     "latest": "stable",
 }
-"""What the archive calls what registries have under these tags."""
+"""Names of releases in the archive, by the tags in registries."""
 _CODENAME = re.compile(r"^Codename: ([a-z]+)$", re.MULTILINE)
 _FULL = re.compile(r"^.*(?:No space left on device|Disk quota exceeded).*$", re.MULTILINE)
 
@@ -120,7 +120,7 @@ def fetch(store: Store, reference: str, root: Path, say: Say) -> Fetched:
     suite = archive_suite(wanted)
     say(f"asking {wanted.host} for {reference}")
     try:
-        # Where packets get lost without a word, a second try would only be a longer wait.
+        # If packets are dropped silently, a second try only waits longer.
         client = reach(wanted, Patience(say=say), tries=1 if suite else None)
     except UnreachableError as problem:
         if not suite:

@@ -1,4 +1,4 @@
-"""What the last build of each image was made of, and why a step has to run again since.
+"""Records the inputs of each image's last build, and explains why a step has to run again.
 
 <store>/history/<image>.json is written when a build begins, as it may fail, and when it has ended, as
 what a fetched base sets is not known before.
@@ -70,7 +70,7 @@ def _recorded(chain: Chain) -> RecordedChain:
 
 
 MOST_REASONS = 5
-"""Of a step; with a folder of a thousand new files the rest is only counted."""
+"""Reasons shown for a step; the rest, such as a thousand new files, is counted."""
 
 NEVER = "it has never been built"
 NEW = "it was not in the last build"
@@ -104,7 +104,7 @@ def explain(
         for step in chain.steps:
             missing = not is_cached(step.key)
             if step.key not in told:
-                # What a base sets is known when it has been fetched; until then all would look changed.
+                # A base's settings are known once it is fetched; until then every step would look changed.
                 reasons = [ABOVE] if unknown and pairs else _reasons(step, pairs, above)
                 shown = tuple(reasons) if missing else ()
                 image = step.context.source.context.name

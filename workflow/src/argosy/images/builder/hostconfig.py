@@ -1,5 +1,5 @@
-"""What of this host a build may see: pip's configuration with the files that it names, proxies, the CA
-bundle, local wheel folders.
+"""The host's settings that a build may see: pip's configuration with its files, proxies, the CA bundle,
+local wheel folders.
 
 All of it reaches the build through variables and mounted folders, so none of it stays in the image. RUN
 steps run programs of images that others made, so they see as little of it as they need (`for_command`).
@@ -21,11 +21,11 @@ from urllib.parse import unquote, urlsplit
 from argosy.images.engines.models import Bind
 
 BUILD_DIR = "/dev/argosy"
-"""Where a build sees what is the host's: in /dev, which no image keeps, so that nothing of it remains."""
+"""Folder of the host's settings in a build: in /dev, which no image keeps."""
 
 PIP_CACHE_VARIABLE = "PIP_CACHE_DIR"
 PIP_CACHE = f"{BUILD_DIR}/cache/pip"
-"""Where a build sees what pip keeps for the next build of the same image."""
+"""pip's cache in a build, kept for the next build of the same image."""
 
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
 CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
@@ -35,7 +35,7 @@ INSTALLERS = re.compile(
     r"|-m build|setup\.py|requirements",
     re.IGNORECASE,
 )
-"""What in a command says that it asks pip's indexes for packages."""
+"""Words of a command that installs from pip's indexes."""
 _LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
 
 SECRET_FILE_KEYS = ("client-cert",)
@@ -171,7 +171,7 @@ def _ca_bundle(pip_cert: str | None) -> Path | None:
 
 
 SECTIONS = ("global", "download", "wheel", "install")
-"""Of those that concern builds; a later one wins."""
+"""pip's sections that concern builds; a later one wins."""
 
 _PREFIX = "PIP_"
 

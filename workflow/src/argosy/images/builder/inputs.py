@@ -1,4 +1,4 @@
-"""What decides the outcome of a step, by names that people understand, and the files among it.
+"""The inputs that decide the outcome of a step, by readable names, files included.
 
 `Context` is the image's own folder: which of its files COPY takes, and what they are.
 """
@@ -32,7 +32,7 @@ class Context:
 
     @cached_property
     def folder(self) -> Path:
-        """Where it is."""
+        """The folder's real path."""
         return self.source.context.resolve()
 
     @cached_property
@@ -62,7 +62,7 @@ class Context:
         if not kept:
             why = "is left out by the ignore file" if found else f"is not in {self.folder}"
             raise self.source.error(entry.line, f"{pattern} {why}")
-        # Of a folder only the content is copied, so it does not matter by which name.
+        # Only the content of a folder is copied, so its name does not matter.
         return [path.resolve() if path.is_dir() else path for path in kept]
 
     def files(self, path: Path) -> Iterator[Path]:
@@ -101,7 +101,7 @@ class Context:
         relative = path.relative_to(self.folder)
         names = [str(each) for each in (relative, *relative.parents) if each.parts]
         left_out = False
-        # As in Docker the last line that means a file, or a folder above it, decides.
+        # The last line that matches a file, or a folder above it, decides, as in Docker.
         for pattern in self._ignored.patterns:
             if any(pattern.match_file(name) for name in names):
                 left_out = bool(pattern.include)
@@ -160,7 +160,7 @@ def digest_of_file(path: Path) -> str:
 
 Inputs = dict[str, str]
 Keys = Mapping[str, str]
-"""Of the chains that a step reads from, by the names that the instruction gives them."""
+"""Keys of the chains that a step reads from, by their names in the instruction."""
 
 
 def inputs_of_run(

@@ -1,4 +1,4 @@
-"""What a Containerfile comes to: chains of steps, each step with a key that says what went into it.
+"""Turns a Containerfile into chains of steps, each with a key made of its inputs.
 
 A step's key is a digest of its parent's key and of its inputs, each of which has a name that people
 understand. Only what decides a step's outcome is an input: neither time stamps, nor labels above a RUN,
@@ -36,7 +36,7 @@ CACHE_FORMAT = "argosy-layer-2"
 """Part of every key; changed when layers made by an older Argosy must not be used any more."""
 
 OWN_IMAGES = "localhost/"
-"""What begins with this is another folder of containers/; podman looks there for images built before."""
+"""The prefix of another folder of containers/; podman looks there for images built before."""
 
 Inputs = Mapping[str, str]
 BaseConfig = Callable[[str], ImageConfig | None]
@@ -62,7 +62,7 @@ class Step:
 
     @property
     def base(self) -> str | None:
-        """Of FROM, the reference of the image that is fetched."""
+        """Reference of the image that FROM fetches."""
         return self.inputs.get("reference")
 
     def text(self, word: str) -> str:
@@ -84,7 +84,7 @@ class Chain:
 
     @property
     def key(self) -> str:
-        """What its files are decided by."""
+        """The inputs that decide its files."""
         return self.steps[-1].key if self.steps else ""
 
     def with_used(self) -> list["Chain"]:
@@ -161,7 +161,7 @@ class _Planner:
 
     def _chain(self, stage: Stage) -> Chain:
         steps: list[Step] = []
-        # As docker and podman have it in an image FROM scratch.
+        # docker and podman do the same in an image FROM scratch.
         settings = Settings(ImageConfig(environment={"PATH": DEFAULT_PATH}))
         if stage.parent is not None:
             below = self._chains[stage.parent]

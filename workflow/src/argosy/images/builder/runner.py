@@ -40,7 +40,7 @@ KIND_OF_FILE = 0o170000
 
 @dataclass(frozen=True)
 class Command:
-    """What to run, and what it sees."""
+    """A command of a step, with its environment and mounts."""
 
     arguments: Sequence[str]
     environment: Mapping[str, str]
@@ -62,7 +62,7 @@ class Runner(Protocol):
 
 @dataclass(frozen=True)
 class RuncRunner:
-    """By runc, in namespaces of our own (`namespaces.in_own_namespaces`)."""
+    """Runs commands by runc, in namespaces of our own (`namespaces.in_own_namespaces`)."""
 
     runc: Path
 
@@ -79,7 +79,7 @@ class RuncRunner:
 
 @dataclass(frozen=True)
 class ProotRunner:
-    """By proot, where there are no namespaces."""
+    """Runs commands by proot, where there are no namespaces."""
 
     program: proot.Program
 

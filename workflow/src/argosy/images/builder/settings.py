@@ -1,4 +1,4 @@
-"""What the instructions of a stage have set so far, for the steps after them and for the image."""
+"""Settings of a stage so far, for the steps that follow and for the image."""
 
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,12 +38,12 @@ class Settings:
 
     @property
     def shell(self) -> tuple[str, ...]:
-        """What a command without brackets is given to."""
+        """The shell that runs a command without brackets."""
         return self.config.shell or SHELL
 
     @property
     def variables(self) -> dict[str, str]:
-        """What `$NAME` means in an instruction, and what a RUN step sees; ENV wins over ARG."""
+        """Values of `$NAME` in instructions and RUN steps; ENV wins over ARG."""
         return {"PATH": DEFAULT_PATH, **self.arguments, **self.config.environment}
 
     def path(self, written: str) -> str:
@@ -131,7 +131,7 @@ def _with_program(settings: Settings, entry: Program) -> Settings:
     if entry.name == "CMD":
         return replace(settings, config=_changed(settings.config, "cmd", argv), own_cmd=True)
     config = _changed(settings.config, "entrypoint", argv)
-    # As in Docker: a base image's CMD was meant for its own ENTRYPOINT.
+    # A base image's CMD was meant for its own ENTRYPOINT, as in Docker.
     return replace(settings, config=config if settings.own_cmd else _changed(config, "cmd", None))
 
 

@@ -1,4 +1,4 @@
-"""Where a step changes files: a file system that begins as the layers below, and what became of it.
+"""File systems for steps: each begins as the layers below, and gives the step's changes.
 
 The kernel's overlay does that at once and without copying. Where it cannot be had (older kernels, network
 file systems), the files are copied and compared.
@@ -27,10 +27,10 @@ from argosy.images.rootfs.layers import (
 from argosy.images.store.store import remove_tree
 
 MOST_LAYERS = 60
-"""Of one mount: the names of all have to fit into one page of memory."""
+"""Layers of one mount: their names have to fit into one page of memory."""
 
 _JOINED_AT_ONCE = 30
-"""So many more layers are joined at a time: steps that follow each other then share a joined tree."""
+"""Layers joined at a time: consecutive steps then share a joined tree."""
 
 MOST_TREES = 3
 """Copied ones that are kept at a time: steps of an image's stages take turns."""
@@ -61,7 +61,7 @@ class Workspace(Protocol):
 
 
 class OverlayWorkspace:
-    """By the kernel's overlay; `folder` is for this build alone, on the file system of the store."""
+    """Uses the kernel's overlay; `folder` is for this build alone, on the file system of the store."""
 
     shares_files = False
 
@@ -170,7 +170,7 @@ def _mount(layers: Sequence[Layer], place: Path) -> None:
 
 
 class CopyingWorkspace:
-    """By copying the layers' files once, and comparing all files before and after each step."""
+    """Copies the layers' files once, and compares all files before and after each step."""
 
     shares_files = True
 

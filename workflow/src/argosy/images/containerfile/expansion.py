@@ -12,7 +12,7 @@ _OPERATOR = re.compile(r":?[-+?]")
 
 
 class ExpansionError(Exception):
-    """What is wrong with a word; without file and line, which the caller knows."""
+    """A fault of a word; the caller adds file and line."""
 
 
 def split_words(text: str, escape: str = "\\") -> list[str]:

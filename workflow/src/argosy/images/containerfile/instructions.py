@@ -11,7 +11,7 @@ Kind = Literal["cache", "bind", "tmpfs"]
 _KINDS: dict[str, Kind] = {"cache": "cache", "bind": "bind", "tmpfs": "tmpfs"}
 _TARGETS = ("target", "dst", "destination")
 _KEYS: dict[Kind, tuple[str, ...]] = {
-    # Of a cache, ids and modes are the user's own; `sharing` cannot be wrong: a step has it alone.
+    # A cache has the user's own ids and modes; any `sharing` is right, since one step at a time has it.
     "cache": ("id", "sharing", "mode", "uid", "gid", "ro", "readonly", "from", "source"),
     "bind": ("source", "src", "from", "rw", "readwrite", "ro", "readonly"),
     "tmpfs": ("size",),
@@ -86,7 +86,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Entry:
-    """What all instructions have: where it stands, and its text in one line for people."""
+    """The parts of every instruction: its line, and its text in one line for people."""
 
     line: int
     text: str
@@ -168,7 +168,7 @@ class Words(Entry):
 
 @dataclass(frozen=True)
 class Ignored(Entry):
-    """What has no meaning where nobody watches a container, and does no harm; `why` says so."""
+    """An instruction without effect here, such as HEALTHCHECK; `why` tells the reason."""
 
     why: str
 

@@ -35,7 +35,7 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """As people know it."""
+        """The stage's name for people."""
         return self.begin.alias or str(self.number)
 
 

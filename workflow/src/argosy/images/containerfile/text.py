@@ -68,7 +68,7 @@ class Heredoc:
     content: str
     quoted: bool
     word: str
-    """As it stands in the instruction, such as `<<-'EOF'`."""
+    """The redirection as written in the instruction, such as `<<-'EOF'`."""
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ def _heredoc_words(value: str) -> list[str]:
     try:
         return split_words(value)
     except ExpansionError:
-        # With a quote left open, nothing in it is a here-document.
+        # Behind an open quote there are no here-documents.
         return []
 
 

@@ -23,12 +23,12 @@ def find() -> Path | None:
 
 def command(program: Path, container: runc.Specification) -> list[str | Path]:
     """Return the command that runs the container."""
-    # By itself it shows /sys writable: a control group may be the user's own.
+    # apptainer mounts /sys writable: a control group may be the user's own.
     system = [runc.Mount(Path("/sys"), "/sys", False), *mounts_below(Path("/sys"), "/sys")]
     mounts = [*system, *container.mounts]
     home = container.environment.get("HOME")
     return [
-        # What runs inside is killed with apptainer, and that with the one that started it.
+        # The container is killed with apptainer, and apptainer with its parent.
         *("unshare", "--fork", "--kill-child"),
         program,
         "--silent",

@@ -22,7 +22,7 @@ from argosy.images.engines import landlock
 from argosy.images.engines.call_numbers import ABSENT, CALLS, Calls
 
 NAME = "the filter of system calls (seccomp) that proot needs"
-"""What an error is said of."""
+"""Name of the filter in errors."""
 
 
 _TERMINAL_AND_FLAGS = (0x5412, 0x541C, 0x40086602, 0x401C5820)

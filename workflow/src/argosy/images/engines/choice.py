@@ -31,7 +31,7 @@ from argosy.images.engines.models import (
 from argosy.images.store.store import Store
 
 NOTES_VERSION = 5
-"""Of what is written down. Earlier choices were among other engines, and count no more."""
+"""Version of the notes. Earlier choices were among other engines and do not count."""
 
 STARTS = 3
 CALLS = 20_000
@@ -55,7 +55,7 @@ _TRACING = "run this command without a tracer (strace, a debugger, another proot
 
 @dataclass(frozen=True)
 class Trial:
-    """What an engine does on a host.
+    """The measurement of an engine on a host.
 
     Args:
         start_s: median of the times that a shell's start and end take; None when it does not work.
@@ -80,7 +80,7 @@ class Trial:
 
     @property
     def cost_s(self) -> float:
-        """By which engines are compared: a start, and about as many calls as importing PyTorch makes."""
+        """Seconds for a start and about as many calls as importing PyTorch makes; the lowest wins."""
         works = self.start_s is not None and self.calls_s is not None
         return (self.start_s or 0) + (self.calls_s or 0) if works else float("inf")
 
@@ -94,7 +94,7 @@ class Choice:
 
     @property
     def caution(self) -> str:
-        """What the engine does not protect from, in one line; empty if it isolates."""
+        """One line that names what the engine does not protect; empty if it isolates."""
         return caution(self.engine)
 
 
@@ -256,7 +256,7 @@ def _note(store: Store, choice: Choice) -> None:
     from argosy.files import write_json
 
     path = _notes(store)
-    # Where the store cannot be written to, or is full, every node measures for itself.
+    # If the store is read-only or full, every node measures for itself.
     with suppress(OSError):
         path.parent.mkdir(exist_ok=True, parents=True, mode=0o700)
         write_json(path, {"host": os.uname().nodename, **dataclasses.asdict(choice)})

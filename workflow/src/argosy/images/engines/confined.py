@@ -130,7 +130,7 @@ def _status_of(child: int, said: int) -> int:
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     status: int | None = None
     while status is None:
-        # Those that ended before a signal could tell.
+        # Reap children that ended before the signal.
         for ended, code in _ended():
             status = code if ended == child else status
         ready, _, _ = select.select([said, woken], [], [], 0 if status is not None else None)
@@ -140,7 +140,7 @@ def _status_of(child: int, said: int) -> int:
             # Whatever else stands there is the program's doing.
             return int(text) if text.strip().isdigit() else _FAILED
         if said in ready and status is None:
-            # Nobody can say anything any more.
+            # Pipe closed: the child can report nothing more.
             status = _code(os.waitpid(child, 0)[1])
     return status
 

@@ -1,4 +1,4 @@
-"""What a confined program asks to change of a file besides its content: mode, times, extended attributes.
+"""Changes of a file besides its content that a confined program asks for: mode, times, extended attributes.
 
 It is read from the caller's registers and memory. Standard library only.
 """
@@ -17,7 +17,7 @@ from argosy.images.engines.call_numbers import CALLS
 _HERE, _NO_FOLLOW, _NOW = -100, 0x100, 0x3FFFFFFF
 """AT_FDCWD, AT_SYMLINK_NOFOLLOW, UTIME_NOW."""
 _TIMES = struct.Struct("=4q")
-"""Of access and of change, each in seconds and nanoseconds."""
+"""Times of access and of change, each in seconds and nanoseconds."""
 _LONGEST_PATH, _LONGEST_NAME, _LONGEST_VALUE = 4096, 256, 65536
 
 _libc = ctypes.CDLL(None, use_errno=True)

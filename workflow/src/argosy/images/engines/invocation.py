@@ -43,7 +43,7 @@ exit "$status"
 
 @dataclass(frozen=True)
 class Invocation:
-    """What to start, and its own environment, which is not the container's."""
+    """The command of an engine, and its own environment, which is not the container's."""
 
     command: list[str | Path]
     environment: Mapping[str, str]

@@ -1,14 +1,14 @@
-"""What a container is, and the engines that can run it."""
+"""A container, and the engines that can run it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Of programs in images that set none, as in Docker and podman."""
+"""PATH of images that set none, as in Docker and podman."""
 
 DEFAULT_ENVIRONMENT = {"PATH": DEFAULT_PATH, "LANG": "C.UTF-8", "HOME": "/tmp"}
-"""Of programs in images that set none; a frozen image has no home that could be written to."""
+"""Variables of images that set none; a frozen image has no writable home."""
 
 GUEST_DIR = "/run/argosy"
 """Mounted from a private folder of the host in every container; never part of an image."""
@@ -23,13 +23,12 @@ APPTAINER = "apptainer"
 """The site's own, where it has one."""
 
 ISOLATING_ENGINES = (*OWN_ENGINES, APPTAINER)
-"""What they run sees the image and what is mounted, and no other process, and cannot write to what is
-mounted read-only."""
+"""Their programs see the image, the mounts and no other process, and cannot write to read-only mounts."""
 
 TRACING_PROOT = "proot-ptrace"
 UNISOLATED_ENGINES = ("proot", TRACING_PROOT)
-"""For hosts without user namespaces: see `proot`. What they run is an ordinary process of the user, which
-sees the others; what it reaches of their files is for Landlock to say, where the kernel has it."""
+"""For hosts without user namespaces: see `proot`. Their programs are ordinary processes of the user and
+see the others; Landlock limits the files they reach, where the kernel has it."""
 
 ENGINES = (*ISOLATING_ENGINES, *UNISOLATED_ENGINES)
 
@@ -48,7 +47,7 @@ class Bind:
 
 @dataclass(frozen=True)
 class Container:
-    """What to run, in the frozen `root`, which stays as it is; `engine` is one of `ENGINES`.
+    """A command to run in the frozen `root`, which stays unchanged; `engine` is one of `ENGINES`.
 
     `files` of the host are copied into `GUEST_DIR`.
     `secrets` are texts that lie there by their names, for the program to take away: unlike variables

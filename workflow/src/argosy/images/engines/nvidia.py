@@ -23,7 +23,7 @@ from argosy.images.engines.models import GUEST_DIR, Bind
 from argosy.images.store.store import Store, remove_tree
 
 DRIVER_DIR = f"{GUEST_DIR}/driver"
-"""Where the driver's libraries are in a container; its programs are in `bin` there."""
+"""Folder of the driver's libraries in a container; its programs are in `bin` below."""
 
 NVML_VARIABLE = "ARGOSY_NVML"
 """Tells the agent where NVML's Python module is."""
@@ -37,7 +37,7 @@ _CACHED = re.compile(r"^\s*\S+ \(.*\) => (/.+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Host:
-    """Where a host tells of its driver."""
+    """The places where a host describes its driver."""
 
     version_file: Path = Path("/proc/driver/nvidia/version")
     linker_cache: Sequence[str] = ("ldconfig", "-p")

@@ -24,17 +24,17 @@ from argosy.images.rootfs.rooted import inside
 from argosy.images.store.store import Store
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-"""Of the host, besides those that a container is given. /dev/pts holds the user's other terminals."""
+"""Devices of the host that every container sees. /dev/pts holds the user's other terminals."""
 
 _LINKS = {"fd": "fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
-"""Of /dev into /proc/self."""
+"""Links from /dev into /proc/self."""
 
 _DYNAMIC_LOADERS = {
     "x86_64": "/lib64/ld-linux-x86-64.so.2",
     "aarch64": "/lib/ld-linux-aarch64.so.1",
 }
 _PROGRAM_FILES = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache")
-"""What proot itself is started from."""
+"""Files that proot itself needs to start."""
 
 _LINKERS = "LD_"
 

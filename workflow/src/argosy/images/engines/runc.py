@@ -1,4 +1,4 @@
-"""What runc is told of a container: https://github.com/opencontainers/runtime-spec/blob/main/config.md.
+"""The description of a container for runc: https://github.com/opencontainers/runtime-spec/blob/main/config.md.
 
 runc always runs inside of namespaces that were made for it, in which the user's own id is root's and the
 only one. So no container needs a user namespace of its own, and all of it ends with those namespaces.
@@ -47,14 +47,14 @@ MASKED_PATHS = (
 READONLY_PATHS = (
     *("/proc/asound", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"),
 )
-"""What Docker and podman keep from containers besides, as far as the host has it."""
+"""Paths that Docker and podman also keep from containers, if the host has them."""
 
 ARCHITECTURES = {
     "x86_64": ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"],
     "aarch64": ["SCMP_ARCH_AARCH64", "SCMP_ARCH_ARM"],
     "ppc64le": ["SCMP_ARCH_PPC64LE"],
 }
-"""Of which a machine runs programs, as filters of system calls name them."""
+"""Architectures whose programs a machine runs, as system call filters name them."""
 
 _MODE_OF = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2}
 """Calls that set modes to the argument that has the mode."""

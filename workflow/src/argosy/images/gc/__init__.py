@@ -1,1 +1,1 @@
-"""What is in the store, how large it is, and what goes when room is needed."""
+"""The inventory of a store, and pruning."""

@@ -1,4 +1,4 @@
-"""What is in a store: frozen images, and the layers of build steps, with what they take of the disk."""
+"""The inventory of a store: frozen images and layers of build steps, with their room on disk."""
 
 import os
 import stat
@@ -149,7 +149,7 @@ class Inventory:
 
     @property
     def usages(self) -> list[Usage]:
-        """Of everything."""
+        """Usage of every part."""
         images = [usage for image in self.images for usage in (image.usage, image.packed)]
         parts: tuple[CachedLayer | Download, ...] = (*self.layers, *self.downloads)
         return images + [part.usage for part in parts]

@@ -45,9 +45,9 @@ HIDDEN = ".gone-"
 
 @dataclass(frozen=True)
 class Limits:
-    """What goes: what was not used for `age` seconds, and more until the rest takes `size` bytes.
+    """What to remove: everything unused for `age` seconds, and more until the rest takes `size` bytes.
 
-    With neither all goes that may.
+    Without either, everything that may go.
     """
 
     age: int | None = None
@@ -80,9 +80,9 @@ class Candidate:
     used: float
     usage: Usage
     digest: str = ""
-    """Of an image."""
+    """Digest of an image; empty for other things."""
     height: int = 0
-    """Of a layer: how many layers at most stand on it."""
+    """Layers above this one, at most; 0 for other things."""
 
 
 def prune(store: Store, project: Path, limits: Limits, say: Say, *, dry_run: bool = False) -> None:

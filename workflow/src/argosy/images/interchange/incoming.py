@@ -24,7 +24,7 @@ from argosy.images.oci import (
 
 MOST_NESTED = 4
 MOST_MANIFESTS = 1000
-"""Of all indexes together: one may name the same index again and again."""
+"""Manifests of all indexes together: an index may name itself again and again."""
 
 _NAMES = (NAME_ANNOTATION, "io.containerd.image.name")
 
@@ -62,7 +62,7 @@ def chosen(
     if len(matching) == 1:
         [only] = matching
         return replace(only, names=(wanted,)) if wanted in only.names else only
-    # Those without a name are told apart by their digests.
+    # Images without a name are known by their digests.
     names = [(one.names or (one.key,))[0][:_LONGEST_QUOTED] for one in images.values()]
     there = names or [f"an image for {each}" for each in sorted(others)] or ["none"]
     # Somebody else's words, which the user may copy into a shell.
@@ -114,7 +114,7 @@ class Index:
         """
         if depth > MOST_NESTED:
             raise self.archive.error("index.json", "holds indexes in indexes without end")
-        # What belongs to an image, such as a list of its packages, may be an artifact of its own.
+        # An attachment of an image, such as a list of its packages, may be an artifact of its own.
         images = [one for one in descriptors if not one.get("artifactType")]
         platforms = [_platform(one) for one in images]
         self.others.update(str(one) for one in platforms if one and one.os != "unknown")

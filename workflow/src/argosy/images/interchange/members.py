@@ -19,10 +19,10 @@ MOST_GLOBAL = 1 << 16
 """Bytes of headers for all members that follow, which are kept as long as the tar is read."""
 
 MOST_MEMBERS = 2_000_000
-"""Of one tar; what is noted of them is kept until the end. Layers of large images have some 100,000."""
+"""Members of one tar, whose notes are kept until the end. Layers of large images have some 100,000."""
 
 MOST_PIECES = 100_000
-"""Of one sparse file."""
+"""Parts of one sparse file."""
 
 LONGEST_QUOTED = 1000
 """Letters of what an archive says that stand in a message."""
@@ -208,7 +208,7 @@ def write(
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with os.fdopen(os.open(place, flags, 0o600), "wb") as target:
         if member.sparse is not None and member.size:
-            # So that holes take the room that they are counted with, and many of them fill no disk later.
+            # Holes take their counted room now, so that many of them fill no disk later.
             os.posix_fallocate(target.fileno(), 0, member.size)
         for begin, length in pieces_of(member):
             target.seek(begin)

@@ -62,7 +62,7 @@ LONGEST_DESCRIPTION = 4 << 20
 """Bytes of a manifest or configuration; those of real images have some thousand."""
 
 MOST_FILES = 10_000
-"""Of an archive: descriptions and layers."""
+"""Members of an archive: descriptions and layers."""
 
 _SIF = b"SIF_MAGIC"
 _SIF_AT = 32

@@ -44,13 +44,13 @@ DAMAGE = (
     *(tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, ZstdError),
     *(ValueError, OverflowError),
 )
-"""What reading a damaged archive raises."""
+"""Exceptions that reading a damaged archive raises."""
 
 
 def told(problem: Exception, otherwise: str = "damaged or cut off") -> str:
     """Return what is wrong by one of DAMAGE: too much is asked for, or else `otherwise`."""
     text = str(problem) or type(problem).__name__
-    # As the libraries of xz and zstd say it.
+    # Messages of the libraries of xz and zstd.
     is_excess = isinstance(problem, ExcessError) or "memory" in text.lower()
     return text if is_excess else f"{otherwise}: {text}"
 

@@ -118,7 +118,7 @@ class _Unpacker:
             self._refuse(member, "lies below a name that stands for a removed file")
         is_removal = bool(parts) and parts[-1].startswith(WHITEOUT)
         if is_note or is_removal:
-            # What it holds is read and left out, which may take as long.
+            # Its content is read and left out, which may take as long.
             self._check_room(member, member.size)
         try:
             if is_note:
@@ -226,7 +226,7 @@ class _Unpacker:
                 self._refuse(member, "a device; images with devices outside of /dev cannot be used")
         elif member.islnk():
             source = self._link_source(member, path)
-            # Where the file system has no links, or the file has too many, it is a copy.
+            # A copy, if the file system has no links or the file has too many.
             self._check_room(member, source.lstat().st_size)
             self._make_way(path, for_folder=False)
             link(str(source), str(self._diff / path))

@@ -41,7 +41,7 @@ FindLogin = Callable[[], Login | None]
 
 @dataclass(frozen=True)
 class Answers:
-    """Those to the questions for one image."""
+    """The responses to requests for one image."""
 
     reference: Reference
     find_login: FindLogin

@@ -1,4 +1,4 @@
-"""Who we are to a registry: the logins that `podman login` and `docker login` leave, and tokens for them.
+"""Logins of registries, as `podman login` and `docker login` leave them, and their tokens.
 
 The files are those of containers-auth.json(5) and of docker's config.json. What is secret is in
 `SecretStr`, which shows it to nobody who prints or logs it. Challenges and tokens:
@@ -182,7 +182,7 @@ def _from_helper(path: Path, helper: Any, host: str, variables: Mapping[str, str
         answer = json.loads(done.stdout) if done and done.returncode == 0 else {}
         return Login(str(answer["Username"]), SecretStr(str(answer["Secret"])), name)
     except (ValueError, KeyError, TypeError):
-        # What it printed may be the secret.
+        # Its output may be the secret.
         raise ArgosyError(f"{name}: gives no login for {host}", f"try: {name} get") from None
 
 

@@ -69,7 +69,7 @@ def pull(store: Store, client: Client, folder: Path, say: Say) -> Pulled:
     blobs = folder / "blobs" / "sha256"
     blobs.mkdir(parents=True, mode=0o700)
     cache.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # Of two pulls at once the second finds what both need.
+    # With two pulls at once, the second finds the shared blobs.
     with store.locked("registry"):
         if why := why_no_room(cache, _missing(contents.blobs, cache)):
             raise ArgosyError(

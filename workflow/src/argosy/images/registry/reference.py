@@ -8,7 +8,7 @@ from argosy.errors import ArgosyError
 from argosy.images.oci import DIGEST
 
 TRANSPORT = "docker://"
-"""What skopeo and podman put before a reference to tell it from a file."""
+"""The prefix by which skopeo and podman distinguish a reference from a file."""
 
 DOCKER_HUB = "docker.io"
 _DOCKER_HUB_API = "registry-1.docker.io"
@@ -59,12 +59,12 @@ class Reference:
 
     @property
     def wanted(self) -> str:
-        """What the registry is asked for: the digest, or else the tag."""
+        """The digest to ask the registry for, or else the tag."""
         return self.digest or self.tag or "latest"
 
     @property
     def api(self) -> str:
-        """Where the registry's protocol is spoken; on loopback without TLS, as docker does."""
+        """URL of the registry's API; on loopback without TLS, as docker does."""
         scheme = "http" if self.is_local else "https"
         return f"{scheme}://{self._api_host}/v2/"
 

@@ -1,4 +1,4 @@
-"""What a user's or a site's settings say of registries: registries.conf, as podman reads it.
+"""Reads settings of registries by user or site: registries.conf, as podman does.
 
 Mirrors and other places of registries, and those that may be spoken to without TLS.
 https://github.com/containers/image/blob/main/docs/containers-registries.conf.5.md

@@ -11,7 +11,7 @@ PAUSES_S = (1.0, 2.0, 4.0, 8.0)
 """Between the tries of one thing, of which there is one more."""
 
 LONGEST_WAIT_S = 120.0
-"""What a registry may ask us to wait; beyond it people should know."""
+"""Longest wait that a registry may ask for; a longer one is an error."""
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ class PassingError(ArgosyError):
 
 
 class UnreachableError(PassingError):
-    """Nobody answered at all: no network, no such host, or nothing but silence."""
+    """No answer at all: no network, no such host, or a time-out."""
 
 
 class UnusableProxyError(UnreachableError):

@@ -17,7 +17,7 @@ Place = Callable[[str, str], None]
 """Puts a file at a new path."""
 
 ROOT_MODE = 0o755
-"""Of an image's own folder. The layers' folders are closed: nobody else reaches the files in them."""
+"""Mode of an image's root folder. The layers' folders are closed to other users."""
 
 _CANNOT_LINK = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
 
@@ -110,7 +110,7 @@ def lay_over(layer: Layer, root: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What a layer has of a folder: where that is on disk, and its path in the image."""
+    """A layer's part of a folder: its place on disk, and its path in the image."""
 
     layer: Layer
     folder: str

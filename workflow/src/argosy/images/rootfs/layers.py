@@ -29,7 +29,7 @@ LONGEST_PATH = 3000
 
 @dataclass(frozen=True)
 class Change:
-    """What a layer does to what lies below it, beside the files in its `diff`.
+    """The changes of a layer besides the files in its `diff`.
 
     Args:
         removed: paths relative to the root, gone from below; a removed folder takes all in it along.

@@ -28,7 +28,7 @@ _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 20
 
 FROZEN = ~0o222
-"""What the mode of a folder that nobody may change can have."""
+"""The bits of the mode of a folder that nobody may change."""
 
 Names = tuple[str, ...]
 """A path from the root of an image, none of whose folders is a link."""
@@ -257,7 +257,7 @@ class Root(Folder):
         for name in names:
             with here:
                 if mode is not None and here.status(name) is None:
-                    # As by mkdir(2), a folder hands its group on.
+                    # A folder passes its group on, as with mkdir(2).
                     here.make_folder(name, mode | here.own_status().st_mode & stat.S_ISGID)
                 here = here.open(name)
         return here

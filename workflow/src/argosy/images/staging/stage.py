@@ -22,7 +22,7 @@ _ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 @dataclass(frozen=True)
 class Place:
-    """Where a node's images are unpacked.
+    """The place where a node's images are unpacked.
 
     Args:
         room: what images that are kept may take there together, in bytes; None: nothing is kept, and an

@@ -1,4 +1,4 @@
-"""What stays free on a disk when files of strangers are written, which may unpack to any size."""
+"""Keeps a reserve of the disk free from untrusted files, which may unpack to any size."""
 
 import errno
 import os
@@ -9,13 +9,13 @@ from argosy.units import amount
 RESERVE = 256 << 20
 LARGEST_RESERVE = 1 << 30
 RESERVED_PERCENT = 5
-"""What stays free: this share of the disk, within these bounds in bytes."""
+"""The reserve: this share of the disk, within these bounds in bytes."""
 
 BLOCK = 4096
 """Bytes that a file takes at least, be it empty or a folder."""
 
 MOST_FILES_LEFT = 1000
-"""Where the file system counts its files: so many may still be made by others."""
+"""Files left for others, if the file system counts its files."""
 
 
 def check_room(folder: Path, size: int) -> None:

@@ -14,7 +14,7 @@ from argosy.images.oci import DIGEST
 Digest = Annotated[str, Field(pattern=f"^{DIGEST.pattern}$")]
 """It names folders, and stands in scripts."""
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}")
-"""Of an image in a project: one name of a folder."""
+"""Pattern of an image's name in a project: a folder's name."""
 ImageName = Annotated[str, Field(pattern=f"^{NAME.pattern}$")]
 
 
@@ -32,7 +32,7 @@ class LockedStep(LockModel):
 
 
 class LockedBase(LockModel):
-    """What FROM named and where it came from."""
+    """The image that FROM named, and its source."""
 
     reference: str
     source: Literal["registry", "archive", "scratch", "file"]

@@ -1,4 +1,4 @@
-"""Where images live on disk, and who may change them when.
+"""The folder of images on disk, and its locks.
 
 <store>/tools/           container tools put together from the distribution's packages
 <store>/udocker/         udocker's tools, where it has installed them
@@ -37,7 +37,7 @@ STORE_VARIABLE = "ARGOSY_STORE"
 
 QUIET_WAIT_S = 2
 LONGEST_WAIT_S = 2 * 3600
-"""For a lock: until somebody is told, and until it is given up."""
+"""Seconds of waiting for a lock: until a message, and until an error."""
 
 REMOVALS = 50
 """How often the removal of a tree begins anew when somebody else changes it."""
@@ -82,12 +82,12 @@ class Store:
 
     @property
     def udocker(self) -> Path:
-        """Where udocker has installed its tools."""
+        """The folder where udocker has installed its tools."""
         return self.path / "udocker"
 
     @property
     def udocker_repository(self) -> Path:
-        """What a user sets UDOCKER_DIR to, to see the images by udocker's commands."""
+        """The UDOCKER_DIR that shows the images to udocker's commands."""
         return self.path / "udocker-repository"
 
     def driver(self, version: str) -> Path:

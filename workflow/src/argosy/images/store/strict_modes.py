@@ -11,7 +11,7 @@ TRUSTED_VARIABLE = "ARGOSY_TRUSTED"
 """Names of users and groups, with commas between them, who may replace this user's folders."""
 
 MOST_LINKS = 40
-"""That one path may lead through, as the kernel has it."""
+"""Symbolic links on one path, as in the kernel."""
 
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WALK = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -86,7 +86,7 @@ def _way_to(place: Path) -> tuple[list[tuple[Path, os.stat_result]], bool]:
         try:
             found = (at / name).lstat()
         except OSError:
-            # Nothing there, or nothing that this user can use: what needs it says so.
+            # Missing or unusable: whoever needs it reports that.
             return way, False
         way.append((at / name, found))
         if stat.S_ISLNK(found.st_mode):
@@ -174,7 +174,7 @@ def _user_name(user: int) -> str:
 
 
 def _unmapped_owner() -> int | None:
-    """Whom root's files seem to belong to in a user namespace that does not have root."""
+    """Return the id that owns root's files in a user namespace without root; None outside of one."""
     if Path("/proc/self/uid_map").read_text(encoding="ascii").split() == ["0", "0", "4294967295"]:
         return None
     return int(Path("/proc/sys/fs/overflowuid").read_text(encoding="ascii"))

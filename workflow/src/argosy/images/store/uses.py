@@ -1,4 +1,4 @@
-"""Who needs the images of a store, so that nobody prunes them: projects that share it, and runs.
+"""Notes of projects and runs that need the images of a store, so that nobody prunes them.
 
 <store>/projects/<id>.json   a project that has planned runs; its image.locks say what it needs
 <store>/uses/<id>.json       a run whose job waits or runs, or a container that somebody started
@@ -28,7 +28,7 @@ CONTAINER_S = 7 * 86400
 
 @dataclass(frozen=True)
 class Use:
-    """That `user`, such as the folder of a run, needs an image; `since` and `until` are unix times."""
+    """A note that `user`, such as a run's folder, needs an image; `since` and `until` are Unix times."""
 
     digest: str
     user: str

@@ -1,4 +1,4 @@
-"""What udocker starts for proot: `python -m argosy.images.udocker_repository.proot STORE ARGUMENT…`.
+"""udocker starts this for proot: `python -m argosy.images.udocker_repository.proot STORE ARGUMENT…`.
 
 A container of a frozen image is run by one of Argosy's own engines, which let nothing write to the image:
 by that which isolates on this host, and otherwise by proot. All else goes to proot itself.

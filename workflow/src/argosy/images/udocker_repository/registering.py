@@ -30,10 +30,10 @@ from argosy.images.udocker_repository.proot import NOT_STARTED
 
 TAG = "latest"
 _PROOTS = ("proot-{}-4_8_0", "proot-{}")
-"""By the names that udocker looks for, of an architecture."""
+"""Names under which udocker looks for proot, for an architecture."""
 
 NEWER_THAN_ANY = "999.0.0\n"
-"""Of the programs that udocker would install instead, if they were older than it wants."""
+"""A release so new that no udocker installs its own programs instead."""
 
 _ANNOTATION = "argosy.root"
 _MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
