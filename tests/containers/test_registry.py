@@ -12,7 +12,7 @@ from registries import Layout, between, no_logins, push, registry, tar_of
 
 from argosy.errors import ArgosyError
 from argosy.images.builder.builder import build_image
-from argosy.images.gc.prune import Limits, prune
+from argosy.images.gc.prune import prune
 from argosy.images.interchange.importing import import_from_registry, import_image
 from argosy.images.registry.reference import Reference
 from argosy.images.rootfs.archive import layer_tar
@@ -157,7 +157,7 @@ def test_a_tag_that_was_pulled_is_not_asked_for_again(mine: Project, address: st
         assert len(front.requests) == asked
         # Until it is pruned, as the handbook has it.
         (mine.folder / "resources/images/image/image.lock").unlink()
-        prune(mine.store, mine.folder, Limits.parse(None, None), print)
+        prune(mine.store, mine.folder, print)
         assert mine.build(f"{front.address}/team/tool:oci").digest == second.digest
         assert len(front.requests) == 2 * asked
     assert asked > 4

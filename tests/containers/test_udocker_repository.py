@@ -11,7 +11,7 @@ from no_namespaces import forbidding
 
 from argosy.images import tools
 from argosy.images.builder.builder import build_image
-from argosy.images.gc.prune import Limits, prune
+from argosy.images.gc.prune import prune
 from argosy.images.store.lockfile import ImageLock
 from argosy.images.store.store import Store
 from argosy.images.udocker_repository.registering import container_id, register
@@ -239,7 +239,7 @@ def test_what_is_removed_on_one_side_is_gone_on_the_other(
     build(store, tmp_path)
     assert "['tool']" in udocker("ps")
     (tmp_path / "resources/images/tool/image.lock").unlink()
-    prune(store, tmp_path, Limits(), print)
+    prune(store, tmp_path, print)
     assert not store.root(image.digest).exists()
     assert "tool" not in udocker("ps") + udocker("images")
     assert [*(store.udocker_repository / "layers").iterdir()] == []

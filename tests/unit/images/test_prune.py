@@ -12,13 +12,15 @@ import pytest
 from filelock import FileLock
 from frozen_images import last_used, make_image, make_layer, unlock
 
+from argosy.cli.images import image_prune
 from argosy.errors import ArgosyError
 from argosy.images.archive.packing import pack_image
 from argosy.images.builder.history import History, RecordedChain, RecordedStep
-from argosy.images.gc.prune import Limits, prune
+from argosy.images.gc.prune import prune
 from argosy.images.store import uses
 from argosy.images.store.lockfile import ImageLock
 from argosy.images.store.store import Store
+from argosy.units import mebibytes, seconds
 
 BIG = "x" * 1_500_000
 
@@ -57,7 +59,9 @@ class Project:
 
     def prune(self, age: str | None = None, size: str | None = None, *, dry: bool = False) -> None:
         self.said = []
-        prune(self.store, self.folder, Limits.parse(age, size), self.said.append, dry_run=dry)
+        age_s = None if age is None else seconds(age)
+        size_b = None if size is None else mebibytes(size) << 20
+        prune(self.store, self.folder, self.said.append, age=age_s, size=size_b, dry_run=dry)
 
     @property
     def left(self) -> set[str]:
@@ -322,7 +326,7 @@ def test_a_cached_step_that_is_a_link_goes_without_what_it_leads_to(project: Pro
 @pytest.mark.parametrize(("age", "size"), [("a month", None), (None, "20 GB"), ("1.5d", None)])
 def test_options_written_otherwise_are_named(age: str | None, size: str | None) -> None:
     with pytest.raises(ArgosyError, match=f"--(older-than|keep) {age or size}: write a"):
-        Limits.parse(age, size)
+        image_prune(age, size)
 
 
 def test_downloads_of_pulls_that_were_not_finished_go_as_well(project: Project) -> None:

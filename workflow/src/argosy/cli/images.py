@@ -1,6 +1,7 @@
 """argosy image …: what becomes of images."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -171,10 +172,12 @@ def image_prune(
     Without an option it removes all of them. Notes in the store name the projects and runs that use
     images; --dry-run lists them.
     """
-    from argosy.images import Limits, prune
+    from argosy.images import prune
+    from argosy.units import mebibytes, seconds
 
-    limits = Limits.parse(older_than, keep)
-    prune(_store(), Path.cwd(), limits, print, dry_run=dry_run)
+    age = _option("--older-than", older_than, seconds)
+    size = _option("--keep", keep, lambda text: mebibytes(text) << 20)
+    prune(_store(), Path.cwd(), print, age=age, size=size, dry_run=dry_run)
 
 
 def image_share() -> None:
@@ -230,6 +233,14 @@ def _store() -> "Store":
     if not os.environ.get(STORE_VARIABLE):
         require_project()
     return Store.of_project(Path.cwd())
+
+
+def _option(name: str, text: str | None, parse: Callable[[str], int]) -> int | None:
+    """Return an option's value; raises ArgosyError naming the option if it is written otherwise."""
+    try:
+        return None if text is None else parse(text)
+    except ValueError as problem:
+        raise ArgosyError(f"{name} {text}: {problem}") from None
 
 
 def _known(image: str) -> str:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from argosy.images.gc.inventory import FrozenImage as FrozenImage
     from argosy.images.gc.inventory import Inventory as Inventory
     from argosy.images.gc.inventory import read_inventory as read_inventory
-    from argosy.images.gc.prune import Limits as Limits
     from argosy.images.gc.prune import prune as prune
     from argosy.images.interchange.exporting import export_image as export_image
     from argosy.images.interchange.importing import check_taken as check_taken
@@ -59,7 +58,7 @@ MODULES = {
     "engines.choice": "CALLS Trial choose_engine",
     "engines.nvidia": "nvml_module",
     "gc.inventory": "FrozenImage Inventory read_inventory",
-    "gc.prune": "Limits prune",
+    "gc.prune": "prune",
     "interchange.exporting": "export_image",
     "interchange.importing": "check_taken import_image take_image",
     "native": "make_environment",

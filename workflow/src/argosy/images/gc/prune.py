@@ -35,40 +35,12 @@ from argosy.images.store.lockfile import ImageLock, read_lock
 from argosy.images.store.store import Store, remove_tree
 from argosy.images.store.uses import clear_notes, projects, uses
 from argosy.images.udocker_repository.registering import forget_gone
-from argosy.units import amount, mebibytes, seconds
+from argosy.units import amount
 
 Say = Callable[[str], None]
 
 IMAGE_LOCK = "image-"
 HIDDEN = ".gone-"
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What to remove: everything unused for `age` seconds, and more until the rest takes `size` bytes.
-
-    Without either, everything that may go.
-    """
-
-    age: int | None = None
-    size: int | None = None
-
-    @classmethod
-    def parse(cls, age: str | None, size: str | None) -> "Limits":
-        """Parse `30d` and `20G`.
-
-        Raises:
-            ArgosyError: naming the option that is written otherwise.
-        """
-        try:
-            age_s = None if age is None else seconds(age)
-        except ValueError as problem:
-            raise ArgosyError(f"--older-than {age}: {problem}") from None
-        try:
-            size_b = None if size is None else mebibytes(size) << 20
-        except ValueError as problem:
-            raise ArgosyError(f"--keep {size}: {problem}") from None
-        return cls(age_s, size_b)
 
 
 @dataclass(frozen=True)
@@ -85,14 +57,26 @@ class Candidate:
     """Layers above this one, at most; 0 for other things."""
 
 
-def prune(store: Store, project: Path, limits: Limits, say: Say, *, dry_run: bool = False) -> None:
-    """Remove what may go and is beyond the limits, and tell.
+def prune(
+    store: Store,
+    project: Path,
+    say: Say,
+    *,
+    age: int | None = None,
+    size: int | None = None,
+    dry_run: bool = False,
+) -> None:
+    """Remove unneeded images and steps, and tell; without `age` and `size`, all of them.
+
+    Args:
+        age: remove everything unused for so many seconds.
+        size: remove the least recently used until the rest takes so many bytes.
 
     Raises:
         ArgosyError: when a build is under way, an image.lock of the project cannot be read, or the store
             cannot be written to.
     """
-    _Pruning(store, project, say).run(limits, dry_run)
+    _Pruning(store, project, say).run(age, size, dry_run)
 
 
 class _Pruning:
@@ -104,14 +88,14 @@ class _Pruning:
         self._say = say
         self._trash = store.path / "trash"
 
-    def run(self, limits: Limits, dry_run: bool) -> None:
+    def run(self, age: int | None, size: int | None, dry_run: bool) -> None:
         """Remove what may go and is beyond the limits, and tell."""
         # A look holds nothing, as a lock would be a file.
         with nullcontext() if dry_run else self._alone():
             locks = [read_lock(path) for path in self._lock_files()]
             inventory = read_inventory(self._store)
             found = [*self._not_in_use(self._candidates(inventory, locks))]
-            chosen = _beyond(limits, inventory, found)
+            chosen = _beyond(age, size, inventory, found)
             leftovers = self._leftovers()
             for candidate in chosen:
                 self._say(f"{'would remove' if dry_run else 'removing'} {candidate.title}")
@@ -267,15 +251,17 @@ class _Pruning:
         return freed(map(measure, self._trash.iterdir())) if self._trash.is_dir() else 0
 
 
-def _beyond(limits: Limits, inventory: Inventory, found: Sequence[Candidate]) -> list[Candidate]:
+def _beyond(
+    age: int | None, size: int | None, inventory: Inventory, found: Sequence[Candidate]
+) -> list[Candidate]:
     """Return those of `found`, in their order, that are beyond the limits."""
-    if limits.age is None and limits.size is None:
+    if age is None and size is None:
         return [*found]
-    oldest = time.time() - limits.age if limits.age is not None else float("-inf")
+    oldest = time.time() - age if age is not None else float("-inf")
     left, gone = total(inventory.usages), Counter[Inode]()
     chosen = []
     for candidate in found:
-        if candidate.used < oldest or (limits.size is not None and left > limits.size):
+        if candidate.used < oldest or (size is not None and left > size):
             chosen.append(candidate)
             for inode, file in candidate.usage.items():
                 gone[inode] += file.found
