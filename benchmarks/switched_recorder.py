@@ -11,7 +11,7 @@ import time
 from contextlib import nullcontext
 from pathlib import Path
 
-import argosy_records
+from argosy_contract import steps
 
 INTERRUPTED_EXIT = 0
 _NO_PHASE = nullcontext()
@@ -30,7 +30,7 @@ class Recorder:
         with Path(os.environ["SWITCH"]).open("rb") as file:
             self._switch = mmap.mmap(file.fileno(), 1, access=mmap.ACCESS_READ)
         self._begins = os.open(os.environ["STEPS_BEGIN"], os.O_WRONLY | os.O_CREAT, 0o600)
-        self._rows = [argosy_records.row_header(0, 0, 0.0, 0.0)]
+        self._rows = [steps.row_header(0, 0, 0.0, 0.0)]
         self._written = time.monotonic()
 
     def __getattr__(self, name):
@@ -56,9 +56,7 @@ class Recorder:
         return _Unrecorded()
 
     def _note(self, start, samples, epoch):
-        row = argosy_records.row(
-            step=0, epoch=epoch, samples=samples, start=start, seconds=0.0, phases={}
-        )
+        row = steps.row(step=0, epoch=epoch, samples=samples, start=start, seconds=0.0, phases={})
         self._rows.append(row)
         if start - self._written > 1:
             os.write(self._begins, b"".join(self._rows))

@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 
 from argosy.report.statistics.estimates import paired_ratio_estimate
-from argosy.runtime.agent.step_rows import Step, read_steps
+from argosy.runtime.contract.steps import Step, read_steps
 
 SETTLING_S = 0.05
 """Of a turn, in which caches fill again."""

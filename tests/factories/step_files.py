@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import argosy
-from argosy.runtime.agent.step_rows import ROW_BYTES, Step
-from argosy.runtime.agent.step_rows import read_steps as rows_of_file
+from argosy.runtime.contract import steps
+from argosy.runtime.contract.steps import ROW_BYTES, Step
+from argosy.runtime.contract.steps import read_steps as rows_of_file
 
 sys.path.append(str(Path(argosy.__file__).parent / "runtime/python"))
-import argosy_records
 
 STEP: dict[str, Any] = {
     "step": 0,
@@ -25,20 +25,20 @@ STEP: dict[str, Any] = {
 
 def header(rank: int = 0, unix: float = 0.0, monotonic: float = 0.0, node: int = 0) -> bytes:
     """Return the begin of a rank's file."""
-    found: bytes = argosy_records.row_header(rank, node, unix, monotonic)
+    found: bytes = steps.row_header(rank, node, unix, monotonic)
     return found
 
 
 def row(step: Mapping[str, Any]) -> bytes:
     """Return the row of a step, of which only what differs from STEP is given."""
     keys = {name: value for name, value in step.items() if name != "kind"}
-    found: bytes = argosy_records.row(**STEP | keys)
+    found: bytes = steps.row(**STEP | keys)
     return found
 
 
 def with_check(body: bytes) -> bytes:
     """Return a row, or a header, with the check that fits its other words."""
-    found: bytes = argosy_records.with_check(body)
+    found: bytes = steps.with_check(body)
     return found
 
 

@@ -88,7 +88,9 @@ def test_what_runs_in_containers_is_used_outside_only_to_know_the_same(
         if isinstance(node, ast.ImportFrom) and node.module
     }
     assert {each for each in imported if each.startswith("argosy.runtime")} == {
-        "argosy.runtime.agent.step_rows",
+        "argosy.runtime.contract",
+        "argosy.runtime.contract.layout",
+        "argosy.runtime.contract.steps",
         "argosy.runtime.program_files",
     }
 

@@ -17,8 +17,8 @@ from study_files import STARTED, RunFiles, completed, plan
 
 from argosy.results import collect, step_batches
 from argosy.results.tables import PHASES, fetch, open_tables
-from argosy.runtime.agent import step_rows
-from argosy.runtime.agent.step_rows import MOST_SAMPLES, MOST_STEP, ROW_BYTES
+from argosy.runtime.contract import steps as step_rows
+from argosy.runtime.contract.steps import MOST_SAMPLES, MOST_STEP, ROW_BYTES
 
 NEXT = {"step": 15, "epoch": 1, "samples": 4}
 """A step that the ranks of `completed` have not done."""

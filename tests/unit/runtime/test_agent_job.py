@@ -175,7 +175,7 @@ def test_what_was_measured_before_an_interruption_counts(
     assert before.wait() == [75], before.outputs()
     empty = job(program, **run).start(ARGOSY_RESUME=f"{before.attempt}/step-1")
     assert empty.wait() == [0 if measured else 1], empty.outputs()
-    claim = {"continues": {"attempt": before.attempt, "step": 1}}
+    claim = {"schema_version": 2, "continues": {"attempt": before.attempt, "step": 1}}
     (empty.attempt_dir / "claim.json").write_text(json.dumps(claim))
     last = job(program, **run).start(ARGOSY_RESUME=f"{empty.attempt}/step-1")
     assert last.wait() == [0 if measured else 1], last.outputs()
@@ -365,7 +365,7 @@ def test_a_wrong_environment_is_one_line(job: Any, change: dict[str, str], said:
     ("run", "said"),
     [
         ({"command": []}, "command is []: not a list of strings"),
-        ({"schema_version": 9}, "schema_version is 9, but this agent reads 2"),
+        ({"schema_version": 9}, "schema_version is 9, but this Argosy reads 2"),
         ({"rank_environment": {"A": "{rnk}"}}, "rank_environment: A: cannot fill in '{rnk}'"),
         ({"throughput": "("}, "throughput: not a regular expression"),
         ({"throughput": "x"}, "throughput has 0 groups"),

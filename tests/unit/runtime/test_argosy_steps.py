@@ -11,12 +11,10 @@ from typing import Any
 
 import pytest
 from agent_job import PYTHON, RUNTIME, require_namespaces
-from step_files import all_steps, argosy_records
+from step_files import all_steps
 
-from argosy.results import tables
-from argosy.run_folder.models import SCHEMA_VERSION
-from argosy.runtime.agent import step_rows
-from argosy.runtime.agent.step_rows import ROW_BYTES, Header, Step, header_of
+from argosy.runtime.contract.layout import SCHEMA_VERSION
+from argosy.runtime.contract.steps import ROW_BYTES, Header, Step, header_of
 
 
 def run(
@@ -262,16 +260,6 @@ def test_after_a_full_disk_rows_begin_where_rows_begin(tmp_path: Path) -> None:
     found = [step.samples for step in all_steps(kept)]
     assert found == [*range(len(found) - 3), 1000, 1001, 1002]
     assert len(found) == 4096 // ROW_BYTES - 1 + 3
-
-
-def test_writer_and_reader_have_the_same_layout() -> None:
-    for name in ("MAGIC", "BYTE_ORDER", "CHECK_BASE", "ROW_BYTES", "PHASES", "MOST_STEP"):
-        assert getattr(argosy_records, name) == getattr(step_rows, name), name
-    for name in ("HEADER", "ROW"):
-        assert getattr(argosy_records, name).format == getattr(step_rows, name).format
-    assert argosy_records.STEPS_VERSION == step_rows.VERSION
-    assert argosy_records.SCHEMA_VERSION == SCHEMA_VERSION
-    assert step_rows.PHASES == tables.PHASES
 
 
 def test_without_argosy_it_does_nothing_and_costs_little() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from agent_job import RUNTIME
 
-from argosy.runtime import host_files
+from argosy.runtime.contract import files
 
 RUN = {"schema_version": 2, "run_id": "r", "nodes": 1, "spec": "s", "checkpoints": {"warning_s": 1}}
 GOOD = {"schema_version": 2, "state": "completed", "started": 1.0, "ended": 2.0, "host": "n"}
@@ -133,7 +133,7 @@ def test_what_is_written_goes_by_no_link(tmp_path: Path) -> None:
     canary.write_text("mine")
     place.symlink_to(canary)
     (tmp_path / f"verdict.json.{os.getpid()}.tmp").symlink_to(canary)
-    host_files.write_object(str(place), {"a": 1})
+    files.write_json(str(place), {"a": 1})
     assert canary.read_text() == "mine"
     assert json.loads(place.read_text()) == {"a": 1}
     assert not place.is_symlink()

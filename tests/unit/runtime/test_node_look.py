@@ -28,8 +28,11 @@ QUESTIONS = {
 TOO_NEW = {"dataclasses", "contextvars", "importlib.metadata", "zoneinfo", "__future__"}
 
 
-def test_it_is_for_python_3_6() -> None:
-    tree = ast.parse((RUNTIME / "node_look.py").read_text(), feature_version=(3, 6))
+@pytest.mark.parametrize(
+    "name", ["node_look.py", "started_by_path.py", "contract/files.py", "contract/layout.py"]
+)
+def test_it_is_for_python_3_6(name: str) -> None:
+    tree = ast.parse((RUNTIME / name).read_text(), feature_version=(3, 6))
     imported = {
         name
         for each in ast.walk(tree)
@@ -41,7 +44,7 @@ def test_it_is_for_python_3_6() -> None:
             else []
         )
     }
-    assert imported <= set(sys.stdlib_module_names)
+    assert imported <= {*sys.stdlib_module_names, "started_by_path", "contract.files", "layout"}
     assert not imported & TOO_NEW
     keywords = {each.arg for each in ast.walk(tree) if isinstance(each, ast.keyword)}
     assert not keywords & {"capture_output", "text", "dirs_exist_ok", "missing_ok"}

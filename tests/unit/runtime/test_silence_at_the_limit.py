@@ -24,7 +24,9 @@ def test_a_silent_job_is_told_where_it_was(make_job: Callable[..., Job], silent:
     last = "time.sleep(1000)" if silent else "while time.time(): time.sleep(1)"
     limit = judge.BEFORE_THE_END + judge.CERTAIN + 2
     job = make_job(STEP + last, time_limit_s=limit)
-    (job.attempt_dir / "claim.json").write_text(json.dumps({"unix": time.time()}))
+    (job.attempt_dir / "claim.json").write_text(
+        json.dumps({"schema_version": 2, "unix": time.time()})
+    )
     job.start()
     time.sleep(limit + 3)
     # As whoever holds a job of this machine to its limit does.

@@ -10,7 +10,7 @@ import pytest
 import step_files
 from step_files import header, row
 
-from argosy.runtime.agent.step_rows import (
+from argosy.runtime.contract.steps import (
     ROW_BYTES,
     Header,
     NoStepsError,

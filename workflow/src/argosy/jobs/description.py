@@ -13,7 +13,8 @@ from typing import Any
 import argosy
 from argosy.images import ImageLock, Store, container_runtime
 from argosy.jobs.launchers import LAUNCHERS, horovod
-from argosy.run_folder.models import SCHEMA_VERSION, CheckpointPlan, Image, RunSpec, Variant
+from argosy.run_folder.models import CheckpointPlan, Image, RunSpec, Variant
+from argosy.runtime.contract.layout import SCHEMA_VERSION
 from argosy.site.models import Site
 from argosy.site.placement import Placement
 from argosy.study.models import Checkpoints

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from argosy import reading
 from argosy.reading import entries, open_regular, site_of, status_of
 from argosy.run_folder.log_tail import TAIL_BYTES, tail
-from argosy.runtime.agent.step_rows import Step, last_steps
+from argosy.runtime.contract.steps import Step, last_steps
 
 FAR = 1e15
 """Larger numbers, and NaN, are not measurements."""

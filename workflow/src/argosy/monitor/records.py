@@ -13,7 +13,7 @@ from argosy.monitor.sites import find_run
 from argosy.reading import NotReadError, entries, open_regular
 from argosy.run_folder.attempts import by_number
 from argosy.run_folder.folder import RunFolder
-from argosy.runtime.agent.step_rows import NoStepsError, Step, read_steps
+from argosy.runtime.contract.steps import NoStepsError, Step, read_steps
 
 LONGEST_LINE = 8 << 20
 """Bytes; of records, no line has as many."""

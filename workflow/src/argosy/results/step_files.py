@@ -11,7 +11,7 @@ from argosy.reading import open_regular
 from argosy.results.errors import ResultsError
 from argosy.results.lines import site_of_records
 from argosy.results.measured_run import MeasuredRun, Piece
-from argosy.runtime.agent.step_rows import ROW_BYTES, Header, NoStepsError, header_of
+from argosy.runtime.contract.steps import ROW_BYTES, Header, NoStepsError, header_of
 
 
 @dataclass(frozen=True)

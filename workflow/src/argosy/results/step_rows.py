@@ -11,7 +11,7 @@ import numpy.typing as npt
 from argosy.reading import NotReadError, open_regular
 from argosy.results.lines import site_of_records
 from argosy.results.step_files import StepFile
-from argosy.runtime.agent.step_rows import (
+from argosy.runtime.contract.steps import (
     CHECK_BASE,
     MOST_SAMPLES,
     MOST_SECONDS,

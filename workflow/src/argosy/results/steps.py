@@ -12,7 +12,7 @@ from argosy.reading import NotReadError
 from argosy.results.step_batches import StepBatches
 from argosy.results.step_files import StepFile
 from argosy.results.tables import PHASES, Run, fetch, set_view, write_table
-from argosy.runtime.agent.step_rows import MOST_STEP
+from argosy.runtime.contract.steps import MOST_STEP
 
 VIEW = "new_steps"
 

@@ -19,7 +19,9 @@ from argosy.errors import plain_texts
 from argosy.files import replacing, umask
 from argosy.reading import NotReadError, check_regular
 from argosy.results.errors import ResultsError
+from argosy.runtime.contract import steps as step_rows
 
+PHASES = step_rows.PHASES
 TABLES_VERSION = 14
 
 Run = tuple[str, str]
@@ -33,7 +35,6 @@ _LAYOUT = (
     # Else DuckDB puts a file of its own in the place of the private one that was made for it.
     "USE_TMP_FILE false"
 )
-PHASES = ("data", "h2d", "forward", "backward", "communication", "update")
 
 _RUN = {"experiment": "VARCHAR", "run_id": "VARCHAR"}
 COLUMNS: Mapping[str, Mapping[str, str]] = {

@@ -2,6 +2,7 @@
 
 `models` has each JSON file's schema and `folder` reads them; `attempts` orders the executions of a run's
 jobs; `job_file` notes those jobs; `failures` says in words why an attempt came to nothing; `log_tail` reads
-logs from their ends. Programs of the job itself (`runtime/`, Python 3.8) write the same files without this
-package; tests/unit/run_folder holds them to these schemas.
+logs from their ends. Programs of the job itself (`runtime/`, Python 3.8)
+write the same files without this package; they share names, version and limits (`runtime/contract/`), and
+tests/unit/run_folder holds them to these schemas.
 """

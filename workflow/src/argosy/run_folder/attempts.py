@@ -3,7 +3,9 @@
 import re
 from collections.abc import Iterable, Sequence
 
-KINDS = ("attempts", "records", "logs")
+from argosy.runtime.contract.layout import ATTEMPTS, LOGS, RECORDS, job_of
+
+KINDS = (ATTEMPTS, RECORDS, LOGS)
 """Folders of a run that have one for each attempt."""
 MOST_ATTEMPTS = 100_000
 
@@ -13,11 +15,6 @@ _NAME = re.compile(r".+\.[0-9]{1,9}")
 def is_attempt(name: str) -> bool:
     """Return whether a folder's name is that of an attempt."""
     return _NAME.fullmatch(name) is not None
-
-
-def job_of(attempt: str) -> str:
-    """Return the id of the job that an attempt was of."""
-    return attempt.rpartition(".")[0]
 
 
 def by_number(name: str) -> list[tuple[str, int]]:

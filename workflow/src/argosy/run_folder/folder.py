@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from argosy.reading import entries, folders_in, read_text, site_of
-from argosy.run_folder.attempts import KINDS, MOST_ATTEMPTS, by_number, in_order, is_attempt, job_of
+from argosy.run_folder.attempts import KINDS, MOST_ATTEMPTS, by_number, in_order, is_attempt
 from argosy.run_folder.job_file import read_jobs
 from argosy.run_folder.models import (
     Claim,
@@ -21,6 +21,7 @@ from argosy.run_folder.models import (
     read_model,
     try_model,
 )
+from argosy.runtime.contract import layout
 
 SCRIPT = "job.sbatch"
 _NAME_BYTES = 4096
@@ -28,7 +29,7 @@ _NAME_BYTES = 4096
 
 def scheduler_log_of(job_dir: Path, job_id: str) -> Path:
     """Return the file of what the scheduler says of a job that runs in `job_dir`."""
-    return job_dir / "logs" / f"scheduler-{job_id}.log"
+    return job_dir / layout.LOGS / layout.scheduler_log(job_id)
 
 
 def allocation_folder(site: Path, named: str | None) -> Path | None:
@@ -58,7 +59,7 @@ class RunFolder:
     @cached_property
     def spec(self) -> RunSpec:
         """run.json; raises RunFolderError."""
-        return read_model(self.path / "run.json", self.site, RunSpec)
+        return read_model(self.path / layout.RUN, self.site, RunSpec)
 
     @cached_property
     def jobs(self) -> list[Job]:
@@ -74,12 +75,12 @@ class RunFolder:
     @property
     def result(self) -> Verdict | None:
         """result.json, of a completed run alone."""
-        return self._read("result.json", Verdict)
+        return self._read(layout.RESULT, Verdict)
 
     @property
     def provenance(self) -> Provenance | None:
         """provenance.json."""
-        return self._read("provenance.json", Provenance)
+        return self._read(layout.PROVENANCE, Provenance)
 
     # ---- attempts
 
@@ -91,7 +92,7 @@ class RunFolder:
 
     def attempts_of(self, job_id: str | None) -> list[str]:
         """Return the attempts of a job, the oldest first."""
-        return [name for name in self.attempts if job_of(name) == job_id]
+        return [name for name in self.attempts if layout.job_of(name) == job_id]
 
     def newest_attempt(self, job_id: str | None) -> str | None:
         """Return the newest attempt of a job."""
@@ -102,7 +103,7 @@ class RunFolder:
     def last_started(self) -> str | None:
         """The attempt that the run's results are of: the last one to claim it."""
         try:
-            name = read_text(self.path / "attempt", self.site, _NAME_BYTES).strip()
+            name = read_text(self.path / layout.OWNER, self.site, _NAME_BYTES).strip()
         except OSError:
             name = ""
         if name in self.attempts:
@@ -111,11 +112,15 @@ class RunFolder:
 
     def verdict(self, attempt: str | None) -> Verdict | None:
         """Return what an attempt came to, as it said itself."""
-        return self._read(f"attempts/{attempt}/verdict.json", Verdict) if attempt else None
+        return (
+            self._read(f"{layout.ATTEMPTS}/{attempt}/{layout.VERDICT}", Verdict)
+            if attempt
+            else None
+        )
 
     def claim(self, attempt: str) -> Claim | None:
         """Return how an attempt began."""
-        return self._read(f"attempts/{attempt}/claim.json", Claim)
+        return self._read(f"{layout.ATTEMPTS}/{attempt}/{layout.CLAIM}", Claim)
 
     def claimed_at(self, attempt: str) -> float:
         """Return when an attempt began (unix); 0 when it did not say."""
@@ -132,24 +137,27 @@ class RunFolder:
 
     def attempt_dir(self, attempt: str) -> Path:
         """Return the folder of what the host wrote of an attempt."""
-        return self.path / "attempts" / attempt
+        return self.path / layout.ATTEMPTS / attempt
 
     def records(self, attempt: str) -> Path:
         """Return the folder of an attempt's records."""
-        return self.path / "records" / attempt
+        return self.path / layout.RECORDS / attempt
 
     def logs(self, attempt: str) -> Path:
         """Return the folder of an attempt's logs."""
-        return self.path / "logs" / attempt
+        return self.path / layout.LOGS / attempt
 
     def rank_log(self, attempt: str, rank: int) -> Path:
         """Return the file of what a rank printed."""
-        return self.logs(attempt) / "ranks" / f"rank-{rank}.log"
+        return self.logs(attempt) / layout.RANK_LOGS / layout.rank_log(rank)
 
     def log_files(self, attempt: str) -> list[Path]:
         """Return the logs of an attempt that there are, in no order."""
         logs = self.logs(attempt)
-        return [*self._files(logs, r".*\.log"), *self._files(logs / "ranks", r"rank-.*\.log")]
+        return [
+            *self._files(logs, r".*\.log"),
+            *self._files(logs / layout.RANK_LOGS, r"rank-.*\.log"),
+        ]
 
     def scheduler_log(self, job_id: str) -> Path:
         """Return the file of what the scheduler says of a job before its own logs are there."""
@@ -160,7 +168,7 @@ class RunFolder:
     @property
     def scheduler_logs(self) -> list[Path]:
         """Those of all jobs of the run's own."""
-        return self._files(self.path / "logs", r"scheduler-.+\.log")
+        return self._files(self.path / layout.LOGS, r"scheduler-.+\.log")
 
     def _read(self, name: str, model: type[FileModel]) -> FileModel | None:
         return try_model(self.path / name, self.site, model)

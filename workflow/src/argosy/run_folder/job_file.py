@@ -6,7 +6,8 @@ from typing import Any
 
 from argosy.files import write_json
 from argosy.reading import open_regular, site_of
-from argosy.run_folder.models import SCHEMA_VERSION, Job, JobFile, read_model
+from argosy.run_folder.models import Job, JobFile, read_model
+from argosy.runtime.contract import layout
 
 
 def read_jobs(run_dir: Path) -> list[Job]:
@@ -15,7 +16,7 @@ def read_jobs(run_dir: Path) -> list[Job]:
     Raises:
         RunFolderError: when the file cannot be read, or is of another schema version.
     """
-    path = run_dir / "job.json"
+    path = run_dir / layout.JOBS
     if not path.is_symlink() and not path.exists():
         return []
     return read_model(path, site_of(run_dir), JobFile).jobs
@@ -50,4 +51,4 @@ def script_digest(script: Path) -> str:
 
 def _write(run_dir: Path, jobs: list[Job]) -> None:
     noted = [job.model_dump(mode="json", exclude_defaults=True) for job in jobs]
-    write_json(run_dir / "job.json", {"schema_version": SCHEMA_VERSION, "jobs": noted})
+    write_json(run_dir / layout.JOBS, {"schema_version": layout.SCHEMA_VERSION, "jobs": noted})

@@ -18,14 +18,16 @@ from pydantic import (
 
 from argosy.errors import ArgosyError, plain
 from argosy.reading import NotReadError, json_of, read_bytes
+from argosy.runtime.contract.layout import (
+    MOST_NODES,
+    MOST_RANKS,
+    MOST_RANKS_PER_NODE,
+    PROVENANCE,
+    SCHEMA_VERSION,
+)
 from argosy.validation import describe
 
-SCHEMA_VERSION: Literal[2] = 2
-"""Of each JSON file; the copies of it in `runtime/` are held to it by a test."""
-MOST_NODES = 1 << 20
-MOST_RANKS_PER_NODE = 1 << 10
-MOST_RANKS = 1 << 18
-
+Version = Annotated[int, Field(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
 Whole = Annotated[int, Field(ge=0, lt=1 << 31)]
 """As the tables hold it."""
 Bytes = Annotated[int, Field(ge=0, lt=1 << 63)]
@@ -50,7 +52,7 @@ class Record(BaseModel):
 class File(Record):
     """The object at the top of a file."""
 
-    schema_version: Literal[2] = SCHEMA_VERSION
+    schema_version: Version = SCHEMA_VERSION
 
     def content(self) -> dict[str, Any]:
         """Return what is written into the file."""
@@ -367,7 +369,7 @@ def _writer(path: Path, top: Path) -> str:
     """Name the version of Argosy that planned the run to which a file belongs."""
     run_dir = top.joinpath(*path.relative_to(top).parts[:2])
     try:
-        argosy = read_json(run_dir / "provenance.json", top)["argosy"]
+        argosy = read_json(run_dir / PROVENANCE, top)["argosy"]
         commit = f" ({str(argosy['git_commit'])[:12]})" if argosy.get("git_commit") else ""
         return plain(f"Argosy {argosy['version']}{commit}")
     except (LookupError, TypeError, AttributeError):

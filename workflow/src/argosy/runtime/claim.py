@@ -20,47 +20,48 @@ import sys
 import time
 from typing import Any, Iterator, Mapping, Sequence
 
-try:
-    from . import host_files as files
-    from .program_files import changed, programs_of
-except ImportError:  # started by its path, which puts its folder first among Python's
-    import host_files as files  # type: ignore[import-not-found, no-redef]
-    from program_files import changed, programs_of  # type: ignore[import-not-found, no-redef]
+if not __package__:  # started by its path
+    import started_by_path
 
-FENCE = "attempt"
+    __package__ = started_by_path.PACKAGE
+
+from . import printing
+from .contract import files, layout
+from .program_files import changed, programs_of
+
 _MOST_STEPS = 1 << 53
 
 
 def main(arguments: Sequence[str]) -> int:
     """Claim the run; 2 for an attempt that was here before, or a script of an older plan."""
     if len(arguments) != 4:
-        files.complain("usage: claim.py RUN_DIR ATTEMPT SPEC WORKLOADS")
+        printing.complain("usage: claim.py RUN_DIR ATTEMPT SPEC WORKLOADS")
         return 2
     run_dir, attempt, spec, workloads = arguments
-    run = os.path.join(run_dir, "run.json")
+    run = os.path.join(run_dir, layout.RUN)
     if files.try_object(run).get("spec") != spec:
-        files.complain(
+        printing.complain(
             f"argosy: {run} was planned anew after this script was submitted: submit job.sbatch beside it"
         )
         return 2
-    attempt_dir = os.path.join(run_dir, "attempts", attempt)
+    attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, attempt)
     try:
         make_folders(run_dir, attempt)
-        files.write_text(os.path.join(run_dir, FENCE), attempt + "\n")
+        files.write_text(os.path.join(run_dir, layout.OWNER), attempt + "\n")
         found = newest_checkpoint(run_dir)
         claimed = {**describe(spec, found), **describe_run(run_dir)}
         claimed["log_begin"] = log_size(run_dir, attempt)
         claimed["utc_offset_s"] = system_offset()
         claimed["programs"] = programs_of(claimed.get("run", {}), workloads)
         tell_changes(run_dir, found, claimed["programs"])
-        files.write_text(os.path.join(attempt_dir, "claim.json"), json.dumps(claimed) + "\n")
-        if found and not files.say(found[0]):
+        files.write_text(os.path.join(attempt_dir, layout.CLAIM), json.dumps(claimed) + "\n")
+        if found and not printing.say(found[0]):
             return 2
     except FileExistsError:
-        files.complain(f"argosy: {attempt_dir} exists: this job has been here before")
+        printing.complain(f"argosy: {attempt_dir} exists: this job has been here before")
         return 2
     except OSError as error:
-        files.complain(f"argosy: {error.filename}: {error.strerror}")
+        printing.complain(f"argosy: {error.filename}: {error.strerror}")
         return 2
     return 0
 
@@ -72,19 +73,19 @@ def make_folders(run_dir: str, attempt: str) -> None:
         FileExistsError: this attempt was here before.
         OSError: the run's folder cannot be written to.
     """
-    for kind in ("attempts", "records", "checkpoints"):
+    for kind in (layout.ATTEMPTS, layout.RECORDS, layout.CHECKPOINTS):
         os.makedirs(os.path.join(run_dir, kind), files.FOLDER_MODE, exist_ok=True)
         os.mkdir(os.path.join(run_dir, kind, attempt), files.FOLDER_MODE)
-    os.makedirs(os.path.join(run_dir, "logs", attempt), files.FOLDER_MODE, exist_ok=True)
-    os.mkdir(os.path.join(run_dir, "logs", attempt, "ranks"), files.FOLDER_MODE)
-    os.makedirs(os.path.join(run_dir, "output"), files.FOLDER_MODE, exist_ok=True)
+    os.makedirs(os.path.join(run_dir, layout.LOGS, attempt), files.FOLDER_MODE, exist_ok=True)
+    os.mkdir(os.path.join(run_dir, layout.LOGS, attempt, layout.RANK_LOGS), files.FOLDER_MODE)
+    os.makedirs(os.path.join(run_dir, layout.OUTPUT), files.FOLDER_MODE, exist_ok=True)
 
 
 def describe(spec: str, found: tuple[str, dict[str, Any]] | None) -> dict[str, Any]:
     """Return the content of claim.json (docs/run-folder.md)."""
     checkpoint = found and {key: found[1][key] for key in ("attempt", "step")}
     return {
-        "schema_version": files.SCHEMA_VERSION,
+        "schema_version": layout.SCHEMA_VERSION,
         "unix": time.time(),
         "spec": spec,
         "continues": checkpoint,
@@ -93,9 +94,9 @@ def describe(spec: str, found: tuple[str, dict[str, Any]] | None) -> dict[str, A
 
 def describe_run(run_dir: str) -> dict[str, Any]:
     """Return what runs now: those files say what is planned next, as soon as the study has changed."""
-    provenance = files.try_object(os.path.join(run_dir, "provenance.json"))
+    provenance = files.try_object(os.path.join(run_dir, layout.PROVENANCE))
     found = {
-        "run": files.try_object(os.path.join(run_dir, "run.json")) or None,
+        "run": files.try_object(os.path.join(run_dir, layout.RUN)) or None,
         "experiment": provenance.get("experiment"),
     }
     return {key: content for key, content in found.items() if isinstance(content, dict)}
@@ -103,8 +104,9 @@ def describe_run(run_dir: str) -> dict[str, Any]:
 
 def log_size(run_dir: str, attempt: str) -> int:
     """Return how many bytes the job's log holds by now, from before the job was requeued."""
+    log = os.path.join(run_dir, layout.LOGS, layout.scheduler_log(layout.job_of(attempt)))
     try:
-        return os.stat(files.scheduler_log(run_dir, attempt)).st_size
+        return os.stat(log).st_size
     except OSError:
         return 0
 
@@ -126,11 +128,11 @@ def tell_changes(
     """Say in the job's log that the run goes on from what another program did."""
     if found is None:
         return
-    attempt_dir = os.path.join(run_dir, "attempts", found[0].split(os.sep)[0])
-    before = files.try_object(os.path.join(attempt_dir, "claim.json")).get("programs")
+    attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, found[0].split(os.sep)[0])
+    before = files.try_object(os.path.join(attempt_dir, layout.CLAIM)).get("programs")
     for name in changed(before, programs) if isinstance(before, dict) else ():
         told = f"argosy: {files.text(name)} has changed since the checkpoint was saved"
-        files.complain(told)
+        printing.complain(told)
 
 
 def newest_checkpoint(run_dir: str) -> tuple[str, dict[str, Any]] | None:
@@ -153,8 +155,8 @@ def newest_checkpoint(run_dir: str) -> tuple[str, dict[str, Any]] | None:
 
 def checkpoints(run_dir: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield all whole checkpoints of the run."""
-    top = os.path.join(run_dir, "checkpoints")
-    for path in glob.glob(os.path.join(glob.escape(top), "*", "step-*", "checkpoint.json")):
+    top = os.path.join(run_dir, layout.CHECKPOINTS)
+    for path in glob.glob(os.path.join(glob.escape(top), "*", "step-*", layout.CHECKPOINT)):
         content = files.try_object(path)
         is_named = isinstance(content.get("attempt"), str)
         is_dated = files.number(content.get("unix")) is not None
@@ -165,14 +167,14 @@ def checkpoints(run_dir: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def last_completion(run_dir: str) -> float:
     """Return when an attempt of the run last completed (unix); 0 when none has."""
     found = glob.escape(run_dir)
-    paths = glob.glob(os.path.join(found, "attempts", "*", "verdict.json"))
+    paths = glob.glob(os.path.join(found, layout.ATTEMPTS, "*", layout.VERDICT))
     verdicts = [each for each in map(files.try_object, paths) if each.get("state") == "completed"]
     return max((files.number(each.get("ended")) or 0.0 for each in verdicts), default=0.0)
 
 
 def plan_digest(run_dir: str) -> str | None:
     """Return a digest of run.json: what was saved by another plan is of no use. None: no checkpoints."""
-    path = os.path.join(run_dir, "run.json")
+    path = os.path.join(run_dir, layout.RUN)
     if not files.try_object(path).get("checkpoints"):
         return None
     return hashlib.sha256(files.read_bytes(path)).hexdigest()

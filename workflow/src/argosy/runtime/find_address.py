@@ -15,10 +15,12 @@ import struct
 import sys
 from typing import Sequence
 
-try:
-    from . import host_files as files
-except ImportError:  # started by its path, which puts its folder first among Python's
-    import host_files as files  # type: ignore[import-not-found, no-redef]
+if not __package__:  # started by its path
+    import started_by_path
+
+    __package__ = started_by_path.PACKAGE
+
+from . import printing
 
 _SIOCGIFADDR = 0x8915  # netdevice(7)
 
@@ -26,16 +28,16 @@ _SIOCGIFADDR = 0x8915  # netdevice(7)
 def main(arguments: Sequence[str]) -> int:
     """Print the address; 2 when there is none."""
     if len(arguments) not in (2, 3) or not arguments[0].isdigit():
-        files.complain("usage: find_address.py NODES INTERFACE [SUFFIX]")
+        printing.complain("usage: find_address.py NODES INTERFACE [SUFFIX]")
         return 2
     nodes, interface, suffix = (*arguments, "")[:3]
     try:
         address = address_of_name(suffix) if suffix else address_of_interface(interface)
         check_reach(address, int(nodes), "host_suffix" if suffix else "interface")
     except LookupError as error:
-        files.complain(f"argosy: {site_file()}: {error.args[0]}")
+        printing.complain(f"argosy: {site_file()}: {error.args[0]}")
         return 2
-    return 0 if files.say(address) else 2
+    return 0 if printing.say(address) else 2
 
 
 def site_file() -> str:

@@ -8,12 +8,7 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Mapping, Sequence
 
-try:
-    from . import host_files as files
-except ImportError:  # started by its path, which puts its folder first among Python's
-    import host_files as files  # type: ignore[import-not-found, no-redef]
-
-_MOST_RANKS = 1 << 20
+from .contract import files, layout
 
 
 def groups_of_ranks(run: Mapping[str, Any], records: str) -> int | None:
@@ -22,11 +17,13 @@ def groups_of_ranks(run: Mapping[str, Any], records: str) -> int | None:
     0: that is not known. None: nobody has to meet, as of a single rank or of `independent` ones.
     """
     nodes, per_node = (
-        files.whole(run.get(name), _MOST_RANKS) for name in ("nodes", "ranks_per_node")
+        files.whole(run.get(name), layout.MOST_RANKS) for name in ("nodes", "ranks_per_node")
     )
     if not nodes or not per_node or nodes * per_node < 2 or run.get("independent") is True:
         return None
-    notes = [files.try_object(os.path.join(records, f"links-{node}.json")) for node in range(nodes)]
+    notes = [
+        files.try_object(os.path.join(records, layout.node_links(node))) for node in range(nodes)
+    ]
     links: dict[int, list[str]] = {}
     for node, noted in enumerate(notes):
         mine = noted.get("links")

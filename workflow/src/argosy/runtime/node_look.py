@@ -24,6 +24,14 @@ import threading
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+if not __package__:  # started by its path, with -I
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import started_by_path
+
+    __package__ = started_by_path.PACKAGE
+
+from .contract.files import write_json
+
 PATIENCE_S = 40.0
 """How long nodes wait for each other."""
 CONNECT_S = 4.0
@@ -51,18 +59,10 @@ def main(arguments: List[str]) -> int:
     there = []  # type: List[int]
     if nodes > 1:
         there, found["meeting"] = meet(folder, number, nodes, found, questions["secret"])
-    write(os.path.join(folder, "%d.json" % number), found)
+    write_json(os.path.join(folder, "%d.json" % number), found)
     # Those that are slower still try to reach this one.
     wait_for_all(folder, there, "%d.json")
     return 0
-
-
-def write(path: str, content: Dict[str, Any]) -> None:
-    """Write a file at once."""
-    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
-    with open(descriptor, "w", encoding="utf-8") as file:
-        json.dump(content, file, indent=1)
-    os.replace(temporary, path)
 
 
 def look(questions: Dict[str, Any], number: int) -> Dict[str, Any]:
@@ -177,7 +177,7 @@ def meet(
 ) -> Tuple[List[int], Dict[str, Any]]:
     """Listen, and try to reach all others; return those that listen, and what came of it."""
     places = listen(found["interfaces"], secret)
-    write(
+    write_json(
         os.path.join(folder, "listening-%d.json" % number),
         {"node": found["node"], "places": places},
     )

@@ -20,24 +20,14 @@ import re
 import stat
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
-try:
-    from .python_imports import (
-        MOST_ENTRIES,
-        Import,
-        entries_of,
-        load_module,
-        loaded_files,
-        read_source,
-    )
-except ImportError:  # started by its path, which puts its folder first among Python's
-    from python_imports import (  # type: ignore[import-not-found, no-redef]
-        MOST_ENTRIES,
-        Import,
-        entries_of,
-        load_module,
-        loaded_files,
-        read_source,
-    )
+from .python_imports import (
+    MOST_ENTRIES,
+    Import,
+    entries_of,
+    load_module,
+    loaded_files,
+    read_source,
+)
 
 WORKLOADS = "/workloads"
 PROGRAMS = (".py", ".sh")

@@ -12,10 +12,12 @@ import socket
 import sys
 import time
 
-try:
-    from . import host_files as files
-except ImportError:  # started by its path, which puts its folder first among Python's
-    import host_files as files  # type: ignore[import-not-found, no-redef]
+if not __package__:  # started by its path
+    import started_by_path
+
+    __package__ = started_by_path.PACKAGE
+
+from . import printing
 
 _PAUSE = 0.2  # seconds
 
@@ -23,16 +25,16 @@ _PAUSE = 0.2  # seconds
 def main(arguments: list[str]) -> int:
     """Reserve a port at the address given; 2 when it is not an address of this machine."""
     if len(arguments) != 1:
-        files.complain("usage: reserve_port.py ADDRESS")
+        printing.complain("usage: reserve_port.py ADDRESS")
         return 2
     # A parent that ends before this line leaves nobody to whom the port could be printed.
     parent = os.getppid()
     try:
         holder = bind(arguments[0])
     except (ValueError, OSError) as error:
-        files.complain(f"argosy: cannot reserve a port at {arguments[0]}: {error}")
+        printing.complain(f"argosy: cannot reserve a port at {arguments[0]}: {error}")
         return 2
-    if not files.say(str(holder.getsockname()[1])):
+    if not printing.say(str(holder.getsockname()[1])):
         return 2
     hold(holder, parent)
     return 0

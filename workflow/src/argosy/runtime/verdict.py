@@ -19,16 +19,14 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Any, Iterator, Mapping, Sequence
 
-try:
-    from . import host_files as files
-    from . import log_words, meetings
-except ImportError:  # started by its path, which puts its folder first among Python's
-    import host_files as files  # type: ignore[import-not-found, no-redef]
-    import log_words  # type: ignore[import-not-found, no-redef]
-    import meetings  # type: ignore[import-not-found, no-redef]
+if not __package__:  # started by its path
+    import started_by_path
 
-MOST_NODES = 100_000
-_MOST_RANKS = 1 << 31
+    __package__ = started_by_path.PACKAGE
+
+from . import log_words, meetings, printing
+from .contract import files, layout
+
 _MOST_BYTES = 1 << 62
 _MOST_KILLS = 1 << 31
 EXIT_CODES = {"completed": 0, "failed": 1, "interrupted": 75, "cancelled": 130}
@@ -78,18 +76,21 @@ class NodeReport:
 def main(arguments: Sequence[str]) -> int:
     """Write the verdict and print it; 2 when the run's folder cannot be read."""
     if len(arguments) not in (2, 3):
-        files.complain("usage: verdict.py RUN_DIR ATTEMPT [REASON]")
+        printing.complain("usage: verdict.py RUN_DIR ATTEMPT [REASON]")
         return 2
     run_dir, attempt, reason = (*arguments, "")[:3]
     try:
-        run = files.read_object(os.path.join(run_dir, "run.json"))
-        run_id, nodes = files.text(run.get("run_id")), files.whole(run.get("nodes"), MOST_NODES)
+        run = files.read_object(os.path.join(run_dir, layout.RUN))
+        run_id, nodes = (
+            files.text(run.get("run_id")),
+            files.whole(run.get("nodes"), layout.MOST_NODES),
+        )
         if not run_id or not nodes:
             raise ValueError("run_id and nodes have to be a text and a number of nodes")
     except (OSError, ValueError) as error:
-        files.complain(f"argosy: {os.path.join(run_dir, 'run.json')}: {error!r}")
+        printing.complain(f"argosy: {os.path.join(run_dir, 'run.json')}: {error!r}")
         return 2
-    attempt_dir = os.path.join(run_dir, "attempts", attempt)
+    attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, attempt)
     try:
         verdict = earlier_verdict(attempt_dir, attempt)
         if verdict is None:
@@ -104,7 +105,7 @@ def main(arguments: Sequence[str]) -> int:
             verdict = decide(run_id, attempt, reports, time.time(), said, scheduler=words.NAME)
             verdict.update(measured(attempt_dir))
             if verdict["state"] == "completed":
-                records = os.path.join(run_dir, "records", attempt)
+                records = os.path.join(run_dir, layout.RECORDS, attempt)
                 groups = meetings.groups_of_ranks(run, records)
                 remarks = [*remarks_on(reports), *([_UNSEEN] if groups == 0 else [])]
                 verdict.update({"groups": groups} if groups else {})
@@ -114,11 +115,11 @@ def main(arguments: Sequence[str]) -> int:
             verdict = overruled(verdict, superseded)
         publish(verdict, run_dir, attempt_dir)
     except OSError as error:
-        files.say(
+        printing.say(
             f"argosy: run {run_id}: {error.filename}: {error.strerror}: the verdict is missing"
         )
         return 1
-    files.say(sentence(verdict))
+    printing.say(sentence(verdict))
     return EXIT_CODES[verdict["state"]]
 
 
@@ -126,10 +127,10 @@ def read_reports(run_dir: str, attempt: str, nodes: int) -> list[NodeReport]:
     """Return what each node wrote."""
     # Listing a folder makes NFS forget what it believed about the files in it.
     with contextlib.suppress(OSError):
-        os.listdir(os.path.join(run_dir, "records", attempt))
-    attempt_dir = os.path.join(run_dir, "attempts", attempt)
-    not_started = files.try_object(os.path.join(attempt_dir, "not-started.json"))
-    silent = files.try_object(os.path.join(attempt_dir, "lost.json")).get("nodes")
+        os.listdir(os.path.join(run_dir, layout.RECORDS, attempt))
+    attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, attempt)
+    not_started = files.try_object(os.path.join(attempt_dir, layout.NOT_STARTED))
+    silent = files.try_object(os.path.join(attempt_dir, layout.LOST)).get("nodes")
     return [
         replace(
             read_report(run_dir, attempt, node, not_started, nodes),
@@ -149,7 +150,9 @@ def read_report(
     """
     log = find_log(run_dir, attempt, node)
     try:
-        status = files.read_object(os.path.join(run_dir, "records", attempt, f"node-{node}.json"))
+        status = files.read_object(
+            os.path.join(run_dir, layout.RECORDS, attempt, layout.node_status(node))
+        )
     except (OSError, ValueError):
         return _never_begun(not_started, node, log)
     state, host = status.get("state"), files.text(status.get("host"), 255)
@@ -186,7 +189,7 @@ def _ranks(status: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]
     """Yield each rank of a node with what its status says of it."""
     ranks = status.get("ranks")
     for said in ranks if isinstance(ranks, list) else []:
-        rank = files.whole(said.get("rank"), _MOST_RANKS) if isinstance(said, dict) else None
+        rank = files.whole(said.get("rank"), layout.MOST_RANKS) if isinstance(said, dict) else None
         if rank is not None:
             yield rank, said
 
@@ -200,7 +203,7 @@ def _checked_failure(said: object, nodes: int) -> Mapping[str, Any] | None:
         return None
     return {
         **_failure(files.whole(said.get("node"), nodes), cause, at),
-        "rank": files.whole(said.get("rank"), _MOST_RANKS),
+        "rank": files.whole(said.get("rank"), layout.MOST_RANKS),
     }
 
 
@@ -216,9 +219,9 @@ def _never_begun(said: Mapping[str, Any], node: int, log: str | None) -> NodeRep
 def find_log(run_dir: str, attempt: str, node: int) -> str | None:
     """Return the log that tells most of a node, of those that there are; None without any."""
     names = (
-        f"logs/{attempt}/node-{node}.log",
-        f"logs/{attempt}/job.log",
-        f"logs/scheduler-{attempt.rpartition('.')[0]}.log",
+        f"{layout.LOGS}/{attempt}/{layout.node_log(node)}",
+        f"{layout.LOGS}/{attempt}/{layout.JOB_LOG}",
+        f"{layout.LOGS}/{layout.scheduler_log(layout.job_of(attempt))}",
     )
     return next((name for name in names if _has_content(os.path.join(run_dir, name))), None)
 
@@ -236,10 +239,11 @@ def read_scheduler_log(run_dir: str, attempt: str) -> tuple[str, float | None]:
     The log is the job's, through all of its restarts. The attempt's claim notes where in it the attempt
     begins, and the zone of the node: the reader's may be another.
     """
-    claim = files.try_object(os.path.join(run_dir, "attempts", attempt, "claim.json"))
+    claim = files.try_object(os.path.join(run_dir, layout.ATTEMPTS, attempt, layout.CLAIM))
     begin = files.whole(claim.get("log_begin"), _MOST_BYTES) or 0
+    log = os.path.join(run_dir, layout.LOGS, layout.scheduler_log(layout.job_of(attempt)))
     try:
-        text = files.read_log(files.scheduler_log(run_dir, attempt), begin)
+        text = files.read_log(log, begin)
     except OSError:
         text = ""
     return text, files.number(claim.get("utc_offset_s"))
@@ -252,12 +256,12 @@ def known_since(reports: Sequence[NodeReport]) -> float:
 
 def read_time_limit(attempt_dir: str) -> str | None:
     """Return whether the job was ended for its time limit by one who does not say so in its log."""
-    return "time limit" if os.path.lexists(os.path.join(attempt_dir, "time-limit")) else None
+    return "time limit" if os.path.lexists(os.path.join(attempt_dir, layout.TIME_LIMIT)) else None
 
 
 def measured(attempt_dir: str) -> dict[str, Any]:
     """Return what the attempt is a measurement of, as it noted when it began."""
-    claim = files.try_object(os.path.join(attempt_dir, "claim.json"))
+    claim = files.try_object(os.path.join(attempt_dir, layout.CLAIM))
     programs = {"programs": claim["programs"]} if "programs" in claim else {}
     return {"spec": claim.get("spec"), **programs}
 
@@ -270,7 +274,7 @@ def planned_anew(run: Mapping[str, Any], verdict: Mapping[str, Any]) -> str | No
 def superseded_by(run_dir: str, attempt: str) -> str | None:
     """Say which attempt has claimed the run since, if there is one (claim.py)."""
     try:
-        content = files.read_bytes(os.path.join(run_dir, "attempt"), 4096)
+        content = files.read_bytes(os.path.join(run_dir, layout.OWNER), 4096)
     except OSError:
         return None
     owner = files.text(content.decode("utf-8", "replace").strip()) or ""
@@ -314,7 +318,7 @@ def decide(
     begin = min((report.started for report in reports if report.started), default=now)
     end = max((report.ended or now for report in reports), default=now)
     return {
-        "schema_version": files.SCHEMA_VERSION,
+        "schema_version": layout.SCHEMA_VERSION,
         "run_id": run_id,
         "attempt": attempt,
         "state": state,
@@ -392,7 +396,7 @@ def _came_first(reports: Sequence[NodeReport], cancelled: float) -> bool:
 
 def earlier_verdict(attempt_dir: str, attempt: str) -> dict[str, Any] | None:
     """Return the verdict of an earlier call."""
-    verdict = files.try_object(os.path.join(attempt_dir, "verdict.json"))
+    verdict = files.try_object(os.path.join(attempt_dir, layout.VERDICT))
     failure = verdict.get("failure")
     known = (
         verdict.get("attempt") == attempt
@@ -411,13 +415,13 @@ def publish(verdict: Mapping[str, Any], run_dir: str, attempt_dir: str) -> None:
     """Write the verdict, and last the result, if there is one. Raises OSError."""
     os.makedirs(attempt_dir, files.FOLDER_MODE, exist_ok=True)
     # Agents that were killed leave behind the space that they kept back for this moment.
-    records = os.path.join(run_dir, "records", str(verdict["attempt"]))
+    records = os.path.join(run_dir, layout.RECORDS, str(verdict["attempt"]))
     for reserve in glob.glob(os.path.join(glob.escape(records), ".reserve-*")):
         with contextlib.suppress(OSError):
             os.unlink(reserve)
-    files.write_object(os.path.join(attempt_dir, "verdict.json"), verdict)
+    files.write_json(os.path.join(attempt_dir, layout.VERDICT), verdict)
     if verdict["state"] == "completed":
-        files.write_object(os.path.join(run_dir, "result.json"), verdict)
+        files.write_json(os.path.join(run_dir, layout.RESULT), verdict)
 
 
 def sentence(verdict: Mapping[str, Any]) -> str:

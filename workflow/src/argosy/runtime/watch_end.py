@@ -13,14 +13,9 @@ import signal
 import time
 from typing import Any, Callable, Sequence
 
-try:
-    from . import host_files as files
-    from . import log_words
-except ImportError:  # started by its path, which puts its folder first among Python's
-    import host_files as files  # type: ignore[import-not-found, no-redef]
-    import log_words  # type: ignore[import-not-found, no-redef]
+from . import log_words
+from .contract import files, layout
 
-LOST = "lost.json"
 ENDED = ("completed", "failed", "interrupted", "cancelled")
 INTERVAL = 2.0
 """Seconds between two looks."""
@@ -37,7 +32,7 @@ def watch_end(
     run_dir: str, attempt: str, nodes: int, pids: Sequence[int], runs: Callable[[int], bool]
 ) -> None:
     """Wait for the launcher, whose processes are `pids`; end it when the job has been over for long."""
-    records = os.path.join(run_dir, "records", attempt)
+    records = os.path.join(run_dir, layout.RECORDS, attempt)
     turns = itertools.cycle(range(nodes))
     over_since = 0.0
     patience = LATE
@@ -56,7 +51,7 @@ def watch_end(
 
 
 def _status(records: str, node: int) -> dict[str, Any]:
-    return files.try_object(os.path.join(records, f"node-{node}.json"))
+    return files.try_object(os.path.join(records, layout.node_status(node)))
 
 
 def _ended(records: str, node: int) -> bool:
@@ -80,9 +75,9 @@ def _say(run_dir: str, attempt: str, lost: Sequence[int], waited: float) -> None
         f"argosy: {whom}, {waited:.0f} s after the end of the job: the launcher is ended",
         flush=True,
     )
-    content = {"schema_version": files.SCHEMA_VERSION, "nodes": list(lost)}
+    content = {"schema_version": layout.SCHEMA_VERSION, "nodes": list(lost)}
     with contextlib.suppress(OSError):
-        files.write_object(os.path.join(run_dir, "attempts", attempt, LOST), content)
+        files.write_json(os.path.join(run_dir, layout.ATTEMPTS, attempt, layout.LOST), content)
 
 
 def end_launcher(pids: Sequence[int], runs: Callable[[int], bool]) -> None:

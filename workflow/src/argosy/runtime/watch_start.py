@@ -18,17 +18,15 @@ import sys
 import time
 from typing import Any, Iterable, Sequence
 
-try:
-    from . import host_files as files
-    from . import log_words
-    from .watch_end import end_launcher, watch_end
-except ImportError:  # started by its path, which puts its folder first among Python's
-    import host_files as files  # type: ignore[import-not-found, no-redef]
-    import log_words  # type: ignore[import-not-found, no-redef]
-    from watch_end import end_launcher, watch_end  # type: ignore[import-not-found, no-redef]
+if not __package__:  # started by its path
+    import started_by_path
 
-MOST_NODES = 100_000
-NOT_STARTED = "not-started.json"
+    __package__ = started_by_path.PACKAGE
+
+from . import log_words, printing
+from .contract import files, layout
+from .watch_end import end_launcher, watch_end
+
 INTERVAL = 0.5  # seconds
 GRACE = 15.0
 _OWN_WORD_TIME = 1.0
@@ -61,16 +59,16 @@ _LESS_TELLING = (
 def main(arguments: Sequence[str]) -> int:
     """Watch, or look once; 2 when the run's folder cannot be read."""
     if len(arguments) < 2:
-        files.complain("usage: watch_start.py RUN_DIR ATTEMPT [PID...]")
+        printing.complain("usage: watch_start.py RUN_DIR ATTEMPT [PID...]")
         return 2
     run_dir, attempt, *pids = arguments
     try:
-        run = files.read_object(os.path.join(run_dir, "run.json"))
-        nodes = files.whole(run.get("nodes"), MOST_NODES)
+        run = files.read_object(os.path.join(run_dir, layout.RUN))
+        nodes = files.whole(run.get("nodes"), layout.MOST_NODES)
         if not nodes:
             raise ValueError("nodes has to be a number of nodes")
     except (OSError, ValueError) as error:
-        files.complain(f"argosy: {os.path.join(run_dir, 'run.json')}: {error!r}")
+        printing.complain(f"argosy: {os.path.join(run_dir, 'run.json')}: {error!r}")
         return 2
     watch(Start(run_dir, attempt, nodes), [int(pid) for pid in pids])
     return 0
@@ -80,7 +78,7 @@ def follow(arguments: Sequence[str]) -> None:
     """See to it that the launcher ends with the job that has been watched."""
     run_dir, attempt, *pids = arguments
     nodes = files.whole(
-        files.try_object(os.path.join(run_dir, "run.json")).get("nodes"), MOST_NODES
+        files.try_object(os.path.join(run_dir, layout.RUN)).get("nodes"), layout.MOST_NODES
     )
     watch_end(run_dir, attempt, nodes or 1, [int(pid) for pid in pids], runs)
 
@@ -104,13 +102,13 @@ class Start:
     def __init__(self, run_dir: str, attempt: str, nodes: int) -> None:
         self._nodes = range(nodes)
         self._attempt = attempt
-        self._logs = os.path.join(run_dir, "logs", attempt)
+        self._logs = os.path.join(run_dir, layout.LOGS, attempt)
         self._words = log_words.load()
         self._scheduler_log = os.path.join(
-            run_dir, "logs", f"scheduler-{attempt.rpartition('.')[0]}.log"
+            run_dir, layout.LOGS, layout.scheduler_log(layout.job_of(attempt))
         )
-        self._records = os.path.join(run_dir, "records", attempt)
-        self._attempt_dir = os.path.join(run_dir, "attempts", attempt)
+        self._records = os.path.join(run_dir, layout.RECORDS, attempt)
+        self._attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, attempt)
         self._ended_first: float | None = None
 
     def missing(self) -> list[int]:
@@ -119,11 +117,11 @@ class Start:
             there = set(os.listdir(self._records))
         except OSError:
             there = set()
-        return [node for node in self._nodes if f"node-{node}.json" not in there]
+        return [node for node in self._nodes if layout.node_status(node) not in there]
 
     def failure(self, pids: Sequence[int]) -> dict[str, Any] | None:
         """Return what is known to have kept a node from starting, if anything is."""
-        lines = self._lines("job.log")
+        lines = self._lines(layout.JOB_LOG)
         missing = self.missing()
         found = self._said_by_node(lines, missing)
         if found is None and (found := self._said_by_launcher(lines, missing)):
@@ -149,7 +147,7 @@ class Start:
             return False
         with contextlib.suppress(OSError):
             os.makedirs(self._attempt_dir, files.FOLDER_MODE, exist_ok=True)
-            files.write_object(os.path.join(self._attempt_dir, NOT_STARTED), failure)
+            files.write_json(os.path.join(self._attempt_dir, layout.NOT_STARTED), failure)
         return True
 
     def _said_by_node(self, lines: Iterable[str], missing: list[int]) -> dict[str, Any] | None:
@@ -176,7 +174,7 @@ class Start:
 
     def _telling(self, node: int) -> str:
         """Return what the node's own log says, or else the job's, or else the scheduler's."""
-        for name in (f"node-{node}.log", "job.log", self._scheduler_log):
+        for name in (layout.node_log(node), layout.JOB_LOG, self._scheduler_log):
             if found := telling_line(self._lines(name), self._words):
                 return found
         return ""
@@ -190,7 +188,7 @@ class Start:
 
     def _failure(self, node: int, host: str | None, cause: str) -> dict[str, Any]:
         return {
-            "schema_version": files.SCHEMA_VERSION,
+            "schema_version": layout.SCHEMA_VERSION,
             "node": node,
             "host": host,
             "cause": f"it did not start: {cause or 'nothing was said of it'}"[:_LONGEST_CAUSE],

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 import os
 import re
 from dataclasses import dataclass, replace
 from typing import Any, Mapping, Pattern
 
-SCHEMA_VERSION = 2
+from ..contract import layout
+from ..contract.files import read_object
 
 _CONTAINER_PATH = re.compile(r"(?<![\w./-])(?:/workloads|/job)(?![\w.-])")
 """The folders of a container that commands and variables name, as the whole of a path or its beginning."""
@@ -97,55 +97,55 @@ class Settings:
     @property
     def records(self) -> str:
         """The folder of this attempt's records."""
-        return os.path.join(self.run_dir, "records", self.attempt)
+        return os.path.join(self.run_dir, layout.RECORDS, self.attempt)
 
     @property
     def logs(self) -> str:
         """The folder of what this attempt's ranks print; the logs beside it are the host's."""
-        return os.path.join(self.run_dir, "logs", self.attempt, "ranks")
+        return os.path.join(self.run_dir, layout.LOGS, self.attempt, layout.RANK_LOGS)
 
     @property
     def attempt_dir(self) -> str:
         """The folder of what the host writes of this attempt, read-only in containers."""
-        return os.path.join(self.run_dir, "attempts", self.attempt)
+        return os.path.join(self.run_dir, layout.ATTEMPTS, self.attempt)
 
     @property
     def telemetry(self) -> str:
         """The file of what this node does while the ranks run."""
-        return os.path.join(self.records, f"telemetry-{self.node}.jsonl")
+        return os.path.join(self.records, layout.node_telemetry(self.node))
 
     def steps_file(self, rank: int) -> str:
         """Return the file in which a rank records its steps."""
-        return os.path.join(self.records, f"rank-{rank}.steps")
+        return os.path.join(self.records, layout.rank_steps(rank))
 
     def lines_file(self, rank: int) -> str:
         """Return the file in which a rank records all else."""
-        return os.path.join(self.records, f"rank-{rank}.jsonl")
+        return os.path.join(self.records, layout.rank_lines(rank))
 
     @property
     def timeline(self) -> str:
         """The file of Horovod's timeline, which rank 0 writes where the run asks for it."""
-        return os.path.join(self.records, "timeline.json")
+        return os.path.join(self.records, layout.TIMELINE)
 
     @property
     def warning(self) -> str:
         """The file whose presence says that the job will be ended soon."""
-        return os.path.join(self.attempt_dir, "warning")
+        return os.path.join(self.attempt_dir, layout.WARNING)
 
     @property
     def warned(self) -> str:
         """Is there once the ranks have been warned, for those that do not listen yet."""
-        return os.path.join(self.records, "warned")
+        return os.path.join(self.records, layout.WARNED)
 
     @property
     def checkpoints(self) -> str:
         """The folder of all attempts' checkpoints."""
-        return os.path.join(self.run_dir, "checkpoints")
+        return os.path.join(self.run_dir, layout.CHECKPOINTS)
 
     @property
     def output(self) -> str:
         """The folder of the program's own files, the same for all attempts."""
-        return os.path.join(self.run_dir, "output")
+        return os.path.join(self.run_dir, layout.OUTPUT)
 
     def rank_fields(self, local_rank: int, meeting: MeetingPoint) -> dict[str, object]:
         """Return what `rank_environment` may speak of, for one rank of this node."""
@@ -197,7 +197,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         visible_amd_gpus=environ.get("ROCR_VISIBLE_DEVICES"),
         in_container=bool(environ.get("ARGOSY_ENGINE")),
         echo=environ.get("ARGOSY_ECHO") == "1",
-        run=_on_this_host(_read_run(os.path.join(run_dir, "run.json")), environ),
+        run=_on_this_host(_read_run(os.path.join(run_dir, layout.RUN)), environ),
     )
     rank_environment(settings, 0, MeetingPoint())
     return settings
@@ -215,7 +215,7 @@ def rank_environment(settings: Settings, local_rank: int, meeting: MeetingPoint)
         try:
             values[name] = template.format_map(fields)
         except (KeyError, ValueError, IndexError, AttributeError):
-            path = os.path.join(settings.run_dir, "run.json")
+            path = os.path.join(settings.run_dir, layout.RUN)
             raise SettingsError(
                 f"{path}: rank_environment: {name}: cannot fill in {template!r}: "
                 f"it may use {', '.join('{' + field + '}' for field in fields)}"
@@ -262,17 +262,11 @@ def _address(name: str, text: str) -> str:
 
 def _read_run(path: str) -> Run:
     try:
-        with open(path, encoding="utf-8") as file:
-            content = json.load(file)
+        content = read_object(path)
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}") from None
     except ValueError as error:
-        raise SettingsError(f"{path}: is not JSON: {error}") from None
-    version = content.get("schema_version") if isinstance(content, dict) else None
-    if version != SCHEMA_VERSION:
-        raise SettingsError(
-            f"{path}: schema_version is {version!r}, but this agent reads {SCHEMA_VERSION}"
-        )
+        raise SettingsError(f"{path}: {error}") from None
     return _checked_run(path, content)
 
 

@@ -9,9 +9,11 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any, Sequence
 
+from ..contract.files import write_json
+from ..contract.layout import SCHEMA_VERSION, node_status
 from .coordination.failure import Failure
-from .files import Reserve, write_json
-from .settings import SCHEMA_VERSION, Settings
+from .files import Reserve
+from .settings import Settings
 
 RUNNING = "running"
 COMPLETED = "completed"
@@ -44,7 +46,7 @@ class StatusFile:
 
     def __init__(self, settings: Settings) -> None:
         self._node = settings.node
-        self._path = os.path.join(settings.records, f"node-{settings.node}.json")
+        self._path = os.path.join(settings.records, node_status(settings.node))
         self._reserve = Reserve(os.path.join(settings.records, f".reserve-{settings.node}"))
         self._started = time.time()
         self._machine = describe_machine()

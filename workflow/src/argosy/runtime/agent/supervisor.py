@@ -12,11 +12,12 @@ import signal
 import sys
 import time
 
+from ..contract.files import FOLDER_MODE, UMASK
 from .coordination.channel import Channel
 from .coordination.coordinator import judge
 from .coordination.failure import Failure, Sighting, ends_the_job, signal_name
 from .events import Event, EventQueue, HeadLostEvent, SignalEvent, TroubleEvent
-from .files import FOLDER_MODE, UMASK, open_for_append, write_cause
+from .files import open_for_append, write_cause
 from .hangs.inspection import Finding
 from .hangs.node_watch import NodeWatch
 from .job_token import take_secrets

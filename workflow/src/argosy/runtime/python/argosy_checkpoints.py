@@ -18,12 +18,13 @@ import threading
 import time
 from types import TracebackType
 
+from argosy_contract import layout
+
 FOLDER = "ARGOSY_CHECKPOINTS"
 RESTORED = "ARGOSY_RESTORED"
 WARNED = "ARGOSY_WARNED"
 """Set where the experiment says that its program heeds warnings."""
 
-SCHEMA_VERSION = 2
 KEPT = 2
 """Checkpoints of one job that are kept: the newest may be the one that is being written."""
 
@@ -43,7 +44,10 @@ class Warning:
         self._seen = False
         self._looked = -math.inf
         run_dir, attempt = os.environ["ARGOSY_RUN_DIR"], os.environ["ARGOSY_ATTEMPT"]
-        places = (("attempts", attempt, "warning"), ("records", attempt, "warned"))
+        places = (
+            (layout.ATTEMPTS, attempt, layout.WARNING),
+            (layout.RECORDS, attempt, layout.WARNED),
+        )
         self._files = [os.path.join(run_dir, *place) for place in places]
         self._handled = [number for number in _SIGNALS if _is_free(number)]
         for number in self._handled:
@@ -132,16 +136,16 @@ class Checkpoint:
 
     def _describe(self) -> None:
         run_dir = os.environ["ARGOSY_RUN_DIR"]
-        with open(os.path.join(run_dir, "run.json"), "rb") as file:
+        with open(os.path.join(run_dir, layout.RUN), "rb") as file:
             plan = hashlib.sha256(file.read()).hexdigest()
         content = {
-            "schema_version": SCHEMA_VERSION,
+            "schema_version": layout.SCHEMA_VERSION,
             "attempt": os.environ["ARGOSY_ATTEMPT"],
             "step": self._step,
             "plan": plan,
             "unix": time.time(),
         }
-        with open(os.path.join(self._folder, "checkpoint.json"), "w", encoding="utf-8") as file:
+        with open(os.path.join(self._folder, layout.CHECKPOINT), "w", encoding="utf-8") as file:
             json.dump(content, file)
 
 
@@ -166,5 +170,5 @@ def restored_step() -> int:
     folder = restored_folder()
     if folder is None:
         return 0
-    with open(os.path.join(folder, "checkpoint.json"), encoding="utf-8") as file:
+    with open(os.path.join(folder, layout.CHECKPOINT), encoding="utf-8") as file:
         return int(json.load(file)["step"])

@@ -8,32 +8,17 @@ from __future__ import annotations
 import atexit
 import errno
 import json
-import math
 import os
 import socket
-import struct
 import sys
 import time
-from typing import Any, Mapping
+from typing import Any
 
-PHASES = ("data", "h2d", "forward", "backward", "communication", "update")
+from argosy_contract.layout import LINES_SUFFIX, SCHEMA_VERSION
+from argosy_contract.steps import ROW_BYTES, row_header
+
 DISK_FULL_EXIT = 74  # EX_IOERR of sysexits.h
 
-SCHEMA_VERSION = 2
-STEPS_VERSION = 1
-LINES_SUFFIX = ".jsonl"
-MAGIC = b"\x89STEPS\r\n"
-BYTE_ORDER = 0x01020304
-CHECK_BASE = 0x5354455053544550
-HEADER = struct.Struct("<8s6I2d40x")
-ROW = struct.Struct("<3q8d")
-WORDS = struct.Struct("<11Q")
-CHECK = struct.Struct("<Q")
-ROW_BYTES = ROW.size + CHECK.size
-UNKNOWN_EPOCH = -1
-MOST_STEP = 2**31 - 1
-
-_WORD_MASK = 2**64 - 1
 _FLUSH_SECONDS = 1.0
 # Whom records are kept from.
 _FILE_MODE = 0o666 & ~int(os.environ.get("ARGOSY_UMASK", "077"), 8)
@@ -149,49 +134,6 @@ class _File:
             flush=True,
         )
         raise SystemExit(DISK_FULL_EXIT)
-
-
-def row(
-    *,
-    step: int,
-    epoch: int,
-    samples: int,
-    start: float,
-    seconds: float,
-    phases: Mapping[str, float],
-) -> bytes:
-    """Return the row of a step; times in seconds, those of phases by name where recorded."""
-    # NaN says that a phase was not recorded. A loop over PHASES would take longer than all else.
-    get = phases.get
-    return with_check(
-        ROW.pack(
-            step,
-            epoch,
-            samples,
-            start,
-            seconds,
-            get("data", math.nan),
-            get("h2d", math.nan),
-            get("forward", math.nan),
-            get("backward", math.nan),
-            get("communication", math.nan),
-            get("update", math.nan),
-        )
-    )
-
-
-def with_check(body: bytes) -> bytes:
-    """Return the eleven words of a row, or of a header, with their check behind them."""
-    check = (CHECK_BASE + sum(WORDS.unpack(body))) & _WORD_MASK
-    return body + CHECK.pack(check)
-
-
-def row_header(rank: int, node: int, unix: float, monotonic: float) -> bytes:
-    """Return the begin of a file of steps: whose it is, and one instant by both clocks in seconds."""
-    sizes = (ROW_BYTES, ROW_BYTES)
-    return with_check(
-        HEADER.pack(MAGIC, BYTE_ORDER, STEPS_VERSION, *sizes, rank, node, unix, monotonic)
-    )
 
 
 def _line_header(unix: float, monotonic: float) -> dict[str, Any]:

@@ -67,7 +67,8 @@ from typing import Any, Iterable, Iterator, Optional, Tuple, TypeVar
 
 import argosy_checkpoints
 import argosy_records
-from argosy_records import PHASES
+from argosy_contract import steps as step_rows
+from argosy_contract.steps import PHASES
 
 INTERRUPTED_EXIT = 75  # EX_TEMPFAIL: ended early as asked, to be continued
 
@@ -206,7 +207,7 @@ class Recorder:
         number, self._count = self._count, self._count + 1
         if self._log is None:
             return
-        row = argosy_records.row(
+        row = step_rows.row(
             step=number,
             epoch=_epoch(step.epoch),
             samples=_count(step.samples),
@@ -294,8 +295,8 @@ def _count(samples: Any) -> int:
 
 
 def _epoch(epoch: Any) -> int:
-    count = _whole(epoch, argosy_records.MOST_STEP)
-    return argosy_records.UNKNOWN_EPOCH if count is None else count
+    count = _whole(epoch, step_rows.MOST_STEP)
+    return step_rows.UNKNOWN_EPOCH if count is None else count
 
 
 def _whole(value: Any, most: int) -> int | None:

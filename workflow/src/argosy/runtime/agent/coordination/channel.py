@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import socket
 import time
 from typing import Callable, Collection
 
+from ...contract import layout
+from ...contract.files import number, try_object
 from ..rendezvous.kv_replica import KvReplica
 from ..rendezvous.local_server import serve_ranks
 from ..rendezvous.master_port import reserve_port
@@ -152,9 +153,8 @@ def _time_limit(settings: Settings) -> float | None:
     """
     if settings.run.time_limit is None:
         return None
-    try:
-        with open(os.path.join(settings.attempt_dir, "claim.json"), encoding="utf-8") as file:
-            began = float(json.load(file)["unix"])
-    except (OSError, ValueError, KeyError, TypeError):
+    claim = try_object(os.path.join(settings.attempt_dir, layout.CLAIM))
+    began = number(claim.get("unix"))
+    if began is None:
         return None
     return time.monotonic() + began + settings.run.time_limit - time.time()

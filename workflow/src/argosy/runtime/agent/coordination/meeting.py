@@ -13,6 +13,7 @@ import threading
 import time
 from typing import Callable
 
+from ...contract import layout
 from ..settings import Settings
 from .coordinator import Coordinator
 from .failure import OTHER, Failure
@@ -143,7 +144,7 @@ class Roll(threading.Thread):
         if failure := self._records.not_started(names):
             return failure
         for node in missing:
-            if f"node-{node}.json" in names and (failure := self._of(node, names)):
+            if layout.node_status(node) in names and (failure := self._of(node, names)):
                 return failure
         return None
 

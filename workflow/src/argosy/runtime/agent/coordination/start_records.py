@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from typing import Any, Mapping
 
-from ..files import open_regular
+from ...contract import layout
+from ...contract.files import read_object
 from ..settings import Settings
 from ..status import CANCELLED, FAILED
 from .failure import OTHER, Failure
-
-NOT_STARTED = "not-started.json"
-"""Written by watch_start.py, on the job's first host, among what the host writes of the attempt."""
 
 
 class StartRecords:
@@ -29,12 +26,13 @@ class StartRecords:
 
     def not_started(self, names: set[str]) -> Failure | None:
         """Return the failure of the node that is known not to start."""
-        said = _read(os.path.join(self._attempt_dir, NOT_STARTED)) if NOT_STARTED in names else None
+        name = layout.NOT_STARTED
+        said = _read(os.path.join(self._attempt_dir, name)) if name in names else None
         return failure_of(said) if said else None
 
     def status(self, node: int, names: set[str]) -> Mapping[str, Any] | None:
         """Return what the node's agent says of itself; None before it has begun."""
-        name = f"node-{node}.json"
+        name = layout.node_status(node)
         return _read(os.path.join(self._records, name)) if name in names else None
 
 
@@ -47,11 +45,9 @@ def _names(folder: str) -> set[str]:
 
 def _read(path: str) -> Mapping[str, Any] | None:
     try:
-        with open(open_regular(path), encoding="utf-8") as file:
-            content = json.load(file)
-    except (OSError, ValueError, RecursionError):
+        return read_object(path)
+    except (OSError, ValueError):
         return None
-    return content if isinstance(content, dict) else None
 
 
 def failure_of(record: Mapping[str, Any]) -> Failure | None:

@@ -11,6 +11,7 @@ import threading
 import time
 from typing import Callable
 
+from ...contract import layout
 from ..settings import Settings
 from .failure import OTHER, Failure
 
@@ -36,7 +37,7 @@ class Watch(threading.Thread):
         self._attempt = settings.attempt
         # The job's script makes the one, an agent that was sent SIGTERM the other.
         self._warnings = (settings.warning, settings.warned)
-        self._owner = os.path.join(settings.run_dir, "attempt")
+        self._owner = os.path.join(settings.run_dir, layout.OWNER)
         self._warned: Callable[[], None] | None = warned
         self._superseded = superseded
 

@@ -12,8 +12,8 @@ import time
 from collections import deque
 from typing import Iterable, Protocol
 
-from ..files import open_regular
-from ..step_rows import last_steps
+from ...contract.files import open_regular
+from ...contract.steps import last_steps
 from .processes import bytes_moved, family, processes
 
 # Less than this, read or written since the last sign, may be anything, such as a monitor's samples (bytes).

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Sequence
 
-from ..files import open_regular
+from ...contract.files import open_regular
 from .stacks import Frame
 
 _WAYS_OUT = (ast.Break, ast.Return, ast.Raise, ast.Yield, ast.YieldFrom, ast.Await, ast.Assert)

@@ -7,8 +7,9 @@ import os
 import time
 from typing import Callable, Mapping, Protocol, Sequence
 
+from ...contract.files import write_all
 from ..coordination.failure import HUNG
-from ..files import open_for_append, write_all
+from ..files import open_for_append
 from ..transport.messages import Order
 from .activity import Activity, Watched
 from .inspection import Finding, Inspection, Subject

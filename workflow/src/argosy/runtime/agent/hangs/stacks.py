@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import Collection, Mapping
 
-from ..files import open_regular
+from ...contract.files import open_regular
 from .processes import catches
 
 VARIABLE = "ARGOSY_STACKS"

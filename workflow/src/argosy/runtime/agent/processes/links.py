@@ -13,9 +13,10 @@ import threading
 import time
 from typing import Collection, Iterable, Mapping
 
-from ..files import write_json
+from ...contract.files import write_json
+from ...contract.layout import SCHEMA_VERSION, node_links
 from ..hangs.processes import Process, family, processes, with_children
-from ..settings import SCHEMA_VERSION, Settings
+from ..settings import Settings
 from ..sockets import LISTEN, Connection, connections, sockets_of
 
 # Until so many seconds after the start, and the seconds between two looks at the ranks' own sockets.
@@ -51,7 +52,7 @@ class LinkWatch(threading.Thread):
         master_port: int,
     ) -> None:
         super().__init__(name="links", daemon=True)
-        self._path = os.path.join(settings.records, f"links-{settings.node}.json")
+        self._path = os.path.join(settings.records, node_links(settings.node))
         self._ranks = dict(ranks)
         self._own_ports = {str(port) for port in own_ports}
         self._master_port = str(master_port or "none")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from ..files import open_regular
+from ...contract.files import open_regular
 
 _TAIL_BYTES, _TAIL_LINES = 16384, 25
 _UNREACHABLE = re.compile(

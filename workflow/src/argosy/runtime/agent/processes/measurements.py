@@ -9,10 +9,12 @@ import time
 from dataclasses import replace
 from typing import Sequence
 
+from ...contract import layout
+from ...contract.files import open_regular, try_object, write_all
+from ...contract.steps import NoStepsError, read_steps
 from ..coordination.failure import Failure
-from ..files import open_for_append, open_regular, write_all, write_cause
+from ..files import open_for_append, write_cause
 from ..settings import Settings
-from ..step_rows import NoStepsError, read_steps
 from .needed_text import needed_text
 from .number_kinds import NumberKinds
 from .output import Trouble
@@ -175,7 +177,7 @@ def _has_controls(text: bytes) -> bool:
 
 def printed_path(settings: Settings) -> str:
     """Return where the printed throughput is written."""
-    return os.path.join(settings.records, "printed.jsonl")
+    return os.path.join(settings.records, layout.PRINTED)
 
 
 def steps_recorded(settings: Settings) -> bool:
@@ -223,15 +225,12 @@ def measured_before(settings: Settings) -> bool:
         earlier = replace(settings, attempt=attempt)
         if _holds(printed_path(earlier), "printed") or _holds_steps(earlier.steps_file(0)):
             return True
-        attempt = _continued(os.path.join(earlier.attempt_dir, "claim.json"))
+        attempt = _continued(os.path.join(earlier.attempt_dir, layout.CLAIM))
     return False
 
 
 def _continued(claim: str) -> str:
     """Return the attempt whose checkpoint an attempt went on from; empty for none."""
-    try:
-        with open(open_regular(claim), encoding="utf-8", errors="replace") as file:
-            attempt = json.load(file)["continues"]["attempt"]
-    except (OSError, ValueError, LookupError, TypeError):
-        return ""
+    continues = try_object(claim).get("continues")
+    attempt = continues.get("attempt") if isinstance(continues, dict) else None
     return attempt if isinstance(attempt, str) and os.path.basename(attempt) == attempt else ""

@@ -7,7 +7,8 @@ import os
 import threading
 from typing import Callable
 
-from ..files import open_for_append, write_all, write_cause
+from ...contract.files import write_all
+from ..files import open_for_append, write_cause
 from ..hangs.stall_warning import StallWarnings
 from .losses import NotFiniteLosses
 

@@ -11,6 +11,8 @@ import subprocess
 import time
 from typing import Callable, Mapping, Sequence
 
+from ...contract import layout
+from ...contract.files import UMASK
 from ..coordination.failure import (
     ABORT,
     EXIT,
@@ -21,7 +23,7 @@ from ..coordination.failure import (
     ended_by_signal,
     ended_with_code,
 )
-from ..files import UMASK, open_for_append
+from ..files import open_for_append
 from ..hangs.processes import Process, caught, processes
 from ..settings import MeetingPoint, Settings, rank_environment
 from ..status import RankStatus
@@ -121,7 +123,7 @@ class Rank:
     @property
     def log(self) -> str:
         """The file of its output."""
-        return os.path.join(self._settings.logs, f"rank-{self.number}.log")
+        return os.path.join(self._settings.logs, layout.rank_log(self.number))
 
     @property
     def steps_file(self) -> str:
@@ -255,7 +257,7 @@ class Rank:
     def _has_saved(self) -> bool:
         """Return whether this attempt has saved a checkpoint since the rank was warned."""
         top = glob.escape(os.path.join(self._settings.checkpoints, self._settings.attempt))
-        found = glob.glob(os.path.join(top, "step-*", "checkpoint.json"))
+        found = glob.glob(os.path.join(top, "step-*", layout.CHECKPOINT))
         with contextlib.suppress(OSError):
             return any(os.stat(path).st_mtime >= self._warning.since - _SKEW for path in found)
         return False

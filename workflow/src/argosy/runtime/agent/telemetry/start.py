@@ -6,7 +6,8 @@ import os
 import socket
 from typing import Any, Callable, Mapping
 
-from ..settings import SCHEMA_VERSION, Settings
+from ...contract.layout import SCHEMA_VERSION
+from ..settings import Settings
 from .amd import AmdGpuSource
 from .cpu import JobCpu, NodeCpu, OwnCpu
 from .disk import Disk

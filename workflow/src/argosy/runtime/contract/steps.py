@@ -1,7 +1,6 @@
-"""Steps out of a file of rows, as python/argosy_records.py writes it (docs/run-folder.md).
+"""The rows of a file of steps, packed and read (docs/run-folder.md).
 
-Agents and the host's programs read them by this. A rank may have written anything: nothing in a file is
-believed that was not checked, and little of it is held at a time.
+A rank may have written anything: each row is checked before it is believed, and few are held at a time.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 import struct
-from typing import Dict, Iterator, List, NamedTuple, Optional
+from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional
 
 PHASES = ("data", "h2d", "forward", "backward", "communication", "update")
 
@@ -23,6 +22,7 @@ ROW_BYTES = 96
 
 MOST_STEP = 2**31 - 1
 """Of steps and epochs: far beyond any training, and its square is a number of 64 bits."""
+UNKNOWN_EPOCH = -1
 MOST_SAMPLES = 10**15 - 1
 """Of a step of a rank."""
 MOST_SECONDS = 1e300
@@ -32,6 +32,8 @@ HEADER = struct.Struct("<8s6I2d40x")
 ROW = struct.Struct("<3q8d")
 WORDS = struct.Struct("<12Q")
 _BEGIN = struct.Struct("<8s2I")
+_BODY = struct.Struct("<11Q")
+_CHECK = struct.Struct("<Q")
 
 _WORD_MASK = 2**64 - 1
 _BLOCK_ROWS = 1000
@@ -59,6 +61,47 @@ class Step(NamedTuple):
     start: float
     seconds: float
     phases: Dict[str, float]
+
+
+def row(
+    *,
+    step: int,
+    epoch: int,
+    samples: int,
+    start: float,
+    seconds: float,
+    phases: Mapping[str, float],
+) -> bytes:
+    """Return the row of a step; times in seconds, those of phases by name where recorded."""
+    # NaN says that a phase was not recorded. A loop over PHASES would take longer than all else.
+    get = phases.get
+    return with_check(
+        ROW.pack(
+            step,
+            epoch,
+            samples,
+            start,
+            seconds,
+            get("data", math.nan),
+            get("h2d", math.nan),
+            get("forward", math.nan),
+            get("backward", math.nan),
+            get("communication", math.nan),
+            get("update", math.nan),
+        )
+    )
+
+
+def with_check(body: bytes) -> bytes:
+    """Return the eleven words of a row, or of a header, followed by their check."""
+    check = (CHECK_BASE + sum(_BODY.unpack(body))) & _WORD_MASK
+    return body + _CHECK.pack(check)
+
+
+def row_header(rank: int, node: int, unix: float, monotonic: float) -> bytes:
+    """Return the header of a file of steps: rank, node, and one instant by both clocks (seconds)."""
+    sizes = (ROW_BYTES, ROW_BYTES)
+    return with_check(HEADER.pack(MAGIC, BYTE_ORDER, VERSION, *sizes, rank, node, unix, monotonic))
 
 
 def header_of(begin: bytes) -> Optional[Header]:

@@ -1,61 +1,41 @@
-"""Read and write files of a run's folder on the host, where programs of the run may have put anything.
+"""Read files that a program of the run may have replaced, and write files atomically.
 
-For the programs of this folder that batch scripts start. A link is not followed, a FIFO or device not
-waited for, a file read only up to a size, and JSON only as far as it can be trusted to be numbers and
-texts. What is written is a new file of its own, moved into place.
+A link is not followed, a FIFO or device not waited for, a file read only up to a size, and JSON only where
+it holds numbers and texts that can be trusted. A written file is a new one, moved into place. Python 3.6.
 """
-
-from __future__ import annotations
 
 import contextlib
 import errno
 import json
 import math
 import os
+import select
 import stat
-import sys
 import tempfile
-from typing import Any, Mapping, TextIO
+from typing import Any, Dict, Mapping, Optional
 
-SCHEMA_VERSION = 2  # of each JSON file of a run (docs/run-folder.md)
+from .layout import SCHEMA_VERSION
+
 MOST_JSON = 1 << 20  # bytes
 MOST_LOG = 4 << 20
-_UMASK = int(os.environ.get("ARGOSY_UMASK", "077"), 8)
-FOLDER_MODE, _FILE_MODE = 0o777 & ~_UMASK, 0o666 & ~_UMASK
+# A container engine may set an umask of its own: this is the job's.
+UMASK = int(os.environ.get("ARGOSY_UMASK", "077"), 8)
+FOLDER_MODE, FILE_MODE = 0o777 & ~UMASK, 0o666 & ~UMASK
 _LONGEST_NUMBER = 40  # digits; Python takes the square of their count to read more
-
-
-def say(line: str) -> bool:
-    """Print a line to standard output at once, and return whether it was written."""
-    return _print(line, sys.stdout)
-
-
-def complain(line: str) -> None:
-    """Print a line to standard error, where anybody reads it."""
-    _print(line, sys.stderr)
-
-
-def _print(line: str, stream: TextIO | None) -> bool:
-    if stream is None:
-        return False  # started with that descriptor closed
-    try:
-        line = line.encode(stream.encoding, "backslashreplace").decode(stream.encoding)
-        print(line, file=stream, flush=True)
-    except OSError:
-        # The rest of the buffer would fail again when Python ends, and replace the exit status by 120.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        return False
-    return True
 
 
 def open_regular(path: str) -> int:
     """Return a descriptor for reading. Raises OSError, also for what is no regular file."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-    descriptor = os.open(path, flags)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "not a regular file", path)
-    return descriptor
+    return check_regular(os.open(path, flags), path)
+
+
+def check_regular(descriptor: int, path: str) -> int:
+    """Return the descriptor of a regular file; close any other one and raise OSError."""
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "not a regular file", path)
 
 
 def read_bytes(path: str, most: int = MOST_JSON) -> bytes:
@@ -68,7 +48,7 @@ def read_bytes(path: str, most: int = MOST_JSON) -> bytes:
 
 
 def read_log(path: str, first: int = 0) -> str:
-    """Return what a log holds from the byte `first` on; of a long one its beginning and its end.
+    """Return the text of a log from the byte `first` on; of a long one its beginning and its end.
 
     Both together are `MOST_LOG`. Raises OSError.
     """
@@ -80,17 +60,12 @@ def read_log(path: str, first: int = 0) -> str:
         return (begin + file.read(MOST_LOG // 2)).decode("utf-8", "replace")
 
 
-def scheduler_log(run_dir: str, attempt: str) -> str:
-    """Return the path of the log that the scheduler keeps of an attempt's job, through all its restarts."""
-    return os.path.join(run_dir, "logs", f"scheduler-{attempt.rpartition('.')[0]}.log")
-
-
-def read_object(path: str) -> dict[str, Any]:
-    """Return the JSON object in a file, of the schema version that we know.
+def read_object(path: str) -> Dict[str, Any]:
+    """Return the JSON object in a file, of the known schema version.
 
     Raises:
         OSError: as `read_bytes`.
-        ValueError: it is damaged, or holds what JSON has no words for.
+        ValueError: the file is damaged, or holds numbers that JSON does not have.
     """
     try:
         content = json.loads(
@@ -103,49 +78,60 @@ def read_object(path: str) -> dict[str, Any]:
         raise ValueError("nested too deeply") from None
     version = content.get("schema_version") if isinstance(content, dict) else None
     if version != SCHEMA_VERSION or isinstance(version, bool):
-        raise ValueError(f"not an object of schema_version {SCHEMA_VERSION}")
+        raise ValueError(f"schema_version is {version!r}, but this Argosy reads {SCHEMA_VERSION}")
     return content  # type: ignore[no-any-return]
 
 
-def try_object(path: str) -> dict[str, Any]:
-    """Return as `read_object` does; empty where that cannot be."""
+def try_object(path: str) -> Dict[str, Any]:
+    """Return the same as `read_object`; an empty object where that raises."""
     try:
         return read_object(path)
     except (OSError, ValueError):
         return {}
 
 
-def number(value: object) -> float | None:
-    """Return a JSON number, None for what is none."""
+def number(value: object) -> Optional[float]:
+    """Return a JSON number; None for anything else."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return value if is_number else None  # type: ignore[return-value]
 
 
-def whole(value: object, below: int) -> int | None:
-    """Return a whole number from 0, None for what is none."""
+def whole(value: object, below: int) -> Optional[int]:
+    """Return a whole number from 0; None for anything else."""
     good = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < below
     return value if good else None  # type: ignore[return-value]
 
 
-def text(value: object, longest: int = 2000) -> str | None:
-    """Return a text in one line without what a terminal would obey, None for what is none."""
+def text(value: object, longest: int = 2000) -> Optional[str]:
+    """Return a text as one line without control characters; None for anything else."""
     if not isinstance(value, str):
         return None
     return "".join(each if each.isprintable() else " " for each in value[:longest])
 
 
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write every byte, also to a pipe or terminal that someone made non-blocking."""
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(descriptor, view) :]
+        except BlockingIOError:
+            select.select([], [descriptor], [])
+
+
 def write_text(path: str, content: str) -> None:
-    """Replace a file at once, or make it, never by way of a link. Raises OSError."""
+    """Make or replace a file atomically, never through a link. Raises OSError."""
     folder, name = os.path.split(path)
     temporary = ""
     try:
         # O_EXCL and O_NOFOLLOW, by a name that nobody can guess.
         descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
-        with open(descriptor, "w", encoding="utf-8") as file:
-            os.fchmod(descriptor, _FILE_MODE)
-            file.write(content)
-            file.flush()
+        try:
+            os.fchmod(descriptor, FILE_MODE)
+            write_all(descriptor, content.encode("utf-8"))
             os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
         os.replace(temporary, path)
     except OSError as error:
         if temporary:
@@ -154,8 +140,8 @@ def write_text(path: str, content: str) -> None:
         raise OSError(error.errno, os.strerror(error.errno or errno.EIO), path) from None
 
 
-def write_object(path: str, content: Mapping[str, Any]) -> None:
-    """Replace a JSON file at once. Raises OSError."""
+def write_json(path: str, content: Mapping[str, Any]) -> None:
+    """Make or replace a JSON file atomically. Raises OSError."""
     write_text(path, json.dumps(content, indent=1) + "\n")
 
 

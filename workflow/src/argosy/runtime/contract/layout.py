@@ -1,0 +1,83 @@
+"""The names of the files of a run's folder, their schema version and their limits (docs/run-folder.md)."""
+
+SCHEMA_VERSION = 2
+"""Of each JSON file of a run, and of the header of records."""
+MOST_NODES = 1 << 20
+MOST_RANKS_PER_NODE = 1 << 10
+MOST_RANKS = 1 << 18
+"""Of a job."""
+
+RUN = "run.json"
+PROVENANCE = "provenance.json"
+RESULT = "result.json"
+JOBS = "job.json"
+OWNER = "attempt"
+"""Holds the name of the attempt that claimed the run last."""
+
+ATTEMPTS = "attempts"
+RECORDS = "records"
+LOGS = "logs"
+CHECKPOINTS = "checkpoints"
+OUTPUT = "output"
+RANK_LOGS = "ranks"
+"""Below an attempt's logs."""
+
+CLAIM = "claim.json"
+VERDICT = "verdict.json"
+NOT_STARTED = "not-started.json"
+LOST = "lost.json"
+WARNING = "warning"
+TIME_LIMIT = "time-limit"
+JOB_LOG = "job.log"
+
+TIMELINE = "timeline.json"
+PRINTED = "printed.jsonl"
+WARNED = "warned"
+CHECKPOINT = "checkpoint.json"
+STEPS_SUFFIX = ".steps"
+LINES_SUFFIX = ".jsonl"
+
+
+def job_of(attempt: str) -> str:
+    """Return the id of the job that an attempt belongs to."""
+    return attempt.rpartition(".")[0]
+
+
+def scheduler_log(job_id: str) -> str:
+    """Return the name of the log that the scheduler keeps of a job through all its restarts."""
+    return f"scheduler-{job_id}.log"
+
+
+def node_status(node: int) -> str:
+    """Return the name of the file in which an agent describes its node."""
+    return f"node-{node}.json"
+
+
+def node_links(node: int) -> str:
+    """Return the name of the file that lists the connections of a node's ranks."""
+    return f"links-{node}.json"
+
+
+def node_telemetry(node: int) -> str:
+    """Return the name of the file of a node's telemetry."""
+    return f"telemetry-{node}.jsonl"
+
+
+def node_log(node: int) -> str:
+    """Return the name of a node's log."""
+    return f"node-{node}.log"
+
+
+def rank_log(rank: int) -> str:
+    """Return the name of the file of what a rank prints."""
+    return f"rank-{rank}.log"
+
+
+def rank_steps(rank: int) -> str:
+    """Return the name of the file of a rank's steps."""
+    return f"rank-{rank}{STEPS_SUFFIX}"
+
+
+def rank_lines(rank: int) -> str:
+    """Return the name of the file of a rank's other records."""
+    return f"rank-{rank}{LINES_SUFFIX}"

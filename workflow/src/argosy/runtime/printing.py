@@ -1,0 +1,30 @@
+"""Print lines of the host's programs, where nobody may read them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TextIO
+
+
+def say(line: str) -> bool:
+    """Print a line to standard output at once, and return whether it was written."""
+    return _print(line, sys.stdout)
+
+
+def complain(line: str) -> None:
+    """Print a line to standard error."""
+    _print(line, sys.stderr)
+
+
+def _print(line: str, stream: TextIO | None) -> bool:
+    if stream is None:
+        return False  # started with that descriptor closed
+    try:
+        line = line.encode(stream.encoding, "backslashreplace").decode(stream.encoding)
+        print(line, file=stream, flush=True)
+    except OSError:
+        # The rest of the buffer would fail again when Python ends, and replace the exit status by 120.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return False
+    return True
