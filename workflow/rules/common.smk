@@ -119,7 +119,7 @@ try:
     PLANS = dict(
         zip(
             RUNS,
-            plan_runs(Project(PROJECT), WHERE, RUNS.values(), LOCKS),
+            plan_runs(Project(PROJECT), WHERE, RUNS.values(), LOCKS, FACTS),
             strict=True,
         )
     )
@@ -130,17 +130,11 @@ try:
     }
     check_programs(Project(PROJECT).workloads_dir, RUNS.values())
     OUTDATED = find_outdated(Project(PROJECT), PLANS.values())
-    # What the scripts are made of: the rule's program reads what this Snakemake was given, and no file
-    # that another one may have written.
-    SOURCES = [
-        Path("slurm") / SITE / "site.yaml",
-        *template_files(SYSTEM, Path("slurm") / SITE, "job.sbatch.j2"),
-    ]
+    # The rule's program reads the plans of this Snakemake, and no file that another one may have written.
     STUDY_TEXT = study_text(
         Project(PROJECT),
-        WHERE,
         [*PLANS.values()],
-        SOURCES,
+        template_files(SYSTEM, Path("slurm") / SITE, "job.sbatch.j2"),
         [name for image in IMAGES for name in IMAGE_FILES.get(image, [])],
     )
     STUDY_FILE = f"results/{SITE}/study.json"

@@ -50,8 +50,8 @@ def plans(project: Project, command: str = COMMAND) -> list[Plan]:
 
 def text_of(project: Project, command: str = COMMAND) -> str:
     """What a Snakemake hands on."""
-    site = project.slurm_dir / "local/site.yaml"
-    return study_text(project, WHERE, plans(project, command), [site])
+    template = project.slurm_dir / "templates/base.sbatch.j2"
+    return study_text(project, plans(project, command), [template])
 
 
 def study_file(project: Project) -> Path:
@@ -66,7 +66,7 @@ def test_the_same_study_is_planned_once(project: Project, tmp_path: Path) -> Non
     path.write_text(text)
     assert is_planned(path, text_of(project))
     assert not is_planned(path, text_of(project, "false"))
-    assert read_study(path, "local") == (text, WHERE, [plan.run for plan in plans(project)])
+    assert read_study(path, "local", project) == (text, plans(project))
     assert [*tmp_path.glob("results/*")] == []
 
 
@@ -80,7 +80,7 @@ def test_runs_without_their_files_are_not_planned(project: Project) -> None:
 
 
 def test_other_files_of_an_image_are_another_study(project: Project) -> None:
-    texts = {study_text(project, WHERE, plans(project), [], files) for files in ((), ("a", "b"))}
+    texts = {study_text(project, plans(project), [], files) for files in ((), ("a", "b"))}
     assert len(texts) == 2
 
 
@@ -125,7 +125,7 @@ def test_another_store_python_site_or_place_changes_it(
     monkeypatch.setattr(sys, "executable", "/elsewhere/bin/python")
     found.add(text_of(project))
     site = project.slurm_dir / "local/site.yaml"
-    site.write_text(f"{site.read_text()}# A remark.\n")
+    site.write_text(f"{site.read_text()}\nenvironment: {{OMP_PROC_BIND: close}}\n")
     os.utime(site, (1, 1))
     found.add(text_of(project))
     shutil.copytree(project.path, tmp_path / "copy")
@@ -162,4 +162,4 @@ def test_a_damaged_file_is_named(project: Project, content: Any) -> None:
         file.parent.mkdir(parents=True)
         file.write_text(content)
     with pytest.raises(ArgosyError, match=r"study\.json: cannot be read .*; run: snakemake"):
-        read_study(file, "local")
+        read_study(file, "local", project)

@@ -16,7 +16,7 @@ from run_files import run_spec
 import argosy.runtime
 from argosy.errors import ArgosyError
 from argosy.jobs.verdicts import read_ending, settle
-from argosy.run_folder.job_file import add_job, change_job, newest_job, read_jobs
+from argosy.run_folder.job_file import add_job, newest_job, read_jobs
 from argosy.run_folder.models import Job
 from argosy.schedulers.base import State, Status
 from argosy.schedulers.local import scheduler as local
@@ -133,12 +133,13 @@ def test_what_a_killed_script_leaves_behind_is_ended(command: str, tmp_path: Pat
 
 def test_another_process_with_the_same_number_is_not_the_job(tmp_path: Path) -> None:
     run = run_with(tmp_path, "exec sleep 60")
-    scheduler = submitted(run)
+    submitted(run)
     mine = pid(run)
     entry = newest_job(run)
     assert entry
-    change_job(run, entry.job_id, pid=os.getpid(), process_created=1.0)
-    assert scheduler.poll()[run].state is State.GONE
+    assert local._state(entry) is State.RUNNING
+    other = entry.model_copy(update={"pid": os.getpid(), "process_created": 1.0})
+    assert local._state(other) is State.GONE
     os.kill(mine, signal.SIGKILL)
     os.waitpid(mine, 0)
 
@@ -300,8 +301,8 @@ def test_a_forged_entry_ends_nobody_else_s_process(tmp_path: Path) -> None:
             )
             add_job(run, entry)
             submitted(run).cancel()
-            local._end({run: entry.job_id})
-            assert not local._state(run, entry.job_id).active
+            local._end([entry])
+            assert not local._state(entry).active
         assert orphan.is_running() and orphan.status() != psutil.STATUS_ZOMBIE
         assert other.is_running() and other.status() != psutil.STATUS_ZOMBIE
     finally:

@@ -9,7 +9,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -100,6 +100,7 @@ class Executor(RemoteExecutor):
         self._scheduler: Scheduler | None = None
         self._guard = threading.Lock()
         self._ended: dict[Path, Status] = {}
+        self._submitted: dict[Path, RunFolder] = {}
         self._late_since: dict[Path, float] = {}
         self._told = ""
 
@@ -136,9 +137,13 @@ class Executor(RemoteExecutor):
     def _note_uses(self, run_dirs: Sequence[Path]) -> None:
         """Note in the store that images are in use, before they are looked for."""
         try:
-            note_uses(run_dirs)
+            self._submitted.update((run_dir, RunFolder(run_dir)) for run_dir in run_dirs)
+            note_uses(self._submitted[run_dir] for run_dir in run_dirs)
         except (ArgosyError, OSError) as problem:
             self.logger.warning(f"`argosy image prune` will not know of these runs: {problem}")
+
+    def _end_uses(self, run_dirs: Iterable[Path]) -> None:
+        end_uses(self._submitted.pop(run_dir, RunFolder(run_dir)) for run_dir in run_dirs)
 
     def _take_scheduler(self, job: JobExecutorInterface) -> Scheduler:
         """Take the site for this driver, and return its scheduler.
@@ -205,7 +210,7 @@ class Executor(RemoteExecutor):
     def _cancel(self, scheduler: Scheduler, run_dirs: Sequence[Path]) -> None:
         try:
             scheduler.cancel()
-            end_uses(run_dirs)
+            self._end_uses(run_dirs)
         except SchedulerError as problem:
             self.logger.error(
                 f"The jobs could not be cancelled and go on ({problem}). "
@@ -231,7 +236,7 @@ class Executor(RemoteExecutor):
     def _conclude(self, info: SubmittedJobInfo, status: Status) -> None:
         run_dir = _run_dir(info.job)
         del self._ended[run_dir]
-        end_uses([run_dir])
+        self._end_uses([run_dir])
         settle(run_dir, status, find_batch_system(info.job.resources.scheduler).LOG_WORDS)
         ending = read_ending(run_dir, status)
         if status.job_id:

@@ -23,9 +23,7 @@ def plan_runs(
     from argosy.jobs.study_file import read_study
 
     project = planning.Project(Path.cwd())
-    text, where, planned = read_study(study, site)
-    locks = project.locks({run.image for run in planned if run.image})
-    plans = planning.plan_runs(project, where, planned, locks)
+    text, plans = read_study(study, site, project)
     output.unlink(missing_ok=True)
     folders = [
         script.parent.relative_to(Path.cwd()) for script in planning.write_runs(project, plans)

@@ -10,13 +10,13 @@ from argosy.run_folder.folder import RunFolder
 from argosy.run_folder.models import RunFolderError
 
 
-def note_uses(run_dirs: Iterable[Path]) -> None:
+def note_uses(runs: Iterable[RunFolder]) -> None:
     """Note it of runs that are about to be submitted; nothing is pruned meanwhile.
 
     Raises:
         ArgosyError: when somebody has pruned or built for hours.
     """
-    wanted = [*_images(run_dirs)]
+    wanted = [*_images(runs)]
     for store in {store for _, store, _ in wanted if store.is_writable}:
         # Whoever prunes at this moment has looked already: the submission finds what is left.
         with store.locked("prune"):
@@ -24,15 +24,15 @@ def note_uses(run_dirs: Iterable[Path]) -> None:
                 note_use(store, digest, str(run_dir))
 
 
-def end_uses(run_dirs: Iterable[Path]) -> None:
+def end_uses(runs: Iterable[RunFolder]) -> None:
     """Take it back of runs whose jobs have ended."""
-    for run_dir, store, digest in _images(run_dirs):
+    for run_dir, store, digest in _images(runs):
         end_use(store, digest, str(run_dir))
 
 
-def _images(run_dirs: Iterable[Path]) -> Iterator[tuple[Path, Store, str]]:
+def _images(runs: Iterable[RunFolder]) -> Iterator[tuple[Path, Store, str]]:
     """Yield the runs that have an image, with its store and digest."""
-    for run_dir in run_dirs:
+    for run in runs:
         with suppress(RunFolderError, ArgosyError):
-            if image := RunFolder(run_dir).spec.image:
-                yield run_dir, Store.of_project(run_dir.parents[3]), image.digest
+            if image := run.spec.image:
+                yield run.path, Store.of_project(run.path.parents[3]), image.digest

@@ -93,15 +93,26 @@ class Target:
 
 
 def plan_runs(
-    project: Project, where: Target, runs: Iterable[Run], locks: Mapping[str, ImageLock]
+    project: Project,
+    where: Target,
+    runs: Iterable[Run],
+    locks: Mapping[str, ImageLock],
+    facts: Site | None = None,
 ) -> list[Plan]:
-    """Find each run's place on the site; `locks` are those of the images that there are, by name.
+    """Find each run's place on the site.
+
+    Args:
+        project: has the site's file.
+        where: the runs go to.
+        runs: of the study.
+        locks: of the images that are locked, by name.
+        facts: the site's file, where the caller has read it.
 
     Raises:
         ArgosyError: naming the file of the site, when it is not usable or nothing on it suits, or the
             variable of an experiment that is not its to set.
     """
-    facts = read_site(project.slurm_dir / where.site)
+    facts = facts or read_site(project.slurm_dir / where.site)
     runs = [*runs]
     try:
         shared = together((allocation_of(run, facts), request_of(run)) for run in runs)

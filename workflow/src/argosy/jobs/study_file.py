@@ -9,41 +9,51 @@ import hashlib
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from argosy import reading
 from argosy.errors import ArgosyError
 from argosy.files import json_text
 from argosy.jobs.description import Plan, describe_run
 from argosy.jobs.outdated import Programs, why_outdated
-from argosy.jobs.planning import Project, Target
+from argosy.jobs.planning import Project
+from argosy.site.models import Site
+from argosy.site.placement import Placement
 from argosy.study.runs import Run
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 
 def study_text(
     project: Project,
-    where: Target,
     plans: Sequence[Plan],
     sources: Iterable[Path],
     image_files: Iterable[str] = (),
 ) -> str:
-    """Return all that the batch scripts are made of, as JSON.
+    """Return everything that the batch scripts are made of but for the images' locks, as JSON.
 
     Args:
         project: the scripts hold paths of it, of its store and of this Python.
-        where: the runs go to.
         plans: of all runs.
-        sources: the site's file and the templates; their digests are noted.
-        image_files: what images are built of; a digest of their names is noted.
+        sources: the templates; their digests are noted.
+        image_files: the files that images are built of; a digest of their names is noted.
     """
     content = {
         "schema_version": SCHEMA_VERSION,
-        "hardware": where.hardware,
-        "queue": where.queue,
-        "runs": [plan.run.model_dump(mode="json") for plan in plans],
+        "site": plans[0].facts.model_dump(mode="json", exclude_unset=True),
+        "runs": [
+            {
+                "run": plan.run.model_dump(mode="json"),
+                "hardware": plan.placement.hardware_name,
+                "queue": plan.placement.queue_name,
+                "options": plan.options,
+                "allocation": plan.allocation,
+            }
+            for plan in plans
+        ],
         "project": str(project.path.absolute()),
         "store": str(project.store.path),
         "runtime": str(project.runtime_dir),
@@ -113,16 +123,36 @@ def find_outdated(project: Project, plans: Iterable[Plan]) -> dict[str, str]:
     return {run: cause for run, cause in causes.items() if cause}
 
 
-def read_study(path: Path, site: str) -> tuple[str, Target, list[Run]]:
-    """Return the text that the driver hands on, where its runs go, and the runs.
+def read_study(path: Path, site: str, project: Project) -> tuple[str, list[Plan]]:
+    """Return the text that the driver hands on, and its plans with the images' locks as they are now.
 
     Raises:
-        ArgosyError: when `path` holds something else.
+        ArgosyError: when `path` holds something else, or a lock is damaged.
     """
     try:
         text = path.read_text(encoding="utf-8")
         content = reading.json_of(text)
-        where = Target(site, content["hardware"], content["queue"])
-        return text, where, [Run.model_validate(run) for run in content["runs"]]
+        facts = Site.model_validate(content["site"])
+        plans = [_plan(site, facts, planned) for planned in content["runs"]]
     except (OSError, ValueError, LookupError, TypeError) as problem:
         raise ArgosyError(f"{path}: cannot be read ({problem!r})", "run: snakemake") from None
+    locks = project.locks({plan.run.image for plan in plans if plan.run.image})
+    return text, [replace(plan, lock=locks.get(plan.run.image or "")) for plan in plans]
+
+
+def _plan(site: str, facts: Site, planned: Mapping[str, Any]) -> Plan:
+    hardware, queue = planned["hardware"], planned["queue"]
+    return Plan(
+        site=site,
+        facts=facts,
+        placement=Placement(
+            hardware,
+            None if hardware is None else facts.hardware[hardware],
+            queue,
+            None if queue is None else facts.queues[queue],
+        ),
+        options=planned["options"],
+        run=Run.model_validate(planned["run"]),
+        lock=None,
+        allocation=planned["allocation"],
+    )

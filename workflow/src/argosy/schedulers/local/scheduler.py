@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,7 +16,7 @@ import psutil
 import argosy
 from argosy.files import umask
 from argosy.run_folder.folder import SCRIPT
-from argosy.run_folder.job_file import add_job, newest_job, read_jobs, script_digest
+from argosy.run_folder.job_file import add_job, newest_job, script_digest
 from argosy.run_folder.models import Job
 from argosy.schedulers.base import State, Status
 from argosy.schedulers.local.time_limit import Enforcer
@@ -48,7 +48,7 @@ class LocalScheduler:
 
     def __init__(self) -> None:
         self._queue: list[Path] = []
-        self._running: dict[Path, str] = {}
+        self._running: dict[Path, Job] = {}
         self._refused: dict[Path, Status] = {}
         self._limits: dict[Path, Enforcer] = {}
 
@@ -57,16 +57,15 @@ class LocalScheduler:
 
         A script that is another one by now is ended first.
         """
-        outdated: dict[Path, str] = {}
+        outdated: list[Job] = []
         for run_dir in run_dirs:
             job = newest_job(run_dir)
-            job_id = job.job_id if job else ""
-            runs = job is not None and _process(run_dir, job_id) is not None
-            if job and runs and job.script_sha256 == script_digest(run_dir / SCRIPT):
-                self._running[run_dir] = job_id
-                continue
-            if runs:
-                outdated[run_dir] = job_id
+            # That of a copied run names another folder's process.
+            if job and job.script in (None, str(run_dir / SCRIPT)) and _process_of(job):
+                if job.script_sha256 == script_digest(run_dir / SCRIPT):
+                    self._running[run_dir] = job
+                    continue
+                outdated.append(job)
             self._queue.append(run_dir)
         _end(outdated)
         self._start_next()
@@ -77,8 +76,8 @@ class LocalScheduler:
         One that is over its time limit is ended.
         """
         statuses = {
-            run_dir: Status(self._state(run_dir, job_id), job_id)
-            for run_dir, job_id in self._running.items()
+            run_dir: Status(self._state(run_dir, job), job.job_id)
+            for run_dir, job in self._running.items()
         }
         for run_dir, status in statuses.items():
             if not status.state.active:
@@ -92,14 +91,14 @@ class LocalScheduler:
     def cancel(self) -> None:
         """End all scripts; those that wait are forgotten."""
         self._queue.clear()
-        _end(self._running)
+        _end(self._running.values())
 
-    def _state(self, run_dir: Path, job_id: str) -> State:
-        state = _state(run_dir, job_id)
+    def _state(self, run_dir: Path, job: Job) -> State:
+        state = _state(job)
         limit = self._limits.get(run_dir)
-        if state is State.RUNNING and (script := _process(run_dir, job_id)):
+        if state is State.RUNNING and (script := _process_of(job)):
             with suppress(psutil.NoSuchProcess):
-                limit = limit or Enforcer(run_dir, job_id, script, lambda: _family(script))
+                limit = limit or Enforcer(run_dir, job.job_id, script, lambda: _family(script))
                 self._limits[run_dir] = limit
                 limit.enforce()
         return State.TIMEOUT if limit and limit.ended and not state.active else state
@@ -113,8 +112,8 @@ class LocalScheduler:
                 self._running[run_dir] = _start(run_dir)
 
 
-def _start(run_dir: Path) -> str:
-    """Start the run's script in a session of its own; the job's id."""
+def _start(run_dir: Path) -> Job:
+    """Start the run's script in a session of its own, and return its job."""
     job_id = f"local-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}-{time.monotonic_ns() % 10**6}"
     log = run_dir / "logs" / f"{job_id}.0" / "job.log"
     log.parent.parent.mkdir(exist_ok=True, mode=0o777 & ~umask())
@@ -139,12 +138,12 @@ def _start(run_dir: Path) -> str:
         process_created=psutil.Process(process.pid).create_time(),
     )
     add_job(run_dir, job)
-    return job_id
+    return job
 
 
-def _end(jobs: Mapping[Path, str]) -> None:
+def _end(jobs: Collection[Job]) -> None:
     """Ask scripts to end, each of which ends its nodes, and kill what is left."""
-    scripts = [process for item in jobs.items() if (process := _process(*item))]
+    scripts = [process for job in jobs if (process := _process_of(job))]
     families = [process for script in scripts for process in _family(script)]
     for script in scripts:
         with suppress(ProcessLookupError):
@@ -152,13 +151,13 @@ def _end(jobs: Mapping[Path, str]) -> None:
     _, alive = psutil.wait_procs(families, timeout=CANCEL_GRACE_S)
     _kill(alive)
     # What a script started while it was being looked at.
-    _kill([process for item in jobs.items() for process in _left_behind(*item)])
+    _kill([process for job in jobs for process in _left_behind(job)])
 
 
-def _state(run_dir: Path, job_id: str) -> State:
-    if _process(run_dir, job_id):
+def _state(job: Job) -> State:
+    if _process_of(job):
         return State.RUNNING
-    left = _left_behind(run_dir, job_id)
+    left = _left_behind(job)
     for process in left:
         with suppress(psutil.NoSuchProcess):
             process.terminate()
@@ -178,15 +177,14 @@ def _family(process: psutil.Process) -> list[psutil.Process]:
     return []
 
 
-def _left_behind(run_dir: Path, job_id: str) -> list[psutil.Process]:
+def _left_behind(job: Job) -> list[psutil.Process]:
     """Return the nodes of a script that was killed: processes of its session, which has lost its leader."""
-    job = _job(run_dir, job_id)
-    if job is None or job.pid is None or psutil.pid_exists(leader := job.pid):
+    if job.pid is None or psutil.pid_exists(leader := job.pid):
         return []
     return [
         process
         for process in psutil.process_iter()
-        if _session(process.pid) == leader and _is_of(process, job_id)
+        if _session(process.pid) == leader and _is_of(process, job.job_id)
     ]
 
 
@@ -243,18 +241,6 @@ def _session(pid: int) -> int | None:
         return os.getsid(pid)
     except (ProcessLookupError, PermissionError):
         return None
-
-
-def _process(run_dir: Path, job_id: str) -> psutil.Process | None:
-    job = _job(run_dir, job_id)
-    return _process_of(job) if job else None
-
-
-def _job(run_dir: Path, job_id: str) -> Job | None:
-    """Return what job.json says of a job of this folder; that of a copied run names another's process."""
-    script = str(run_dir / SCRIPT)
-    found = (job for job in read_jobs(run_dir) if job.job_id == job_id)
-    return next((job for job in found if job.script in (None, script)), None)
 
 
 def _process_of(job: Job) -> psutil.Process | None:
