@@ -378,6 +378,16 @@ def test_a_wrong_run_file_is_one_line(job: Any, run: dict[str, Any], said: str) 
     assert job.output(0).count("\n") == 1
 
 
+def test_the_agent_runs_what_its_attempt_claimed(job: Any) -> None:
+    job = job("print('claimed 7 samples/s')", throughput="([0-9.]+) samples/s", nodes=1)
+    claimed = json.loads((job.folder / "run.json").read_text())
+    claim = {"schema_version": 2, "unix": 1.0, "continues": None, "run": claimed}
+    (job.attempt_dir / "claim.json").write_text(json.dumps(claim))
+    planned_anew = {**claimed, "command": ["false"]}
+    (job.folder / "run.json").write_text(json.dumps(planned_anew))
+    assert job.start().wait() == [0], job.outputs()
+
+
 def test_an_experiments_own_python_folders_stand_beside_the_recorder_s(
     job: Any, tmp_path: Path
 ) -> None:

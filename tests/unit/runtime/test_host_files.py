@@ -117,6 +117,7 @@ def test_values_of_other_types_are_taken_as_missing(run_dir: Path, changes: obje
 @pytest.mark.parametrize("nodes", [10**9, "2", -1, True, None])
 def test_the_number_of_nodes_has_a_bound(run_dir: Path, nodes: object) -> None:
     (run_dir / "run.json").write_text(json.dumps({**RUN, "nodes": nodes}))
+    (run_dir / "attempts/7.0/claim.json").unlink(missing_ok=True)
     for program in ("verdict.py", "watch_start.py"):
         assert host(run_dir, program).returncode == 2
 

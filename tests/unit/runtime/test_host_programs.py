@@ -101,7 +101,7 @@ def with_checkpoint(folder: Path) -> None:
         "attempt": ATTEMPT,
         "step": 3,
         "unix": 1.0,
-        "plan": claim.plan_digest(str(folder)),
+        "plan": claim.read_plan(str(folder))[1],
     }
     (step / "checkpoint.json").write_text(json.dumps(content))
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from argosy.runtime import watch_end
-from argosy.runtime.watch_start import follow
+from argosy.runtime.watch_start import runs
 
 VANISHED = {
     "node": 1,
@@ -49,7 +49,7 @@ class Job:
     def watch(self, launcher: subprocess.Popen[bytes]) -> float:
         """Watch until the launcher has ended; returns the seconds that it took."""
         began = time.monotonic()
-        follow([str(self.folder), "7.0", str(launcher.pid)])
+        watch_end.watch_end(str(self.folder), "7.0", 3, [launcher.pid], runs)
         return time.monotonic() - began
 
 

@@ -38,21 +38,22 @@ def main(arguments: Sequence[str]) -> int:
         printing.complain("usage: claim.py RUN_DIR ATTEMPT SPEC WORKLOADS")
         return 2
     run_dir, attempt, spec, workloads = arguments
-    run = os.path.join(run_dir, layout.RUN)
-    if files.try_object(run).get("spec") != spec:
+    run, plan = read_plan(run_dir)
+    if run.get("spec") != spec:
         printing.complain(
-            f"argosy: {run} was planned anew after this script was submitted: submit job.sbatch beside it"
+            f"argosy: {os.path.join(run_dir, layout.RUN)} was planned anew after this script was "
+            "submitted: submit job.sbatch beside it"
         )
         return 2
     attempt_dir = os.path.join(run_dir, layout.ATTEMPTS, attempt)
     try:
         make_folders(run_dir, attempt)
         files.write_text(os.path.join(run_dir, layout.OWNER), attempt + "\n")
-        found = newest_checkpoint(run_dir)
-        claimed = {**describe(spec, found), **describe_run(run_dir)}
+        found = newest_checkpoint(run_dir, plan) if run.get("checkpoints") else None
+        claimed = {**describe(spec, found), **describe_run(run_dir, run)}
         claimed["log_begin"] = log_size(run_dir, attempt)
         claimed["utc_offset_s"] = system_offset()
-        claimed["programs"] = programs_of(claimed.get("run", {}), workloads)
+        claimed["programs"] = programs_of(run, workloads)
         tell_changes(run_dir, found, claimed["programs"])
         files.write_text(os.path.join(attempt_dir, layout.CLAIM), json.dumps(claimed) + "\n")
         if found and not printing.say(found[0]):
@@ -92,13 +93,19 @@ def describe(spec: str, found: tuple[str, dict[str, Any]] | None) -> dict[str, A
     }
 
 
-def describe_run(run_dir: str) -> dict[str, Any]:
-    """Return what runs now: those files say what is planned next, as soon as the study has changed."""
+def read_plan(run_dir: str) -> tuple[dict[str, Any], str]:
+    """Return run.json and a digest of its content; an empty object where it cannot be read."""
+    try:
+        content = files.read_bytes(os.path.join(run_dir, layout.RUN))
+        return files.object_of(content), hashlib.sha256(content).hexdigest()
+    except (OSError, ValueError):
+        return {}, ""
+
+
+def describe_run(run_dir: str, run: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the run and its experiment as they are now: the files change when the run is planned anew."""
     provenance = files.try_object(os.path.join(run_dir, layout.PROVENANCE))
-    found = {
-        "run": files.try_object(os.path.join(run_dir, layout.RUN)) or None,
-        "experiment": provenance.get("experiment"),
-    }
+    found = {"run": run, "experiment": provenance.get("experiment")}
     return {key: content for key, content in found.items() if isinstance(content, dict)}
 
 
@@ -135,15 +142,12 @@ def tell_changes(
         printing.complain(told)
 
 
-def newest_checkpoint(run_dir: str) -> tuple[str, dict[str, Any]] | None:
+def newest_checkpoint(run_dir: str, plan: str) -> tuple[str, dict[str, Any]] | None:
     """Return the folder (below checkpoints/) and description of the checkpoint with the most steps done.
 
-    Only those of the run as it is planned now count, and none from before its last completion: a
-    run that is measured again begins again.
+    Only those of the run as it is planned now count (`plan` is the digest of its run.json), and none from
+    before its last completion: a run that is measured again begins again.
     """
-    plan = plan_digest(run_dir)
-    if plan is None:
-        return None
     completed = last_completion(run_dir)
     found = [
         (folder, each)
@@ -170,14 +174,6 @@ def last_completion(run_dir: str) -> float:
     paths = glob.glob(os.path.join(found, layout.ATTEMPTS, "*", layout.VERDICT))
     verdicts = [each for each in map(files.try_object, paths) if each.get("state") == "completed"]
     return max((files.number(each.get("ended")) or 0.0 for each in verdicts), default=0.0)
-
-
-def plan_digest(run_dir: str) -> str | None:
-    """Return a digest of run.json: what was saved by another plan is of no use. None: no checkpoints."""
-    path = os.path.join(run_dir, layout.RUN)
-    if not files.try_object(path).get("checkpoints"):
-        return None
-    return hashlib.sha256(files.read_bytes(path)).hexdigest()
 
 
 if __name__ == "__main__":

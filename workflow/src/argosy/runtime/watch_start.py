@@ -56,31 +56,25 @@ _LESS_TELLING = (
 )
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Watch, or look once; 2 when the run's folder cannot be read."""
+def main(arguments: Sequence[str], *, to_the_end: bool = False) -> int:
+    """Watch the start, and the job to its end where asked; 2 when the run's folder cannot be read."""
     if len(arguments) < 2:
         printing.complain("usage: watch_start.py RUN_DIR ATTEMPT [PID...]")
         return 2
-    run_dir, attempt, *pids = arguments
+    run_dir, attempt, *names = arguments
     try:
-        run = files.read_object(os.path.join(run_dir, layout.RUN))
+        run = files.read_run(run_dir, attempt)
         nodes = files.whole(run.get("nodes"), layout.MOST_NODES)
         if not nodes:
             raise ValueError("nodes has to be a number of nodes")
     except (OSError, ValueError) as error:
-        printing.complain(f"argosy: {os.path.join(run_dir, 'run.json')}: {error!r}")
+        printing.complain(f"argosy: {os.path.join(run_dir, layout.RUN)}: {error!r}")
         return 2
-    watch(Start(run_dir, attempt, nodes), [int(pid) for pid in pids])
+    pids = [int(name) for name in names]
+    watch(Start(run_dir, attempt, nodes), pids)
+    if to_the_end:
+        watch_end(run_dir, attempt, nodes, pids, runs)
     return 0
-
-
-def follow(arguments: Sequence[str]) -> None:
-    """See to it that the launcher ends with the job that has been watched."""
-    run_dir, attempt, *pids = arguments
-    nodes = files.whole(
-        files.try_object(os.path.join(run_dir, layout.RUN)).get("nodes"), layout.MOST_NODES
-    )
-    watch_end(run_dir, attempt, nodes or 1, [int(pid) for pid in pids], runs)
 
 
 def watch(start: Start, pids: Sequence[int]) -> None:
@@ -242,7 +236,4 @@ if __name__ == "__main__":
     # It ends when the launcher has ended, whoever ended that.
     for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(each, signal.SIG_IGN)
-    code = main(sys.argv[1:])
-    if code == 0:
-        follow(sys.argv[1:])
-    sys.exit(code)
+    sys.exit(main(sys.argv[1:], to_the_end=True))

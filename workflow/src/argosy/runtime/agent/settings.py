@@ -1,4 +1,4 @@
-"""What the agent is told: the job's part by the environment, the run's part by run.json."""
+"""The agent's settings: of the job from the environment, of the run from run.json as it was claimed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Mapping, Pattern
 
 from ..contract import layout
-from ..contract.files import read_object
+from ..contract.files import read_run
 
 _CONTAINER_PATH = re.compile(r"(?<![\w./-])(?:/workloads|/job)(?![\w.-])")
 """The folders of a container that commands and variables name, as the whole of a path or its beginning."""
@@ -197,7 +197,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         visible_amd_gpus=environ.get("ROCR_VISIBLE_DEVICES"),
         in_container=bool(environ.get("ARGOSY_ENGINE")),
         echo=environ.get("ARGOSY_ECHO") == "1",
-        run=_on_this_host(_read_run(os.path.join(run_dir, layout.RUN)), environ),
+        run=_on_this_host(_read_run(run_dir, environ["ARGOSY_ATTEMPT"]), environ),
     )
     rank_environment(settings, 0, MeetingPoint())
     return settings
@@ -260,9 +260,10 @@ def _address(name: str, text: str) -> str:
         raise SettingsError(f"{name}: {text.strip()!r} is not an IP address") from None
 
 
-def _read_run(path: str) -> Run:
+def _read_run(run_dir: str, attempt: str) -> Run:
+    path = os.path.join(run_dir, layout.RUN)
     try:
-        content = read_object(path)
+        content = read_run(run_dir, attempt)
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}") from None
     except ValueError as error:
