@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from argosy.run_folder.attempts import job_of
+from argosy.runtime.contract.layout import job_of
 from argosy.run_folder.folder import RunFolder, allocation_folder
 from argosy.run_folder.models import Job
 from argosy.schedulers.base import Listed, SchedulerError, State, job_name
