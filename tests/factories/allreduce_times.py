@@ -39,11 +39,6 @@ def halving_s(data_bytes: float, nodes: int, network: Network = BETWEEN) -> floa
     return seconds
 
 
-def doubling_s(data_bytes: float, nodes: int, network: Network = BETWEEN) -> float:
-    """Recursive doubling over a power of two nodes of one rank."""
-    return (nodes.bit_length() - 1) * (network[0] + data_bytes * network[1])
-
-
 def hierarchical_times(
     noise: float = 0.02,
     repeats: int = 3,

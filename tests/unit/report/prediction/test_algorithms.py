@@ -1,7 +1,7 @@
 """What algorithms send, against their rounds counted one by one."""
 
 import pytest
-from allreduce_times import doubling_s, halving_s, hierarchical_s, ring_s
+from allreduce_times import halving_s, hierarchical_s, ring_s
 
 from argosy.report.topics.prediction.network import ALGORITHMS, Traffic, Traffics
 
@@ -39,19 +39,7 @@ def test_rings(nodes: int) -> None:
 @pytest.mark.parametrize("nodes", [2, 4, 16, 4096])
 def test_powers_of_two(nodes: int) -> None:
     assert seconds("halving", nodes, 1) == pytest.approx(halving_s(10, nodes, (100, 30)))
-    assert seconds("doubling", nodes, 1) == pytest.approx(doubling_s(10, nodes, (100, 30)))
-    assert seconds("tree", nodes, 1) == pytest.approx(2 * doubling_s(10, nodes, (100, 30)))
 
 
-@pytest.mark.parametrize("name", ["halving", "doubling"])
-def test_ranks_beyond_a_power_of_two_send_all_to_a_neighbour_and_back(name: str) -> None:
-    assert seconds(name, 5, 1) == pytest.approx(seconds(name, 4, 1) + 2 * (100 + 300))
-
-
-def test_a_tree_has_a_level_more_beyond_a_power_of_two() -> None:
-    assert [ALGORITHMS["tree"](nodes, 1).between_nodes.rounds for nodes in (4, 5, 8)] == [4, 6, 6]
-
-
-def test_ranks_of_a_node_share_its_link() -> None:
-    alone, shared = (ALGORITHMS["doubling"](4, ranks).between_nodes for ranks in (1, 8))
-    assert (shared.rounds, shared.share) == (alone.rounds, 8 * alone.share)
+def test_ranks_beyond_a_power_of_two_send_all_to_a_neighbour_and_back() -> None:
+    assert seconds("halving", 5, 1) == pytest.approx(seconds("halving", 4, 1) + 2 * (100 + 300))

@@ -11,7 +11,6 @@ from allreduce_times import (
     WITHIN,
     coverage,
     coverage_of_jobs,
-    doubling_s,
     halving_s,
     hierarchical_s,
     hierarchical_times,
@@ -64,7 +63,6 @@ def test_what_was_put_in_comes_out() -> None:
     [
         ("ring", lambda size, nodes: ring_s(size, nodes, BETWEEN)),
         ("halving", halving_s),
-        ("doubling", doubling_s),
     ],
 )
 def test_the_algorithm_is_told_from_the_times(

@@ -8,10 +8,8 @@ Purkayastha and van de Geijn, "Collective communication: theory, practice, and e
 
     ring        2 (p - 1) rounds      2 (p - 1) / p bytes for each
     halving     2 log p               2 (p - 1) / p      Rabenseifner: recursive halving, doubling
-    doubling    log p                 log p              recursive doubling
-    tree        2 log p               2 log p            binomial: reduce, then broadcast
 
-Halving and doubling want a power of two: other ranks give their data to a neighbour first and get
+Halving wants a power of two: other ranks give their data to a neighbour first and get
 the result last, two messages of n bytes. The time to add numbers up is part of beta.
 
 Ranks of a node share its link to other nodes, and beta between nodes is that of a whole node.
@@ -56,23 +54,9 @@ def _ring(participants: int) -> Traffic:
 
 
 def _halving(participants: int) -> Traffic:
-    rounds, extra = _doublings(participants)
-    return Traffic(2 * rounds + extra, 2 * (1 - 2.0**-rounds) + extra)
-
-
-def _doubling(participants: int) -> Traffic:
-    rounds, extra = _doublings(participants)
-    return Traffic(rounds + extra, rounds + extra)
-
-
-def _tree(participants: int) -> Traffic:
-    depth = (participants - 1).bit_length()
-    return Traffic(2 * depth, 2 * depth)
-
-
-def _doublings(participants: int) -> tuple[int, int]:
     rounds = math.frexp(participants)[1] - 1
-    return rounds, 0 if participants == 1 << rounds else 2
+    extra = 0 if participants == 1 << rounds else 2
+    return Traffic(2 * rounds + extra, 2 * (1 - 2.0**-rounds) + extra)
 
 
 def ring(nodes: int, ranks_per_node: int) -> Traffics:
@@ -91,27 +75,11 @@ def halving(nodes: int, ranks_per_node: int) -> Traffics:
     return Traffics(_halving(ranks_per_node), _halving(nodes))
 
 
-def doubling(nodes: int, ranks_per_node: int) -> Traffics:
-    """Recursive doubling: all ranks of a node send all of the data at once."""
-    between = _doubling(nodes)
-    return Traffics(
-        _doubling(ranks_per_node), Traffic(between.rounds, between.share * ranks_per_node)
-    )
-
-
-def tree(nodes: int, ranks_per_node: int) -> Traffics:
-    """Return a binomial tree of nodes, and one in each node."""
-    return Traffics(_tree(ranks_per_node), _tree(nodes))
-
-
-# With one rank a node `hierarchical` is `ring`, and with powers of two `tree` cannot be told from
-# `doubling`: of equals the first is chosen.
+# With one rank a node `hierarchical` is `ring`: of equals the first is chosen.
 ALGORITHMS: Mapping[str, Algorithm] = {
     "ring": ring,
     "hierarchical": hierarchical,
     "halving": halving,
-    "doubling": doubling,
-    "tree": tree,
 }
 
 
