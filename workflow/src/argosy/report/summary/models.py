@@ -26,7 +26,6 @@ from argosy.report.summary.parts import (
     PointTimeline,
     PositiveEstimate,
     PredictionSummary,
-    QueueWaits,
     Rates,
     RatioEstimate,
     Size,
@@ -38,6 +37,22 @@ from argosy.report.summary.parts import (
 )
 
 SUMMARY_VERSION = 7
+
+
+@dataclass(frozen=True)
+class QueueWaits:
+    """Of completed runs whose jobs had a queue; medians, since single waits may be a hundred times longer.
+
+    A site's load decides them, so they are of these hours and have no interval for others.
+    """
+
+    jobs: int
+    queues: tuple[str, ...]
+    waited_s: float
+    shortest_s: float
+    longest_s: float
+    to_result_s: float
+    """From the submission to the end of the run."""
 
 
 @dataclass(frozen=True)

@@ -140,22 +140,6 @@ class CostSummary:
 
 
 @dataclass(frozen=True)
-class QueueWaits:
-    """Of completed runs whose jobs had a queue; medians, since single waits may be a hundred times longer.
-
-    A site's load decides them, so they are of these hours and have no interval for others.
-    """
-
-    jobs: int
-    queues: tuple[str, ...]
-    waited_s: float
-    shortest_s: float
-    longest_s: float
-    to_result_s: float
-    """From the submission to the end of the run."""
-
-
-@dataclass(frozen=True)
 class StallSummary:
     """What a step at one size waits for: shares by part, which add up to 1, or why they are not known."""
 

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from argosy.errors import plain_texts
 from argosy.reading import json_of
@@ -11,6 +12,7 @@ from argosy.report.runs.measurements import ALLREDUCES_ALONE, Measurement, Point
 from argosy.report.runs.scaling import PointScaling, scaling, without_interval
 from argosy.report.runs.setups import NamedSetup, inputs_digest
 from argosy.report.runs.study_tables import StudyTables, open_study
+from argosy.report.runs.warmup import WarmUp
 from argosy.report.statistics.estimates import Estimate, outliers, proportion_estimate
 from argosy.report.statistics.few_runs import median_estimate, slow_jobs
 from argosy.report.summary.models import (
@@ -27,16 +29,12 @@ from argosy.report.summary.models import (
 )
 from argosy.report.summary.parts import (
     NOT_KNOWN,
-    AllreduceSummary,
     ContainerCostSummary,
-    PointTimeline,
-    QueueWaits,
     Rates,
     SizeRuns,
-    StallSummary,
 )
-from argosy.report.topics.accuracy import Outcome, outcomes, recorded_metrics
-from argosy.report.topics.allreduces import allreduces
+from argosy.report.topics import of_experiments, of_points
+from argosy.report.topics.accuracy import Outcome, outcomes
 from argosy.report.topics.answer import advise
 from argosy.report.topics.container_cost import container_costs
 from argosy.report.topics.costs import OutsideSteps, between_steps, cost_summary, flops_utilisation
@@ -47,9 +45,6 @@ from argosy.report.topics.losses import RankTimes, point_factors, rank_times
 from argosy.report.topics.phases import StepTime, step_times
 from argosy.report.topics.prediction.inputs import Measured, everything
 from argosy.report.topics.prediction.predicted import prediction_of
-from argosy.report.topics.queue import queue_waits
-from argosy.report.topics.stalls import stalls
-from argosy.report.topics.timelines import timelines
 from argosy.report.topics.usage import Usage, unread, usage, usage_summary
 from argosy.results.tables import Run
 
@@ -106,14 +101,11 @@ class _Analysis:
     measured: Mapping[str, Sequence[Measurement]]
     times: Mapping[tuple[str, Point], StepTime]
     outcomes: Mapping[tuple[str, Point], Outcome]
-    metrics: Mapping[tuple[str, Point], Mapping[str, Estimate]]
-    queues: Mapping[tuple[str, Point], QueueWaits]
+    of_points: Mapping[str, Mapping[tuple[str, Point], Any]]
     ranks: Mapping[tuple[str, str], RankTimes]
     usage: Mapping[tuple[str, str], Usage]
     setups: Mapping[str, NamedSetup]
-    stalls: Mapping[str, list[StallSummary]]
-    timelines: Mapping[str, list[PointTimeline]]
-    allreduces: Mapping[str, list[AllreduceSummary]]
+    of_experiments: Mapping[str, Mapping[str, Any]]
     container_costs: Mapping[str, list[ContainerCostSummary]]
     between_steps: Mapping[Run, OutsideSteps]
     rates: Rates
@@ -163,14 +155,11 @@ def _experiments(
         by_name,
         times,
         outcomes(tables),
-        recorded_metrics(tables),
-        queue_waits(tables),
+        of_points(tables),
         rank_times(tables),
         used,
         tables.setups,
-        stalls(tables),
-        timelines(tables),
-        allreduces(tables),
+        of_experiments(tables),
         container_costs(tables.setups, by_name),
         between,
         rates,
@@ -206,9 +195,7 @@ def _experiment(
         laws.undecided,
         prediction=None if isinstance(prediction, Refused) else prediction,
         no_prediction=refused,
-        stalls=found.stalls.get(name, []),
-        timelines=found.timelines.get(name, []),
-        allreduces=found.allreduces.get(name, []),
+        **{field: of.get(name, []) for field, of in found.of_experiments.items()},
         container_costs=found.container_costs.get(name, []),
         sizes=[_size(runs, point, of_point) for point, of_point in states.items()],
         advice=advise(points),
@@ -241,9 +228,9 @@ def _point(
     time = found.times.get((experiment, point))
     outcome = found.outcomes.get((experiment, point))
     used = usage_summary(found.usage_at(experiment, point))
-    metrics = found.metrics.get((experiment, point), {})
+    key = experiment, point
+    topics: dict[str, Any] = {field: of[key] for field, of in found.of_points.items() if key in of}
     return PointSummary(
-        **point.size,
         runs_samples_per_s=list(scaled.samples_per_s) if scaled else [],
         throughput_samples_per_s=scaled.throughput if scaled else None,
         speed_up=scaled.speed_up if scaled else None,
@@ -272,13 +259,15 @@ def _point(
         detectable_ratio=scaled.detectable if scaled else None,
         median_samples_per_s=median_estimate(scaled.samples_per_s) if scaled else None,
         flops_utilisation=flops_utilisation(
-            point.nodes, scaled.throughput, metrics.get("flops_per_sample"), found.rates
+            point.nodes,
+            scaled.throughput,
+            topics.get("metrics", {}).get("flops_per_sample"),
+            found.rates,
         )
         if scaled
         else None,
-        queue=found.queues.get((experiment, point)),
         no_interval=scaled.no_interval if scaled else None,
-        metrics=dict(metrics),
+        **topics | point.size,
     )
 
 
@@ -309,8 +298,9 @@ def _runs(
     kept = {*RunSummary.__dataclass_fields__}
     summaries = []
     for row in tables.fetch(_RUNS):
-        run = by_run.get((row["experiment"], row["run_id"]))
-        outside = between.get((row["experiment"], row["run_id"]))
+        key = row["experiment"], row["run_id"]
+        run = by_run.get(key)
+        outside = between.get(key)
         summaries.append(
             RunSummary(
                 **{name: value for name, value in row.items() if name in kept}
@@ -321,21 +311,28 @@ def _runs(
                 samples_per_s=run.samples_per_s if run else None,
                 throughput_source=run.source if run else None,
                 left_out=run.left_out if run else None,
-                is_far_off=(row["experiment"], row["run_id"]) in far_off,
-                is_slow=(row["experiment"], row["run_id"]) in slow_runs,
-                warm_up_steps=run.warm_up.steps if run and run.warm_up else None,
-                is_steady=run.warm_up.is_steady if run and run.warm_up else None,
-                warm_up=run.warm_up.reason if run and run.warm_up else None,
-                warm_up_excess=run.warm_up.excess if run and run.warm_up else None,
-                slower_from=run.warm_up.slower_from if run and run.warm_up else None,
-                slower=run.warm_up.slower if run and run.warm_up else 1.0,
+                is_far_off=key in far_off,
+                is_slow=key in slow_runs,
+                **_of_warm_up(run.warm_up if run else None),
                 between_steps=outside.between if outside else None,
-                not_finite=odd.get((row["experiment"], row["run_id"]), []),
-                long_steps=long.get((row["experiment"], row["run_id"])),
-                stragglers=list(tables.stragglers.get((row["experiment"], row["run_id"]), ())),
+                not_finite=odd.get(key, []),
+                long_steps=long.get(key),
+                stragglers=list(tables.stragglers.get(key, ())),
             )
         )
     return summaries
+
+
+def _of_warm_up(found: WarmUp | None) -> dict[str, Any]:
+    """Return the fields of a run that its warm-up fills."""
+    return {
+        "warm_up_steps": found.steps if found else None,
+        "is_steady": found.is_steady if found else None,
+        "warm_up": found.reason if found else None,
+        "warm_up_excess": found.excess if found else None,
+        "slower_from": found.slower_from if found else None,
+        "slower": found.slower if found else 1.0,
+    }
 
 
 def _far_off(measured: Iterable[Measurement]) -> set[Run]:

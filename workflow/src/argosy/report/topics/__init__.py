@@ -4,11 +4,17 @@ A topic measures something in the tables, says what is found of it, and may draw
 topic. What it adds to the report stands in the lists of this file.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from argosy.report import sizes
 from argosy.report.drawing import Drawing
+from argosy.report.runs.measurements import Point
+from argosy.report.runs.study_tables import StudyTables
 from argosy.report.summary.models import ExperimentSummary, Summary
 from argosy.report.topics import (
     accuracy,
+    allreduces,
     container_cost,
     costs,
     doubts,
@@ -24,6 +30,20 @@ from argosy.report.topics import (
 )
 from argosy.report.topics.history import says as history
 from argosy.report.topics.prediction import says as prediction
+
+
+def of_points(tables: StudyTables) -> Mapping[str, Mapping[tuple[str, Point], Any]]:
+    """Return what topics measure by experiment and point, by its field of `PointSummary`."""
+    return {"queue": queue.queue_waits(tables), "metrics": accuracy.recorded_metrics(tables)}
+
+
+def of_experiments(tables: StudyTables) -> Mapping[str, Mapping[str, Any]]:
+    """Return what topics measure by experiment, by its field of `ExperimentSummary`."""
+    return {
+        "stalls": stalls.stalls(tables),
+        "timelines": timelines.timelines(tables),
+        "allreduces": allreduces.allreduces(tables),
+    }
 
 
 def to_know(summary: Summary, experiment: ExperimentSummary) -> list[str]:

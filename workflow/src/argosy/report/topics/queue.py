@@ -6,8 +6,7 @@ from statistics import median
 from argosy.report.numbers import count, duration
 from argosy.report.runs.measurements import Point
 from argosy.report.runs.study_tables import StudyTables
-from argosy.report.summary.models import ExperimentSummary, PointSummary
-from argosy.report.summary.parts import QueueWaits
+from argosy.report.summary.models import ExperimentSummary, PointSummary, QueueWaits
 
 _QUERY = """
 SELECT experiment, nodes, ranks_per_node, ranks, list(DISTINCT queue ORDER BY queue) AS queues,
