@@ -5,7 +5,7 @@ Predicted from steps on one node and two, and from allreduces on two and four.
 
 import numpy as np
 from rich.table import Table
-from simulated_rings import WORLDS, World, forecast_of, run_s, true_step_s
+from simulated_rings import WORLDS, World, known_training_of, run_s, true_step_s
 
 from argosy.report.statistics.estimates import Estimate
 from argosy.report.topics.laws import Refused
@@ -46,7 +46,7 @@ def _study(
     world: World, truth: dict[int, float], chance: np.random.Generator
 ) -> dict[int, tuple[float, bool | None, bool | None]]:
     """Error of the step, and whether a run to come and the efficiency are covered, by nodes."""
-    found = prediction_summary(forecast_of(world, SCATTER, chance), Question(nodes=SIZES))
+    found = prediction_summary(known_training_of(world, SCATTER, chance), Question(nodes=SIZES))
     assert not isinstance(found, Refused)
     points = {point.nodes: point for point in found.points}
     return {

@@ -23,7 +23,7 @@ from argosy.report.topics.prediction import (
     fit_communication,
     split_layers,
 )
-from argosy.report.topics.prediction.inputs import Forecast
+from argosy.report.topics.prediction.inputs import KnownTraining
 
 MODEL = Model(
     split_layers({f"layer{number}": 1e7 for number in range(8)}, 0.1),
@@ -101,7 +101,7 @@ def true_step_s(world: World, nodes: int, steps: int = 400) -> float:
     return float(np.mean([step_s(world, nodes, chance) for _ in range(steps)]))
 
 
-def forecast_of(world: World, scatter: float, chance: np.random.Generator) -> Forecast:
+def known_training_of(world: World, scatter: float, chance: np.random.Generator) -> KnownTraining:
     """What Argosy makes of steps on one node and two, and of allreduces on two and four."""
     network = fit_communication(_times(world, chance))
     assert isinstance(network, Communication)
@@ -115,7 +115,7 @@ def forecast_of(world: World, scatter: float, chance: np.random.Generator) -> Fo
     calibrated = calibrate(training, means, math.log(ratio.high / ratio.mean))
     assert isinstance(calibrated, Calibration)
     scatter_of_runs = Scatter.of(steps_s)
-    return Forecast(
+    return KnownTraining(
         "network", network, calibrated, Point(1, 1, 1), means, None, (), scatter_of_runs
     )
 

@@ -13,7 +13,7 @@ from cluster_workspace import SNAKEMAKE, ClusterWorkspace
 from argosy.report.runs.measurements import measurements
 from argosy.report.runs.study_tables import open_study
 from argosy.report.topics.phases import step_times
-from argosy.report.topics.prediction.inputs import Forecast, everything, forecast
+from argosy.report.topics.prediction.inputs import KnownTraining, everything, known_training
 from argosy.report.topics.prediction.training import step_s
 
 PACED = Path(__file__).parent / "programs" / "paced.py"
@@ -104,8 +104,8 @@ def error_from_two_nodes(workspace: ClusterWorkspace) -> float:
     with open_study(tables_dir) as tables:
         found = everything(tables, measurements(tables), step_times(tables), {})
     network = [time for time in found.allreduces["network"] if time.nodes == 2]
-    known = forecast(replace(found, allreduces={"network": network}), "paced")
-    assert isinstance(known, Forecast), known
+    known = known_training(replace(found, allreduces={"network": network}), "paced")
+    assert isinstance(known, KnownTraining), known
     return step_s(known.training, 4) / known.measured_s[4] - 1
 
 

@@ -10,7 +10,7 @@ from argosy.report import Rates, write_report
 from argosy.report.statistics.estimates import Estimate
 from argosy.report.summary.parts import UsageSummary
 from argosy.report.summary.summarise import summarise
-from argosy.report.topics import costs as cost_chart
+from argosy.report.topics import costs
 from argosy.report.topics.costs import cost_summary
 from argosy.results import collect
 
@@ -86,4 +86,4 @@ def test_the_line_of_costs_joins_sizes_that_no_other_beats(tmp_path: Path) -> No
         completed(tmp_path / "site", step_s=step_s, nodes=nodes)
     collect(tmp_path / "site", tmp_path / "site/tables")
     [experiment] = summarise(tmp_path / "site/tables", Rates(price_per_node_hour=2.0)).experiments
-    assert [point.nodes for point in cost_chart.best(cost_chart.priced(experiment))] == [4, 1]
+    assert [point.nodes for point in costs.best(costs.priced(experiment))] == [4, 1]

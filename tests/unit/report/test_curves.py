@@ -38,7 +38,7 @@ def test_a_curve_goes_where_its_fit_does(scaling: str, law: Law) -> None:
 
 
 def test_a_curve_ends_at_the_largest_size() -> None:
-    sizes = curves.sizes(3, 24)
+    sizes = curves.curve_sizes(3, 24)
     assert sizes == sorted(sizes)
     assert (sizes[0], sizes[-1]) == (3, 24)
 

@@ -18,7 +18,7 @@ from argosy.report.summary.parts import PredictionSummary
 from argosy.report.topics.phases import step_times
 from argosy.report.topics.prediction import Horovod, model_at
 from argosy.report.topics.prediction.answers import Question
-from argosy.report.topics.prediction.inputs import Forecast, everything, forecast
+from argosy.report.topics.prediction.inputs import KnownTraining, everything, known_training
 from argosy.report.topics.prediction.measured import horovod_settings
 from argosy.report.topics.prediction.predicted import predicted
 from argosy.report.topics.prediction.says import sentences
@@ -104,8 +104,8 @@ def test_the_slowest_of_many_ranks_makes_the_step(tmp_path: Path) -> None:
     assert spread == pytest.approx(0.05, rel=0.15)
     with open_study(results / "tables") as tables:
         found = everything(tables, measurements(tables), step_times(tables), {})
-    known = forecast(found, "training")
-    assert isinstance(known, Forecast)
+    known = known_training(found, "training")
+    assert isinstance(known, KnownTraining)
     many, one = (model_at(known.training, nodes).own_s for nodes in (512, 1))
     assert many / one == pytest.approx(slowest_of(512, spread), rel=0.002)
     assert many / one == pytest.approx(1.16, abs=0.03)

@@ -7,8 +7,7 @@ from study_files import plan
 
 from argosy.report.summary.models import Summary
 from argosy.report.summary.summarise import summarise
-from argosy.report.topics import runs as findings
-from argosy.report.topics import sentences, to_know
+from argosy.report.topics import runs, sentences, to_know
 from argosy.results import collect
 
 STEPS = 150
@@ -35,7 +34,7 @@ def test_throttled_runs_are_said_and_that_sizes_differ_in_it(tmp_path: Path) -> 
     slow = [run for run in summary.runs if run.slower_from is not None]
     assert [run.nodes for run in slow] == [1, 1, 1]
     assert all(run.is_steady is False for run in slow)
-    said = findings.remarks(slow[0])[0]
+    said = runs.remarks(slow[0])[0]
     assert "From step 60 on its steps take 1.2" in said
     text = " ".join(to_know(summary, experiment))
     assert "Steps become slower in the course of runs, in the median 1.2" in text

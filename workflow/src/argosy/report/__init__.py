@@ -1,6 +1,6 @@
 """From the tables to files for people: HTML, JSON, CSV.
 
-A few lines in the terminal are made in `terminal`, answers to questions in `predicting`.
+`outputs/terminal.py` prints a few lines; `topics/prediction/predicted.py` answers how many nodes to take.
 """
 
 from argosy.report.summary.parts import Rates

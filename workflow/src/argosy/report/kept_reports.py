@@ -119,7 +119,7 @@ def report_called(folder: Path, word: str) -> Summary:
             kept = [each for each in found.experiments if each.setup.image in images]
             return replace(found, experiments=kept) if images else found
         there += [*dates, *(commit[:_DIGITS] for commit in told)]
-        there += [shown for one in past.experiments if (shown := _shown(one.setup.image))]
+        there += [shown for one in past.experiments if (shown := _image_in_short(one.setup.image))]
     names = some([*dict.fromkeys(there)])
     raise ArgosyError(
         f"{folder}: no report is of {word or 'nothing'}",
@@ -136,7 +136,7 @@ def _is_of(image: str | None, word: str) -> bool:
     )
 
 
-def _shown(image: str | None) -> str:
+def _image_in_short(image: str | None) -> str:
     name, _, digest = (image or "").rpartition(" ")
     return f"{name} ({digest.removeprefix('sha256:')[:_DIGITS]})" if name else ""
 

@@ -3,7 +3,7 @@
 from xml.sax.saxutils import escape
 
 from argosy.errors import ArgosyError, choices
-from argosy.report import sizes as size_names
+from argosy.report import sizes
 from argosy.report.colours import FAIR, GOOD, POOR, UNKNOWN
 from argosy.report.numbers import number, percent
 from argosy.report.summary.models import ExperimentSummary, Summary
@@ -34,21 +34,21 @@ def badge_of(summary: Summary, name: str | None = None) -> str:
         raise ArgosyError(
             f"--experiment {name}: there is no such experiment", choices(names, name or "")
         )
-    said, colour = _said(found)
+    said, colour = _words_and_colour(found)
     return _drawn(" · ".join([found.experiment, *summary.sites]), said, colour)
 
 
-def _said(experiment: ExperimentSummary) -> tuple[str, str]:
+def _words_and_colour(experiment: ExperimentSummary) -> tuple[str, str]:
     """Return a loss of speed where one is shown, else the efficiency of the size to take for time."""
     changes = experiment.history.changes if experiment.history else []
     if slower := [one for one in changes if is_slower(one)]:
         worst = min(slower, key=lambda one: one.ratio.mean)
-        return f"{size_names.size(experiment, worst)}: {percent(1 - worst.ratio.mean)} slower", POOR
+        return f"{sizes.size(experiment, worst)}: {percent(1 - worst.ratio.mean)} slower", POOR
     measured = [one for one in experiment.points if one.throughput_samples_per_s]
     if not measured:
         return "not measured", UNKNOWN
     point = point_of(experiment, experiment.advice.for_time) if experiment.advice else measured[0]
-    size = size_names.size(experiment, point)
+    size = sizes.size(experiment, point)
     if point is measured[0] or not point.efficiency:
         assert point.throughput_samples_per_s
         rate = number(point.throughput_samples_per_s.mean)

@@ -17,8 +17,8 @@ from argosy.report.page.html import VEGA_LITE
 from argosy.report.statistics.estimates import Estimate
 from argosy.report.summary.models import ExperimentSummary, Summary
 from argosy.report.topics import drawings
-from argosy.report.topics import stalls as stall_words
 from argosy.report.topics.losses import NAMES
+from argosy.report.topics.stalls import part_names
 
 _NONE = "--"
 
@@ -66,7 +66,7 @@ def _factors(experiment: ExperimentSummary) -> str:
 
 
 def _stalls(experiment: ExperimentSummary) -> str:
-    parts = stall_words.part_names(experiment)
+    parts = part_names(experiment)
     rows = [
         [str(stalls.nodes), str(stalls.ranks), *_cells(stalls.shares, parts)]
         for stalls in experiment.stalls

@@ -11,8 +11,7 @@ from argosy.report import numbers, sizes
 from argosy.report.sizes import states
 from argosy.report.summary.models import ExperimentSummary, PointSummary, read_summary
 from argosy.report.summary.parts import PredictedPoint, PredictionSummary
-from argosy.report.topics import sentences, to_know
-from argosy.report.topics import setups as setup_words
+from argosy.report.topics import sentences, setups, to_know
 from argosy.report.topics.answer import advice, answer
 from argosy.terminal import make_table
 
@@ -40,7 +39,7 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
         for sentence in to_know(content, experiment):
             console.print(escape(sentence), style="yellow")
         console.print()
-    for sentence in setup_words.mixtures(content):
+    for sentence in setups.mixtures(content):
         console.print(escape(sentence), style="red")
     for problem in content.problems:
         where = f"{problem.experiment}/{problem.run_id}"

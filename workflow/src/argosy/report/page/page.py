@@ -10,19 +10,22 @@ from urllib.parse import quote
 
 from argosy.reading import NotReadError, read_end
 from argosy.report import sizes
-from argosy.report import sizes as size_names
 from argosy.report.methods import methods
 from argosy.report.numbers import of_metric
 from argosy.report.overview import overview_drawing, sparkline
 from argosy.report.page.html import rendered
 from argosy.report.sizes import states
 from argosy.report.summary.models import FailureSummary, Summary
-from argosy.report.topics import first_pictures, further_pictures, sentences, to_know
-from argosy.report.topics import setups as headings
-from argosy.report.topics import setups as setup_words
-from argosy.report.topics import slowness as repeated_slowness
-from argosy.report.topics import stalls as stall_words
-from argosy.report.topics import timelines as timeline_words
+from argosy.report.topics import (
+    first_pictures,
+    further_pictures,
+    sentences,
+    setups,
+    slowness,
+    stalls,
+    timelines,
+    to_know,
+)
 from argosy.report.topics.accuracy import metric_names
 from argosy.report.topics.answer import advice, advised, answer
 from argosy.report.topics.history import says as history
@@ -30,7 +33,7 @@ from argosy.report.topics.laws import CONTRADICTED
 from argosy.report.topics.laws.says import NAMES, parameter_texts
 from argosy.report.topics.losses import factor_names, worst_factor
 from argosy.report.topics.phases import phase_names
-from argosy.report.topics.prediction import says as prediction_words
+from argosy.report.topics.prediction import says as prediction
 from argosy.report.topics.runs import remarks
 from argosy.report.topics.scaling import measured_sizes
 
@@ -84,13 +87,13 @@ def excerpt(path: Path, top: Path) -> str:
     lines = tail.decode(errors="replace").rstrip().split("\n")
     if not is_whole and len(lines) > 1:
         del lines[0]
-    shown = [_shown(line) for line in lines[-LINES:]]
+    shown = [_printable(line) for line in lines[-LINES:]]
     if not any(shown):
         raise NoExcerptError(f"{path.name} is empty")
     return "\n".join(shown)
 
 
-def _shown(line: str) -> str:
+def _printable(line: str) -> str:
     # A progress bar is one line that was written many times over; its last state is what was seen.
     last = _TERMINAL.sub("", line.rstrip("\r").rpartition("\r")[2])
     plain = "".join(_plain(character) for character in last.expandtabs(4)).rstrip()
@@ -119,15 +122,15 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         summary=summary,
         link=lambda path: _link(to_results, path),
         states=states,
-        facts=headings.facts,
-        footer=headings.footer,
+        facts=setups.facts,
+        footer=setups.footer,
         answer=answer,
         advice=advice,
         advised=advised,
         to_know=to_know,
         sentences=sentences,
         counted=sizes.counted,
-        size=size_names.size,
+        size=sizes.size,
         sparkline=sparkline,
         overview_drawing=overview_drawing,
         first_pictures=first_pictures,
@@ -138,21 +141,21 @@ def page(summary: Summary, results_dir: Path, out_dir: Path) -> str:
         factor_names=factor_names,
         measured_sizes=measured_sizes,
         remarks=remarks,
-        slow_host_sentences=repeated_slowness.host_sentences,
-        mixtures=setup_words.mixtures,
+        slow_host_sentences=slowness.host_sentences,
+        mixtures=setups.mixtures,
         methods=methods,
         law_names=NAMES,
         parameter_texts=parameter_texts,
         contradicted=CONTRADICTED,
-        stall_names=stall_words.part_names,
+        stall_names=stalls.part_names,
         metric_names=metric_names,
         of_metric=of_metric,
-        stall_refusals=stall_words.refusals,
+        stall_refusals=stalls.refusals,
         history_sentences=history.sentences,
-        shown=setup_words.shown,
-        timeline_names=timeline_words.part_names,
-        timeline_refusals=timeline_words.refusals,
-        prediction_sentences=prediction_words.sentences,
+        shown=setups.shown,
+        timeline_names=timelines.part_names,
+        timeline_refusals=timelines.refusals,
+        prediction_sentences=prediction.sentences,
     )
 
 

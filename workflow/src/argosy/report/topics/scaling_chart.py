@@ -20,8 +20,7 @@ from argosy.report.drawing import (
 from argosy.report.numbers import count
 from argosy.report.statistics.estimates import Estimate
 from argosy.report.summary.models import ExperimentSummary, PointSummary
-from argosy.report.topics.laws import says as curves
-from argosy.report.topics.laws.says import NAMES
+from argosy.report.topics.laws.says import NAMES, best, curve_sizes, throughput
 
 _MEAN = "mean of the runs"
 
@@ -100,7 +99,7 @@ def _drawing(
     by_nodes = size_names.same_width(experiment)
     means = [_mean(experiment, point, points[0], quantity) for point in points]
     runs = list(_runs(points, by_nodes)) if quantity.has_runs else []
-    law = curves.best(experiment.laws) if quantity.has_runs and len(points) > 1 else None
+    law = best(experiment.laws) if quantity.has_runs and len(points) > 1 else None
     fitted = f"fit: {NAMES[law.law]}" if law else ""
     curve = _curve(experiment, points, fitted) if law else []
     widths = dict(zip(dict.fromkeys(row["series"] for row in means), cycle(SERIES), strict=False))
@@ -164,17 +163,17 @@ def _runs(points: Sequence[PointSummary], by_nodes: bool) -> Iterator[dict[str, 
 
 
 def _curve(experiment: ExperimentSummary, points: Sequence[PointSummary], fitted: str) -> Rows:
-    law = curves.best(experiment.laws)
+    law = best(experiment.laws)
     assert law is not None
     ranks_of_a_size = points[0].ranks_per_node if size_names.same_width(experiment) else 1
     ranks = [point.ranks for point in points]
     return [
         {
             "size": float(f"{each / ranks_of_a_size:.6g}"),
-            "y": float(f"{curves.throughput(law, each):.6g}"),
+            "y": float(f"{throughput(law, each):.6g}"),
             "series": fitted,
         }
-        for each in curves.sizes(min(ranks), max(ranks))
+        for each in curve_sizes(min(ranks), max(ranks))
     ]
 
 

@@ -172,23 +172,23 @@ def usage_summary(runs: Sequence[Usage]) -> UsageSummary | None:
 _Of = Callable[[Usage], float | None]
 
 
-def _known(runs: Sequence[Usage], of: _Of) -> list[float]:
+def _values(runs: Sequence[Usage], of: _Of) -> list[float]:
     return [value for value in map(of, runs) if value is not None]
 
 
 def _mean(runs: Sequence[Usage], of: _Of) -> Estimate | None:
-    values = _known(runs, of)
+    values = _values(runs, of)
     return total_estimate(values) if values else None
 
 
 def _share(runs: Sequence[Usage], of: _Of) -> Estimate | None:
     # Counters are read one after the other, so that a little more than all of the time may seem used.
-    values = [min(value, 1.0) for value in _known(runs, of)]
+    values = [min(value, 1.0) for value in _values(runs, of)]
     return proportion_estimate(values) if values else None
 
 
 def _rate(runs: Sequence[Usage], of: _Of) -> Estimate | None:
-    values = _known(runs, of)
+    values = _values(runs, of)
     if not values or min(values) <= 0:
         # Of what was nothing once there is no proportion.
         return Estimate(len(values), sum(values) / len(values)) if values else None

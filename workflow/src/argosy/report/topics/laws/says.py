@@ -199,7 +199,7 @@ def best(laws: Sequence[LawSummary]) -> LawSummary | None:
     return next((law for law in laws if law.is_best and law.refused is None), None)
 
 
-def sizes(smallest: int, largest: int) -> list[float]:
+def curve_sizes(smallest: int, largest: int) -> list[float]:
     """Ranks at which a curve is drawn, in growing steps, the largest measured size last.
 
     Of larger ones the runs say nothing that a curve without an interval could show.

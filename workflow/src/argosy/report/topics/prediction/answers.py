@@ -20,7 +20,7 @@ from argosy.report.summary.parts import (
     Rates,
 )
 from argosy.report.topics.laws import Interval, Refused
-from argosy.report.topics.prediction.inputs import Forecast
+from argosy.report.topics.prediction.inputs import KnownTraining
 from argosy.report.topics.prediction.network import Level
 from argosy.report.topics.prediction.predict import (
     NodeUse,
@@ -139,7 +139,7 @@ class Question:
 
 
 def prediction_summary(
-    found: Forecast, question: Question, rates: Rates = NOT_KNOWN
+    found: KnownTraining, question: Question, rates: Rates = NOT_KNOWN
 ) -> PredictionSummary | Refused:
     """Return the answers to a question."""
     farthest = FARTHEST * found.most_nodes
@@ -184,7 +184,7 @@ def powers_up_to(most: int) -> list[int]:
     return [2**power for power in range(most.bit_length())]
 
 
-def _measured_efficiencies(found: Forecast) -> dict[int, float]:
+def _measured_efficiencies(found: KnownTraining) -> dict[int, float]:
     """Against one node, of each number of nodes that was measured."""
     rates = {
         nodes: samples_per_step(found.training, nodes) / seconds / nodes
@@ -193,7 +193,7 @@ def _measured_efficiencies(found: Forecast) -> dict[int, float]:
     return {nodes: rate / rates[1] for nodes, rate in sorted(rates.items())}
 
 
-def _misses(found: Forecast) -> list[int]:
+def _misses(found: KnownTraining) -> list[int]:
     """Return the measured numbers of nodes whose step is outside its interval and the model's error."""
     sizes = sorted(found.measured_s)
     predictions = predict(found.training, sizes, 1.0, scatter=found.scatter)
@@ -209,7 +209,7 @@ def _misses(found: Forecast) -> list[int]:
 
 
 def _efficient(
-    found: Forecast, wanted: float, measured: Mapping[int, float], misses: Sequence[int]
+    found: KnownTraining, wanted: float, measured: Mapping[int, float], misses: Sequence[int]
 ) -> tuple[int | None, int | None]:
     """Up to how many nodes the efficiency is as wanted: by the best estimate, and surely.
 
@@ -230,7 +230,7 @@ def _efficient(
     return likely, largest_surely_with_efficiency(found.training, wanted, found.scatter, most)
 
 
-def _within(found: Forecast, question: Question) -> int | None:
+def _within(found: KnownTraining, question: Question) -> int | None:
     if question.node_hours is None:
         return None
     node_hours, samples = question.node_hours, question.samples
@@ -260,7 +260,7 @@ def _network(level: Level | None, measurements: int) -> NetworkSummary | None:
     )
 
 
-def _point(one: Prediction, found: Forecast) -> PredictedPoint:
+def _point(one: Prediction, found: KnownTraining) -> PredictedPoint:
     measured_s = found.measured_s.get(one.nodes)
     has_interval = found.scatter is not None and one.nodes <= found.most_nodes
     known = estimate if has_interval else _without_interval

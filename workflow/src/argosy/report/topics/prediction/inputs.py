@@ -111,7 +111,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Forecast:
+class KnownTraining:
     """A calibrated training, and what it rests on.
 
     `collectives` is the experiment whose allreduces tell of the network, `measured_s` the mean step by
@@ -159,9 +159,9 @@ def everything(
     )
 
 
-def forecast(
+def known_training(
     found: Measured, experiment: str, collectives: str | None = None
-) -> Forecast | Refused:
+) -> KnownTraining | Refused:
     """Return the training of `experiment`, with the network of the experiment `collectives`.
 
     Without `collectives` it is the only experiment that measured allreduces.
@@ -204,7 +204,7 @@ def forecast(
     )
     power_w = _power_w(found, experiment, base)
     scatter = repeats.scatter(base)
-    return Forecast(name, communication, corrected, base, measured_s, power_w, notes, scatter)
+    return KnownTraining(name, communication, corrected, base, measured_s, power_w, notes, scatter)
 
 
 def _other_exchange(found: Measured, experiment: str) -> Refused | None:

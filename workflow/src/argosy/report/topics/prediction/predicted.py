@@ -25,7 +25,7 @@ from argosy.report.topics.prediction.answers import (
     powers_up_to,
     prediction_summary,
 )
-from argosy.report.topics.prediction.inputs import Measured, everything, forecast
+from argosy.report.topics.prediction.inputs import Measured, everything, known_training
 from argosy.report.topics.usage import usage
 from argosy.results import ResultsError
 
@@ -256,7 +256,7 @@ def prediction_of(
     They are by the network where it was measured, else by throughputs alone.
     """
     asked = question or Question()
-    known = forecast(found, experiment, collectives)
+    known = known_training(found, experiment, collectives)
     answers = known if isinstance(known, Refused) else prediction_summary(known, asked, rates)
     if not isinstance(answers, Refused) or collectives or experiment in found.allreduces:
         return answers
