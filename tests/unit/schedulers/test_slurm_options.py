@@ -185,3 +185,16 @@ def test_a_percent_sign_in_the_folder_is_none_of_slurms() -> None:
 def test_directives_are_quoted() -> None:
     assert directive("constraint", "a&b") == "#SBATCH --constraint='a&b'"
     assert directive("exclusive", None) == "#SBATCH --exclusive"
+
+
+def test_two_queues_of_a_partition_have_the_options_of_a_pair() -> None:
+    facts = site(
+        """
+        queues:
+          main-cpu: {hardware: [cpu], options: {partition: main}}
+          main-gpu: {hardware: [gpu], options: {partition: main, qos: gpu}}
+        """
+    )
+    without, with_gpus = options(facts, run()), options(facts, run(gpus=1))
+    assert (without["partition"], with_gpus["partition"]) == ("main", "main")
+    assert "qos" not in without and with_gpus["qos"] == "gpu"
