@@ -3,11 +3,12 @@
 import os
 import shutil
 import signal
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from agent_job import Job, jobs
 
 from argosy.images.builder.recipe import plan
 from argosy.images.store.store import Store, remove_tree
@@ -52,6 +53,13 @@ def base_layer(
     (folder / "Containerfile").write_text(f"FROM {BASE}\n")
     key = plan(folder).final.key
     return key, project_store.layer(key)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
+    """Makes jobs of real agents in the test's folder, and clears up after them."""
+    with jobs(tmp_path) as make:
+        yield make
 
 
 HAS_PASSED = pytest.StashKey[bool]()

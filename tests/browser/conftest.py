@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
+from reports import reported
 from study_files import completed, plan, sample_study
-
-from argosy.report import write_report
-from argosy.results import collect
 
 HOSTILE = "</script><script>document.title='harmed'</script>&\x07\u202e'\"<!--"
 """An experiment that a folder may well be called, but for the slash, which no name can have."""
@@ -61,8 +59,7 @@ def opened(browser: Browser) -> Iterator[Callable[..., Watched]]:
 
 
 def report_of(results: Path) -> Path:
-    collect(results, results / "tables")
-    return write_report(results).html
+    return reported(results).html
 
 
 @pytest.fixture(scope="session")

@@ -11,11 +11,11 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from planned_studies import network, training
 from playwright.sync_api import Page, expect
+from reports import reported
 from study_files import completed, plan
 
-from argosy.report import Rates, write_comparison, write_report
+from argosy.report import Rates, write_comparison
 from argosy.report.summary.models import read_summary
-from argosy.results import collect
 
 Open = Callable[..., Any]
 
@@ -50,8 +50,7 @@ def test_nor_in_a_table_of_experiments_nor_in_a_comparison(tmp_path: Path, opene
     training(results, {1: 0.1, 2: 0.2})
     for name in ("Runs", "failures", "Machines", "Experiments"):
         completed(results, experiment=name)
-    collect(results, results / "tables")
-    written = write_report(results)
+    written = reported(results)
     page = opened(written.html, bypass_csp=True).page
     assert page.locator("#all-experiments tbody tr").count() == 6
     assert objections(page) == []
@@ -68,8 +67,7 @@ def test_nor_in_a_history_and_in_costs(tmp_path: Path, opened: Open) -> None:
                 run = plan(results, "digits", nodes, 1, repeat)
                 run.execute(attempt)
                 run.steps(attempt, step_s=step_s + repeat / 1e4, steps=30)
-        collect(results, results / "tables")
-        written = write_report(results, Rates(price_per_node_hour=2.0, currency="EUR"))
+        written = reported(results, Rates(price_per_node_hour=2.0, currency="EUR"))
     page = opened(written.html, bypass_csp=True).page
     assert page.locator("figure.history").count() == 1
     assert page.get_by_text("Slower than in the report of").count() == 2

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
+from reports import reported_summary
 from study_files import plan
 
 from argosy.report import write_comparison, write_report
@@ -106,8 +107,7 @@ def summary_at(site: Path) -> Summary:
             for node in range(nodes):
                 run.telemetry(node, gpus=4, interval_s=0.25)
     rates = Rates(price_per_node_hour=4.2, currency="EUR", carbon_g_per_kwh=300.0)
-    collect(site, site / "tables")
-    return read_summary(json.loads(write_report(site, rates).json.read_text()))
+    return reported_summary(site, rates)
 
 
 def test_the_widest_tables_fit_the_window(tmp_path: Path, opened: Open) -> None:

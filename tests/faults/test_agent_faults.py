@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from agent_job import (
     RUNTIME,
     Job,
     another_user,
-    jobs,
     require_namespaces,
 )
 
@@ -67,12 +65,6 @@ time.sleep(600)
 """
 NOT_THE_HEADS = ": the answer is not the head's: it is not signed with the job's token"
 VANISHED = "its agent vanished (no heartbeat for 5 s)"
-
-
-@pytest.fixture
-def job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
-    with jobs(tmp_path) as make:
-        yield make
 
 
 def test_a_killed_rank_ends_the_job_and_is_named(job: Any) -> None:

@@ -2,14 +2,13 @@
 
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 import step_files
-from agent_job import ADDRESS, Job, another_user, jobs, require_namespaces
+from agent_job import ADDRESS, Job, another_user, require_namespaces
 from strangers import STRANGERS, beset
 
 pytestmark = pytest.mark.quiet
@@ -85,12 +84,6 @@ def ports_of(job: Job) -> list[int]:
 def trained(job: Job, nodes: int) -> list[int]:
     """The steps that each rank has recorded."""
     return [step_files.count(job.records / f"rank-{rank}.steps") for rank in range(nodes)]
-
-
-@pytest.fixture
-def job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
-    with jobs(tmp_path) as make:
-        yield make
 
 
 def test_strangers_of_another_user_do_not_keep_a_job_from_completing(job: Any) -> None:

@@ -2,13 +2,12 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_job import PYTHON, Job, jobs
+from agent_job import PYTHON, Job
 
 from argosy.runtime.agent.coordination.coordinator import judge
 from argosy.runtime.agent.coordination.failure import (
@@ -47,12 +46,6 @@ if os.environ["ARGOSY_RANK"] == "0":
 time.sleep(3)
 sys.exit(3)
 """
-
-
-@pytest.fixture
-def job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
-    with jobs(tmp_path) as make:
-        yield make
 
 
 def parents() -> dict[int, int]:

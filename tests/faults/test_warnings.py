@@ -2,12 +2,12 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_job import PYTHON, Job, jobs
+from agent_job import PYTHON, Job
 
 CHECKPOINTS = {"warning_s": 60, "requeues": 3}
 LISTENS = """
@@ -38,12 +38,6 @@ SPAWNS = """
 import subprocess, sys
 sys.exit(max(p.wait() for p in [subprocess.Popen([sys.executable, sys.argv[1]]) for _ in range(2)]))
 """
-
-
-@pytest.fixture
-def job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
-    with jobs(tmp_path) as make:
-        yield make
 
 
 @pytest.fixture

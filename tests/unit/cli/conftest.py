@@ -4,10 +4,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from reports import reported
 from study_files import sample_study
-
-from argosy.report import write_report
-from argosy.results import collect
 
 
 @pytest.fixture(scope="session")
@@ -23,8 +21,7 @@ def made_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (results / "runs.txt").write_text(
         "".join(f"{each.relative_to(project)}\n" for each in runs), encoding="utf-8"
     )
-    collect(results, results / "tables")
-    write_report(results)
+    reported(results)
     checkout = Path(__file__).parents[3]
     for name in ("slurm/local/site.yaml", "containers/torch-cpu/Containerfile"):
         (project / name).parent.mkdir(parents=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from live_study import FakeStudy, evenly, records, starts
 from planted_files import SECRET, Outside, plant
+from reports import reported
 from study_files import RunFiles, completed, plan, write_json
 
 from argosy.cli.results import summary
@@ -110,8 +111,7 @@ def read_all(fake: FakeStudy, planned: Sequence[Path], said: io.StringIO) -> Non
         patch.setattr("argosy.monitor.failures.Study", lambda site: fake.study())
         for line in describe(failed_runs(fake.site, planned), fake.site / "report.html"):
             print(line)
-        collect(fake.site, fake.site / "tables")
-        write_report(fake.site)
+        reported(fake.site)
         summary(fake.site)
 
 
