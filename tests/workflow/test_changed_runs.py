@@ -316,17 +316,17 @@ def test_a_dry_run_names_the_runs_without_a_result_beside_the_planning(
     assert jobs(workspace) == before + 1
 
 
-@pytest.mark.parametrize("name", ["run.json", "job.sbatch", "../../runs.txt"])
-def test_a_planned_file_that_is_gone_is_made_again(workspace: Workspace, name: str) -> None:
+def test_a_planned_file_that_is_gone_is_made_again(workspace: Workspace) -> None:
     shutil.copy(PROGRAM, workspace.path / "containers/workloads")
     status, output = run(workspace, "12")
     assert status == 0, output
-    planned = workspace.run_dir("changing", RUN) / name
-    before = planned.read_bytes()
-    planned.unlink()
-    status, output = run(workspace, "12")
-    assert status == 0 and "Planning" in output and "Running changing" not in output, output
-    assert planned.read_bytes() == before
+    for name in ("run.json", "job.sbatch", "../../runs.txt"):
+        planned = workspace.run_dir("changing", RUN) / name
+        before = planned.read_bytes()
+        planned.unlink()
+        status, output = run(workspace, "12")
+        assert status == 0 and "Planning" in output and "Running changing" not in output, output
+        assert planned.read_bytes() == before, name
 
 
 def test_what_another_snakemake_plans_meanwhile_is_not_taken_for_ones_own(

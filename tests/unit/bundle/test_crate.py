@@ -55,9 +55,7 @@ def test_it_is_valid(bundle: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_validator_finds_what_is_wrong(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "study")
-    bundle = bundled(project, tmp_path / "study.zip")
+def test_the_validator_finds_what_is_wrong(bundle: Path, tmp_path: Path) -> None:
     files = contents(bundle)
     broken = tmp_path / "broken.zip"
     with zipfile.ZipFile(broken, "w") as archive:
@@ -90,10 +88,9 @@ def test_what_ran_what_it_used_and_how_it_ended(bundle: Path) -> None:
     assert failed["error"].startswith("rank 0 (node 0, host0): exit code 1")
 
 
-def test_its_licence(tmp_path: Path) -> None:
+def test_its_licence(bundle: Path, tmp_path: Path) -> None:
+    assert entities(bundle)["./"]["license"] == {"@id": "#license"}
     project = make_project(tmp_path / "study")
-    crate = entities(bundled(project, tmp_path / "study.zip"))
-    assert crate["./"]["license"] == {"@id": "#license"}
     address = "https://spdx.org/licenses/CC-BY-4.0"
     crate = entities(bundled(project, tmp_path / "study.zip", license=address))
     assert crate["./"]["license"] == {"@id": address}
