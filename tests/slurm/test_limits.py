@@ -108,9 +108,9 @@ def test_a_job_that_no_limit_ever_lets_run(limited: ClusterWorkspace) -> None:
     edit_site(limited, options__qos="long")
     driver = limited.drive("--argosy-poll-seconds", "1")
     output = until(driver, "waiting will not help")
-    assert "asks for more than the QoS gives a user; ask for less" in output
+    assert "exceeds your limit of the QoS; ask for less" in output
     status, told = limited.run(BIN / "argosy", "status")
-    assert status == 0 and "asks for more than the QoS gives a user" in told
+    assert status == 0 and "exceeds your limit of the QoS" in told
     driver.send_signal(signal.SIGINT)
     limited.end(driver)
 

@@ -143,7 +143,7 @@ def test_typed_gpus_and_slices(workspace: ClusterWorkspace) -> None:
     assert (workspace.end(driver), driver.returncode) == ("kestrel\n", 0)
     # A second time nothing is written over.
     kept = (workspace.path / "slurm/kestrel/site.yaml").read_text()
-    assert "slurm/kestrel is there already" in probe(workspace, status=2)
+    assert "slurm/kestrel exists and is not overwritten" in probe(workspace, status=2)
     assert (workspace.path / "slurm/kestrel/site.yaml").read_text() == kept
     assert probe(workspace, "--again", "--no-job").count("site.yaml:") == 0
     edited = kept.replace("time: 1d", "time: 2d", 1).replace("cores: 4", "cores: 8", 1)

@@ -94,7 +94,7 @@ def test_what_stays_behind(study: Path, tmp_path: Path) -> None:
     )
     assert not [name for name in found if any(part in name for part in gone)]
     assert b"another's" not in b"".join(found.values())
-    assert said[1].startswith("left out, since they are links, no files, or have odd names: ")
+    assert said[1].startswith("left out (links, special files, odd names): ")
     assert "and 1 more" in said[1]
 
 

@@ -60,7 +60,7 @@ def with_lock(bundle: Path, lock: bytes, name: str = "x") -> dict[str, bytes]:
         (
             "x",
             b"argosy bundle 1 sha256:" + b"0" * 64,
-            "manifest-sha256.txt is not what was bundled",
+            "manifest-sha256.txt does not match its checksum",
         ),
     ],
 )

@@ -29,6 +29,20 @@ def project(made_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     return path
 
 
+@pytest.fixture(scope="module")
+def one_copy(made_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("untouched") / "project"
+    shutil.copytree(made_project, path, symlinks=True)
+    return path
+
+
+@pytest.fixture
+def untouched(one_copy: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project for tests after which it is as it was."""
+    monkeypatch.chdir(one_copy)
+    return one_copy
+
+
 @pytest.mark.parametrize("command", RESULTS)
 @pytest.mark.parametrize(
     ("named", "meant"),
@@ -48,14 +62,14 @@ def project(made_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_a_folder_that_is_too_high_or_too_low_is_refused(
-    project: Path, argosy: Argosy, command: str, named: str, meant: str
+    untouched: Path, argosy: Argosy, command: str, named: str, meant: str
 ) -> None:
-    before = snapshot(project)
-    done = argosy(command, named.format(project=project), *RESULTS[command])
+    before = snapshot(untouched)
+    done = argosy(command, named.format(project=untouched), *RESULTS[command])
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith("error: ")
-    assert done.err.endswith(f"hint: did you mean {meant.format(project=project)}?\n")
-    assert snapshot(project) == before
+    assert done.err.endswith(f"hint: did you mean {meant.format(project=untouched)}?\n")
+    assert snapshot(untouched) == before
 
 
 @pytest.mark.parametrize("command", RESULTS)
@@ -63,13 +77,13 @@ def test_a_folder_that_is_too_high_or_too_low_is_refused(
     "named", ["/etc", "config", "README", "nowhere/local", "config/config.yaml", "", "..", "slurm"]
 )
 def test_a_folder_of_something_else_is_refused(
-    project: Path, argosy: Argosy, command: str, named: str
+    untouched: Path, argosy: Argosy, command: str, named: str
 ) -> None:
-    before = snapshot(project)
+    before = snapshot(untouched)
     done = argosy(command, named, *RESULTS[command])
     assert (done.status, done.out) == (2, "")
     assert len(done.err.splitlines()) == 2
-    assert snapshot(project) == before
+    assert snapshot(untouched) == before
 
 
 @pytest.mark.parametrize("command", ["summary", "status", "tables", "failures", "figures"])

@@ -32,7 +32,7 @@ def project(fake: FakeStudy) -> Path:
         ),
         (
             ("logs", "digits"),
-            "digits: 2 runs are called so\nhint: there are "
+            "digits: 2 runs have this name\nhint: there are "
             "cluster/digits/nodes1-ranks1-repeat1, local/digits/nodes1-ranks1-repeat1",
         ),
         (("logs", "local/", "--rank", "1", "--job"), "give at most one of --rank, --node, --job"),

@@ -180,7 +180,7 @@ def test_a_fault_of_the_site_leads_to_the_doctors_check(
     failed = failed_runs(fake.site, [run.path])
     assert failed[0].cause == f"node 0 (host0): {cause}"
     said = [*describe(failed, Path("results/cluster/report.html"))]
-    lead = f"    `argosy doctor cluster` looks at that: its check `{check}`"
+    lead = f"    `argosy doctor cluster` checks that: `{check}`"
     assert (lead in said) == bool(check)
     assert ("doctor" in "".join(said)) == bool(check)
 

@@ -45,12 +45,12 @@ def test_a_whole_name_is_not_ambiguous_though_others_begin_like_it(fake: FakeStu
     [
         (
             "digits",
-            "digits: 2 runs are called so; there are digits/nodes1-ranks1-repeat1, "
+            "digits: 2 runs have this name; there are digits/nodes1-ranks1-repeat1, "
             "digits/nodes1-ranks1-repeat2",
         ),
         (
             "none",
-            "none: there is no such run; there are digits/nodes1-ranks1-repeat1, "
+            "none: no such run; there are digits/nodes1-ranks1-repeat1, "
             "digits/nodes1-ranks1-repeat2, mnist/nodes10-ranks1-repeat1",
         ),
     ],

@@ -81,8 +81,8 @@ def test_what_is_damaged_or_being_written_is_said_beside(run: RunFiles, argosy: 
     kinds = [json.loads(line)["kind"] for line in done.out.splitlines()]
     assert kinds == ["header", "step", "step"]
     assert done.err.splitlines() == [
-        f"{run.rank_file('7.0', 1)}: damaged or cut off, and not shown: 1",
-        f"{path}: damaged or cut off, and not shown: 2",
+        f"{run.rank_file('7.0', 1)}: damaged or truncated records, not shown: 1",
+        f"{path}: damaged or truncated records, not shown: 2",
     ]
 
 

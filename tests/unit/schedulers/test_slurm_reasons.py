@@ -64,10 +64,10 @@ OF_USER = [
 def test_a_user_s_limit_is_never_met_by_a_job_alone(said: str) -> None:
     assert not explain(said).stuck and explain(said).meaning.startswith("your other jobs")
     assert explain(said, alone=True).stuck
-    assert "asks for more than the" in explain(said, alone=True).meaning
+    assert "exceeds your limit of the" in explain(said, alone=True).meaning
 
 
 @pytest.mark.parametrize("said", ["QOSGrpNodeLimit", "AssocGrpCpuLimit", "MaxNodePerAccount"])
 def test_a_limit_of_others_too_blames_nobody(said: str) -> None:
     assert explain(said, alone=True) == explain(said)
-    assert "may not have more" in explain(said).meaning
+    assert "have reached their limit" in explain(said).meaning

@@ -75,7 +75,7 @@ def test_an_outer_job_does_not_leak_into_what_is_submitted(monkeypatch: pytest.M
         ),
         ("Node count specification invalid", "experiments.digits.scale.nodes:"),
         ("Requested node configuration is not available", "experiments.digits.resources:"),
-        ("Munge encode failed: Failed to access socket", "munge does not run on this machine"),
+        ("Munge encode failed: Failed to access socket", "munge does not run here"),
     ],
 )
 def test_a_refusal_says_what_to_change_and_quotes_slurm(

@@ -195,7 +195,7 @@ def test_a_partition_is_a_queue_with_its_limits(form: str) -> None:
     [
         ({"name": "gpu-devel"}, "by its name it is for tests"),
         ({"time": "00:30:00"}, "its jobs have 30 minutes at most"),
-        ({"mode": "REQUEUE", "tier": "0"}, "its jobs make room for others (PreemptMode=REQUEUE)"),
+        ({"mode": "REQUEUE", "tier": "0"}, "its jobs are preemptible (PreemptMode=REQUEUE)"),
         ({"mode": "REQUEUE", "tier": "1"}, ""),
         ({"mode": "GANG", "tier": "0"}, ""),
     ],

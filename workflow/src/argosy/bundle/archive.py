@@ -311,7 +311,7 @@ class BundleReader:
             raise _damage(self.title, name, problem) from None
 
     def _damaged(self, name: str) -> ArgosyError:
-        return ArgosyError(f"{self.title}: {name} is not what was bundled", _AGAIN)
+        return ArgosyError(f"{self.title}: {name} does not match its checksum", _AGAIN)
 
 
 @contextmanager

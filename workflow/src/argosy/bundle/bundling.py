@@ -298,7 +298,7 @@ def _summary_lines(
     if contents.left_out:
         named = ", ".join(contents.left_out[:3])
         more = f" and {len(contents.left_out) - 3} more" if len(contents.left_out) > 3 else ""
-        lines.append(f"left out, since they are links, no files, or have odd names: {named}{more}")
+        lines.append(f"left out (links, special files, odd names): {named}{more}")
     return lines
 
 

@@ -180,7 +180,7 @@ def refuse_secrets(members: Sequence[Member], environment: Mapping[str, str] = o
     named = "; ".join(f"{each.name}:{each.line}: {each.what}" for each in found[:_MOST_NAMED])
     more = f"; and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
     raise ArgosyError(
-        f"a bundle is handed on, and these look like secrets: {named}{more}",
+        f"a bundle is shared with others, and these look like secrets: {named}{more}",
         f"take them out, or leave the file behind: --exclude '/{found[0].name}'",
     )
 

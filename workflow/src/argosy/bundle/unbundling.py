@@ -121,7 +121,7 @@ def _missing(bundle: BundleReader, names: Sequence[str], folder: Path) -> list[s
     if others:
         more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
         raise ArgosyError(
-            f"{folder}: {', '.join(others[:_MOST_NAMED])}{more} is there, and is not that of the bundle",
+            f"{folder}: {', '.join(others[:_MOST_NAMED])}{more} exists and differs from the bundle",
             "unpack it into a new folder",
         )
     return sorted({*names} - {*there})

@@ -85,7 +85,7 @@ class Examination:
             return
         good = yield from self._ask_scheduler(site, system)
         if not good:
-            yield unknown("nodes", "not looked at, as no queue takes a job now")
+            yield unknown("nodes", "skipped: no queue takes a job now")
         elif self.wait_s is None:
             yield unknown("nodes", "not looked at (--no-job)")
         else:
@@ -122,9 +122,7 @@ class Examination:
             return
         if wanted - open_to:
             names = ", ".join(sorted(f"{queue}-{hardware}" for queue, hardware in wanted - open_to))
-            yield unknown(
-                placed.check, f"first mend what is said of the queues they go to: {names}"
-            )
+            yield unknown(placed.check, f"fix the findings about their queues first: {names}")
             return
         folder = self.project.absolute() / FOLDER / self.name / "doctor" / "runs"
         said = [*check_with_scheduler(system, self.project, plans, folder, self.say)]
@@ -167,7 +165,7 @@ class Examination:
     ) -> Iterator[Finding]:
         """Train at the largest place without faults."""
         if not right:
-            yield unknown(TRIAL, "not tried: mend first what is wrong, or unknown, of all nodes")
+            yield unknown(TRIAL, "not tried: fix what is wrong or unknown on all nodes first")
             return
         nodes, place = max(right, key=lambda each: each[0])
         trial = Trial(self.project, self.name, place, nodes, system, wait_s, self.say)

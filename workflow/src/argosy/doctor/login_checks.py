@@ -33,7 +33,9 @@ def profile(site_dir: Path) -> Finding:
     words = chosen if isinstance(chosen, list) else [chosen]
     if f"site={site_dir.name}" not in words:
         said = f"config is {chosen}" if chosen else "it has no `config`"
-        return wrong(check, f"{name}: {said}, so it is of another site", f"write into it: {wanted}")
+        return wrong(
+            check, f"{name}: {said}, so it belongs to another site", f"write into it: {wanted}"
+        )
     return ok(check, f"{name} chooses this site")
 
 

@@ -179,7 +179,7 @@ def describe(failed: Sequence[Failed], report: Path) -> Iterator[str]:
         where = f"; see {runs[0].log}" if runs[0].log else ""
         yield plain(f"  {runs[0].name}: {cause}{where}")
         if check := runs[0].check:
-            yield f"    `argosy doctor {report.parent.name}` looks at that: its check `{check}`"
+            yield f"    `argosy doctor {report.parent.name}` checks that: `{check}`"
         if len(runs) > 1:
             yield plain(f"    the same for {_some_names(runs[1:])}")
     if unsaid := [*by_cause.values()][MOST_CAUSES:]:

@@ -73,9 +73,9 @@ def _records(path: Path, top: Path) -> Iterator[bytes]:
                 yield line
     except (OSError, NoStepsError) as problem:
         why = problem.strerror if isinstance(problem, OSError) else problem
-        _warn(f"{path}: {why}; nothing more is shown of it")
+        _warn(f"{path}: {why}; the rest is not shown")
     if bad:
-        _warn(f"{path}: damaged or cut off, and not shown: {bad}")
+        _warn(f"{path}: damaged or truncated records, not shown: {bad}")
 
 
 def _warn(line: str) -> None:

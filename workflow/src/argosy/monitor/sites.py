@@ -80,13 +80,11 @@ def find_run(text: str) -> Path:
         return site_of(run).resolve() / run.parent.name / run.name
     if found:
         raise ArgosyError(
-            f"{text}: {len(found)} runs are called so", f"there are {_without_common_site(found)}"
+            f"{text}: {len(found)} runs have this name", f"there are {_without_common_site(found)}"
         )
     if above := [name for name in runs if f"{wanted}/".startswith(f"{name}/")]:
         raise ArgosyError(f"{text}: this is no run", f"did you mean {_without_common_site(above)}?")
-    raise ArgosyError(
-        f"{text}: there is no such run", f"there are {_without_common_site(list(runs))}"
-    )
+    raise ArgosyError(f"{text}: no such run", f"there are {_without_common_site(list(runs))}")
 
 
 def _without_common_site(names: Sequence[str]) -> str:

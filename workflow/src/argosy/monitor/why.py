@@ -41,7 +41,7 @@ def describe_dependencies(folder: Path, workloads: Path) -> Iterator[str]:
         yield plain(f"The next snakemake measures it again, since {cause}.")
     elif result:
         yield "The result is of what was planned last, and of the programs as they are now."
-    yield "A configuration that has changed since is compared by: snakemake -n"
+    yield "To compare the result with a changed configuration, run: snakemake -n"
 
 
 def _describe_programs(spec: RunSpec, result: Verdict | None, programs: Programs) -> Iterator[str]:

@@ -135,7 +135,7 @@ class Probe:
             raise ArgosyError(f"{self.project} has no slurm/", "start it in the project's folder")
         if self.folder.exists():
             raise ArgosyError(
-                f"slurm/{self.name} is there already, and is not written over",
+                f"slurm/{self.name} exists and is not overwritten",
                 f"`argosy site probe {self.name} --again` says where it differs from the cluster; "
                 "for a new one, remove it or choose another name",
             )

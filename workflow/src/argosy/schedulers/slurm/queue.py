@@ -10,25 +10,28 @@ from argosy.schedulers.slurm.answers import SEPARATOR, columns, is_job_id, read_
 from argosy.schedulers.slurm.commands import Patience, SlurmError
 
 _STUCK = True
-_QOS = Reason("your other jobs use all that the QoS gives a user")
-_ACCOUNT = Reason("your other jobs use all that the account gives a user")
+_QOS = Reason("your other jobs fill your limit of the QoS")
+_ACCOUNT = Reason("your other jobs fill your limit of the account")
 
 REASONS: tuple[tuple[str, Reason], ...] = (
     (r"Resources", Reason("waits for nodes to come free")),
-    (r"Priority", Reason("other jobs are before it in line")),
+    (r"Priority", Reason("other jobs have a higher priority")),
     (r"BeginTime", Reason("not before its begin time, minutes after a requeue")),
     (r"Dependency", Reason("waits for another job to end")),
-    (r"DependencyNeverSatisfied", Reason("the job that it waits for came to nothing", _STUCK)),
+    (r"DependencyNeverSatisfied", Reason("the job that it depends on failed", _STUCK)),
     (r"Reservation", Reason("waits for its reservation to begin")),
     (r"ReservationDeleted", Reason("its reservation is gone; submit without it", _STUCK)),
     (r"Licenses", Reason("waits for a licence to come free")),
     (r"Prolog", Reason("its nodes are being prepared")),
-    (r"Cleaning", Reason("its last execution is still being cleaned up")),
-    (r"ReqNodeNotAvail.*", Reason("nodes are down, or reserved, often for a maintenance to come")),
+    (r"Cleaning", Reason("its previous run is still being cleaned up")),
+    (r"ReqNodeNotAvail.*", Reason("nodes are down or reserved, often for a coming maintenance")),
     (r"NodeDown", Reason("a node that it needs is down")),
     (r"Partition(Down|Inactive)", Reason("the partition is closed for now")),
-    (r"PartitionNodeLimit", Reason("more nodes, or fewer, than the partition ever gives", _STUCK)),
-    (r"PartitionTimeLimit", Reason("asks for more time than the partition ever gives", _STUCK)),
+    (
+        r"PartitionNodeLimit",
+        Reason("asks for more or fewer nodes than the partition allows", _STUCK),
+    ),
+    (r"PartitionTimeLimit", Reason("asks for more time than the partition allows", _STUCK)),
     (r"PartitionConfig", Reason("asks for what the partition does not have", _STUCK)),
     (r"BadConstraints|BadConfig", Reason("no node has what it asks for", _STUCK)),
     (r"JobHeldUser", Reason("held by its user; `scontrol release` lets it go", _STUCK)),
@@ -46,7 +49,7 @@ REASONS: tuple[tuple[str, Reason], ...] = (
     (r"(QOS|Assoc)Max\w*PerNode(Limit)?", Reason("one node does not give as much", _STUCK)),
     (
         r"(QOS|Assoc)Grp\w*RunMinutes(Limit)?",
-        Reason("running jobs have taken the budget in advance"),
+        Reason("running jobs have reserved the budget"),
     ),
     (
         r"(QOS|Assoc)Grp(\w*Minutes(Limit)?|WallLimit)",
@@ -54,9 +57,9 @@ REASONS: tuple[tuple[str, Reason], ...] = (
     ),
     (r"QOSMax\w*", _QOS),
     (r"AssocMax\w*", _ACCOUNT),
-    (r"Max\w*PerAccount", Reason("all jobs of your account together may not have more")),
-    (r"QOSGrp\w*", Reason("all jobs of this QoS together may not have more")),
-    (r"AssocGrp\w*", Reason("all jobs of your account together may not have more")),
+    (r"Max\w*PerAccount", Reason("all jobs of your account together have reached their limit")),
+    (r"QOSGrp\w*", Reason("all jobs of this QoS together have reached their limit")),
+    (r"AssocGrp\w*", Reason("all jobs of your account together have reached their limit")),
     (r"QOSUsageThreshold", Reason("your account has used too much lately for this QoS")),
     (r"JobHoldMaxRequeue", Reason("requeued too often; `scontrol release` lets it go", _STUCK)),
     (r"DeadLine", Reason("cannot end before its deadline", _STUCK)),
@@ -64,8 +67,8 @@ REASONS: tuple[tuple[str, Reason], ...] = (
 """JOB REASON CODES of squeue(1), by pattern; the first that fits the whole of Slurm's word."""
 
 ALONE: Mapping[Reason, Reason] = {
-    _QOS: Reason("asks for more than the QoS gives a user; ask for less", _STUCK),
-    _ACCOUNT: Reason("asks for more than the account gives a user; ask for less", _STUCK),
+    _QOS: Reason("exceeds your limit of the QoS; ask for less", _STUCK),
+    _ACCOUNT: Reason("exceeds your limit of the account; ask for less", _STUCK),
 }
 """The meaning of the same reasons if the user has no other job."""
 

@@ -125,7 +125,7 @@ def explain(run_dir: Path, said: str) -> str:
     """Return file, key and Slurm's words in one line, for the job of a run or a build."""
     script = ScriptOptions(run_dir)
     if NO_MUNGE.search(said):
-        return f"{script.where}: munge does not run on this machine, so Slurm trusts nobody here: {said}"
+        return f"{script.where}: munge does not run here, so Slurm cannot authenticate you: {said}"
     if MEMORY_BY_NODE.search(said) and "mem" in script.values:
         return _memory_by_node(script, said)
     if NO_SUCH_NODES.search(said) and not re.search("memory specification", said, re.IGNORECASE):
@@ -191,7 +191,7 @@ def _in_the_sites_words(script: ScriptOptions, said: str) -> str:
     meant = [option for pattern, option in SITES_WORDS if re.search(pattern, said, re.IGNORECASE)]
     if meant:
         return (
-            f"{_keys(script, meant)}: Slurm refuses {script.where} in words of the site's own, which "
+            f"{_keys(script, meant)}: Slurm refuses {script.where} with the site's own message, which "
             f"speak of {', '.join(meant)}: {said}"
         )
     asked = script.listed([option for option in script.values if option not in UNSAID])

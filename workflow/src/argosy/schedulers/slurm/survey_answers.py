@@ -139,7 +139,7 @@ def _aside(record: dict[str, str], minutes: float | None, highest_tier: int) -> 
     if is_for_tests(record["PartitionName"]):
         return FOR_TESTS, "by its name it is for tests"
     if mode.partition(",")[0] not in ("OFF", "GANG") and tier < highest_tier:
-        return PREEMPTED, f"its jobs make room for others (PreemptMode={mode})"
+        return PREEMPTED, f"its jobs are preemptible (PreemptMode={mode})"
     if minutes is not None and minutes <= SHORT_MINUTES:
         return SHORT, f"its jobs have {minutes:.0f} minutes at most"
     return 0, ""
