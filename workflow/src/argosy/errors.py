@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-"""What the system says when a disk is full, or what one may use of it."""
+"""Error numbers of a full disk or an exhausted quota."""
 READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
-"""What it says where one may not write."""
+"""Error numbers of missing write permission."""
 
 
 class ArgosyError(Exception):
-    """A problem the user can mend: where it is and what is wrong, in one line, and what to do, the `hint`.
+    """A problem that the user can fix: place and problem in one line, and the remedy, `hint`.
 
     The command line prints both without a traceback and exits with 2; the workflow turns it into
     Snakemake's own WorkflowError. It may quote programs and files' names: what would colour a terminal is
@@ -26,11 +26,11 @@ class ArgosyError(Exception):
 
     @property
     def lines(self) -> str:
-        """The problem, and below it the hint where there is one."""
+        """The problem, followed by a line with the hint if there is one."""
         return f"{self.problem}\nhint: {self.hint}" if self.hint else self.problem
 
     def at(self, place: str, who: str = "") -> "ArgosyError":
-        """Return the same of a file, or of an option; and of a run, say, that met it."""
+        """Return the same problem with its place, a file or an option, and perhaps the run that met it."""
         of = f" ({who})" if who else ""
         return ArgosyError(f"{place}: {self.problem}{of}", self.hint)
 
@@ -40,7 +40,7 @@ def _one_line(text: str) -> str:
 
 
 MOST_NAMES = 8
-"""As many names stand in a message; of the others it says how many there are."""
+"""Most names in a message, which then counts the others."""
 
 
 def some(names: Sequence[str]) -> str:
@@ -57,7 +57,7 @@ def choices(names: Sequence[str], wrong: str = "") -> str:
 
 
 def plain(text: str) -> str:
-    """Return what others wrote, without what a terminal or a page would act on; lines and tabs stay.
+    """Return foreign text without characters that act on a terminal or page; keep lines and tabs.
 
     That is codes for terminals (ECMA-48), other control characters, and marks that turn the direction in
     which text is read. What is half of a character, as in the name of a file that is not UTF-8, is U+FFFD.
@@ -70,7 +70,7 @@ def plain(text: str) -> str:
 _TERMINAL = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-Z\\^-~])"
 )
-# Directions, separators of lines and of annotations, and tags that nobody sees.
+# Direction marks, separators of lines and annotations, and invisible tags.
 _UNSEEN = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\U000e0000-\U000e007f"
 _CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f{_UNSEEN}]")
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
@@ -95,7 +95,7 @@ def plain_texts(value: Any) -> Any:
 
 
 def coloured(text: str) -> tuple[str, str]:
-    """Return a program's output for a terminal, and what is held back as a code at its end is cut off.
+    """Return a program's output for a terminal, and the rest to hold back: an unfinished code at its end.
 
     Its colours stay (SGR of ECMA-48), and that it goes back to the begin of a line, as progress bars do.
     """
@@ -106,7 +106,7 @@ def coloured(text: str) -> tuple[str, str]:
 
 
 def explained(problem: OSError) -> str:
-    """Return what the system's complaint means to the researcher."""
+    """Return the meaning of a system error to the user."""
     if problem.errno in FULL:
         # Of a copy the system names the source, which is not the one that is full.
         where = problem.filename2 or problem.filename

@@ -46,7 +46,7 @@ def apply_umask() -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside `path`; what is written there replaces `path` when all went well.
+    """Yield a temporary path beside `path`, which replaces `path` if the block succeeds.
 
     Others may share the file system: only the user can read the file, or whom ARGOSY_UMASK allows to.
     """

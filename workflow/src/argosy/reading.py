@@ -1,4 +1,4 @@
-"""Reading what programs and strangers left: no link is followed, nothing is waited for, all has a bound.
+"""Reads untrusted files: it follows no links, waits for nothing, and limits all sizes.
 
 A run's folder, a results folder from elsewhere and a log hold whatever a program put there: links to other
 files of the reader, pipes that nobody writes to, devices, files without an end. Each function here is given
@@ -92,7 +92,7 @@ _KINDS = {
 
 
 class NotReadError(OSError):
-    """A file or folder that is there and not read; `strerror` says what it is, str() with its path."""
+    """An existing file or folder that is not read; `strerror` is the reason, str() adds its path."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(errno.EINVAL, why, str(path))
@@ -102,7 +102,7 @@ class NotReadError(OSError):
 
 
 def site_of(run_dir: Path) -> Path:
-    """Return the folder results/<site> that a run's folder lies in: what lies below it is not trusted."""
+    """Return the folder results/<site> above a run's folder; everything below it is untrusted."""
     return run_dir.parent.parent
 
 
@@ -147,7 +147,7 @@ def read_bytes(path: Path, top: Path, most: int = SMALL_BYTES) -> bytes:
 
 
 def read_text(path: Path, top: Path, most: int = SMALL_BYTES) -> str:
-    """Return the content of a file of UTF-8, with U+FFFD for what is none; raises as `open_regular`."""
+    """Return the text of a UTF-8 file, with U+FFFD for invalid bytes; raises as `open_regular`."""
     return read_bytes(path, top, most).decode("utf-8", "replace")
 
 
@@ -175,7 +175,7 @@ def read_object(path: Path, top: Path, most: int = SMALL_BYTES) -> dict[str, Any
 
 
 def json_of(text: bytes | str) -> Any:
-    """Return the value that JSON stands for; raises ValueError, also for what nests too deep."""
+    """Return the value of JSON text; raises ValueError, also for too deep nesting."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -195,13 +195,13 @@ def status_of(path: Path, top: Path) -> os.stat_result:
 
 
 def check_regular(path: Path, top: Path, most: int = MOST_BYTES) -> None:
-    """Raise as `open_regular` would, for what others open by its name."""
+    """Raise as `open_regular` would, for a file that a library opens by its name."""
     sys.audit("argosy.reading.open", str(path))
     _check(path, status_of(path, top), most)
 
 
 def is_regular(path: Path, top: Path) -> bool:
-    """Return whether there is a regular file."""
+    """Return whether the path is a regular file."""
     try:
         status_of(path, top)
     except OSError:
@@ -210,7 +210,7 @@ def is_regular(path: Path, top: Path) -> bool:
 
 
 def entries(path: Path, top: Path, most: int = MOST_ENTRIES) -> Iterator[os.DirEntry[str]]:
-    """Yield what lies in a folder, each to be looked at before the next is asked for.
+    """Yield the entries of a folder; use each before asking for the next.
 
     Raises:
         NotReadError: when it is no folder, or holds more than `most` entries.
@@ -234,13 +234,13 @@ def folders_in(path: Path, top: Path, most: int = MOST_ENTRIES) -> list[str]:
 
 
 def _open(path: Path, top: Path, flags: int) -> int:
-    """Return a descriptor, for the caller to close, of what `top` reaches at `path` without any link."""
+    """Return a descriptor of `path`, reached from `top` without links; the caller closes it."""
     parts = _parts(path, top)
     here = os.open(top, _OPEN_TOP)
     try:
         return open_below(here, "/".join(parts), flags)
     except OSError:
-        # There is no such call here, or something is wrong, and only part by part shows what.
+        # The call is missing, or failed; opening part by part finds the cause.
         return _open_by_parts(here, parts, flags, path)
     finally:
         os.close(here)
@@ -273,7 +273,7 @@ def _parts(path: Path, top: Path) -> tuple[str, ...]:
 
 
 def _explained(problem: OSError, path: Path, folder: int, name: str) -> OSError:
-    """Return what is wrong with the part `name` of `path`, where it is no matter of rights or absence."""
+    """Return what is wrong with the part `name` of `path`, besides permission or absence."""
     if problem.errno not in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.ENODEV):
         return OSError(problem.errno, problem.strerror, str(path))
     try:

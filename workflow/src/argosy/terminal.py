@@ -16,7 +16,7 @@ from rich.text import Text
 from argosy.errors import plain
 
 PIPED_WIDTH = 1000
-"""Columns where there is no terminal: a line for each row, for other programs."""
+"""Columns without a terminal: one line per row, for other programs."""
 _GAP = 2
 _INDENT = 2
 
@@ -28,7 +28,7 @@ class _Console(Console):
 
 
 def make_console() -> Console:
-    """Return what commands print to: as wide as the terminal or COLUMNS says, wide enough in a pipe."""
+    """Return the console of commands: as wide as the terminal or COLUMNS, and wide in a pipe."""
     console = _Console(highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PIPED_WIDTH

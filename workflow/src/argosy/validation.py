@@ -14,21 +14,21 @@ from pydantic_core import ErrorDetails
 from argosy.units import mebibytes, seconds
 
 AS_WRITTEN = {"as_written": True}
-"""The context in which pydantic validates what a person wrote: each duration and size needs its unit.
+"""The pydantic context for files that users write: each duration and size needs its unit.
 
 Some programs read `90` as minutes and others as seconds, and YAML reads `1:30` as ninety.
 """
 
 
 def written_seconds(value: Any, info: ValidationInfo) -> Any:
-    """Return `seconds`; refuse a number without a unit in what a person wrote."""
+    """Return `seconds`; in a user's file refuse a number without a unit."""
     if _has_no_unit(value, info):
         raise ValueError("write a duration with its unit: 90s, 30m, 2h or 1d12h")
     return seconds(value)
 
 
 def written_mebibytes(value: Any, info: ValidationInfo) -> Any:
-    """Return `mebibytes`; refuse a number without a unit in what a person wrote."""
+    """Return `mebibytes`; in a user's file refuse a number without a unit."""
     if _has_no_unit(value, info):
         raise ValueError("write a size with its unit: 512M, 16G or 1T")
     return mebibytes(value)
@@ -39,7 +39,7 @@ def _has_no_unit(value: Any, info: ValidationInfo) -> bool:
 
 
 def from_text(value: object) -> object:
-    """Return the number or truth value that a text is.
+    """Return the number or truth value in a text.
 
     Snakemake hands nested values of `--config` on as text.
     """
@@ -115,7 +115,7 @@ def _keys_at(location: tuple[int | str, ...], annotation: Any) -> list[str]:
 
 
 def _without_annotations(annotation: Any) -> Any:
-    """Return the annotation without what is said about it, and without the None that it may be."""
+    """Return the annotation without its metadata and without None."""
     while True:
         if get_origin(annotation) is Annotated:
             annotation = get_args(annotation)[0]

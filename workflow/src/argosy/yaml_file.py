@@ -1,4 +1,4 @@
-"""Reading the YAML files that users write: whatever is wrong with one is told in a line."""
+"""Reads users' YAML files; each problem is one line."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def _read_regular(path: Path) -> bytes:
-    """Return the bytes of a file; devices and pipes may never end, or never begin."""
+    """Return the bytes of a regular file; refuse devices and pipes, which may block."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ArgosyError(f"{path}: is no regular file")
@@ -58,7 +58,7 @@ def parse_yaml(text: str, name: str) -> Any:
         raise ArgosyError(f"{name}: is not YAML: {' '.join(str(problem).split())}") from None
     except RecursionError:
         raise ArgosyError(f"{name}: nests too deep") from None
-    # A day that no month has, a number of thousands of digits, or a tag of what the text is not.
+    # An impossible date, a number of thousands of digits, or a wrong tag.
     except (ValueError, TypeError, AttributeError, KeyError) as problem:
         raise ArgosyError(f"{name}: holds a value that cannot be read: {problem}") from None
     return value

@@ -27,7 +27,7 @@ USAGE_ERROR = 2
 
 
 class OutputClosedError(Exception):
-    """Whoever reads the output has seen enough. It is no OSError, which typer would make exit 1 of."""
+    """The reader of the output has closed it. Not an OSError, for which typer would exit with 1."""
 
 
 class Command(TyperCommand):
@@ -157,14 +157,14 @@ CostsOption = Annotated[
 
 
 def explain_usage(problem: TyperException) -> ArgosyError:
-    """Return what is wrong with a command line, and what to type."""
+    """Return the mistake in a command line, with a hint."""
     context: Any = getattr(problem, "ctx", None)
     if context is None:
         said = problem.format_message().rstrip(".")
         return ArgosyError(f"argosy: {said[:1].lower()}{said[1:]}", "see: argosy COMMAND --help")
     option = getattr(problem, "option_name", "")
     said = (problem.message if option else problem.format_message()).strip().rstrip(".")
-    # What pydantic says of a value, without its own explanation.
+    # Pydantic's message about a value, without its explanation.
     said = re.sub(r"^Invalid value for '(.+?)': Input ", r"\1: ", said).partition(", unable to")[0]
     said = re.sub(r"^Missing (argument|option) '(.+)'$", r"\1 \2 is missing", said)
     names = [name for each in context.command.get_params(context) for name in each.opts]

@@ -25,7 +25,7 @@ def run_and_leave(command: Callable[[], object]) -> NoReturn:
     sys.stdout, sys.stderr = _tolerant(sys.stdout), _tolerant(sys.stderr)
     status = _flushed(status_of(command))
     if status == 0 and threading.active_count() == 1:
-        # Python would take all modules apart first, which takes longer than many a command.
+        # Skip Python's teardown, which takes longer than many commands.
         os._exit(0)
     sys.exit(status)
 
@@ -58,14 +58,14 @@ def status_of(command: Callable[[], object]) -> int:
 
 
 def _mistake(problem: Exception) -> ArgosyError | None:
-    """Return what the user, or the site, can mend; None for a fault of Argosy's own."""
+    """Return a mistake of the user or the site; None for a bug of Argosy."""
     if isinstance(problem, ArgosyError):
         return problem
     if isinstance(problem, TyperException):
         return explain_usage(problem)
     if isinstance(problem, UnicodeDecodeError):
         return ArgosyError(f"a file is not UTF-8 text ({problem.reason})")
-    # A system's complaint about a file that it names: the file is the user's, or the site's.
+    # A system error with a file name: the file is the user's or the site's.
     if isinstance(problem, OSError) and (problem.filename or is_of_the_surroundings(problem)):
         return ArgosyError(explained(problem))
     return None
@@ -87,7 +87,7 @@ def _print_mistake(problem: ArgosyError) -> int:
 
 
 def _flushed(status: int) -> int:
-    """Write out what is left of the output; return the status, or another where it cannot be written."""
+    """Flush the output; return the status, or 2 if the output cannot be written."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -99,7 +99,7 @@ def _flushed(status: int) -> int:
 
 
 def silence(stream: TextIO) -> None:
-    """Let a stream that nobody reads go nowhere, or Python would complain when it ends."""
+    """Redirect an unread stream to /dev/null, so that Python does not complain at exit."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

@@ -1,4 +1,4 @@
-"""argosy image …: what becomes of images."""
+"""argosy image …: building, keeping and exchanging images."""
 
 import os
 from collections.abc import Callable
@@ -226,7 +226,7 @@ def image_import(
 
 
 def _store() -> "Store":
-    """Return the store; raises ArgosyError where there is no project, so that none is made by a look."""
+    """Return the store; raises ArgosyError outside of a project, so that a look creates none."""
     from argosy.cli.site_names import require_project
     from argosy.images import STORE_VARIABLE, Store
 
@@ -254,7 +254,7 @@ def _known(image: str) -> str:
 
 
 def _lock_of(image: str) -> Path:
-    """Return the image.lock of an image that is built; raises ArgosyError with those that are."""
+    """Return the image.lock of a built image; raises ArgosyError with the built images."""
     name = _name_of(image)
     path = Path("resources/images") / name / "image.lock"
     if path.is_file():

@@ -11,17 +11,17 @@ if TYPE_CHECKING:
 
 
 def say(line: str) -> None:
-    """Print a line of progress on standard error: what a command gives is on standard output."""
+    """Print a line of progress on standard error; results go to standard output."""
     print(plain(line), file=sys.stderr)
 
 
 def show(*parts: "RenderableType") -> None:
-    """Print what a command was asked for: tables and text, one below the other."""
+    """Print a command's result: tables and text, one below the other."""
     from argosy.terminal import make_console
 
     make_console().print(*parts, sep="\n")
 
 
 def show_json(content: Any) -> None:
-    """Print what a command was asked for as JSON, for other programs (docs/commands.md)."""
+    """Print a command's result as JSON, for other programs (docs/commands.md)."""
     print(json.dumps(content, indent=2, ensure_ascii=False))

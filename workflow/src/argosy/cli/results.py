@@ -1,4 +1,4 @@
-"""Commands for what runs left: tables, the report, its numbers."""
+"""Commands for results: tables, the report, its numbers, predictions."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

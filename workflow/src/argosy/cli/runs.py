@@ -1,4 +1,4 @@
-"""Commands for runs: what the workflow calls, and how to look at them while they run."""
+"""Commands for runs: those of the workflow, and those that show running studies."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Which site a command is about: named, by one of its folders, or the only one there is.
+"""Finds a command's site: by name, by one of its folders, or as the only one.
 
 A site `x` is called `x`, `results/x` or `slurm/x`, and by any other path to one of these two folders. Each
 command that takes SITE goes through here, so that all take the same names and refuse the same folders.
@@ -84,7 +84,7 @@ def _default_results() -> Path:
 
 
 def _named_by_config(names: Sequence[str]) -> str:
-    """Return the site of config.yaml, and say so; raises ArgosyError where that is none of `names`."""
+    """Return the site of config.yaml and report it; raises ArgosyError if it is not in `names`."""
     with suppress(ArgosyError, AttributeError):
         name = read_yaml(CONFIG).get("site", LOCAL)
         if name in names:
@@ -94,7 +94,7 @@ def _named_by_config(names: Sequence[str]) -> str:
 
 
 def _folder_called(site: str) -> Path:
-    """Return the folder of results that is meant, whether it is there or not."""
+    """Return the meant folder of results, which may not exist."""
     path = Path(os.path.normpath(site)) if site else RESULTS
     if path.parent.name == SLURM.name and (path / "site.yaml").is_file():
         return path.parent.parent / RESULTS / path.name
@@ -107,7 +107,7 @@ def _folder_called(site: str) -> Path:
 
 
 def _no_results(site: str, folder: Path) -> ArgosyError:
-    """Return what is wrong with a folder that was named as one of results."""
+    """Return the problem with a folder that was named as results."""
     if meant := [*_results_below(folder)] or [*_results_above(folder)]:
         what = "a file" if folder.is_file() else "no folder of a site's results"
         what = what if folder.exists() else "not there"
@@ -131,7 +131,7 @@ def _how_to_run(site: str) -> str:
 
 
 def _results_below(folder: Path) -> Iterator[str]:
-    """Yield the folders of results in a folder that is one or two too high."""
+    """Yield the folders of results one or two levels below a folder."""
     for place in (folder, folder / RESULTS):
         with suppress(OSError):
             inside = sorted(each for each in place.iterdir() if each.is_dir())
@@ -139,7 +139,7 @@ def _results_below(folder: Path) -> Iterator[str]:
 
 
 def _results_above(folder: Path) -> Iterator[str]:
-    """Yield the folder of results that a folder, or a file, lies in."""
+    """Yield the folder of results above a folder or file."""
     for place in folder.parents:
         with suppress(OSError):
             if place.parent.name == RESULTS.name and has_results(place):

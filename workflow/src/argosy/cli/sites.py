@@ -1,4 +1,4 @@
-"""Commands for sites: finding out what a cluster is, and whether its folder is right."""
+"""Commands for sites: probing a cluster, and checking its folder."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""What computing costs on a site: slurm/<site>/costs.yaml, for the report alone.
+"""Costs of computing on a site: slurm/<site>/costs.yaml, for the report alone.
 
 It stands beside site.yaml and not in it, so that another price plans no run anew.
 """
@@ -17,7 +17,7 @@ NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Costs(BaseModel):
-    """Prices and carbon; what is left out is not in the report."""
+    """Prices and carbon; missing values are left out of the report."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -25,9 +25,9 @@ class Costs(BaseModel):
     currency: Text | None = None
     carbon_g_per_kwh: NotNegative | None = None
     peak_tflops_per_node: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """In the precision that one trains in."""
+    """Peak in the precision of the training."""
     pue: Annotated[float, Field(ge=1, allow_inf_nan=False)] | None = None
-    """Power usage effectiveness: energy of the whole site over that of its computers."""
+    """Power usage effectiveness: the site's energy divided by its computers' energy."""
     source: Text | None = None
     """Where these numbers come from, for the report."""
 

@@ -1,4 +1,4 @@
-"""What differs between clusters, and nothing else: slurm/<site>/site.yaml.
+"""The differences between clusters: slurm/<site>/site.yaml.
 
 A site is data. Its batch options are those of sbatch by their long names, given at three levels
 (site, hardware, queue), where the inner level wins; `null` takes away a line that Argosy would write.
@@ -35,7 +35,7 @@ from argosy.validation import AS_WRITTEN, Count, Mebibytes, Seconds, describe
 from argosy.yaml_file import read_yaml
 
 LOCAL = "local"
-"""The scheduler that is no cluster's: jobs are processes of this machine."""
+"""The scheduler without a cluster: jobs are processes of this machine."""
 
 
 class Model(BaseModel):
@@ -51,30 +51,30 @@ class Source(Model):
     grade: Literal["A", "B", "C"]
     """A: the operator's documentation; B: configuration that a third project keeps; C: a user's notes."""
     date: Text | None = None
-    """Of the page or its last change; None where it bears none."""
+    """Date of the page or its last change; None if unknown."""
 
 
 class Hardware(Model):
-    """One kind of node: what a job may use of it, and how it is asked for."""
+    """One kind of node: what jobs may use of it, and the options that request it."""
 
     architecture: Literal["x86_64", "aarch64"]
     cores: Count | None = None
-    """Of a node, as far as jobs may ask for them."""
+    """Cores of a node that jobs may request."""
     threads_per_core: Count = 1
-    """How many CPUs Slurm counts for a core: 2 where it counts hardware threads."""
+    """CPUs that Slurm counts per core: 2 if it counts hardware threads."""
     memory: Mebibytes | None = None
-    """Of a node, as far as jobs may ask for it; MiB."""
+    """Memory of a node that jobs may request, in MiB."""
     gpus: Annotated[int, Field(ge=0, strict=True)] = 0
-    """Of a node; a MIG slice counts as a GPU."""
+    """GPUs of a node; a MIG slice counts as a GPU."""
     gpu: Text | None = None
-    """Which GPU it is, in words."""
+    """The model of the GPU, in words."""
     account: Text | None = None
-    """Where it is another than the site's."""
+    """The account, if it differs from the site's."""
     options: Options = {}
 
 
 class Limit(Model):
-    """The wall time that jobs of up to `nodes` nodes may ask for; None: no limit is known."""
+    """The longest wall time of jobs of up to `nodes` nodes; None: no known limit."""
 
     nodes: Count | None = None
     time: Seconds | None = None
@@ -90,13 +90,13 @@ class Queue(Model):
     hardware: Annotated[tuple[Text, ...], Field(min_length=1)]
     options: Options = {}
     limits: tuple[Limit, ...] = ()
-    """By rising node count; a job is held to the first that holds its nodes."""
+    """By rising node count; the first one that covers a job's nodes applies."""
     only_by_name: bool = False
-    """For tests, or preempted: only for runs whose configuration names it."""
+    """Only for runs that name it, for instance because it is for tests or preemptible."""
     gpus_only: bool = False
-    """It rejects jobs that ask for no GPU."""
+    """Whether it rejects jobs without GPUs."""
     whole_nodes_from: Count | None = None
-    """From this many nodes on it takes only jobs that use all GPUs of each."""
+    """The number of nodes from which jobs must use all GPUs of each node."""
 
     @field_validator("limits")
     @classmethod
@@ -110,7 +110,7 @@ class Queue(Model):
 
 
 class Images(Model):
-    """Where a node's containers have the image, and where images are built."""
+    """Where nodes take images from, and where images are built."""
 
     stage: Literal["shared", "node", "memory"] = "shared"
     """shared: used from the file system where it was built; node: unpacked once on each node's own
@@ -127,7 +127,7 @@ class Images(Model):
 
     @model_validator(mode="after")
     def folder_of_nodes(self) -> "Images":
-        """Refuse what says where images are kept and has no effect."""
+        """Refuse keys of the cache that have no effect."""
         if self.stage != "node" and {"folder", "cache_size"} & self.model_fields_set:
             raise ValueError("folder and cache_size are for `stage: node` alone")
         return self
@@ -137,23 +137,23 @@ class Site(Model):
     """One cluster, or this machine."""
 
     scheduler: Key
-    """Who runs the batch scripts: `slurm`, `local`, or another that is installed (docs/schedulers.md)."""
+    """The scheduler: `slurm`, `local`, or another installed one (docs/schedulers.md)."""
     cluster_name: Text | None = None
-    """What the scheduler calls the cluster, by which `argosy site here` knows it."""
+    """The scheduler's name of the cluster, by which `argosy site here` finds it."""
     interface: Text | None = None
     """Network interface over which the nodes reach each other; runs need it."""
     host_suffix: Annotated[str, AfterValidator(printable)] = ""
-    """What a node's name ends in to mean its address on that interface."""
+    """Suffix of a node's name that selects its address on that interface."""
     account_required: bool = False
     account: Text | None = None
     tmpdir: Folder = "/tmp"
     """Local folder of a node for temporary files; may hold variables such as $SLURM_TMPDIR."""
     absent_folders: Mapping[Folder, Text] = {}
-    """Folders of the login nodes that compute nodes do not have, and what to do instead."""
+    """Folders of login nodes that compute nodes lack, with the remedy."""
     images: Images = Images()
     options: Options = {}
     unsupported_options: Mapping[OptionName, Text] = {}
-    """Options that the site rejects, and what it says of them."""
+    """Options that the site rejects, with its reasons."""
     srun: tuple[Argument, ...] = ()
     same_allocation: bool = True
     """Whether a job may hold several runs, one after another: the launcher has to start on fewer nodes than
@@ -167,16 +167,16 @@ class Site(Model):
     queues: Mapping[Key, Queue] = {}
     """In the order in which they are tried."""
     operator: Text | None = None
-    """Who runs it, and in which country."""
+    """The operator and its country."""
     contact: Text | None = None
-    """Where its users ask: the address of its documentation or help."""
+    """The address of its documentation or help desk."""
     sources: tuple[Source, ...] = ()
     tried: Text | None = None
     """When Argosy last ran there; None: not yet."""
 
     @model_validator(mode="after")
     def whole(self) -> "Site":
-        """Refuse parts that say of each other what is not true."""
+        """Refuse keys that contradict each other."""
         if self.scheduler != LOCAL and not (self.hardware and self.queues):
             raise ValueError("a cluster needs at least one entry in hardware and in queues")
         if self.scheduler == LOCAL and self.images.build == "job":

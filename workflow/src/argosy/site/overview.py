@@ -1,4 +1,4 @@
-"""The sites of a project, each in a few words: what is there, and where one asks."""
+"""The sites of a project in a few words: hardware, operator and contact."""
 
 import re
 from dataclasses import dataclass

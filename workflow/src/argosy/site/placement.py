@@ -1,4 +1,4 @@
-"""Where on a site a job goes: the kind of node by what its ranks need, then a queue that takes it."""
+"""Places a job on a site: first the kind of node for its ranks, then a queue that takes it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from argosy.units import duration
 
 @dataclass(frozen=True)
 class Request:
-    """What a job asks for; `cpus`, `gpus` and `memory` (MiB) are of one node, `time` is in seconds."""
+    """A job's request; `cpus`, `gpus` and `memory` (MiB) are per node, `time` is in seconds."""
 
     nodes: int
     ranks_per_node: int
@@ -22,7 +22,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Placement:
-    """The kind of node and the queue that a job goes to; both None where there is no queue."""
+    """The kind of node and the queue of a job; both None without a queue."""
 
     hardware_name: str | None
     hardware: Hardware | None
@@ -56,7 +56,7 @@ def _choose_hardware(site: Site, request: Request, wanted: str | None, queue: st
     for name, reason in why.items():
         if reason is None and (wanted or bool(site.hardware[name].gpus) == bool(request.gpus)):
             return name
-    # A node whose GPUs stay idle is better than none.
+    # A node with idle GPUs is better than none.
     for name, reason in why.items():
         if reason is None:
             return name
@@ -86,7 +86,7 @@ def _choose_queue(site: Site, request: Request, hardware: str, wanted: str | Non
 
 
 def _remedy(why: Mapping[str, Sequence["_Refusal"]]) -> str:
-    """Return what to do: the queues that would take the job by name, or else what to ask less of."""
+    """Return the remedy: queues that take the job by name, or else the keys to reduce."""
     by_name = [name for name, found in why.items() if found == [_ONLY_BY_NAME]]
     if by_name:
         others = f" (or {', '.join(by_name[1:])})" if by_name[1:] else ""
@@ -113,7 +113,7 @@ def _what_it_lacks(hardware: Hardware, request: Request) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Refusal:
-    """Why a queue does not take a job, and the experiment's key that decides it; empty: none does."""
+    """Why a queue refuses a job, and the experiment's key behind it, if any."""
 
     words: str
     key: str = ""

@@ -1,4 +1,4 @@
-"""What may stand in a site's file as text: names, options of sbatch with their values, folders."""
+"""Text in a site's file: names, options of sbatch with their values, folders."""
 
 import re
 import string
@@ -19,7 +19,7 @@ OPTION_FIELDS = (
     "memory_per_gpu",
     "minutes",
 )
-"""What the value of an option may speak of, in braces: `cpus`, `gpus` and `memory` (MiB) are of a node."""
+"""Fields in braces of an option's value; `cpus`, `gpus` and `memory` (MiB) are per node."""
 
 OF_THE_RUN = {
     "account": "write it as `account`, of the site or of its hardware",
@@ -34,10 +34,10 @@ OF_THE_RUN = {
     "output": "logs lie in the run's folder",
     "time": "it comes from resources.time of the experiment",
 }
-"""Options that no site may change, and why."""
+"""Options that no site may change, with reasons."""
 
 TO_FILL_IN = "?"
-"""What stands in a file that is to be copied for what only its user can know."""
+"""The mark in a template file for values that its user has to fill in."""
 
 OPTION = re.compile(r"[a-z][a-z0-9-]*")
 KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -45,7 +45,7 @@ FOLDER = re.compile(r"(?:/|\$[A-Z_][A-Z0-9_]*)[A-Za-z0-9_./$-]*")
 
 
 def keys_to_fill_in(content: Any, key: str = "") -> list[str]:
-    """Return the keys of a file that still hold what has to be replaced, in their order."""
+    """Return the keys of a file that still have to be filled in, in order."""
     if isinstance(content, Mapping):
         parts = [(f"{key}.{name}" if key else str(name), each) for name, each in content.items()]
     elif isinstance(content, list):

@@ -16,12 +16,12 @@ LOG_WORDS: Path | None = None
 
 
 def make_scheduler(poll_s: float) -> Scheduler:
-    """Return what starts scripts as processes; it has no queue that would be polled."""
+    """Return the scheduler that runs scripts as processes; `poll_s` is unused without a queue."""
     return LocalScheduler()
 
 
 def script_options(job: JobRequest) -> Mapping[str, str | None]:
-    """Return none: nobody reads options of a script that bash runs."""
+    """Return no options, since bash reads none."""
     job.check_folder()
     if not job.site.interface:
         raise ArgosyError(
@@ -51,5 +51,5 @@ def make_surveyor() -> None:
 
 
 def explain(reason: str, *, alone: bool) -> Reason:
-    """Return no more than what is said."""
+    """Return the reason without further meaning."""
     return Reason("")

@@ -23,7 +23,7 @@ from argosy.schedulers.local.time_limit import Enforcer
 from argosy.schedulers.missing_images import missing_image
 
 CANCEL_GRACE_S = 8.0
-"""From asking a job to end until what is left of it is killed."""
+"""Seconds from SIGTERM to SIGKILL."""
 
 SAME_PROCESS_S = 1.0
 """Process ids are used again: one that began at another time than recorded is somebody else's, unless its
@@ -71,7 +71,7 @@ class LocalScheduler:
         self._start_next()
 
     def poll(self) -> Mapping[Path, Status]:
-        """Return whether a job runs: its script's process does, or what a killed script left behind.
+        """Return whether a job runs: its script, or processes that a killed script left.
 
         One that is over its time limit is ended.
         """
@@ -89,7 +89,7 @@ class LocalScheduler:
         return {**dict.fromkeys(self._queue, waiting), **statuses, **refused}
 
     def cancel(self) -> None:
-        """End all scripts; those that wait are forgotten."""
+        """End all scripts and forget waiting runs."""
         self._queue.clear()
         _end(self._running.values())
 
@@ -142,7 +142,7 @@ def _start(run_dir: Path) -> Job:
 
 
 def _end(jobs: Collection[Job]) -> None:
-    """Ask scripts to end, each of which ends its nodes, and kill what is left."""
+    """Send SIGTERM to scripts, each of which ends its nodes, and kill the rest."""
     scripts = [process for job in jobs if (process := _process_of(job))]
     families = [process for script in scripts for process in _family(script)]
     for script in scripts:
@@ -189,7 +189,7 @@ def _left_behind(job: Job) -> list[psutil.Process]:
 
 
 def _is_of(process: psutil.Process, job_id: str) -> bool:
-    """Return whether the process was started by this job: job.json alone does not say whom to end."""
+    """Return whether the process was started by this job; job.json alone is no proof."""
     for pause_s in PAUSES_S:
         time.sleep(pause_s)
         if _looks_like_of(process, job_id):
@@ -232,7 +232,7 @@ def _shows_job(process: psutil.Process, job_id: str) -> bool:
         variables = process.environ()
         return not variables or variables.get("ARGOSY_JOB_ID") == job_id
     except psutil.AccessDenied:
-        # An agent that shows its environment to nobody; or it has begun to end since.
+        # The environment is hidden, or the process is ending.
         return str(_RUNTIME / "agent") in command or not process.cmdline()
 
 

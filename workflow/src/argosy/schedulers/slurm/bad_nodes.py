@@ -1,4 +1,4 @@
-"""Nodes that spoil jobs: their runs fail in a way that other nodes do not share.
+"""Bad nodes: runs fail on them in a way that other nodes do not share.
 
 Such a node is soon free again, so Slurm gives it one job after another. From the second failure of a kind
 on a node, later jobs avoid it, as long as other nodes do not fail in the same way: then it is the program.
@@ -69,7 +69,7 @@ class BadNodes:
 
 
 class Avoidance:
-    """Keeps the jobs of this driver away from nodes that spoil jobs, and says so."""
+    """Keeps this driver's jobs away from bad nodes, and reports it."""
 
     def __init__(self, patience: Patience) -> None:
         self._patience = patience
@@ -110,7 +110,7 @@ class Avoidance:
             _warn(f"jobs that wait already may still get such a node: {problem}")
 
     def excluded(self, folder: Path) -> str:
-        """Return the nodes that a script's job is not to have; empty for those that the script names."""
+        """Return the nodes to exclude from a script's job; empty if only the script's own."""
         return excluded(folder, self._avoided, self._nodes) if self._avoided else ""
 
 

@@ -1,4 +1,4 @@
-"""What Slurm says in a job's log of the job's end, and srun of tasks that failed.
+"""Reads Slurm's messages in a job's log about the job's end and failed tasks.
 
 Runs on compute nodes beside runtime/verdict.py, by its path: standard library only, Python 3.8.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 NAME = "Slurm"
 
-# Not what says that somebody ended it.
+# Without messages of a cancellation.
 TELLING = (re.compile(r"((?:srun|slurmstepd): error: (?!.*CANCELLED|\S+: tasks? [\d,-]+: ).+)"),)
 
 # slurmstepd's last words, such as: *** JOB 7 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT ***
@@ -30,7 +30,7 @@ _ANSWER_TIME = 60.0
 
 
 def why_ended(text: str) -> str | None:
-    """Return why Slurm ended the job, in its own words; None where it did not."""
+    """Return why Slurm ended the job, in its words; None if it did not."""
     ends = [(found.group(2) or "CANCELLED").lower() for found in _ENDED.finditer(text)]
     # A bare CANCELLED may follow from another end; a reason stands.
     return max(ends, key=lambda reason: reason != "cancelled", default=None)
@@ -48,7 +48,7 @@ def ended_at(text: str) -> float | None:
 
 
 def failed_nodes(line: str) -> tuple[str, Sequence[int], int] | None:
-    """Return host, numbers of nodes and exit code of a line of srun's that says that tasks failed."""
+    """Return host, node numbers and exit code from a line of srun about failed tasks."""
     said = _FAILED.fullmatch(line)
     return (said[1], list(_numbers(said[2])), int(said[3])) if said else None
 

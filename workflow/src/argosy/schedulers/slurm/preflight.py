@@ -79,7 +79,7 @@ NOT_YET = re.compile(r"invalid time specified|reservation not usable now", re.IG
 OF_ONE_RUN = ("job-name", "chdir", "output")
 
 LONGEST_SILENCE_S = 600.0
-"""How long Slurm is asked again and again while it does not answer at all."""
+"""Seconds of silence after which Slurm is no longer asked."""
 
 PAUSE_S = 10.0
 
@@ -127,7 +127,7 @@ def _check_cluster(options: ScriptOptions, here: str) -> None:
 
 
 def _job_folders(run_dirs: Iterable[Path]) -> list[Path]:
-    """Return the folders of the jobs' scripts: each run's, or that of all that share one, written here."""
+    """Return the folders of the jobs' scripts; the script of a shared job is written here."""
     alone, shared = split_shared(run_dirs)
     return [*alone, *(write_script(folder, runs).parent for folder, runs in shared.items())]
 
@@ -137,7 +137,7 @@ def _shape(options: ScriptOptions) -> tuple[tuple[str, str | None], ...]:
 
 
 class _Questions:
-    """Commands of Slurm's that change nothing: asked again while there is no answer."""
+    """Runs Slurm commands that change nothing, again and again until there is an answer."""
 
     def __init__(self, say: Say) -> None:
         self._say = say
@@ -216,7 +216,7 @@ def _check(options: ScriptOptions, known: list[Partition], questions: _Questions
 
 
 def _check_limits(options: ScriptOptions, partition: Partition) -> None:
-    """Refuse what the partition never runs: many sites' sbatch takes it (EnforcePartLimits=NO)."""
+    """Refuse jobs that the partition never runs, which sbatch accepts with EnforcePartLimits=NO."""
     if options.minutes > partition.minutes:
         said = f"the partition {partition.name} has a time limit of {partition.minutes:.0f} minutes"
         raise ArgosyError(explain(options.run_dir, said))
@@ -226,7 +226,7 @@ def _check_limits(options: ScriptOptions, partition: Partition) -> None:
 
 
 def _why_it_waits(options: ScriptOptions, said: str, questions: _Questions) -> str:
-    """Return what a job waits for that the test refuses for now.
+    """Return the reason to wait for a job that the test refuses for now.
 
     Raises:
         ArgosyError: when waiting does not help.
@@ -255,7 +255,7 @@ def _wait_for_reservation(options: ScriptOptions, said: str, questions: _Questio
 
 
 def _wait_for_nodes(options: ScriptOptions, said: str, questions: _Questions) -> str:
-    """Return what a job waits for that only the test refuses: sbatch itself takes it while nodes are away.
+    """Return the reason to wait for a job that only the test refuses: sbatch takes it while nodes are away.
 
     Raises:
         ArgosyError: when nodes that are away are not the reason.

@@ -115,7 +115,7 @@ STATES = {
     "REQUEUE_FED": State.REQUEUED,
     "REQUEUE_HOLD": State.REQUEUED,
     "SPECIAL_EXIT": State.REQUEUED,
-    # Since 25.11: requeued, with the highest priority there is.
+    # Since 25.11: requeued with the highest priority.
     "EXPEDITING": State.REQUEUED,
     "RESV_DEL_HOLD": State.PENDING,
     "COMPLETED": State.COMPLETED,

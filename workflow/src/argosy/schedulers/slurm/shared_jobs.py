@@ -32,7 +32,7 @@ MEASURE = re.compile(r"^measure (.+) ([0-9a-f]{64})$", re.MULTILINE)
 
 
 def split_shared(run_dirs: Iterable[Path]) -> tuple[list[Path], dict[Path, list[Path]]]:
-    """Split planned runs into those with a job of their own, and those that share, by the job's folder."""
+    """Split runs into those with their own job, and those that share one, by the shared job's folder."""
     alone, shared = [], defaultdict(list)
     for run_dir in run_dirs:
         if folder := _folder_of(run_dir):
@@ -206,7 +206,7 @@ def status_of_run(run_dir: Path, job: Listed) -> Status | None:
 
 
 def ending_of(run_dir: Path, job: Listed) -> Status | None:
-    """Return how a run came out whose job only ends, as its verdict says; None: the job decides.
+    """Return the outcome of a run whose job is completing, by its verdict; None: the job decides.
 
     A site may clean up for minutes. A job that was interrupted or cancelled, or left no verdict, may go
     back into the queue.
@@ -218,7 +218,7 @@ def ending_of(run_dir: Path, job: Listed) -> Status | None:
 
 
 def outcome_of(run: RunFolder, attempt: str | None) -> State | None:
-    """Return the end that an attempt's verdict says; None without one, or for one that may go on."""
+    """Return the final state by an attempt's verdict; None without one, or if it may be continued."""
     verdict = run.verdict(attempt)
     states = {"completed": State.COMPLETED, "failed": State.FAILED}
     return states.get(verdict.state) if verdict else None

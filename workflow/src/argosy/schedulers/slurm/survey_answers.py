@@ -15,7 +15,7 @@ ABSENT = frozenset({"", "(null)", "N/A", "NONE", "n/a", "none"})
 
 
 def known(record: dict[str, str], key: str) -> str:
-    """Return a value; empty where Slurm says that there is none."""
+    """Return a value; empty for Slurm's words for none."""
     value = record.get(key, "")
     return "" if value in ABSENT else value
 
@@ -33,11 +33,11 @@ def number(text: str) -> int | None:
 T = TypeVar("T")
 
 ANSWER_S = 20.0
-"""How long one answer may take."""
+"""Seconds for one answer."""
 
 
 class Questions:
-    """Asks until a time limit for all of them; what fails is noted in words.
+    """Asks questions within a common time limit; failures are noted in words.
 
     Args:
         limit_s: seconds for all questions together.
@@ -48,7 +48,7 @@ class Questions:
         self.unknown: list[str] = []
 
     def ask(self, what: str, *command: str, read: Callable[[str], T]) -> T | None:
-        """Return what `read` makes of an answer; None where there is none: `what` is noted as unknown."""
+        """Return the parsed answer; without one, note `what` as unknown and return None."""
         try:
             return read(self.call(*command))
         except SlurmError as problem:
