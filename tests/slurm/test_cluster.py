@@ -22,22 +22,6 @@ time.sleep(1000)
 """
 
 
-def submit(cluster: Cluster, script: str, *options: str) -> str:
-    """Submit a script and return the job's id."""
-    command = ("sbatch", "--parsable", "--output=/dev/null", *options)
-    return cluster.run(*command, input=f"#!/bin/bash\n{script}\n").stdout.strip()
-
-
-def job_state(cluster: Cluster, job: str) -> str:
-    """What squeue says of a job that it still knows."""
-    return cluster.run("squeue", "-h", "-t", "all", "-o", "%T", "-j", job).stdout.strip()
-
-
-def commands_on(cluster: Cluster, number: int) -> list[tuple[str, ...]]:
-    """The command lines of everything on a node."""
-    return [process.command for process in cluster.node(number).processes()]
-
-
 def test_each_node_has_its_own_name_and_addresses(cluster: Cluster) -> None:
     script = "echo $(hostname) $(ip -4 -o address show scope global | awk '{print $2, $4}')"
     lines = cluster.run("srun", "-N4", "bash", "-c", script).stdout.splitlines()
@@ -78,12 +62,6 @@ def test_gpus_of_a_kind_are_handed_out(cluster: Cluster) -> None:
     assert slices == "node3 0,1"
 
 
-def test_a_container_may_be_started_on_a_node(cluster: Cluster) -> None:
-    cluster.run(
-        "srun", "-N4", "unshare", "--user", "--map-root-user", "--mount", "--pid", "-f", "true"
-    )
-
-
 def test_commands_see_the_cluster_in_their_own_folder(cluster: Cluster, tmp_path: Path) -> None:
     script = "pwd; hostname; echo $SLURM_CONF $OWN; grep -c ^NodeName /etc/slurm/slurm.conf"
     done = cluster.run("bash", "-c", script, cwd=tmp_path, env={"OWN": "set"})
@@ -103,82 +81,6 @@ def test_a_command_is_killed_with_the_process_that_stands_for_it(cluster: Cluste
     assert int(started.stdout.readline()) == started.pid
     started.kill()
     assert started.wait(10) == -signal.SIGKILL
-
-
-def test_a_job_outlives_its_slurmd(cluster: Cluster) -> None:
-    job = submit(cluster, "exec sleep 1234", "-w", "node4")
-    wait_until(lambda: ("sleep", "1234") in commands_on(cluster, 4), "the job starts", 10)
-    cluster.node(4).kill_slurmd()
-    assert ("sleep", "1234") in commands_on(cluster, 4)
-    cluster.node(4).start_slurmd()
-    assert job_state(cluster, job) == "RUNNING"
-    cluster.run("scancel", job)
-    wait_until(lambda: ("sleep", "1234") not in commands_on(cluster, 4), "the job ends", 20)
-    cluster.wait_until_idle()
-
-
-def test_a_node_without_power_runs_nothing_and_comes_back(cluster: Cluster) -> None:
-    node = cluster.node(3)
-    node.power_off()
-    assert not node.pids()
-    with pytest.raises(ClusterError, match="node3 is not running"):
-        node.exec("true")
-    node.power_on()
-    cluster.wait_until_idle()
-    assert cluster.run("srun", "-w", "node3", "hostname").stdout == "node3\n"
-
-
-def test_high_preempts_low_which_is_requeued(
-    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    # A short path: slurmstepd's socket lies below it, and a socket's name has 107 characters.
-    folder = tmp_path_factory.mktemp("own") / "c"
-    with Cluster.start(folder, nodes=1, grace_s=0) as own:
-        low = submit(own, "sleep 1000", "--partition=low", "--exclusive")
-        wait_until(lambda: job_state(own, low) == "RUNNING", "low runs", 10)
-        own.run("srun", "--partition=high", "--exclusive", "true", timeout=40)
-        assert "Restarts=1" in own.run("scontrol", "show", "job", low).stdout
-
-
-def test_a_paused_controller_does_not_answer(cluster: Cluster) -> None:
-    cluster.controller.pause()
-    try:
-        with pytest.raises(subprocess.TimeoutExpired):
-            cluster.run("squeue", timeout=2)
-    finally:
-        cluster.controller.resume()
-    cluster.run("squeue")
-
-
-def test_a_controller_that_was_killed_remembers_its_jobs(cluster: Cluster) -> None:
-    job = submit(cluster, "sleep 1000", "--hold", "--job-name=remembered")
-    # It forgets what is younger than the state that it saves every few seconds.
-    saved = cluster.folder / "state/job_state"
-    wait_until(lambda: saved.exists() and b"remembered" in saved.read_bytes(), "saved", 20)
-    cluster.controller.kill()
-    assert "slurmctld" not in {process.name for process in cluster.controller.processes()}
-    cluster.controller.start()
-    cluster.wait_until_idle()
-    assert job_state(cluster, job) == "PENDING"
-    cluster.run("scancel", job)
-
-
-def test_nothing_can_be_submitted_without_munge(cluster: Cluster) -> None:
-    cluster.munge.kill()
-    try:
-        # Given time, it would say so after 50 s.
-        with pytest.raises(subprocess.TimeoutExpired):
-            cluster.run("sbatch", "--output=/dev/null", "--wrap=true", timeout=2)
-    finally:
-        cluster.munge.start()
-    cluster.run("srun", "true")
-
-
-def test_a_job_beyond_its_partitions_limits_is_accepted(cluster: Cluster) -> None:
-    # More than the partition's MaxTime. What no node has, Slurm refuses nevertheless.
-    cluster.run("scancel", submit(cluster, "true", "--time=60", "--partition=short"))
-    with pytest.raises(ClusterError, match="Memory specification can not be satisfied"):
-        submit(cluster, "true", "--mem=1T")
 
 
 def test_stopping_leaves_nothing(tmp_path: Path) -> None:

@@ -15,9 +15,6 @@ import pytest
 from cluster_workspace import ClusterWorkspace, edit_site
 from workspace import BIN
 
-from argosy.images.config import ImageConfig
-from argosy.images.store.lockfile import ImageLock, LockedBase, lock_path, write_lock
-
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
 SITE = "slurm/testbed/site.yaml"
 
@@ -66,19 +63,6 @@ def edit(**changes: Any) -> Plant:
     return plant
 
 
-def write(name: str, text: str | None) -> Plant:
-    """Write a file of the site's folder, or remove it."""
-
-    def plant(study: ClusterWorkspace) -> AbstractContextManager[None]:
-        path = study.path / "slurm/testbed" / name
-        path.unlink(missing_ok=True)
-        if text is not None:
-            path.write_text(text)
-        return nullcontext()
-
-    return plant
-
-
 def update(*words: str, back: str) -> Plant:
     """Change a node or a partition for the time of the test."""
 
@@ -93,31 +77,7 @@ def update(*words: str, back: str) -> Plant:
     return planted
 
 
-def lost_image(study: ClusterWorkspace) -> AbstractContextManager[None]:
-    lock = ImageLock(
-        name="gone",
-        digest=f"sha256:{'0' * 64}",
-        architecture="x86_64",
-        base=LockedBase(reference="a file", source="file", diff_id=f"sha256:{0:064}"),
-        steps=(),
-        config=ImageConfig(),
-    )
-    path = lock_path(study.path, "gone")
-    path.parent.mkdir(parents=True)
-    write_lock(path, lock)
-    return nullcontext()
-
-
 FROM_HERE: list[tuple[str, Plant, str, tuple[str, ...]]] = [
-    (
-        "another's profile",
-        write("config.yaml", "config: [site=other]\n"),
-        "profile",
-        ("site=other",),
-    ),
-    ("no profile", write("config.yaml", None), "profile", ("it is not there",)),
-    ("template", write("job.sbatch.j2", "{% block %}"), "template", ("job.sbatch.j2",)),
-    ("lost image", lost_image, "images", ("the store lacks gone",)),
     ("loopback", edit(interface="lo"), "queue main-cpu", ("interface: lo is each node's own",)),
     (
         "partition",
