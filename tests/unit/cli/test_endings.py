@@ -13,9 +13,10 @@ from command_line import Argosy
 
 ARGOSY = (sys.executable, "-m", "argosy")
 PRINTING = (
-    *(("status",), ("summary",), ("records", "nodes1-ranks2-repeat1"), ("site", "list")),
-    *(("image", "list"), ("doctor", "--no-job"), ("--help",), ("status", "--json")),
+    *(("summary",), ("records", "nodes1-ranks2-repeat1"), ("doctor", "--no-job")),
+    *(("--help",), ("status", "--json")),
 )
+"""A command for each way to print: tables, bytes, lines, help, JSON."""
 
 pytestmark = pytest.mark.slow
 

@@ -59,13 +59,6 @@ def test_without_results_it_says_what_to_do(tmp_path: Path, argosy: Argosy) -> N
     assert done.err == "error: results: there are no results here\nhint: run: snakemake\n"
 
 
-@pytest.mark.parametrize("site", ["local", "results/local", "results/local/"])
-def test_a_site_is_named_by_name_or_folder(project: Path, argosy: Argosy, site: str) -> None:
-    done = argosy("status", site, folder=project)
-    assert done.status == 0
-    assert "local at " in done.out and "1 run, 1 planned" in done.out
-
-
 @pytest.mark.parametrize(
     "arguments", [("status", "local", "--watch"), ("logs", "local/", "--follow")]
 )

@@ -1,7 +1,6 @@
 """`argosy records`: what a run has recorded, for people."""
 
 import json
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,6 @@ from command_line import Argosy
 from live_study import FakeStudy, starts
 from planted_files import SECRET, Outside, plant
 from study_files import RunFiles
-from test_commands import COMMAND
 
 RUN = "digits/nodes1-ranks2-repeat1"
 
@@ -96,19 +94,6 @@ def test_what_a_terminal_would_act_on_is_left_out(run: RunFiles, printed: Printe
     with run.rank_file("7.0", 0).open("a") as file:
         file.write('{"kind": "\x1b]0;owned\x07"}\n')
     assert printed("--rank", "0")[2] == {"kind": ""}
-
-
-def test_the_next_program_may_have_seen_enough(run: RunFiles) -> None:
-    run.steps("7.0", steps=5000)
-    command = [*COMMAND, "records", RUN]
-    with subprocess.Popen(
-        command, cwd=project(run), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        assert process.stdout and process.stderr
-        process.stdout.readline()
-        process.stdout.close()
-        assert process.stderr.read() == b""
-        assert process.wait() == 0
 
 
 @pytest.mark.slow
