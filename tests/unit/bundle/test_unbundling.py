@@ -99,7 +99,9 @@ def test_what_is_there_is_never_overwritten(bundle: Path, tmp_path: Path) -> Non
     (folder / "config/config.yaml").write_text("experiments: {mine: {}}\n")
     (folder / "Snakefile").unlink()
     before = tree(folder)
-    with pytest.raises(ArgosyError, match=r"config/config\.yaml exists and differs from the bundle"):
+    with pytest.raises(
+        ArgosyError, match=r"config/config\.yaml exists and differs from the bundle"
+    ):
         unpack(bundle, folder)
     assert tree(folder) == before
 
