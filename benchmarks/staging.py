@@ -16,9 +16,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from argosy.images.archive.index import read_index
 from argosy.images.archive.packing import pack_image
-from argosy.images.archive.unpacking import unpack
+from argosy.images.archive.unpacking import read_index, unpack
 from argosy.images.staging.folder import Wanted
 from argosy.images.staging.stage import Place, staged
 from argosy.images.store.lockfile import read_lock

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from argosy.images.builder import cache
 from argosy.images.builder.cache import CachedStep
-from argosy.images.config import ImageConfig
+from argosy.images.oci import ImageConfig
 from argosy.images.rootfs.freeze import GrowingTree
 from argosy.images.rootfs.layers import Change, read_overlay
 from argosy.images.store.lockfile import ImageLock, LockedBase, LockedStep, write_lock

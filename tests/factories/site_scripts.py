@@ -14,7 +14,7 @@ import yaml
 from site_cases import SITES, Case, cases
 
 import argosy
-from argosy.images.config import ImageConfig
+from argosy.images.oci import ImageConfig
 from argosy.images.store.lockfile import ImageLock, LockedBase
 from argosy.jobs import planning
 from argosy.jobs.building import Build, write_script

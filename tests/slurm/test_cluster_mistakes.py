@@ -12,7 +12,7 @@ from cluster import Cluster
 from cluster_workspace import ClusterWorkspace, edit_site
 from workspace import BIN, Workspace
 
-from argosy.images.config import ImageConfig
+from argosy.images.oci import ImageConfig
 from argosy.images.store.lockfile import ImageLock, LockedBase, lock_path, write_lock
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]

@@ -12,7 +12,7 @@ from bundled_studies import RUN, bundled, contents, forged, make_project
 
 from argosy.bundle.unbundling import unbundle
 from argosy.errors import ArgosyError
-from argosy.images.config import ImageConfig
+from argosy.images.oci import ImageConfig
 from argosy.images.store import free_disk
 from argosy.images.store.lockfile import ImageLock, LockedBase, write_lock
 

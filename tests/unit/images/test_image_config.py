@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from argosy.images.config import ImageConfig
+from argosy.images.oci import ImageConfig
 
 FOREIGN = {
     "Shell": ["/activate.sh", "-c"],

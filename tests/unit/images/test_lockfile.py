@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from argosy.errors import ArgosyError
-from argosy.images.config import ImageConfig
+from argosy.images.oci import ImageConfig
 from argosy.images.store.lockfile import ImageLock, LockedBase, LockedStep, read_lock, write_lock
 
 DIGEST = f"sha256:{1:064x}"

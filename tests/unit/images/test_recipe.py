@@ -8,9 +8,9 @@ import pytest
 
 from argosy.errors import ArgosyError
 from argosy.images.builder.recipe import Recipe, Step, bases, image_inputs, nothing_known, plan
-from argosy.images.config import ImageConfig
 from argosy.images.containerfile.instructions import Copy
 from argosy.images.engines.models import DEFAULT_PATH
+from argosy.images.oci import ImageConfig
 
 TEXT = "FROM base\nENV A=1\nCOPY data/ /data/\nRUN first\nRUN last\n"
 CHECKSUM = f"sha256:{'0' * 64}"

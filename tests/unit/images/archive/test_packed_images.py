@@ -11,10 +11,9 @@ from frozen_images import make_image, make_layer
 from trees import describe_tree, make_odd_tree
 
 from argosy.errors import ArgosyError
-from argosy.images.archive import index as index_module
 from argosy.images.archive import packing, unpacking
-from argosy.images.archive.index import Index, read_index
 from argosy.images.archive.packing import pack_image
+from argosy.images.archive.unpacking import Index, read_index
 from argosy.images.store.lockfile import ImageLock
 from argosy.images.store.store import Store, remove_tree
 
@@ -137,7 +136,7 @@ def test_other_files_are_told_from_this_image(
         read_index(path, "sha256:other", REMEDY)
     with pytest.raises(ArgosyError, match=f"is not packed for the nodes; run: {REMEDY}"):
         read_index(own.archive("sha256:other"), "sha256:other", REMEDY)
-    monkeypatch.setattr(index_module, "VERSION", 2)
+    monkeypatch.setattr(unpacking, "VERSION", 2)
     with pytest.raises(ArgosyError, match=r"another version of Argosy \(format 1, not 2\); run: "):
         read_index(path, image.digest, REMEDY)
 

@@ -19,7 +19,7 @@ from argosy.images.containerfile.instructions import (
     content_of,
     expanded,
 )
-from argosy.images.containerfile.reading import read_instruction
+from argosy.images.containerfile.stages import read_instruction
 from argosy.images.containerfile.text import Source, split_instructions
 
 SOURCE = Source(Path("image/Containerfile"))

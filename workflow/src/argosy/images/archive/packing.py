@@ -12,8 +12,7 @@ import zstandard
 
 from argosy.errors import ArgosyError
 from argosy.files import replacing
-from argosy.images.archive.index import Folder, Frame, Index, read_index, write_index
-from argosy.images.archive.unpacking import verify
+from argosy.images.archive.unpacking import Folder, Frame, Index, read_index, verify, write_index
 from argosy.images.namespaces import unhindered
 from argosy.images.rootfs.archive import files_tar
 from argosy.images.store.lockfile import ImageLock

@@ -20,11 +20,11 @@ from argosy.images.builder.execution import Executor
 from argosy.images.builder.progress import Progress
 from argosy.images.builder.recipe import OWN_IMAGES, Chain, Recipe, Step
 from argosy.images.builder.runner import ProotRunner, RuncRunner, Runner
-from argosy.images.config import ImageConfig
 from argosy.images.engines import proot
 from argosy.images.engines.choice import one_starts
 from argosy.images.engines.models import TRACING_PROOT
 from argosy.images.namespaces import in_own_namespaces, in_own_process
+from argosy.images.oci import ImageConfig
 from argosy.images.registry.reference import Reference
 from argosy.images.rootfs.freeze import GrowingTree
 from argosy.images.rootfs.layers import Layer

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from argosy.files import write_text
 from argosy.images.builder.recipe import Step
-from argosy.images.config import ImageConfig
+from argosy.images.oci import ImageConfig
 from argosy.images.rootfs.archive import digest_of_layer
 from argosy.images.rootfs.layers import Change, Layer, read_overlay, take_setuid, walk
 from argosy.images.store.store import Store, remove_tree

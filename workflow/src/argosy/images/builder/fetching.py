@@ -19,12 +19,12 @@ from tempfile import gettempdir
 from argosy.errors import ArgosyError, plain
 from argosy.images import tools
 from argosy.images.builder.cache import CachedBase
-from argosy.images.config import ImageConfig
 from argosy.images.engines.models import DEFAULT_PATH
 from argosy.images.interchange.incoming import describe
 from argosy.images.interchange.opening import Archive, Folder
 from argosy.images.interchange.unpacking import config_of, unpack_layer
 from argosy.images.namespaces import count_ids, unhindered
+from argosy.images.oci import ImageConfig
 from argosy.images.registry.client import Client
 from argosy.images.registry.pulling import pull, reach
 from argosy.images.registry.reference import DOCKER_HUB, Reference

@@ -15,7 +15,6 @@ from pathlib import Path
 from argosy.errors import ArgosyError, some
 from argosy.images.builder.inputs import Context, inputs_of_copy, inputs_of_run
 from argosy.images.builder.settings import Settings, after
-from argosy.images.config import ImageConfig
 from argosy.images.containerfile.instructions import (
     Copy,
     Entry,
@@ -28,7 +27,7 @@ from argosy.images.containerfile.instructions import (
 from argosy.images.containerfile.stages import Containerfile, Stage, read_containerfile
 from argosy.images.containerfile.text import Heredoc, Source
 from argosy.images.engines.models import DEFAULT_PATH
-from argosy.images.oci import architecture
+from argosy.images.oci import ImageConfig, architecture
 from argosy.images.registry.reference import Reference
 from argosy.images.store.lockfile import NAME
 

@@ -4,7 +4,6 @@ import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from argosy.images.config import ImageConfig, absolute
 from argosy.images.containerfile.instructions import (
     Arg,
     Entry,
@@ -16,6 +15,7 @@ from argosy.images.containerfile.instructions import (
 )
 from argosy.images.containerfile.text import Source
 from argosy.images.engines.models import DEFAULT_PATH
+from argosy.images.oci import ImageConfig, absolute
 
 SHELL = ("/bin/sh", "-c")
 

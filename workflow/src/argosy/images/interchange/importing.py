@@ -18,12 +18,12 @@ from typing import Literal
 
 from argosy.errors import ArgosyError
 from argosy.images.builder import cache
-from argosy.images.config import ImageConfig
 from argosy.images.interchange.incoming import IncomingImage, IncomingLayer, describe
 from argosy.images.interchange.opening import Archive, Folder, opened
 from argosy.images.interchange.streams import Say, Seldom, silent
 from argosy.images.interchange.unpacking import config_of, unpack_layer
 from argosy.images.namespaces import unhindered
+from argosy.images.oci import ImageConfig
 from argosy.images.registry.pulling import Pulled, pull, reach
 from argosy.images.registry.reference import TRANSPORT, Reference
 from argosy.images.registry.retry import Patience

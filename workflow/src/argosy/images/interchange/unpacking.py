@@ -19,7 +19,6 @@ from typing import NoReturn
 from pydantic import ValidationError
 
 from argosy.errors import ArgosyError
-from argosy.images.config import ImageConfig
 from argosy.images.interchange.incoming import IncomingImage, IncomingLayer
 from argosy.images.interchange.members import (
     LONGEST_QUOTED,
@@ -39,6 +38,7 @@ from argosy.images.interchange.streams import (
     decompressed,
     told,
 )
+from argosy.images.oci import ImageConfig
 from argosy.images.rootfs.archive import OPAQUE_MARKER, WHITEOUT
 from argosy.images.rootfs.flatten import link
 from argosy.images.rootfs.layers import (

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from argosy.errors import FULL, ArgosyError
-from argosy.images.archive.index import Index, read_index
-from argosy.images.archive.unpacking import unpack, workers
+from argosy.images.archive.unpacking import Index, read_index, unpack, workers
 from argosy.images.staging.folder import NodeFolder, Wanted
 from argosy.images.store.store import remove_tree
 from argosy.units import amount

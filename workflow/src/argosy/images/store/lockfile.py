@@ -8,8 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from argosy.errors import ArgosyError
 from argosy.files import write_json
-from argosy.images.config import ImageConfig
-from argosy.images.oci import DIGEST
+from argosy.images.oci import DIGEST, ImageConfig
 
 Digest = Annotated[str, Field(pattern=f"^{DIGEST.pattern}$")]
 """It names folders, and stands in scripts."""
