@@ -267,7 +267,7 @@ def test_the_same_image_gives_the_same_file_and_a_failure_leaves_the_old_one(
     shutil.copytree(place.store.layer(""), store.layer(""), symlinks=True)
     _, diff, _ = find_layers(store, place.lock)[0]
     (diff / "usr/bin/program").write_text("changed")
-    with pytest.raises(ArgosyError, match=r"this layer is not what it was .*COPY --chmod=750"):
+    with pytest.raises(ArgosyError, match=r"this layer has changed .*COPY --chmod=750"):
         export_image(store, place.lock, target)
     assert target.read_bytes() == place.archive.read_bytes()
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["image.tar"]
