@@ -81,10 +81,23 @@ def test_the_check_finds_what_is_there(words: str) -> None:
     assert isinstance(TOP, typer.core.TyperGroup)
 
 
-def test_every_file_that_pages_link_to_is_there(project: Path) -> None:
-    for page in [project / "README.md", *(project / "docs").glob("*.md")]:
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page}: {target}"
+def anchors(page: Path) -> set[str]:
+    """Return the headings of a page as links name them: `#order-of-runs`."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+    headings = re.findall(r"^#+ (.+)$", text, re.M)
+    return {re.sub(r"[^\w-]", "", each.lower().replace(" ", "-")) for each in headings}
+
+
+def test_every_file_and_heading_that_pages_link_to_is_there(project: Path) -> None:
+    pages = [*project.glob("*.md"), *project.glob("*/README.md"), *project.glob("docs/*.md")]
+    linked = 0
+    for page in pages:
+        for target, anchor in re.findall(r"\]\(([^)#:]*)#?([^):]*)\)", page.read_text()):
+            file = page.parent / target if target else page
+            assert file.exists(), f"{page}: {target}"
+            assert not anchor or anchor in anchors(file), f"{page}: {target}#{anchor}"
+            linked += bool(anchor)
+    assert linked > 10
 
 
 def test_every_test_that_pages_name_is_there(project: Path) -> None:
