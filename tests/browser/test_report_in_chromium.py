@@ -13,10 +13,9 @@ from playwright.sync_api import Page, expect
 from reports import reported_summary
 from study_files import plan
 
-from argosy.report import write_comparison, write_report
-from argosy.report.summary.models import Summary, read_summary
+from argosy.report import write_comparison
+from argosy.report.summary.models import Summary
 from argosy.report.summary.parts import Rates
-from argosy.results import collect
 
 Open = Callable[..., Any]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import psutil
 
-from argosy.runtime.contract.layout import job_of
 from argosy.run_folder.folder import RunFolder, allocation_folder
 from argosy.run_folder.models import Job
+from argosy.runtime.contract.layout import job_of
 from argosy.schedulers.base import Listed, SchedulerError, State, job_name
 
 SAME_PROCESS_S = 1.0
