@@ -1,7 +1,7 @@
 """Tables of an experiment in LaTeX, for the package booktabs; intervals are of 95 %."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,11 @@ from argosy.report.drawing import Drawing
 from argosy.report.numbers import MINUS, number
 from argosy.report.outputs.summary_csv import summary_csv
 from argosy.report.page.html import VEGA_LITE
+from argosy.report.sizes import Size
 from argosy.report.statistics.estimates import Estimate
 from argosy.report.summary.models import ExperimentSummary, Summary
 from argosy.report.topics import drawings
-from argosy.report.topics.losses import NAMES
+from argosy.report.topics.losses import factor_names
 from argosy.report.topics.stalls import part_names
 
 _NONE = "--"
@@ -35,10 +36,14 @@ def latex_tables(experiment: ExperimentSummary) -> Iterator[LatexTable]:
     """Yield those that the experiment has numbers for: scaling, factors, stalls and prediction."""
     if experiment.points:
         yield LatexTable("scaling", scaling_table(experiment))
-    if any(point.factors for point in experiment.points):
-        yield LatexTable("factors", _factors(experiment))
-    if any(stalls.shares for stalls in experiment.stalls):
-        yield LatexTable("stalls", _stalls(experiment))
+    if names := factor_names(experiment):
+        of_sizes = [(point, point.factors) for point in experiment.points]
+        text = _of_parts(experiment, "factors of the efficiency", names, of_sizes)
+        yield LatexTable("factors", text)
+    if names := part_names(experiment):
+        of_stalls = [(one, one.shares) for one in experiment.stalls]
+        text = _of_parts(experiment, "shares of a step by what it waits for", names, of_stalls)
+        yield LatexTable("stalls", text)
     if experiment.prediction:
         yield LatexTable("prediction", _prediction(experiment))
 
@@ -54,26 +59,20 @@ def scaling_table(experiment: ExperimentSummary) -> str:
     return _tabular(experiment, f"{experiment.scaling} scaling", columns, rows)
 
 
-def _factors(experiment: ExperimentSummary) -> str:
-    names = [name for name in NAMES if any(name in point.factors for point in experiment.points)]
+def _of_parts(
+    experiment: ExperimentSummary,
+    what: str,
+    names: Sequence[str],
+    of_sizes: Iterable[tuple[Size, Mapping[str, Estimate]]],
+) -> str:
+    """Return a table of the parts with these names, of each size that has any."""
     rows = [
-        [str(point.nodes), str(point.ranks), *_cells(point.factors, names)]
-        for point in experiment.points
-        if point.factors
+        [str(one.nodes), str(one.ranks), *(_with_interval(parts.get(name)) for name in names)]
+        for one, parts in of_sizes
+        if parts
     ]
-    columns = ("Nodes", "Ranks", *map(_heading, names))
-    return _tabular(experiment, "factors of the efficiency", columns, rows)
-
-
-def _stalls(experiment: ExperimentSummary) -> str:
-    parts = part_names(experiment)
-    rows = [
-        [str(stalls.nodes), str(stalls.ranks), *_cells(stalls.shares, parts)]
-        for stalls in experiment.stalls
-        if stalls.shares
-    ]
-    columns = ("Nodes", "Ranks", *map(_heading, parts))
-    return _tabular(experiment, "shares of a step by what it waits for", columns, rows)
+    headings = (name.replace("_", " ").capitalize() for name in names)
+    return _tabular(experiment, what, ("Nodes", "Ranks", *headings), rows)
 
 
 def _prediction(experiment: ExperimentSummary) -> str:
@@ -93,20 +92,12 @@ def _prediction(experiment: ExperimentSummary) -> str:
     return _tabular(experiment, "predicted and measured throughput", columns, rows)
 
 
-def _heading(name: str) -> str:
-    return name.replace("_", " ").capitalize()
-
-
-def _cells(estimates: Mapping[str, Estimate], names: Sequence[str]) -> list[str]:
-    return [_with_interval(estimates.get(name)) for name in names]
-
-
-def _with_interval(estimate: Estimate | None, scale: float = 1) -> str:
+def _with_interval(estimate: Estimate | None) -> str:
     if estimate is None:
         return _NONE
     if estimate.low is None or estimate.high is None:
-        return number(scale * estimate.mean)
-    parts = (number(scale * value) for value in (estimate.mean, estimate.low, estimate.high))
+        return number(estimate.mean)
+    parts = map(number, (estimate.mean, estimate.low, estimate.high))
     return "{} [{}, {}]".format(*parts)
 
 

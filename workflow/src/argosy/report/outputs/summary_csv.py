@@ -93,17 +93,14 @@ def _size(point: _Sized) -> tuple[int, int, int]:
 def _predicted(point: PredictedPoint) -> Iterator[Quantity]:
     if point.step_s:
         yield "predicted_step", "s", point.step_s
-    estimates = (
-        ("predicted_efficiency", "1", point.efficiency),
-        ("predicted_throughput", "samples/s", point.samples_per_s),
-    )
-    yield from estimates
+    yield "predicted_efficiency", "1", point.efficiency
+    yield "predicted_throughput", "samples/s", point.samples_per_s
     if point.error is not None:
         yield "predicted_step_error", "1", Estimate(point.samples_per_s.n, point.error)
 
 
 def _quantities(point: PointSummary) -> Iterator[Quantity]:
-    estimates = (
+    yield from _known(
         ("throughput", "samples/s", point.throughput_samples_per_s),
         ("median_throughput", "samples/s", point.median_samples_per_s),
         ("speed_up", "1", point.speed_up),
@@ -112,7 +109,6 @@ def _quantities(point: PointSummary) -> Iterator[Quantity]:
         ("between_steps", "1", point.between_steps),
         ("flops_utilisation", "1", point.flops_utilisation),
     )
-    yield from ((name, unit, value) for name, unit, value in estimates if value is not None)
     yield from ((f"factor_{name}", "1", value) for name, value in point.factors.items())
     if point.usage:
         yield from _usage(point.usage)
@@ -131,8 +127,12 @@ def _quantities(point: PointSummary) -> Iterator[Quantity]:
         yield f"phase_{phase}", "s/step", Estimate(runs, seconds)
 
 
+def _known(*quantities: tuple[str, str, Estimate | None]) -> Iterator[Quantity]:
+    return ((name, unit, value) for name, unit, value in quantities if value is not None)
+
+
 def _usage(used: UsageSummary) -> Iterator[Quantity]:
-    estimates = (
+    yield from _known(
         ("cpu_busy", "1", used.cpu_busy),
         ("network", "B/s", used.network_bytes_per_s),
         ("gpu_busy", "1", used.gpu_busy),
@@ -140,11 +140,10 @@ def _usage(used: UsageSummary) -> Iterator[Quantity]:
         ("gpu_energy", "J", used.gpu_energy_j),
         ("energy_per_sample", "J", used.energy_j_per_sample),
     )
-    yield from ((name, unit, value) for name, unit, value in estimates if value is not None)
 
 
 def _costs(costs: CostSummary) -> Iterator[Quantity]:
-    estimates = (
+    yield from _known(
         ("node_hours_of_a_million_samples", "h", costs.node_hours),
         ("charged_node_hours_of_a_million_samples", "h", costs.charged_node_hours),
         ("seconds_around_the_steady_state", "s", costs.around_s),
@@ -152,4 +151,3 @@ def _costs(costs: CostSummary) -> Iterator[Quantity]:
         ("energy_of_a_million_samples", "kWh", costs.energy_kwh),
         ("carbon_of_a_million_samples", "kg", costs.carbon_kg),
     )
-    yield from ((name, unit, value) for name, unit, value in estimates if value is not None)
