@@ -1,4 +1,4 @@
-"""The room's one door: tables in, the report's files out."""
+"""Write the report's files from the tables of a study."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""Tables of an experiment in LaTeX, for the package booktabs; intervals are of 95 %."""
+"""Charts as SVG and PDF, and tables in LaTeX (package booktabs), for papers; intervals are 95 %."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The scripts that draw charts in the page: Vega, Vega-Lite and Vega-Embed, as vl-convert has them."""
+"""HTML pages that ask nothing of the network: templates, style sheet, and the scripts that draw charts."""
 
 import base64
 import contextlib

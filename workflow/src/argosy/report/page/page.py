@@ -1,4 +1,4 @@
-"""The last lines of a failure's log, safe to show whatever the log holds, and cheap however long it is."""
+"""The report's page, with excerpts of failures' logs that are safe to show whatever a log holds."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""A run's throughput from the numbers that its program printed, without its warm-up."""
+"""Throughput of each completed run, by its steps or its printed numbers, or why there is none."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Times of allreduces alone, from the table `collectives`."""
+"""Allreduce benchmarks: times by size and message, from the table `collectives`."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

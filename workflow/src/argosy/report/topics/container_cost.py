@@ -1,4 +1,4 @@
-"""What a container costs: the same runs with one and without, held against each other."""
+"""What a container costs: the same runs with one and without, compared."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Where the time of a step goes, at each point."""
+"""Phases of a step: mean times at each size, and their chart."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How long the jobs of a size waited in the queue, and until their result was there."""
+"""Queue waits: how long jobs waited, and the time from submission to result."""
 
 from collections.abc import Mapping
 from statistics import median

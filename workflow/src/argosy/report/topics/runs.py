@@ -1,4 +1,4 @@
-"""What a reader should know of single runs: what they left out, and what is odd of them."""
+"""Single runs: failures, exclusions, warm-up and remarks, in sentences."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What is slow among runs: jobs, runs that become slower, and hosts or ranks in run after run.
+"""Slow jobs, runs that slow down, and hosts or ranks that are slow in several runs.
 
 A rank may be slow because its host is, or because it has more to do there, as where shards of data are
 uneven. Only runs that differ in one of the two tell which. So a host is compared with other hosts at the

@@ -1,4 +1,4 @@
-"""What runs used of their nodes: processors, memory, network, GPUs and energy, by telemetry."""
+"""Resource usage by telemetry: processors, memory, network, GPUs and energy, and GPUs left idle."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

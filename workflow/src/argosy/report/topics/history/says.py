@@ -1,4 +1,4 @@
-"""What an experiment's history says: which sizes became slower or faster, and what else differs."""
+"""An experiment's history in words and as a chart: slower or faster sizes, and what else differs."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle

@@ -1,4 +1,4 @@
-"""What the scaling laws say of an experiment: the numbers of summary.json, and a sentence."""
+"""Scaling laws of an experiment in summary.json, in a sentence, and as a curve."""
 
 import math
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""How many nodes to take.
+"""How many nodes to take: answers to a question, by a calibrated training.
 
 All whole numbers are tried: efficiency is no monotone function of the nodes where algorithms work
 in rounds, and powers of two are better than their neighbours.

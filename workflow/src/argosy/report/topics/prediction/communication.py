@@ -1,4 +1,4 @@
-"""How sure coefficients are where the residuals of a job have something in common.
+"""Alpha and beta of networks, fitted to allreduces alone, with errors clustered by job.
 
 Times within a job share its nodes and its hour, so they are no independent measurements. The covariance
 is that of clusters with the correction CR2, and the degrees of freedom are Satterthwaite's (Bell and

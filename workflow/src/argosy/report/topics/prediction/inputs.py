@@ -1,4 +1,4 @@
-"""What a prediction had to assume, and what it was told, as sentences."""
+"""A training that can be predicted, made of what was measured, and what had to be assumed."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
