@@ -54,6 +54,20 @@ def test_udockers_own_tarball_is_taken_where_it_can_be_fetched(
     assert ("is not the file that udocker's authors published" in said[-1]) is (place == "forged")
 
 
+def test_a_newer_udocker_gets_the_hosts_runc_under_the_release_it_wants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project_store: Store
+) -> None:
+    runtime = tools.require_runtime(project_store, print)
+    monkeypatch.setenv("PATH", f"{runtime.parent}:{os.environ['PATH']}")
+    monkeypatch.delenv("UDOCKER_TARBALL", raising=False)
+    monkeypatch.setitem(Config.conf, "tarball_release", "1.2.99")
+    said: list[str] = []
+    store = Store(tmp_path / "store")
+    tools.ensure_udocker(store, said.append)
+    assert (store.udocker / "lib/VERSION").read_text().strip() == "1.2.99"
+    assert "udocker wants release 1.2.99 of its tools, and only 1.2.11 can be verified" in said[-1]
+
+
 def test_tools_are_put_together_where_home_and_tmpdir_are_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project_store: Store
 ) -> None:

@@ -22,7 +22,7 @@ from argosy.images.store.scratch import private_folder
 from argosy.images.store.store import Store
 
 TARBALL_RELEASE = "1.2.11"
-"""The release of udocker's tools that udocker 1.3 asks for in lib/VERSION."""
+"""The release of udocker's tools whose digest is known; udocker 1.3.17 wants it."""
 
 TARBALL_BLOB = "17f7341a84ea7b25d072fcdb48c8b68570201020"
 """Its digest as git makes it, from the repository in which udocker's authors publish it."""
@@ -117,7 +117,9 @@ def _install_published(store: Store) -> str:
 
     from argosy.images.builder.downloads import DownloadError, download
 
-    problem = ""
+    wanted, problem = Config.conf["tarball_release"], ""
+    if wanted != TARBALL_RELEASE:
+        return f"udocker wants release {wanted} of its tools, and only {TARBALL_RELEASE} can be verified"
     with private_folder() as (folder, _):
         for number, address in enumerate(Config.conf["tarball"].split()):
             tarball = folder / f"{number}.tar.gz"
@@ -286,8 +288,10 @@ def _install(store: Store, tarball: str | None) -> str:
 
 def _pack_tools(runtime: Path, folder: Path) -> Path:
     """Return a tarball in the layout that udocker installs: udocker_dir/{bin,lib,doc}."""
+    from udocker.config import Config
+
     version = folder / "VERSION"
-    version.write_text(f"{TARBALL_RELEASE}\n", encoding="ascii")
+    version.write_text(f"{Config.conf['tarball_release']}\n", encoding="ascii")
     tarball = folder / "udockertools.tar.gz"
     with tarfile.open(tarball, "w:gz") as archive:
         name = "crun" if runtime.name.startswith("crun") else "runc"
