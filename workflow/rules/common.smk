@@ -23,12 +23,12 @@ from argosy.jobs.driver import (
     HandedOn,
     ToldErrors,
     check_executor,
+    check_profile,
     check_until,
     put_commands_on_path,
 )
 from argosy.jobs.outdated import describe_outdated
 from argosy.jobs.planning import Project, Target, plan_runs
-from argosy.jobs.profile_check import check_profile
 from argosy.jobs.program_check import check_programs
 from argosy.jobs.study_file import (
     check_date,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from argosy.errors import ArgosyError
-from argosy.jobs.profile_check import check_profile
+from argosy.jobs.driver import check_profile
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,8 @@ from peak_memory import peak_of_collect
 from step_files import append, change, change_clock, header, row, rows, write_rows
 from study_files import STARTED, RunFiles, completed, plan
 
-from argosy.results import collect, step_batches
+from argosy.results import collect
+from argosy.results import step_rows as step_stream
 from argosy.results.tables import PHASES, fetch, open_tables
 from argosy.runtime.contract import steps as step_rows
 from argosy.runtime.contract.steps import MOST_SAMPLES, MOST_STEP, ROW_BYTES
@@ -81,7 +82,7 @@ def test_the_tables_say_what_was_recorded(
     ranks: list[dict[int, dict[str, Any]]],
     part_rows: int,
 ) -> None:
-    monkeypatch.setattr(step_batches, "_PART_ROWS", part_rows)
+    monkeypatch.setattr(step_stream, "_PART_ROWS", part_rows)
     run = plan(tmp_path_factory.mktemp("study") / "site", ranks_per_node=len(ranks))
     run.execute()
     for rank, steps in enumerate(ranks):
@@ -347,13 +348,13 @@ def test_a_file_that_becomes_shorter_meanwhile_costs_its_run_alone(
 ) -> None:
     good, bad = completed(tmp_path / "site"), completed(tmp_path / "site", repeat=2)
     path = bad.steps_file("100.0", 0)
-    read = step_batches.read_rows
+    read = step_stream.read_rows
 
     def shortened(places: Any) -> Any:
         path.write_bytes(path.read_bytes()[: 5 * ROW_BYTES])
         return read(places)
 
-    monkeypatch.setattr(step_batches, "read_rows", shortened)
+    monkeypatch.setattr(step_stream, "read_rows", shortened)
     collected(good)
     problem = {"run_id": bad.run_id, "problem": f"{path}: became shorter while it was read"}
     assert table(good, "SELECT run_id, problem FROM problems") == [problem]

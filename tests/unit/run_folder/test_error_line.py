@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.run_folder.error_line import error_line
+from argosy.run_folder.failures import error_line
 
 CAUSE = "ValueError: batch size 33 is not divisible by 4"
 FAILS = 'raise ValueError("batch size 33 is not divisible by 4")'

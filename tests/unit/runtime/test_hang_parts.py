@@ -11,8 +11,8 @@ import step_files
 from agent_job import PYTHON
 
 from argosy.runtime.agent.coordination.failure import Failure, Finished
-from argosy.runtime.agent.hangs import activity
-from argosy.runtime.agent.hangs.activity import Activity
+from argosy.runtime.agent.hangs import node_watch
+from argosy.runtime.agent.hangs.node_watch import Activity
 from argosy.runtime.agent.hangs.places import (
     IS,
     STOPPED,
@@ -200,8 +200,8 @@ class Rank:
 def test_steps_words_and_files_are_signs_of_life(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(activity, "_CALM", 0.05)
-    monkeypatch.setattr(activity, "_EVERY", 0.0)
+    monkeypatch.setattr(node_watch, "_CALM", 0.05)
+    monkeypatch.setattr(node_watch, "_EVERY", 0.0)
     writer = [
         PYTHON,
         "-c",

@@ -8,11 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from argosy.runtime.agent.processes.losses import NotFiniteLosses
 from argosy.runtime.agent.processes.measurements import PrintedThroughput
-from argosy.runtime.agent.processes.needed_text import needed_text
-from argosy.runtime.agent.processes.output import LineSplitter
-from argosy.runtime.agent.processes.terminal_text import shown
+from argosy.runtime.agent.processes.output import LineSplitter, NotFiniteLosses
+from argosy.runtime.agent.processes.searched_text import needed_text, shown
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from argosy.runtime.agent.telemetry.amd import AmdGpuSource, visible_devices
-from argosy.runtime.agent.telemetry.reading import UnreadError
+from argosy.runtime.agent.telemetry.source import UnreadError
 
 
 class Node:

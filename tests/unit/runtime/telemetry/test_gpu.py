@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 from nvml_stand_in import FakeGpu, FakeNvml, full_gpu
 
-from argosy.runtime.agent.telemetry import gpu as gpu_module
-from argosy.runtime.agent.telemetry.gpu import GpuSource
-from argosy.runtime.agent.telemetry.gpu_metrics import SLOW
-from argosy.runtime.agent.telemetry.nvml import load_nvml, visible_devices
-from argosy.runtime.agent.telemetry.reading import UnreadError
+from argosy.runtime.agent.telemetry import nvidia as gpu_module
+from argosy.runtime.agent.telemetry.nvidia import SLOW, GpuSource, load_nvml, visible_devices
+from argosy.runtime.agent.telemetry.source import UnreadError
 
 
 def source(*gpus: FakeGpu, visible: str | None = None) -> GpuSource:

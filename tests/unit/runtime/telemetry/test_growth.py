@@ -2,7 +2,7 @@
 
 import pytest
 
-from argosy.runtime.agent.telemetry.counters import CumulativeCounter, Integral
+from argosy.runtime.agent.telemetry.source import CumulativeCounter, Integral
 
 
 def test_it_begins_with_nothing_and_adds_up_all_counters() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from argosy.runtime.agent.telemetry.writer import TelemetryWriter
+from argosy.runtime.agent.telemetry.sampler import TelemetryWriter
 
 
 def lines(path: Path) -> list[Any]:

@@ -5,12 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from argosy.runtime.agent.telemetry.cpu import JobCpu, NodeCpu, OwnCpu
-from argosy.runtime.agent.telemetry.disk import Disk
-from argosy.runtime.agent.telemetry.energy import CpuEnergy
-from argosy.runtime.agent.telemetry.memory import Memory
-from argosy.runtime.agent.telemetry.network import Network
-from argosy.runtime.agent.telemetry.reading import Reader, UnreadError, why
+from argosy.runtime.agent.telemetry.node import (
+    CpuEnergy,
+    Disk,
+    JobCpu,
+    Memory,
+    Network,
+    NodeCpu,
+    OwnCpu,
+)
+from argosy.runtime.agent.telemetry.source import Reader, UnreadError, why
 
 Write = Callable[[str, str], None]
 
@@ -263,5 +267,5 @@ def test_energy_that_only_root_may_read_is_said_to_be(
         return Path(path).read_text()
 
     # The tests may run as root, to whom no file is closed.
-    monkeypatch.setattr("argosy.runtime.agent.telemetry.energy.read_text", refuse)
+    monkeypatch.setattr("argosy.runtime.agent.telemetry.node.read_text", refuse)
     assert refusal(CpuEnergy(sys)) == f"permission denied: {counter}"

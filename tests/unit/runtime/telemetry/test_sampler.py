@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from argosy.runtime.agent.telemetry.cpu import OwnCpu
-from argosy.runtime.agent.telemetry.reading import UnreadError
-from argosy.runtime.agent.telemetry.sampler import Telemetry, next_beat
-from argosy.runtime.agent.telemetry.source import NodeSource, Opened, Record, Source
-from argosy.runtime.agent.telemetry.writer import TelemetryWriter
+from argosy.runtime.agent.telemetry.node import OwnCpu
+from argosy.runtime.agent.telemetry.sampler import Telemetry, TelemetryWriter, next_beat
+from argosy.runtime.agent.telemetry.source import NodeSource, Opened, Record, Source, UnreadError
 
 INTERVAL_S = 0.1
 

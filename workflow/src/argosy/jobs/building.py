@@ -1,23 +1,24 @@
-"""Builds an image by a job, for sites whose login nodes are no place for it.
+"""Builds an image by a job, for sites whose login nodes are no place for it, and follows the job.
 
-The job does what `argosy image build` does on a login node; here it is submitted and followed. A job that
-an earlier call has left, because it was killed, is attached to. Where all steps are cached, no job is
-submitted.
+The job does what `argosy image build` does on a login node. A job that an earlier call has left, because it
+was killed, is attached to. Where all steps are cached, no job is submitted.
 """
 
+import codecs
 import signal
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
-from argosy.errors import ArgosyError
+from argosy.errors import ArgosyError, coloured
 from argosy.files import write_text
 from argosy.images import ImageLock, build_image, built_lock, write_lock
-from argosy.jobs.following import follow
 from argosy.jobs.planning import Project
-from argosy.reading import read_end, site_of
+from argosy.reading import NotReadError, open_regular, read_end, site_of
 from argosy.run_folder.folder import SCRIPT, scheduler_log_of
 from argosy.schedulers import find_batch_system
 from argosy.schedulers.base import Say, Scheduler, SchedulerError, State, Status
@@ -25,6 +26,78 @@ from argosy.schedulers.job_request import JobRequest
 from argosy.schedulers.script_template import ScriptTemplate
 from argosy.site.models import Site
 from argosy.site.placement import Request, place
+
+GLANCE_S = 0.5
+"""How often the job's log is looked at; that costs the scheduler no question."""
+
+_CHUNK = 1 << 16
+
+
+def follow(
+    scheduler: Scheduler, job_dir: Path, say: Callable[[str], None], out: BinaryIO
+) -> Status:
+    """Attach to the job of `job_dir` or submit it, pass on its log to `out`, and return how it ended."""
+    scheduler.submit([job_dir])
+    tail: _Tail | None = None
+    told = ""
+    while True:
+        status = scheduler.poll()[job_dir]
+        line = scheduler.trouble or _describe(status)
+        if line != told:
+            say(line)
+            told = line
+        if status.job_id and tail is None:
+            tail = _Tail(scheduler_log_of(job_dir, status.job_id), out)
+        _wait(scheduler.pause_s if status.state.active else 0, tail)
+        if not status.state.active:
+            return status
+
+
+def _describe(status: Status) -> str:
+    if status.state is State.REFUSED:
+        return "the scheduler refuses the job"
+    reason = f" ({status.reason})" if status.reason else ""
+    where = f" on {status.nodes}" if status.nodes and status.state is State.RUNNING else ""
+    job = f"job {status.job_id}" if status.job_id else "job"
+    return f"{job}: {status.state.value}{where}{reason}"
+
+
+def _wait(seconds: float, tail: "_Tail | None") -> None:
+    """Wait for so long, and show what is printed meanwhile."""
+    until = time.monotonic() + seconds
+    while True:
+        if tail:
+            tail.show()
+        left = until - time.monotonic()
+        if left <= 0:
+            return
+        time.sleep(min(GLANCE_S, left))
+
+
+class _Tail:
+    """The part of a growing file that was not shown yet."""
+
+    def __init__(self, path: Path, out: BinaryIO) -> None:
+        self._path = path
+        self._out = out
+        self._shown = 0
+        self._rest = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def show(self) -> None:
+        """Pass on what is new."""
+        try:
+            # Opened anew: otherwise another node's writing may not be seen for long.
+            with open_regular(self._path, site_of(self._path.parents[1])) as file:
+                file.seek(self._shown)
+                while data := file.read(_CHUNK):
+                    text, self._rest = coloured(self._rest + self._decoder.decode(data))
+                    self._out.write(text.encode())
+                    self._shown += len(data)
+        except (FileNotFoundError, NotReadError):
+            return
+        self._out.flush()
+
 
 TEMPLATE = "build.sbatch.j2"
 _LOG_BYTES = 1 << 20

@@ -1,4 +1,4 @@
-"""What a driver, a Snakemake that starts runs, has to be: the only one of its site, with Argosy's executor.
+"""What a driver, a Snakemake that starts runs, has to be: alone at its site, with its profile and executor.
 
 A second driver would submit every run of the site again.
 
@@ -6,12 +6,13 @@ Snakemake's own lock is a file that stays behind when its process is killed. Thi
 and goes with its process, so that after a crash the next start needs no `--unlock`.
 """
 
+import argparse
 import logging
 import os
 import socket
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -20,6 +21,44 @@ from typing import IO
 from filelock import FileLock, Timeout
 
 from argosy.errors import ArgosyError
+
+VARIABLE = "SNAKEMAKE_PROFILE"
+
+
+def check_profile(site: str, said: Collection[str], arguments: Sequence[str]) -> None:
+    """Refuse a `--config` that has dropped the site of the profile.
+
+    Snakemake lets `--config` on the command line replace all of the profile's `config`. The runs would go
+    to the site of config.yaml, which is often the login node itself.
+
+    Args:
+        site: the runs go to.
+        said: the keys of `config` from the command line, or else from the profile.
+        arguments: Snakemake's own, without its name.
+
+    Raises:
+        ArgosyError: naming the key to add.
+    """
+    if "site" in said:
+        return
+    for profile in _profiles(arguments):
+        if profile.name != site:
+            raise ArgosyError(
+                f"--config: replaces `config` of the profile {profile}, so the runs would go to {site}",
+                f"add site={profile.name} to --config",
+            )
+
+
+def _profiles(arguments: Sequence[str]) -> Iterator[Path]:
+    """Yield the folders of sites that the command line, or else the variable, names as profiles."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--profile", action="extend", nargs="+", default=[])
+    asked = parser.parse_known_args(list(arguments))[0].profile
+    for name in asked or [os.environ.get(VARIABLE, "")]:
+        folder = Path(name) if Path(name).is_dir() else Path(name).parent
+        if (folder / "site.yaml").is_file():
+            yield folder
+
 
 OTHER_EXECUTOR = (
     "runs are started by Snakemake's executor argosy, and this snakemake has another one: "

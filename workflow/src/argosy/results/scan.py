@@ -13,7 +13,7 @@ from argosy.results.fingerprint import list_run
 from argosy.results.measured_run import MeasuredRun, read_run
 from argosy.results.records import RecordFile, read_problem, record_files
 from argosy.results.rows import Row
-from argosy.results.step_files import StepFile, step_files
+from argosy.results.step_rows import StepFile, step_files
 from argosy.results.tables import Run
 from argosy.results.telemetry import TelemetryFile, telemetry_files
 from argosy.results.timeline import Timeline, run_timeline

@@ -1,23 +1,101 @@
-"""Rows of steps out of files, as columns, without those that are damaged."""
+"""Steps of ranks' files as record batches: whose files they are, and their rows without damaged ones.
 
+Several threads read the files; the batches keep the order of the files.
+"""
+
+import math
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from arro3.core import Array, DataType, Field, RecordBatch, RecordBatchReader, Schema
 
 from argosy.reading import NotReadError, open_regular
+from argosy.results.errors import ResultsError
 from argosy.results.lines import site_of_records
-from argosy.results.step_files import StepFile
+from argosy.results.measured_run import MeasuredRun, Piece
+from argosy.results.tables import COLUMNS, Run, threads
 from argosy.runtime.contract.steps import (
     CHECK_BASE,
     MOST_SAMPLES,
     MOST_SECONDS,
     MOST_STEP,
     ROW_BYTES,
+    Header,
+    NoStepsError,
+    header_of,
 )
+
+
+@dataclass(frozen=True)
+class StepFile:
+    """A file of steps, and whose it is.
+
+    `offset_s` turns the rank's monotonic seconds into seconds since the job started: those of a job
+    that it continues are negative. Steps from `until_step` on were done again by a later job. `is_cut`
+    says whether something follows the whole `rows`, or a part of a header is all there is.
+    """
+
+    path: str
+    experiment: str
+    run_id: str
+    rank: int
+    offset_s: float | None
+    until_step: int | None
+    rows: int
+    is_cut: bool
+
+
+def step_files(run: MeasuredRun) -> Iterator[StepFile]:
+    """Yield the files of the attempts that are the measurement of a completed run; else none.
+
+    Raises ResultsError for one that is no file of steps, OSError for one that cannot be read.
+    """
+    if run.state != "completed" or run.result is None:
+        return
+    for piece in run.pieces:
+        for path in run.records(piece.attempt):
+            if rank := re.fullmatch(r"rank-(0|[1-9][0-9]{0,8})\.steps", path.name):
+                yield _step_file(run, piece, path, int(rank[1]), run.result.started)
+
+
+def _step_file(run: MeasuredRun, piece: Piece, path: Path, rank: int, started: float) -> StepFile:
+    with open_regular(path, site_of_records(path)) as file:
+        begin = os.pread(file.fileno(), ROW_BYTES, 0)
+        size = os.fstat(file.fileno()).st_size
+    try:
+        header = header_of(begin)
+    except NoStepsError as problem:
+        raise ResultsError(
+            f"{path}: {problem}", "move the run folder away and run it again"
+        ) from None
+    if header and header.rank != rank:
+        raise ResultsError(
+            f"{path}: is of rank {header.rank} by its header", "move a copied or renamed file away"
+        )
+    return StepFile(
+        path=str(path),
+        experiment=run.asked.experiment,
+        run_id=run.asked.run_id,
+        rank=rank,
+        offset_s=_offset(header, started) if header else None,
+        until_step=piece.until,
+        rows=size // ROW_BYTES - 1 if header else 0,
+        is_cut=size % ROW_BYTES > 0,
+    )
+
+
+def _offset(header: Header, started: float) -> float | None:
+    """Job time minus monotonic time; None where the header has no times."""
+    offset_s = header.unix - header.monotonic - started
+    return offset_s if math.isfinite(offset_s) else None
+
 
 Whole = npt.NDArray[np.int64]
 Real = npt.NDArray[np.float64]
@@ -103,3 +181,141 @@ def _read(place: Place, rows: _Words) -> None:
             if size == 0:
                 raise NotReadError(path, "became shorter while it was read")
             rest, at = rest[size:], at + size
+
+
+_PART_ROWS = 20_000
+"""So many are read at once, of one file or several."""
+_MOST_FILES = 1000
+_AHEAD = 3
+"""Parts for each thread that are read before they are asked for."""
+_NO_LIMIT = np.iinfo(np.int64).max
+
+_NAME = DataType.dictionary(DataType.int32(), DataType.utf8())
+_TYPES = {
+    "VARCHAR": _NAME,
+    "INTEGER": DataType.int32(),
+    "BIGINT": DataType.int64(),
+    "DOUBLE": DataType.float64(),
+}
+_SCHEMA = Schema([Field(name, _TYPES[kind]) for name, kind in COLUMNS["steps"].items()])
+
+
+@dataclass
+class StepBatches:
+    """The steps in `files` in a stream.
+
+    Attributes:
+        repeated: once the stream has ended, how many steps by (experiment, run_id) were left out, as a
+            later job did them again.
+        unreadable: likewise, how many rows are damaged or cut off.
+        problem: why the stream ended early, if it did.
+    """
+
+    files: Sequence[StepFile]
+    repeated: Counter[Run] = field(default_factory=Counter)
+    unreadable: Counter[Run] = field(default_factory=Counter)
+    problem: OSError | None = None
+
+    def stream(self) -> RecordBatchReader:
+        """Return the steps as rows of the table `steps`, but with NaN for times that are not known, and for
+        epochs what is none."""
+        return RecordBatchReader.from_batches(_SCHEMA, self._batches())
+
+    def _batches(self) -> Iterator[RecordBatch]:
+        for file in self.files:
+            self.unreadable[file.experiment, file.run_id] += file.is_cut
+        try:
+            for part in _read_ahead(self.files):
+                self.repeated += part.repeated
+                self.unreadable += part.unreadable
+                yield part.batch
+        except OSError as problem:
+            self.problem = problem
+            raise
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What is read at once: of several files, or of one that is long."""
+
+    batch: RecordBatch
+    repeated: Counter[Run]
+    unreadable: Counter[Run]
+
+
+def _read_ahead(files: Sequence[StepFile]) -> Iterator[_Part]:
+    ahead: deque[Future[_Part]] = deque()
+    with ThreadPoolExecutor(threads()) as pool:
+        try:
+            for places in _parts(files):
+                ahead.append(pool.submit(_read_part, places))
+                if len(ahead) > _AHEAD * threads():
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _parts(files: Sequence[StepFile]) -> Iterator[list[Place]]:
+    """Yield all rows of `files`, in their order, as they are read at once."""
+    part: list[Place] = []
+    rows = 0
+    for file in files:
+        for first in range(0, file.rows, _PART_ROWS):
+            part.append(Place(file, first, min(_PART_ROWS, file.rows - first)))
+            rows += part[-1].count
+            if rows >= _PART_ROWS or len(part) == _MOST_FILES:
+                yield part
+                part, rows = [], 0
+    if part:
+        yield part
+
+
+def _read_part(places: Sequence[Place]) -> _Part:
+    read = read_rows(places)
+    files = [place.file for place in places]
+    limits = [_NO_LIMIT if file.until_step is None else file.until_step for file in files]
+    is_repeated = read.step >= np.array(limits)[read.place]
+    repeated = np.bincount(read.place[is_repeated], minlength=len(places))
+    counts = ~is_repeated if is_repeated.any() else slice(None)
+    return _Part(
+        batch=_batch(files, read, counts),
+        repeated=_by_run(files, repeated.tolist()),
+        unreadable=_by_run(files, read.damaged.tolist()),
+    )
+
+
+def _by_run(files: Sequence[StepFile], counts: Sequence[int]) -> Counter[Run]:
+    found: Counter[Run] = Counter()
+    for file, count in zip(files, counts, strict=True):
+        found[file.experiment, file.run_id] += count
+    return found
+
+
+def _batch(files: Sequence[StepFile], read: StepRows, counts: "np.ndarray | slice") -> RecordBatch:
+    of_file = read.place[counts]
+    of_row = Array.from_numpy(of_file)
+    ranks = np.array([file.rank for file in files], np.int32)
+    offsets_s = np.array([file.offset_s for file in files], np.float64)
+    columns = [
+        _names([file.experiment for file in files]).take(of_row),
+        _names([file.run_id for file in files]).take(of_row),
+        *(
+            Array.from_numpy(values)
+            for values in (
+                ranks[of_file],
+                read.step[counts],
+                read.epoch[counts],
+                read.start[counts] + offsets_s[of_file],
+                read.seconds[counts],
+                read.samples[counts],
+                *(phase[counts] for phase in read.phases),
+            )
+        ),
+    ]
+    return RecordBatch.from_arrays(columns, schema=_SCHEMA)
+
+
+def _names(texts: Sequence[str]) -> Array:
+    return Array(texts, type=DataType.utf8()).cast(_NAME)

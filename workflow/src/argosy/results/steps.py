@@ -9,8 +9,7 @@ from typing import Any
 import duckdb
 
 from argosy.reading import NotReadError
-from argosy.results.step_batches import StepBatches
-from argosy.results.step_files import StepFile
+from argosy.results.step_rows import StepBatches, StepFile
 from argosy.results.tables import PHASES, Run, fetch, set_view, write_table
 from argosy.runtime.contract.steps import MOST_STEP
 

@@ -1,11 +1,116 @@
 """Why an attempt came to nothing, in words: one way for the driver, the live table and the report."""
 
 import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from argosy.run_folder.error_line import error_line
+from argosy.errors import plain
 from argosy.run_folder.folder import RunFolder
-from argosy.run_folder.log_tail import last_line
+from argosy.run_folder.log_tail import TAIL_BYTES, last_line, tail
 from argosy.run_folder.models import Failure, Verdict
+
+MOST_LINES_AFTER = 30
+"""What programs print at their exit, after a traceback; an older traceback was handled, it seems."""
+
+_HEADER = re.compile(
+    r"(?P<prefix>.*?)(?:\+ )?(?:Exception Group )?Traceback \(most recent call last\):$"
+)
+_BOX = re.compile(r"\s*╭[─ ]*Traceback \(most recent call last\)[─ ]*╮$")
+_IGNORED = "Exception ignored in"
+_OF_ANOTHER_PROCESS = re.compile(
+    r"(?:[\w.]+\.)?(?:ChildFailedError|CalledProcessError|ProcessExitedException|ProcessRaisedException"
+    r"|EOFError|BrokenPipeError|BrokenProcessPool|ConnectionResetError)\b"
+)
+"""Exceptions of torchrun and its like: a process that they had started or listened to has ended."""
+_LAST_WORD = re.compile(r"(?:[\w./-]+: )?(?:error|fatal): ", re.IGNORECASE)
+_WORD = re.compile(r"[^\W\d_]{2}")
+
+
+@dataclass(frozen=True)
+class _Raised:
+    """An exception that ended a traceback; `line` is where it stands."""
+
+    text: str
+    line: int
+
+
+def error_line(path: Path, top: Path) -> str:
+    """Return why the program ended that printed this log, in one line; "" where it printed nothing.
+
+    This is the exception of the last traceback. Where that only says that another process has ended, it is
+    the first exception that says more. Without a traceback near the end it is the last line.
+    """
+    lines = [
+        _shown(line) for line in tail(path, top, TAIL_BYTES).decode(errors="replace").split("\n")
+    ]
+    raised = [*_exceptions(lines)]
+    if not raised or _goes_on_after(lines, raised[-1].line):
+        return last_line(path, top)
+    if _OF_ANOTHER_PROCESS.match(raised[-1].text):
+        return next(
+            (each.text for each in raised if not _OF_ANOTHER_PROCESS.match(each.text)),
+            raised[-1].text,
+        )
+    return raised[-1].text
+
+
+def _shown(line: str) -> str:
+    """Return a line without colours, and of a progress bar its last state."""
+    return plain(line.rstrip("\r").rpartition("\r")[2]).rstrip()
+
+
+def _exceptions(lines: Sequence[str]) -> Iterator[_Raised]:
+    for number, line in enumerate(lines):
+        if number and lines[number - 1].startswith(_IGNORED):
+            continue
+        if header := _HEADER.match(line):
+            last = _after_frames(lines, number + 1, header["prefix"])
+            prefix = header["prefix"]
+        elif _BOX.match(line):
+            last, prefix = _after_box(lines, number + 1), ""
+        else:
+            continue
+        if last is not None:
+            yield _Raised(_message(lines, last, prefix), last)
+
+
+def _after_frames(lines: Sequence[str], first: int, prefix: str) -> int | None:
+    """Return the line of the exception: the first one of this traceback that is not indented."""
+    begin = _begin(prefix)
+    for number in range(first, len(lines)):
+        # A line of another process may stand between.
+        if lines[number].startswith(begin):
+            rest = lines[number][len(begin) :]
+            if rest and not rest[0].isspace():
+                return number
+    return None
+
+
+def _begin(prefix: str) -> str:
+    """Return how the lines of a traceback begin; those of an exception group have a bar."""
+    return f"{prefix}| " if prefix and prefix.isspace() else prefix
+
+
+def _after_box(lines: Sequence[str], first: int) -> int | None:
+    ends = (number for number in range(first, len(lines) - 1) if lines[number].startswith("╰"))
+    return next((number + 1 for number in ends), None)
+
+
+def _message(lines: Sequence[str], number: int, prefix: str) -> str:
+    """Return type and message; where the first line only announces the message, with the line below."""
+    begin = _begin(prefix)
+    text = lines[number].removeprefix(begin)
+    following = (line.removeprefix(begin).strip() for line in lines[number + 1 :])
+    more = next((line for line in following if _WORD.search(line)), "")
+    return f"{text} {more}".strip() if text.endswith(":") else text
+
+
+def _goes_on_after(lines: Sequence[str], number: int) -> bool:
+    """Return whether the program went on after the exception: it printed much, or another error at last."""
+    after = [line for line in lines[number + 1 :] if line]
+    return len(after) > MOST_LINES_AFTER or bool(after and _LAST_WORD.match(after[-1]))
+
 
 _OF_CONTAINER = re.compile(r"(?<![\w./-])/job/(?=(?:records|logs|attempts|output)\b)")
 """Where agents and ranks have the run's folder, and whoever reads has not."""

@@ -21,8 +21,7 @@ from .files import open_for_append, write_cause
 from .hangs.inspection import Finding
 from .hangs.node_watch import NodeWatch
 from .job_token import take_secrets
-from .processes.children import adopt_orphans, children, end_children
-from .processes.guard import Guard
+from .processes.children import Guard, adopt_orphans, children, end_children
 from .processes.links import LinkWatch
 from .processes.measurements import PrintedThroughput
 from .processes.memory_limits import kills_in_job, memory_kills

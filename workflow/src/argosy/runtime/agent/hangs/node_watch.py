@@ -1,20 +1,167 @@
-"""This node's part in finding a hang: signs of life of its ranks, a look at them, and their stacks."""
+"""This node's part in finding a hang: signs of life of its ranks, a look at them, and their stacks.
+
+Ranks show life by what they record, print, read and write. CPU time is no sign: ranks that wait for each
+other poll, and an endless loop takes a whole core.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import statistics
 import time
-from typing import Callable, Mapping, Protocol, Sequence
+from collections import deque
+from typing import Callable, Iterable, Mapping, Protocol, Sequence
 
-from ...contract.files import write_all
+from ...contract.files import open_regular, write_all
+from ...contract.steps import last_steps
 from ..coordination.failure import HUNG
 from ..files import open_for_append
 from ..transport.messages import Order
-from .activity import Activity, Watched
 from .inspection import Finding, Inspection, Subject
 from .places import Place
+from .processes import bytes_moved, family, processes
 from .stacks import VARIABLE, StackFolder
+
+# Less than this, read or written since the last sign, may be anything, such as a monitor's samples (bytes).
+_LEAST_BYTES = 1 << 20
+# Seconds without other signs until processes' counters are looked at, and between two looks.
+_CALM, _EVERY = 15.0, 5.0
+# Seconds between two readings of new steps, and how much of a file is read for it (rows, bytes).
+_PACE_EVERY, _TAIL_ROWS, _TAIL = 5.0, 40, 4096
+_STEPS_KEPT = 1000
+# An agent that was stopped for a while has not seen what happened meanwhile (seconds).
+_LONGEST_BEAT = 5.0
+
+
+class Watched(Protocol):
+    """What is watched of a rank."""
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+
+    @property
+    def words(self) -> int:
+        """How often it has printed something so far."""
+
+    @property
+    def steps_file(self) -> str:
+        """Where it records its steps."""
+
+    @property
+    def lines_file(self) -> str:
+        """Where it records all else."""
+
+    @property
+    def printed_file(self) -> str:
+        """Where the throughput is written that it prints; empty: nowhere."""
+
+
+class Activity:
+    """How long ago a rank of this node gave a sign of life, and how long its steps take."""
+
+    def __init__(self) -> None:
+        self.quiet = 0.0
+        """Seconds without a sign of life."""
+        self._looked = time.monotonic()
+        self._words: dict[int, int] = {}
+        self._files: dict[str, tuple[int, int]] = {}
+        self._moved: dict[int, int] = {}
+        self._moved_looked = 0.0
+        self._pace_looked = 0.0
+        self._steps: deque[float] = deque(maxlen=_STEPS_KEPT)
+
+    @property
+    def pace(self) -> float | None:
+        """The median of the steps, collectives and times between prints so far, in seconds, or None."""
+        return statistics.median(self._steps) if self._steps else None
+
+    def look(self, ranks: Iterable[Watched]) -> None:
+        """Look for signs of life; to be called about once a second."""
+        now = time.monotonic()
+        self.quiet += min(now - self._looked, _LONGEST_BEAT)
+        self._looked = now
+        ranks = list(ranks)
+        recorded = [rank for rank in ranks if self._has_recorded(rank)]
+        printed = [rank for rank in ranks if self._has_printed(rank)]
+        self._learn_pace([*recorded, *printed], now)
+        if recorded or printed:
+            self.quiet, self._moved = 0.0, {}
+        elif self.quiet > _CALM and now > self._moved_looked + _EVERY:
+            self._moved_looked = now
+            if self._has_moved(ranks):
+                self.quiet = 0.0
+
+    def _has_printed(self, rank: Watched) -> bool:
+        before = self._words.get(rank.pid, 0)
+        self._words[rank.pid] = rank.words
+        return rank.words != before
+
+    def _has_recorded(self, rank: Watched) -> bool:
+        # Both are looked at, so that the second is not news the next time.
+        steps, lines = self._has_changed(rank.steps_file), self._has_changed(rank.lines_file)
+        return steps or lines
+
+    def _has_changed(self, path: str) -> bool:
+        try:
+            status = os.stat(path)
+        except OSError:
+            return False
+        before = self._files.get(path)
+        self._files[path] = (status.st_size, status.st_mtime_ns)
+        return before != self._files[path]
+
+    def _learn_pace(self, ranks: Iterable[Watched], now: float) -> None:
+        for rank in ranks:
+            if not self._steps or now > self._pace_looked + _PACE_EVERY:
+                self._pace_looked = now
+                self._steps.extend(_seconds_of_last_steps(rank.steps_file))
+                collectives = _last_records(rank.lines_file, "collective", "seconds")
+                prints = _last_records(rank.printed_file, "printed", "at")
+                self._steps.extend(collectives)
+                self._steps.extend(prints[n] - prints[n - 1] for n in range(1, len(prints)))
+
+    def _has_moved(self, ranks: Iterable[Watched]) -> bool:
+        everybody = processes()
+        members = {each.pid for rank in ranks for each in family(everybody, rank.pid)}
+        moved = {pid: bytes_moved(pid) for pid in members}
+        if not self._moved:
+            self._moved = moved
+            return False
+        if sum(count - self._moved.get(pid, 0) for pid, count in moved.items()) < _LEAST_BYTES:
+            return False
+        self._moved = moved
+        return True
+
+
+def _seconds_of_last_steps(path: str) -> list[float]:
+    try:
+        with open(open_regular(path), "rb") as file:
+            return [step.seconds for step in last_steps(file.fileno(), _TAIL_ROWS)]
+    except OSError:
+        return []
+
+
+def _last_records(path: str, kind: str, number: str) -> list[float]:
+    """Return a number of each of the last records of a kind."""
+    try:
+        with open(open_regular(path), "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
+            lines = file.read().splitlines()
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        try:
+            record = json.loads(line)
+            if record["kind"] == kind:
+                found.append(float(record[number]))
+        except (ValueError, KeyError, TypeError):
+            continue
+    return found
+
 
 _EVERY = 0.9  # seconds between two looks for signs of life
 

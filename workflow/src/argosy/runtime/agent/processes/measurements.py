@@ -15,11 +15,10 @@ from ...contract.steps import NoStepsError, read_steps
 from ..coordination.failure import Failure
 from ..files import open_for_append, write_cause
 from ..settings import Settings
-from .needed_text import needed_text
 from .number_kinds import NumberKinds
 from .output import Trouble
 from .printed_numbers import NoNumberError, rate_of, record, refused, unsearched
-from .terminal_text import shown
+from .searched_text import needed_text, shown
 
 # Throughput stands in short lines; a search in very long ones could take for ever (characters).
 _LONGEST_LINE = 4096

@@ -28,8 +28,7 @@ from ..hangs.processes import Process, caught, processes
 from ..settings import MeetingPoint, Settings, rank_environment
 from ..status import RankStatus
 from ..transport.open_files import OpenFiles
-from .children import reap
-from .guard import Guard
+from .children import Guard, reap
 from .lost_peers import has_lost_another, last_lines, unreachable
 from .measurements import printed_path
 from .memory_limits import memory_kills, why_killed

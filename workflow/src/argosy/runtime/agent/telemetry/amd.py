@@ -14,9 +14,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Sequence
 
-from .counters import Integral
-from .reading import UnreadError, read_text, why
-from .source import Opened, Record, unread_record
+from .source import Integral, Opened, Record, UnreadError, read_text, unread_record, why
 
 QUANTITIES: Mapping[str, tuple[Sequence[str], Callable[[int], Any]]] = {
     "utilisation": (["gpu_busy_percent"], lambda percent: percent / 100),

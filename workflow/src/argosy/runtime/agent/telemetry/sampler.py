@@ -1,20 +1,147 @@
-"""The beat: asks for samples on time, and writes what comes.
+"""Samples are taken on time, each source in a thread of its own, and written as whole lines.
 
-Nothing here may fail, delay or end a run. This thread only waits, with limits, and writes.
+Nothing here may fail, delay or end a run. The sampler's thread only waits, with limits, and writes; a call
+that hangs costs the samples of its own source.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import json
 import math
+import os
 import queue
 import threading
 import time
+from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Sequence
 
-from .source import Record, Source, unread_record
-from .worker import Answer, Worker
-from .writer import TelemetryWriter
+from ..files import open_for_append
+from .source import Opened, Record, Source, unread_record, why
+
+
+class TelemetryWriter:
+    """Writes each sample by one call. What cannot be written is left out, and later said to be.
+
+    The header comes first even when it could not be written at once.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+        self._size = 0
+        self._header: Sequence[Record] = ()
+        self._lost = 0
+        self._reason = ""
+
+    def begin(self, header: Mapping[str, Any]) -> None:
+        """Put this first."""
+        self._header = [header]
+
+    def write(self, records: Sequence[Record]) -> None:
+        """Add the lines of one sample, if that is possible now."""
+        lines = [*self._header, *self._loss(), *records]
+        if not lines:
+            return
+        try:
+            self._append(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+        except OSError as error:
+            self._lost += 1
+            self._reason = why(error)
+        else:
+            self._header = ()
+            self._lost = 0
+
+    def close(self) -> None:
+        """Close the file: nothing more comes."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _loss(self) -> list[Record]:
+        if not self._lost:
+            return []
+        return [unread_record("samples", f"{self._lost} not written: {self._reason}")]
+
+    def _append(self, data: bytes) -> None:
+        if self._descriptor is None:
+            self._descriptor = open_for_append(self._path)
+            self._size = os.fstat(self._descriptor).st_size
+        written = os.write(self._descriptor, data)
+        if written < len(data):
+            # Half a line would spoil the next one.
+            os.ftruncate(self._descriptor, self._size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._size += written
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a worker was asked for; its first answer has `opened`, too."""
+
+    worker: Worker
+    records: Sequence[Record]
+    opened: Opened | None = None
+
+
+class Worker(threading.Thread):
+    """Samples one source.
+
+    Args:
+        source: used by this thread alone.
+        answer: takes what was asked for, in this thread.
+        note: called in this thread after each piece of work.
+    """
+
+    def __init__(
+        self, source: Source, answer: Callable[[Answer], None], note: Callable[[], None]
+    ) -> None:
+        super().__init__(name=f"telemetry-{source.name}", daemon=True)
+        self.source = source
+        self.asked_at: float | None = None
+        """Since when an answer is awaited (monotonic); None when none is."""
+        self._answer = answer
+        self._note = note
+        self._asked: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._said: set[str] = set()
+
+    def ask(self) -> None:
+        """Ask for a sample, unless the last one is still awaited. Never waits."""
+        if self.asked_at is None:
+            self.asked_at = time.monotonic()
+            self._asked.put(None)
+
+    def run(self) -> None:
+        """Run the thread."""
+        self._asked.get()
+        opened = self._open()
+        self._give(Answer(self, opened.records, opened))
+        # What cannot be begun is not tried again; it has been named.
+        while self.source.name not in opened.unread:
+            self._asked.get()
+            self._give(Answer(self, self._sample()))
+
+    def _give(self, answer: Answer) -> None:
+        self._note()
+        self._answer(answer)
+
+    def _open(self) -> Opened:
+        try:
+            return self.source.open()
+        except Exception as error:
+            return Opened(unread={self.source.name: why(error)})
+
+    def _sample(self) -> Sequence[Record]:
+        try:
+            return self.source.sample()
+        except Exception as error:
+            reason = why(error)
+            if reason in self._said:
+                return []
+            self._said.add(reason)
+            return [unread_record(self.source.name, reason)]
+
 
 INTERVAL_S = 1.0
 _PATIENCE_S = 5.0  # Then a source that gives no answer is named, and no longer waited for.

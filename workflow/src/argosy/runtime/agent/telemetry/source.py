@@ -1,12 +1,82 @@
-"""What a source of telemetry is, and that of the node's own numbers."""
+"""What a source of telemetry is, how its readers are asked, and counters that begin with the first look."""
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping, Protocol, Sequence
 
-from .reading import Reader, why
+
+class UnreadError(Exception):
+    """Something cannot be read; the text says why, in one line."""
+
+
+class Reader(Protocol):
+    """One kind of numbers; it does nothing before it is read for the first time."""
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """The names of its values."""
+
+    def read(self) -> dict[str, float]:
+        """Return the values. Counters begin with 0. Raises OSError, ValueError, UnreadError."""
+
+
+def read_text(path: str) -> str:
+    """Return the content of one of the kernel's small files. Raises OSError."""
+    with open(path, "rb", buffering=0) as file:
+        return file.read().decode("utf-8", "replace")
+
+
+def why(error: Exception) -> str:
+    """Return the error in one line, with the file that it is about."""
+    if isinstance(error, OSError) and error.errno:
+        reason = os.strerror(error.errno).lower()
+        return f"{reason}: {error.filename}" if error.filename else reason
+    return str(error) or type(error).__name__
+
+
+class CumulativeCounter:
+    """How much a set of counters has grown altogether, each since it was seen first.
+
+    A counter that falls has begun anew: what it had until then stays, and this fall adds nothing.
+
+    Args:
+        ranges: for a counter that wraps around, the value after which it is 0 again.
+    """
+
+    def __init__(self, ranges: Mapping[str, float] | None = None) -> None:
+        self._ranges = ranges or {}
+        self._last: dict[str, float] = {}
+        self._total: float = 0
+
+    def add(self, counters: Mapping[str, float]) -> float:
+        """Return the growth up to these values. A counter that is not among them is looked at next time."""
+        for name, value in counters.items():
+            step = value - self._last.get(name, value)
+            if step < 0:
+                step = max(0, step + self._ranges.get(name, 0))
+            self._total += step
+            self._last[name] = value
+        return self._total
+
+
+class Integral:
+    """The integral of a rate over time by the trapezium rule, from the first value on."""
+
+    def __init__(self) -> None:
+        self._last: tuple[float, float] | None = None
+        self._total = 0.0
+
+    def add(self, at_s: float, rate: float) -> float:
+        """Return the integral up to this value; `rate` is a quantity per second."""
+        if self._last:
+            before_s, before = self._last
+            self._total += (at_s - before_s) * (before + rate) / 2
+        self._last = at_s, rate
+        return self._total
+
 
 Record = Mapping[str, Any]
 

@@ -9,16 +9,10 @@ from typing import Any, Callable, Mapping
 from ...contract.layout import SCHEMA_VERSION
 from ..settings import Settings
 from .amd import AmdGpuSource
-from .cpu import JobCpu, NodeCpu, OwnCpu
-from .disk import Disk
-from .energy import CpuEnergy
-from .gpu import GpuSource
-from .memory import Memory
-from .network import Network
-from .reading import Reader
-from .sampler import Telemetry
-from .source import NodeSource, Source
-from .writer import TelemetryWriter
+from .node import CpuEnergy, Disk, JobCpu, Memory, Network, NodeCpu, OwnCpu
+from .nvidia import GpuSource
+from .sampler import Telemetry, TelemetryWriter
+from .source import NodeSource, Reader, Source
 
 
 def telemetry_of(settings: Settings, say: Callable[[str], None]) -> Telemetry:
