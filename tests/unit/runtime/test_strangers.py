@@ -24,7 +24,6 @@ from argosy.runtime.agent.transport.connection import Connection
 from argosy.runtime.agent.transport.http_codec import MAX_BODY, Request, parse_answer, parse_head
 from argosy.runtime.agent.transport.http_server import Server, listen
 from argosy.runtime.agent.transport.messages import Order, Report
-from argosy.runtime.agent.transport.newcomers import Newcomers
 from argosy.runtime.agent.transport.open_files import most_connections
 from argosy.runtime.agent.transport.peers import Endpoint, Owners
 
@@ -83,26 +82,6 @@ def until(condition: Callable[[], bool], seconds: float) -> bool:
 
 
 # ---- the server
-
-
-def test_the_oldest_of_the_address_with_the_most_has_to_go() -> None:
-    newcomers = Newcomers()
-    peers = ("10.0.0.1", "10.0.0.2", "10.0.0.2", "10.0.0.2", "10.0.0.3")
-    of: Any = [Comer((address, port)) for port, address in enumerate(peers)]
-    for each in of:
-        newcomers.add(each)
-    assert newcomers.first_to_go() is of[1]
-    newcomers.remove(of[1])
-    assert of[1] not in newcomers
-    assert newcomers.first_to_go() is of[2]
-    for each in (of[0], of[2], of[3], of[4]):
-        newcomers.remove(each)
-    assert newcomers.first_to_go() is None
-
-
-class Comer:
-    def __init__(self, peer: Endpoint) -> None:
-        self.peer = peer
 
 
 def test_idle_strangers_are_few_and_close_nobody_who_is_known() -> None:

@@ -26,7 +26,7 @@ class Service(Protocol):
     def admit(self, connection: Connection, request: Request) -> int | None:
         """Return the status with which to refuse a request before its body is read.
 
-        Who is not refused is no newcomer any more.
+        An accepted connection is no longer closed to make room.
         """
 
     def handle(self, connection: Connection, request: Request) -> None:

@@ -14,7 +14,6 @@ import time
 from typing import Callable
 
 from .connection import Connection, Service
-from .newcomers import Newcomers
 from .peers import Endpoint
 
 _BACKLOG = 4096
@@ -48,9 +47,9 @@ class Server(threading.Thread):
         self._say = say
         self._selector = selectors.DefaultSelector()
         self._connections: set[Connection] = set()
-        self._newcomers = Newcomers()
+        # Those of which no request was admitted yet, the oldest first.
+        self._newcomers: dict[Connection, None] = {}
         self._most = connections
-        self._refused = 0
         self._listen_again: float | None = None
         self._swept = 0.0
         # Written to, this pipe ends the wait for the next event.
@@ -91,18 +90,14 @@ class Server(threading.Thread):
 
     def know(self, connection: Connection) -> None:
         """Note that the connection is no stranger's: it is not closed to make room."""
-        if connection in self._newcomers:
-            self._newcomers.remove(connection)
+        self._newcomers.pop(connection, None)
 
     def forget(self, connection: Connection) -> None:
         """Forget a connection that is closed."""
         self._connections.discard(connection)
-        if connection in self._newcomers:
-            self._newcomers.remove(connection)
-            self._refused += 1
+        self._newcomers.pop(connection, None)
 
     def _accept(self) -> None:
-        began, refused = time.monotonic(), self._refused
         accepted = []
         for _ in range(_ACCEPTS):
             try:
@@ -114,29 +109,25 @@ class Server(threading.Thread):
             if self.service.welcome((peer[0], peer[1])):
                 accepted.append(self._take(sock, (peer[0], peer[1])))
             else:
-                self._refused += 1
                 _reset(sock)
         # By now most requests are there.
         for connection in accepted:
             self._attempt(connection, selectors.EVENT_READ)
-        if self._refused > refused + _ACCEPTS // 2:
-            # Strangers that come all the time get half of this thread's time, which the ranks need.
-            self._pause(time.monotonic() - began)
 
     def _take(self, sock: socket.socket, peer: Endpoint) -> Connection:
         sock.setblocking(False)
         connection = Connection(self, sock, peer)
         self._connections.add(connection)
-        self._newcomers.add(connection)
+        self._newcomers[connection] = None
         if len(self._connections) > self._most:
             self._make_room()
         return connection
 
     def _make_room(self) -> bool:
-        connection = self._newcomers.first_to_go()
-        if connection:
-            connection.close()
-        return connection is not None
+        oldest = next(iter(self._newcomers), None)
+        if oldest:
+            oldest.close()
+        return oldest is not None
 
     def _pause(self, seconds: float) -> None:
         # The listener stays ready meanwhile, so the selector is not to ask it.
