@@ -129,6 +129,10 @@ bench-staging: image ## Time the unpacking of an image on a node beside tar
 bench-planning: $(VENV)/.developing ## Time snakemake -n for up to 10,000 points beside empty workflows (POINTS= TURNS=)
 	@PYTHONPATH=tests/factories PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/planning.py $(POINTS) --turns $(or $(TURNS),3)
 
+.PHONY: bench-opened-files
+bench-opened-files: $(VENV)/.developing ## Count how often a snakemake of two runs opens the files of its study, by strace
+	@PYTHONPATH=tests/factories PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/opened_files.py
+
 .PHONY: bench-report
 bench-report: $(VENV)/.developing ## Time large studies from records to the report beside bare engines
 	@PYTHONPATH=tests/factories PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/report.py
