@@ -17,7 +17,7 @@ from agent_job import jobs
 
 from argosy.images.store.lockfile import read_lock
 from argosy.images.store.store import Store
-from argosy.jobs.launchers import LAUNCHERS, horovod
+from argosy.jobs.launchers import LAUNCHERS, stall_environment
 
 ROOT = Path(__file__).parents[1]
 PROGRAMS = Path(__file__).with_name("silent_programs.py")
@@ -63,7 +63,7 @@ def main() -> int:
 def run(name: str, packages: str) -> tuple[str, float, str]:
     """Return the program, its seconds from the start, and the cause of its end."""
     launcher = "torch" if name.startswith("torch_") else "horovod"
-    more = horovod.stall_environment(None) if launcher == "horovod" else {}
+    more = stall_environment(None) if launcher == "horovod" else {}
     variables = {**LAUNCHERS[launcher], **more, "PYTHONPATH": packages, "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as folder, jobs(Path(folder)) as make:
         job = make(

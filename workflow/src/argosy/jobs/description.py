@@ -12,7 +12,7 @@ from typing import Any
 
 import argosy
 from argosy.images import ImageLock, Store, container_runtime
-from argosy.jobs.launchers import LAUNCHERS, horovod
+from argosy.jobs.launchers import LAUNCHERS, TIMELINE_ENVIRONMENT, stall_environment
 from argosy.run_folder.models import CheckpointPlan, Image, RunSpec, Variant
 from argosy.runtime.contract.layout import SCHEMA_VERSION
 from argosy.site.models import Site
@@ -137,12 +137,12 @@ def _rank_environment(plan: Plan) -> dict[str, str]:
 
 
 def _stall_environment(run: Run) -> Mapping[str, str]:
-    return horovod.stall_environment(run.hang_timeout) if run.launcher == "horovod" else {}
+    return stall_environment(run.hang_timeout) if run.launcher == "horovod" else {}
 
 
 def launcher_environment(run: Run) -> Mapping[str, str]:
     """Return what Argosy itself says to the ranks, by which they find each other."""
-    timeline = horovod.TIMELINE_ENVIRONMENT if run.timeline else {}
+    timeline = TIMELINE_ENVIRONMENT if run.timeline else {}
     return {**LAUNCHERS[run.launcher], **timeline}
 
 
