@@ -34,8 +34,7 @@ from argosy.runtime.agent.rendezvous.kv_codec import (
     encode,
     pack,
 )
-from argosy.runtime.agent.rendezvous.kv_replica import KvReplica
-from argosy.runtime.agent.rendezvous.local_server import serve_ranks
+from argosy.runtime.agent.rendezvous.local_server import KvReplica, serve_ranks
 from argosy.runtime.agent.rendezvous.store import Outbox, Rendezvous
 from argosy.runtime.agent.settings import Settings, read_settings
 from argosy.runtime.agent.transport.client import HeadClient

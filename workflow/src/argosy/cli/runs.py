@@ -55,7 +55,7 @@ def preflight(
     """
     from argosy.cli.site_names import site_called
     from argosy.files import read_paths, write_text
-    from argosy.jobs.image_crowds import crowd
+    from argosy.jobs.image_uses import crowd
     from argosy.schedulers import find_batch_system
     from argosy.site.models import read_site
 

@@ -15,8 +15,7 @@ from typing import Callable, Collection
 
 from ...contract import layout
 from ...contract.files import number, try_object
-from ..rendezvous.kv_replica import KvReplica
-from ..rendezvous.local_server import serve_ranks
+from ..rendezvous.local_server import KvReplica, serve_ranks
 from ..rendezvous.master_port import reserve_port
 from ..rendezvous.store import Outbox, Rendezvous
 from ..settings import Settings

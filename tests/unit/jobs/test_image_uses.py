@@ -6,7 +6,7 @@ import pytest
 from run_files import run_spec
 
 from argosy.files import write_text
-from argosy.jobs.image_crowds import crowd
+from argosy.jobs.image_uses import crowd
 
 DIGEST = f"sha256:{'0' * 64}"
 
