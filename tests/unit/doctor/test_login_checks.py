@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from argosy.images.config import ImageConfig
+from argosy.images.oci import ImageConfig
 from sites import content
 
 from argosy.doctor import login_checks

@@ -7,8 +7,8 @@ from agent_job import PYTHON, RUNTIME
 
 PROGRAM = """
 import signal, sys, threading, time
-sys.path.insert(0, {runtime!r})
-from agent.events import EventQueue, SignalEvent, TroubleEvent
+sys.path.insert(0, {source!r})
+from argosy.runtime.agent.events import EventQueue, SignalEvent, TroubleEvent
 events = EventQueue()
 """
 # Signals come at any point of the wait, sooner or later at its very end.
@@ -54,7 +54,7 @@ print("all")
 
 def run(program: str) -> str:
     """What the program printed; one that waits for ever is an error."""
-    whole = PROGRAM.format(runtime=str(RUNTIME)) + program
+    whole = PROGRAM.format(source=str(RUNTIME.parents[1])) + program
     return subprocess.run(
         [PYTHON, "-c", whole], capture_output=True, text=True, timeout=60, check=True
     ).stdout
