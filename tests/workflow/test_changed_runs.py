@@ -65,7 +65,7 @@ def test_one_command_measures_what_changed(workspace: Workspace) -> None:
     assert (steps_measured(workspace), jobs(workspace)) == (13, 3)
     # Of the site, what decides no outcome: a new script, and nothing measured again.
     site = workspace.path / "slurm/local/site.yaml"
-    site.write_text(site.read_text() + "# A remark.\n")
+    site.write_text(site.read_text() + "operator: nobody\n")
     status, output = run(workspace, "13")
     assert status == 0, output
     assert "Planning the runs of local" in output and "Running changing" not in output
@@ -306,7 +306,7 @@ def test_a_dry_run_names_the_runs_without_a_result_beside_the_planning(
     assert status == 0, output
     (workspace.run_dir("changing", RUN) / "result.json").unlink()
     site = workspace.path / "slurm/local/site.yaml"
-    site.write_text(site.read_text() + "# One more remark.\n")
+    site.write_text(site.read_text() + "contact: nobody\n")
     status, output = workspace.snakemake("--dry-run", "--quiet", "host")
     assert status == 0 and "Planning the runs" in output, output
     assert f"Running changing {RUN}" in output and output.count("Running changing") == 1, output
@@ -340,7 +340,7 @@ def test_what_another_snakemake_plans_meanwhile_is_not_taken_for_ones_own(
     (workspace.path / "config/config.yaml").rename(workspace.path / "config/other.yaml")
     (workspace.path / "config/config.yaml").write_text(before + "# The same.\n")
     # It plans its own study anew, between another's reading of the old plan and its look at times.
-    remark = "open('slurm/local/site.yaml', 'a').write('# Another.\\n')"
+    remark = "open('slurm/local/site.yaml', 'a').write('tried: never\\n')"
     planning = "snakemake --quiet all --until plan_runs"
     second = workspace.path / "second.smk"
     second.write_text(
