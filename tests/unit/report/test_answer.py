@@ -50,7 +50,7 @@ def test_the_smallest_size_is_taken_that_no_other_is_shown_to_beat(tmp_path: Pat
     [faster, larger, beyond, loss] = answer(found)
     assert faster.startswith("4 nodes are 2.67 times as fast as 1 node (2.6")
     assert faster.endswith("), at 67 % efficiency.")
-    assert larger == "8 nodes are not shown to be faster than that."
+    assert larger == "8 nodes are not significantly faster than that."
     assert beyond == "Beyond 8 nodes nothing was measured."
     assert loss == "On 8 nodes most is lost to slower computation."
     [said] = advice(found)
@@ -97,10 +97,10 @@ def test_no_speed_up_is_said_where_none_is_shown(tmp_path: Path, slower: float) 
     assert chosen(found) == (1, 1)
     said = " ".join(answer(found))
     if slower == 1:
-        assert said.startswith("No speed-up is shown: 2 nodes give 1.1")
+        assert said.startswith("No significant speed-up: 2 nodes give 1.1")
         assert "could only detect differences above" in said
     else:
-        assert said.startswith("No larger size is shown to be faster than 1 node.")
+        assert said.startswith("No larger size is significantly faster than 1 node.")
     assert advice(found) == ["Take 1 node, whether time matters or node-hours do."]
 
 

@@ -99,7 +99,7 @@ def test_what_cannot_be_compared_is_said(tmp_path: Path) -> None:
     run.steps(step_s=0.1, steps=30)
     there = reported(tmp_path / "b")
     one, other = compare({"a": here, "b": there}).experiments
-    assert findings(one, "a") == ["b and a measured no size alike."]
+    assert findings(one, "a") == ["b and a have no measured size in common."]
     assert (other.experiment, findings(other, "a")) == ("only-here", ["Measured at b alone."])
 
 

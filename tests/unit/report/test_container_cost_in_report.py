@@ -51,17 +51,17 @@ def test_pairs_tell_it_though_the_machine_changes(tmp_path: Path) -> None:
 def test_what_is_within_chance_is_said_to_be(tmp_path: Path) -> None:
     measured(tmp_path / "site", slower=(1.01, 0.99, 1.02, 0.98, 1.0, 1.005))
     _, html = written(tmp_path / "site")
-    assert "n = 6 pairs), which cannot be told from nothing." in html
+    assert "n = 6 pairs), not significantly different from zero." in html
 
 
 def test_few_runs_have_no_pairs(tmp_path: Path) -> None:
     measured(tmp_path / "site", slower=(1.01, 1.02))
     summary, html = written(tmp_path / "site")
     assert not summary["experiments"][0]["container_costs"][0]["is_paired"]
-    assert "n = 2 runs), which cannot be told from nothing." in html
+    assert "n = 2 runs), not significantly different from zero." in html
     measured(tmp_path / "one", slower=(1.01,))
     _, html = written(tmp_path / "one")
-    assert "1.0 % of a step&#39;s time; so few runs do not tell how far chance goes." in html
+    assert "1.0 % of a step&#39;s time; too few runs for an interval." in html
 
 
 @pytest.mark.parametrize(

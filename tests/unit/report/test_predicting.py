@@ -58,7 +58,7 @@ def test_the_network_is_found_and_what_was_measured_stands_beside(tmp_path: Path
     assert four.error == pytest.approx(four.step_s.mean / 0.3 - 1, abs=0.01)
     assert found.notes == [
         RANKS_ARE_ALIKE,
-        "The runs on one node and on two do not tell how runs scatter, so the network is taken to be as "
+        "The runs on one node and on two do not show how runs scatter, so the network is taken to be as "
         "alone; raise scale.repeats.",
     ]
 
@@ -210,12 +210,12 @@ def test_what_had_to_be_assumed_is_said(tmp_path: Path) -> None:
     network(tmp_path / "site", nodes=(2,))
     training(tmp_path / "site", {1: STEP_S}, timed=False, scaling="weak")
     assert answers(tmp_path / "site").notes == [
-        "Allreduces over one number of ranks do not tell the algorithm; a ring is assumed.",
+        "Allreduces over one number of ranks cannot show the algorithm; a ring is assumed.",
         "The allreduces of network tell of a network by two jobs alone, which does not tell how it differs "
         "from job to job: no interval knows that; raise its scale.repeats.",
         "When gradients are ready was not measured; it is taken from their bytes.",
         RANKS_ARE_ALIKE,
-        "Nothing was measured on two nodes, so the network is taken to be as alone.",
+        "Nothing was measured on two nodes, so the network is assumed to be as in the benchmark.",
     ]
 
 

@@ -40,7 +40,7 @@ def test_a_stall_within_chance_is_not_named(tmp_path: Path) -> None:
     alike = dict.fromkeys(STEP_S, 0.1)
     stalled(tmp_path / "site", alike)
     _, html = written(tmp_path / "site")
-    assert "With 2 nodes no stall can be told from chance." in html
+    assert "With 2 nodes no stall is significant." in html
 
 
 def test_why_there_are_none(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def _of_runs(summary: Summary) -> Iterator[str]:
     if printed:
         yield (
             f"The programs of {count(printed, 'run')} recorded no steps. Their throughput is the mean of "
-            "the numbers that they printed, each by the work that it stands for."
+            "the numbers that they printed, each weighted by the work that it stands for."
         )
     apart = [each.experiment for each in summary.experiments if each.setup.independent]
     if apart:
@@ -175,7 +175,7 @@ def _of_speed_ups(scattering: Sequence[PointSummary]) -> Iterator[str]:
     if paired:
         which = "" if paired == len(scattering) else f" of {count(paired, 'size')}"
         yield (
-            f"The interval of a speed-up{which} is by pairs, the runs of each repeat, on the logarithm of "
+            f"The interval of a speed-up{which} pairs the runs of each repeat, on the logarithm of "
             f"their ratio: {FEWEST_PAIRS} repeats or more were blocks in time, by the starts of their runs."
         )
     if scattering:
@@ -214,7 +214,7 @@ def _of_parts(summary: Summary) -> Iterator[str]:
             yield said
     if any(one.usage for one in points):
         yield (
-            "What nodes used is from the agents' start to their end, by telemetry; energy is that of the "
+            "Telemetry measures resource usage from the agents' start to their end; energy is that of the "
             "whole job, where all of a run's could be read; energy per sample is the power within the "
             "steady state over the throughput there."
         )
@@ -253,7 +253,7 @@ _WHOLE: tuple[tuple[Callable[[ExperimentSummary], object], str], ...] = (
     ),
     (
         lambda one: any(found.refused is None for found in one.stalls),
-        "What a step waits for is the difference of two sets of runs, one of which has less to wait for: "
+        "A stall is the difference of two sets of runs, one of which has less to wait for: "
         "one rank alone with synthetic data computes; all ranks of a node also wait for each other; more "
         "nodes for the network; runs with data for these. Where ranks wait for each other and for data at "
         "the same time, what goes last hides the other.",

@@ -304,7 +304,7 @@ def _nothing_shared(experiment: ComparedExperiment, site: str, reference: str) -
                 f"{site} did not do the work of {reference}, so no ratio is given: a rank's step has "
                 f"{number(here)} samples at {site}, {number(other)} at {reference}."
             )
-    return f"{site} and {reference} measured no size alike."
+    return f"{site} and {reference} have no measured size in common."
 
 
 def _reference_point(

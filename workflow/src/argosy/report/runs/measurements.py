@@ -66,7 +66,7 @@ def implausible(*rates: float) -> str | None:
 
 
 def mean_rate(rates: Vector, times: Vector, first: int) -> float:
-    """Return the mean of the rates from the `first` on, each by the work that it stands for.
+    """Return the mean of the rates from the `first` on, each weighted by the work that it stands for.
 
     A number tells of what was done since the one before. Between numbers lies the same work (every so many
     steps), so the harmonic mean is that of all work over all time; or the same time, as their `times` tell

@@ -153,7 +153,7 @@ class RunSummary:
     throughput_source: str | None
     left_out: str | None
     is_far_off: bool
-    """Far off the other repeats of its point (`statistics.outliers`); it counts all the same."""
+    """Far off the other repeats of its point (`statistics.outliers`); it is included."""
     warm_up_steps: int | None
     """Of its steps, or of its printed numbers, that are left out as warm-up."""
     is_steady: bool | None
@@ -178,7 +178,7 @@ class RunSummary:
     between_steps: float | None = None
     """The share of its steady time that is in no step; None where it is not known."""
     is_slow: bool = False
-    """One of the slower of two groups of its size (`statistics.few_runs`); it counts all the same."""
+    """One of the slower of two groups of its size (`statistics.few_runs`); it is included."""
     queue: str | None = None
     """Of the site's file."""
     waited_s: float | None = None

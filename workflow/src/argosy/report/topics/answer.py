@@ -158,14 +158,14 @@ def _faster_sentence(
 
 def _no_speed_up(experiment: ExperimentSummary, base: PointSummary, fastest: PointSummary) -> str:
     if fastest is base:
-        return f"No larger size is shown to be faster than {size_names.size(experiment, base)}."
+        return f"No larger size is significantly faster than {size_names.size(experiment, base)}."
     assert fastest.speed_up
     seen = ""
     if fastest.detectable_ratio is not None:
         least = percent(fastest.detectable_ratio - 1)
         seen = f" These runs could only detect differences above {least}."
     return (
-        f"No speed-up is shown: {size_names.size(experiment, fastest)} {_gives(fastest)} "
+        f"No significant speed-up: {size_names.size(experiment, fastest)} {_gives(fastest)} "
         f"{number(fastest.speed_up.mean)} times the throughput of {size_names.size(experiment, base)} "
         f"({_within(fastest.speed_up, fastest, base)}).{seen}"
     )
@@ -175,7 +175,7 @@ def _of_larger(experiment: ExperimentSummary, larger: PointSummary, ratio: Estim
     name = size_names.size(experiment, larger)
     if (ratio.mean if ratio.high is None else ratio.high) < 1:
         return f"{name} are slower than that."
-    return f"{name} are not shown to be faster than that."
+    return f"{name} are not significantly faster than that."
 
 
 def _advice(experiment: ExperimentSummary, advice: Advice) -> Iterator[str]:

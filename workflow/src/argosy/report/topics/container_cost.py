@@ -82,9 +82,9 @@ def _sentence(experiment: ExperimentSummary, found: ContainerCostSummary) -> str
     at, cost = name_among(experiment.container_costs, found), found.cost
     said = f"With {at} the container costs {percent(cost.mean, _DIGITS)} of a step's time"
     if cost.low is None or cost.high is None:
-        return f"{said}; so few runs do not tell how far chance goes."
+        return f"{said}; too few runs for an interval."
     runs = "pairs" if found.is_paired else "runs"
     said += f" ({percent_interval(cost, _DIGITS)}, n = {cost.n} {runs})"
     if cost.low <= 0 <= cost.high:
-        return f"{said}, which cannot be told from nothing."
+        return f"{said}, not significantly different from zero."
     return f"{said}."

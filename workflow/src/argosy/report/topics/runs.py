@@ -47,11 +47,11 @@ def remarks(run: RunSummary) -> list[str]:
     if run.counted_as:
         said.insert(0, f"It counts to {run.counted_as}.")
     if run.is_far_off:
-        said.insert(0, "Its throughput is far off the other repeats'; it counts all the same.")
+        said.insert(0, "Its throughput is far off the other repeats'; it is included.")
     if run.is_slow:
         where = f" It ran on {listed(sorted(set(run.hosts)))}." if run.hosts else ""
         said.insert(
-            0, f"It is one of the slow jobs among those of its size; it counts all the same.{where}"
+            0, f"It is one of the slow jobs among those of its size; it is included.{where}"
         )
     if run.slower_from is not None:
         said.insert(0, slowness.remark(run))
@@ -124,7 +124,7 @@ def warm_up(summary: Summary) -> str:
             f"Left out whole, since no steady state is seen in them: {count(never, 'run')}."
         )
     if len(unknown) > never:
-        said.append(f"With too few {source} to tell: {count(len(unknown) - never, 'run')}.")
+        said.append(f"Too few {source} to tell: {count(len(unknown) - never, 'run')}.")
     return " ".join(said)
 
 
@@ -152,7 +152,7 @@ def not_steady(summary: Summary, experiment: ExperimentSummary) -> Iterator[str]
         if run.is_steady is False and run.samples_per_s is not None and run.slower_from is None:
             by_reason[run.warm_up or "not steady"].append(run.run_id)
     for reason, runs in by_reason.items():
-        yield f"Counted, though not shown to be steady: {runs_named(runs)}: {reason}."
+        yield f"Included, though steadiness was not shown: {runs_named(runs)}: {reason}."
 
 
 def _runs_of(summary: Summary, experiment: ExperimentSummary) -> list[RunSummary]:

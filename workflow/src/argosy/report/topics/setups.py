@@ -36,7 +36,7 @@ def _mixture(name: str, several: Sequence[ExperimentSummary]) -> str:
     )
     return (
         f"The runs of {name} are not repeats of each other: they differ in {' and '.join(apart)}. "
-        f"They are not averaged, but told apart. {kinds}."
+        f"They are not averaged, but reported separately. {kinds}."
     )
 
 

@@ -272,7 +272,7 @@ def _sentence(ranks: Sequence[SlowRank]) -> str:
             "cores or GPUs."
         )
     return (
-        f"{times}, on {some(one.hosts)}: these runs do not tell whether {it} {has} more to do or the host "
+        f"{times}, on {some(one.hosts)}: these runs cannot show whether {it} {has} more to do or the host "
         "is slow. Runs on other hosts do (`exclude`)."
     )
 
@@ -325,6 +325,6 @@ def slow_job_sentences(experiment: ExperimentSummary) -> list[str]:
             said.append(
                 f"Of {found.runs} runs with {size(experiment, point)}, {len(found.slow)} took "
                 f"{number(found.ratio)} times as long as the others: {share} of all such jobs may be slow, "
-                "and the mean tells of neither group. The remarks of the runs name them."
+                "and the mean describes neither group. The remarks of the runs name them."
             )
     return said

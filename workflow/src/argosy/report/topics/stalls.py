@@ -196,7 +196,7 @@ def findings(experiment: ExperimentSummary) -> list[str]:
     ]
     at = name_among(experiment.stalls, largest)
     if not waits:
-        return [f"With {at} no stall can be told from chance."]
+        return [f"With {at} no stall is significant."]
     return [f"With {at} a step waits {listed(waits)}."]
 
 

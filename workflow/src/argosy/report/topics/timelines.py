@@ -128,7 +128,7 @@ def findings(experiment: ExperimentSummary) -> list[str]:
         f"With {name_among(experiment.timelines, largest)} Horovod's longest part is {name}, "
         f"{number(1000 * largest.seconds_per_step[name].mean)} ms per step "
         f"({percent(share.mean)} of the step's time{spread}){means}. How much of that the backward "
-        "pass hides is not known. Writing a timeline takes time: the throughput is not to be compared."
+        "pass hides is not known. Writing a timeline takes time: do not compare this throughput."
     ]
 
 

@@ -143,7 +143,7 @@ def fit_communication(
         if _identified(design, seconds)
     }
     if not fits:
-        return Refused("The measurements do not tell latency from bandwidth for any algorithm.")
+        return Refused("The measurements cannot separate latency from bandwidth for any algorithm.")
     # AICc of algorithms that send the same differ by rounding; then the first is as good.
     best = min(fits, key=lambda name: round(fits[name].aicc, 6))
     used = [place for place in range(4) if designs[best][:, place].any()]

@@ -84,10 +84,10 @@ def of_ranks(spread: float | None) -> str:
 def of_two_nodes(are_measured: bool, by_chance: float) -> Iterator[str]:
     """Yield what two nodes tell of the network in training."""
     if not are_measured:
-        yield "Nothing was measured on two nodes, so the network is taken to be as alone."
+        yield "Nothing was measured on two nodes, so the network is assumed to be as in the benchmark."
     elif math.isinf(by_chance):
         yield (
-            "The runs on one node and on two do not tell how runs scatter, so the network is taken to be "
+            "The runs on one node and on two do not show how runs scatter, so the network is taken to be "
             "as alone; raise scale.repeats."
         )
 
@@ -240,7 +240,7 @@ def _network(
     told = []
     if not several:
         told.append(
-            "Allreduces over one number of ranks do not tell the algorithm; a ring is assumed."
+            "Allreduces over one number of ranks cannot show the algorithm; a ring is assumed."
         )
     if fitted.jobs is not None and fitted.jobs < FEWEST_JOBS:
         jobs = "one job" if fitted.jobs == 1 else "two jobs"

@@ -213,12 +213,12 @@ def scaling_of_batches(
     told = ", ".join(f"{samples[point]:.4g} on {point.ranks}" for point in sorted({base, *others}))
     return Refused(
         "A rank's samples of a step are neither the same on every number of ranks nor divided among them "
-        f"({told}), so nobody knows what they would be on more."
+        f"({told}), so the batch on more ranks is unknown."
     )
 
 
 _UNTOLD = Refused(
-    "Steps on one number of ranks do not tell whether a rank's batch stays as large on more or is "
+    "Steps on one number of ranks cannot show whether a rank's batch stays as large on more or is "
     "divided; add 2 to scale.nodes and run it."
 )
 

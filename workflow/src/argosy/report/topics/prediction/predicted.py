@@ -180,7 +180,7 @@ def _grounds(found: Extrapolation, farthest: int) -> list[str]:
     sizes = ", ".join(map(str, sorted(found.means)))
     return [
         f"This is an extrapolation by the universal scalability law, fitted to the throughput of {sizes} "
-        f"ranks. It knows no network, and says nothing beyond {count(farthest, 'node')}, {FARTHEST} times "
+        f"ranks. It does not model the network, and ends at {count(farthest, 'node')}, {FARTHEST} times "
         f"the largest measured size. Efficiency is relative to {base}."
     ]
 

@@ -41,8 +41,8 @@ def _efficiency(found: PredictionSummary) -> list[str]:
         missed = " and ".join(numbers.count(nodes, "node") for nodes in found.misses)
         measured = "at no size" if likely is None else f"up to {numbers.count(likely, 'node')}"
         return [
-            f"What was measured on {missed} lies outside the prediction, so it is not to be relied on: "
-            f"an efficiency of {wanted} or more is measured {measured}, and nothing is said of other sizes."
+            f"What was measured on {missed} lies outside the prediction, so do not rely on it: "
+            f"an efficiency of {wanted} or more is measured {measured}, and other sizes are unknown."
         ]
     if likely is None:
         return [f"No number of nodes has an efficiency of {wanted}."]
@@ -56,7 +56,7 @@ def _efficiency(found: PredictionSummary) -> list[str]:
     if surely is None:
         return [
             f"The efficiency is {wanted} or more up to {nodes} by the best estimate. No size has two runs, "
-            "so nobody knows how runs scatter, and no prediction has an interval."
+            "so the scatter of runs is unknown, and no prediction has an interval."
         ]
     sure = "" if surely == likely else f", and surely up to {surely:,}"
     end = ", the farthest that is predicted," if likely == found.farthest_nodes else ""
