@@ -112,7 +112,8 @@ def _named(fits: Mapping[str, Fit | Refused], simplest: Fit, rival: Fit | Refuse
         return Choice(
             fits,
             undecided="No scaling law is chosen: the simplest that may hold misses the means of the sizes "
-            f"by what chance does in only {chance:.0%} of studies, and cannot be distinguished from the universal law.",
+            f"by what chance does in only {chance:.0%} of studies, and cannot be distinguished from the "
+            "universal law.",
         )
     if rival is not None:
         is_alone &= (
