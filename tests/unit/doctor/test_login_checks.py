@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from argosy.images.oci import ImageConfig
 from sites import content
 
 from argosy.doctor import login_checks
 from argosy.doctor.examination import Examination
+from argosy.images.oci import ImageConfig
 from argosy.images.store.lockfile import ImageLock, LockedBase, lock_path, write_lock
 from argosy.images.store.store import Store
 from argosy.schedulers import find_batch_system
