@@ -32,7 +32,7 @@ from argosy.images.store.lockfile import ImageLock, read_lock
 from argosy.images.store.store import Store
 
 ROOT = Path(__file__).parents[1]
-RUNTIME = ROOT / "workflow/src/argosy/runtime/python"
+RUNTIME = ROOT / "workflow/src/argosy/runtime"
 WORKLOADS = ROOT / "containers/workloads"
 SETTINGS = {
     **{f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL")},
@@ -40,7 +40,7 @@ SETTINGS = {
     "LANG": "C.UTF-8",
     "HOME": "/tmp",
 }
-TRAINING_ENVIRONMENT = {**SETTINGS, "PATH": "/usr/bin:/bin", "PYTHONPATH": str(RUNTIME)}
+TRAINING_ENVIRONMENT = {**SETTINGS, "PATH": "/usr/bin:/bin", "PYTHONPATH": str(RUNTIME / "python")}
 """Of a training without a container, but for the image's own variables."""
 
 
@@ -119,7 +119,7 @@ def in_container(store: Store, lock: ImageLock, asked: tuple[str, Program], fold
         environment={
             **lock.config.environment,
             **SETTINGS,
-            "PYTHONPATH": "/argosy",
+            "PYTHONPATH": "/argosy/python",
             "ARGOSY_STEPS_FILE": "/job/rank-0.steps",
         },
         engine=engine,

@@ -81,11 +81,11 @@ def test_by_password(project_store: Store, tmp_path: Path, somebody: Somebody) -
     with registry(project_store, tmp_path / "registry", auth=auth) as address:
         push(project_store, layout(tmp_path), f"{address}/team/tool:1", login=f"joe:{PASSWORD}")
         reference = f"{address}/team/tool:1"
-        somebody.refused(reference, "only those have it who log in", f"podman login {address}")
+        somebody.refused(reference, "the registry requires a login", f"podman login {address}")
         somebody.login(address, "wrong word")
         somebody.refused(reference, "does not let joe have it (HTTP 401)", str(somebody.file))
         somebody.login(f"{address}/other")
-        somebody.refused(reference, "only those have it who log in")
+        somebody.refused(reference, "the registry requires a login")
         somebody.login(f"{address}/team")
         assert somebody.pull(reference).reference.digest
         somebody.refused(f"{address}/team/none:1", "no such name or tag, MANIFEST_UNKNOWN")
@@ -200,7 +200,7 @@ def by_token(project_store: Store, tmp_path: Path) -> Iterator[tuple[str, TokenS
 def test_by_token(by_token: tuple[str, TokenServer, Server], somebody: Somebody) -> None:
     reference, tokens, server = by_token
     host = reference.partition("/")[0]
-    somebody.refused(reference, "only those have it who log in", f"podman login {host}")
+    somebody.refused(reference, "the registry requires a login", f"podman login {host}")
     somebody.login(host, "wrong word")
     somebody.refused(reference, "gives no token (HTTP 401)", "joe", str(somebody.file))
     somebody.login(host)

@@ -12,7 +12,7 @@ from argosy.images.store.store import Store
 PROJECT = Path(__file__).parents[2]
 VARIABLES = {
     "PATH": "/opt/venv/bin:/usr/bin:/bin",
-    "PYTHONPATH": "/argosy",
+    "PYTHONPATH": "/argosy/python",
     "HOME": "/tmp",
     "OMP_NUM_THREADS": "1",
     "TF_USE_LEGACY_KERAS": "1",
@@ -70,7 +70,7 @@ def run_python(
         ["python3", *arguments],
         binds=[
             Bind(PROJECT / "containers/workloads", "/workloads"),
-            Bind(PROJECT / "workflow/src/argosy/runtime/python", "/argosy"),
+            Bind(PROJECT / "workflow/src/argosy/runtime", "/argosy"),
             *binds,
         ],
         environment={**VARIABLES, **variables},

@@ -97,12 +97,14 @@ def blocks(results: Path, repeats: int, apart_s: float) -> str:
 
 def test_pairs_are_told_where_repeats_were_blocks_by_their_starts(tmp_path: Path) -> None:
     said = blocks(tmp_path / "site", 6, apart_s=100)
-    assert "started in that order." in said and "is by pairs" in said and "Welch" not in said
+    assert "started in that order." in said and "pairs the runs" in said and "Welch" not in said
     said = blocks(tmp_path / "few", 3, apart_s=100)
-    assert "started in that order." in said and "is by pairs" not in said and "Welch" in said
+    assert "started in that order." in said and "pairs the runs" not in said and "Welch" in said
     said = blocks(tmp_path / "mixed", 6, apart_s=0)
     assert (
-        "They did not start in that order" in said and "is by pairs" not in said and "Welch" in said
+        "They did not start in that order" in said
+        and "pairs the runs" not in said
+        and "Welch" in said
     )
 
 

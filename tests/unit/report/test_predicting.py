@@ -131,7 +131,7 @@ def test_answers_are_among_the_rows_and_in_words(tmp_path: Path) -> None:
     assert within.node_hours.mean <= 4.0
     said = " ".join(sentences(found))
     assert f"The efficiency is 40 % or more up to {found.nodes_with_efficiency} node" in said
-    assert "No size has two runs, so nobody knows how runs scatter" in said
+    assert "No size has two runs, so the scatter of runs is unknown" in said
     assert found.nodes_surely_with_efficiency is None
     assert all(point.step_s.low is point.step_s.high is None for point in found.points)
     assert f"Fastest within 4.00 node-hours: {found.nodes_within} node" in said
@@ -203,7 +203,7 @@ def test_a_prediction_that_misses_answers_of_measured_sizes_alone(tmp_path: Path
     assert found.nodes_within is None
     said = " ".join(sentences(found))
     assert "What was measured on 4 nodes lies outside the prediction" in said
-    assert "an efficiency of 80 % or more is measured up to 2 nodes, and nothing is said" in said
+    assert "an efficiency of 80 % or more is measured up to 2 nodes, and other sizes are unknown" in said
 
 
 def test_what_had_to_be_assumed_is_said(tmp_path: Path) -> None:
