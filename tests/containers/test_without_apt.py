@@ -88,7 +88,7 @@ def test_the_runtime_that_podman_brought_serves(project_store: Store, tmp_path: 
         tmp_path, *ARGOSY, "setup", tarball="http://127.0.0.1:9/tools.tar.gz", missing=("runc",)
     )
     assert done.returncode == 0, done.stderr
-    assert "taking /usr/bin/crun" in done.stderr
+    assert "using /usr/bin/crun" in done.stderr
     assert (tmp_path / "store/udocker/bin" / f"crun-{tools.machine()}").is_file()
 
 
@@ -100,4 +100,4 @@ def test_debian_s_archive_is_for_hosts_with_apt(tmp_path: Path) -> None:
     assert done.returncode == 2
     last, hint = done.stderr.splitlines()[-2:]
     assert "without apt this host cannot make Debian from its archive" in last, last
-    assert hint.startswith("hint: name a registry that this host reaches; where it cannot be had")
+    assert hint.startswith("hint: name a registry that this host reaches; if it is out of reach here")

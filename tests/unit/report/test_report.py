@@ -442,7 +442,7 @@ def test_a_rank_that_is_slow_on_all_hosts_has_more_to_do(tmp_path: Path) -> None
     written = report_of_slow_ranks(tmp_path / "site", lambda _: 1)
     text = " ".join(Page(written.html.read_text()).text.split())
     assert "was slow in 4 of the 4 runs that it took part in" not in text
-    assert "Rank 1 was slow in 8 of 8 runs, on host1, host3: these runs do not tell" in text
+    assert "Rank 1 was slow in 8 of 8 runs, on host1, host3: these runs cannot show" in text
 
 
 def test_a_list_of_contents_leads_to_all_sections(page: Page, sample: ReportFiles) -> None:

@@ -60,7 +60,7 @@ def test_it_is_said_first_on_the_page_and_in_the_terminal(mixed: Path) -> None:
     summary = reported(mixed)
     said = (
         "The runs of digits are not repeats of each other: they differ in image. They are not averaged, "
-        "but told apart. digits #1, 2 completed runs: image torch-cpu sha256:abababababab; "
+        "but reported separately. digits #1, 2 completed runs: image torch-cpu sha256:abababababab; "
         "digits #2, 2 completed runs: image torch-cpu sha256:cdcdcdcdcdcd."
     )
     page = (mixed / "report.html").read_text()
