@@ -100,4 +100,6 @@ def test_debian_s_archive_is_for_hosts_with_apt(tmp_path: Path) -> None:
     assert done.returncode == 2
     last, hint = done.stderr.splitlines()[-2:]
     assert "without apt this host cannot make Debian from its archive" in last, last
-    assert hint.startswith("hint: name a registry that this host reaches; if it is out of reach here")
+    assert hint.startswith(
+        "hint: name a registry that this host reaches; if it is out of reach here"
+    )

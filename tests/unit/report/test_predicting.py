@@ -203,7 +203,10 @@ def test_a_prediction_that_misses_answers_of_measured_sizes_alone(tmp_path: Path
     assert found.nodes_within is None
     said = " ".join(sentences(found))
     assert "What was measured on 4 nodes lies outside the prediction" in said
-    assert "an efficiency of 80 % or more is measured up to 2 nodes, and other sizes are unknown" in said
+    assert (
+        "an efficiency of 80 % or more is measured up to 2 nodes, and other sizes are unknown"
+        in said
+    )
 
 
 def test_what_had_to_be_assumed_is_said(tmp_path: Path) -> None:
