@@ -22,6 +22,12 @@ time.sleep(1000)
 """
 
 
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cluster's folder, whose path leaves room for sockets."""
+    return tmp_path_factory.mktemp("slurm") / "own"
+
+
 def test_each_node_has_its_own_name_and_addresses(cluster: Cluster) -> None:
     script = "echo $(hostname) $(ip -4 -o address show scope global | awk '{print $2, $4}')"
     lines = cluster.run("srun", "-N4", "bash", "-c", script).stdout.splitlines()
@@ -83,8 +89,7 @@ def test_a_command_is_killed_with_the_process_that_stands_for_it(cluster: Cluste
     assert started.wait(10) == -signal.SIGKILL
 
 
-def test_stopping_leaves_nothing(tmp_path: Path) -> None:
-    folder = tmp_path / "cluster"
+def test_stopping_leaves_nothing(folder: Path) -> None:
     own = Cluster.start(folder, nodes=1)
     command = own.popen("sleep", "1000")
     network = Path(f"/proc/{own.controller.processes()[0].pid}/ns/net").stat().st_ino
@@ -98,17 +103,15 @@ def test_stopping_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_cluster_that_does_not_start_says_why_and_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / "cluster"
     monkeypatch.setattr("cluster.files.slurm_conf", lambda settings: "Unheard=of\n")
     with pytest.raises(ClusterError, match=r"(?s)Unheard.*fatal"):
         Cluster.start(folder, nodes=1)
     assert not folder.exists()
 
 
-def test_a_cluster_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
-    folder = tmp_path / "cluster"
+def test_a_cluster_ends_with_the_process_that_started_it(folder: Path) -> None:
     package = Path(python_module("cluster")[3])
     command = [sys.executable, "-c", STARTS_AND_WAITS, str(folder)]
     starter = subprocess.Popen(

@@ -20,6 +20,8 @@ CPUS = 4
 MEMORY_MB = 4000
 
 _LONGEST_SOCKET = 107
+_LAST_STEP = 0xFFFFFFFD
+"""Slurm counts the steps of its own, such as that of the batch script, down from here."""
 
 
 def new_first_job_id() -> int:
@@ -93,7 +95,9 @@ class Settings:
         Raises:
             ClusterError: when it is, or when its path is too long for a socket.
         """
-        if len(str(self.database / "socket")) > _LONGEST_SOCKET:
+        node = self.names[-1]
+        socket_of_step = self.folder / "spool" / node / f"{node}_{self.first_job_id}.{_LAST_STEP}"
+        if max(len(str(self.database / "socket")), len(str(socket_of_step))) > _LONGEST_SOCKET:
             raise ClusterError(f"{self.folder}: the path is too long for sockets in it")
         try:
             self.folder.mkdir(parents=True, mode=0o755)
