@@ -37,6 +37,8 @@ def fetch() -> str:
     with FileLock(_FOLDER / "lock"):
         if _unpacked().is_dir():
             return ""
+        # Of a start that was interrupted.
+        shutil.rmtree(_FOLDER / "unpacked", ignore_errors=True)
         print(f"Slurm: unpacking Debian's packages into {_FOLDER}", flush=True)
         problem = unpack_packages(_FOLDER, *_names())
         if not problem:
